@@ -1,0 +1,73 @@
+//! How long does one `skills add` take, as a whole process, beside the installers that people use
+//! now? Run it with `cargo bench --bench install -- [--runs N] [--json FILE]`.
+//!
+//! Every contender installs the same folder into a project of its own that is new for every run; they
+//! take turns in one session, in an order that rotates; and a run counts only after every file of the
+//! skill was found where it belongs, byte for byte. Ours syncs what it writes to the disk, the others
+//! do not. The peers are npm packages at the versions in `benches/peers`, run by node directly, not
+//! through npx, with telemetry switched off.
+
+// A table on standard output is this program's purpose, and a step that fails ends it.
+#![allow(clippy::print_stdout, clippy::panic, clippy::expect_used)]
+
+#[path = "install/contender.rs"]
+mod contender;
+#[path = "install/measure.rs"]
+mod measure;
+#[path = "install/report.rs"]
+mod report;
+
+use std::path::PathBuf;
+
+use contender::contenders;
+use measure::measure;
+use report::Report;
+
+const WARM_UP: usize = 3;
+
+struct Options {
+    runs: usize,
+    json: Option<PathBuf>,
+}
+
+fn main() {
+    // `cargo test --all-targets` runs benchmarks too, without this flag; minutes are not meant then.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        println!("nothing measured: run it with cargo bench --bench install");
+        return;
+    }
+    let options = options();
+    let contenders = contenders();
+    let samples = measure(&contenders, WARM_UP, options.runs);
+    let report = Report::new(&contenders, &samples);
+    print!("{report}");
+    if let Some(file) = options.json {
+        let text = format!("{:#}\n", report.json());
+        std::fs::write(&file, text)
+            .unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options {
+        runs: 30,
+        json: None,
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--bench" => {}
+            "--runs" => {
+                let value = arguments.next().expect("--runs needs a number");
+                options.runs = value.parse().expect("--runs needs a number");
+                assert!(options.runs > 0, "--runs needs a number above 0");
+            }
+            "--json" => {
+                let file = arguments.next().expect("--json needs a file");
+                options.json = Some(PathBuf::from(file));
+            }
+            other => panic!("unknown option {other}; there are --runs N and --json FILE"),
+        }
+    }
+    options
+}

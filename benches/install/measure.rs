@@ -1,0 +1,110 @@
+//! Runs the contenders in turn and checks after every run that there is something to time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use walkdir::WalkDir;
+
+use crate::contender::{Contender, skill};
+
+/// The times of each contender, in the order of `contenders`.
+pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> Vec<Vec<Duration>> {
+    // In the build folder, because that is on a real disk, as projects are; /tmp may be memory,
+    // where syncing costs nothing.
+    let folder = TempDir::with_prefix_in("install-", env!("CARGO_TARGET_TMPDIR"))
+        .unwrap_or_else(|error| panic!("cannot make a temporary folder: {error}"));
+    let skill = skill();
+    assert!(
+        skill.join("SKILL.md").is_file(),
+        "no skill in {}",
+        skill.display()
+    );
+
+    let mut samples = vec![Vec::with_capacity(runs); contenders.len()];
+    for round in 0..warm_up + runs {
+        for turn in 0..contenders.len() {
+            // Who follows whom must not always be the same.
+            let index = (turn + round) % contenders.len();
+            let contender = &contenders[index];
+            let home = folder.path().join(format!("home-{index}"));
+            let project = folder.path().join(format!("project-{index}-{round}"));
+            create(&home);
+            create(&project.join(".git"));
+            let time = run(contender, &home, &project);
+            check(contender, &skill, &project);
+            fs::remove_dir_all(&project)
+                .unwrap_or_else(|error| panic!("cannot remove {}: {error}", project.display()));
+            if round >= warm_up {
+                samples[index].push(time);
+            }
+        }
+    }
+    samples
+}
+
+/// The time of all calls of `contender`, from the start of the process to its end.
+fn run(contender: &Contender, home: &Path, project: &Path) -> Duration {
+    let mut time = Duration::ZERO;
+    for arguments in &contender.calls {
+        let mut command = Command::new(&contender.program);
+        command
+            .args(arguments)
+            .current_dir(project)
+            .env_clear()
+            .env("HOME", home)
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("DISABLE_TELEMETRY", "1")
+            .env("DO_NOT_TRACK", "1")
+            .stdin(Stdio::null());
+        // What the one before left unwritten must not be paid by the one that syncs.
+        rustix::fs::sync();
+        let started = Instant::now();
+        let output = command.output();
+        time += started.elapsed();
+        expect_success(&command, output);
+    }
+    time
+}
+
+fn expect_success(command: &Command, output: std::io::Result<Output>) {
+    let output = output.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?} ended with {}\n--- stdout\n{}\n--- stderr\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Every file of the skill is in every place of `contender`, byte for byte.
+fn check(contender: &Contender, skill: &Path, project: &Path) {
+    let files: Vec<PathBuf> = WalkDir::new(skill)
+        .into_iter()
+        .map(|entry| entry.unwrap_or_else(|error| panic!("cannot read the skill: {error}")))
+        .filter(|entry| entry.file_type().is_file())
+        .map(|entry| {
+            entry
+                .path()
+                .strip_prefix(skill)
+                .unwrap_or(entry.path())
+                .to_owned()
+        })
+        .collect();
+    for place in contender.places {
+        for file in &files {
+            let installed = project.join(place).join(file);
+            let same = fs::read(&installed).ok() == fs::read(skill.join(file)).ok();
+            let name = contender.name;
+            assert!(same, "{name} did not install {}", installed.display());
+        }
+    }
+}
+
+fn create(folder: &Path) {
+    fs::create_dir_all(folder)
+        .unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
+}

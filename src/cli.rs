@@ -1,0 +1,272 @@
+//! The command line: definitions, nothing else.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::agent::table;
+
+/// The version and the git revision it was built from.
+pub const VERSION: &str = env!("KERNELS_VERSION");
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Install the cuda-kernels skill into coding agents. Offline; an edit of yours is never lost.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kernels",
+    version = VERSION,
+    styles = STYLES,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  kernels skills add --claude        into this project, for Claude Code\n  kernels skills add --global        for every agent on this machine\n  kernels skills status              what is installed, and whether it is current\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nNo command opens a network connection."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print JSON on stdout instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print nothing but errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Install, inspect, update and remove agent skills
+    #[command(subcommand)]
+    Skills(Skills),
+    /// Show the agents on this machine, what each would see, and what is wrong with it
+    #[command(after_help = "Example:\n  kernels doctor")]
+    Doctor,
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  kernels completions bash > ~/.local/share/bash-completion/completions/kernels"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// The commands about skills.
+#[derive(Debug, Subcommand)]
+pub enum Skills {
+    /// Install a skill into agents
+    #[command(
+        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add --global\n\nProject installs go to the git root, or to the current folder outside a repository."
+    )]
+    Add(Add),
+    /// List the embedded skills and where they are installed
+    #[command(after_help = "Example:\n  kernels skills list --json")]
+    List,
+    /// Say of every install whether it is current; exit 1 if one is not
+    #[command(
+        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  foreign        not installed by kernels"
+    )]
+    Status(Select),
+    /// Show your edits to an installed skill, as a unified diff
+    #[command(after_help = "Example:\n  kernels skills diff | less -R")]
+    Diff(Select),
+    /// Bring untouched installs to this version
+    #[command(
+        after_help = "Example:\n  kernels skills update\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first."
+    )]
+    Update(Update),
+    /// Remove an install
+    #[command(
+        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3); --force moves it to a backup."
+    )]
+    Remove(Remove),
+    /// Print a skill's SKILL.md
+    #[command(after_help = "Example:\n  kernels skills show --tokens")]
+    Show(Show),
+    /// Check skills against the specification and what real agents reject; exit 1 on errors
+    #[command(after_help = "Example:\n  kernels skills validate .claude/skills/* --strict")]
+    Validate(Validate),
+    /// Pack a skill as a .skill archive; the same tree gives the same bytes on any machine
+    #[command(
+        after_help = "Example:\n  kernels skills pack cuda-kernels -o dist/cuda-kernels.skill"
+    )]
+    Pack(Pack),
+}
+
+/// Which agents and folders.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Targets {
+    /// Claude Code
+    #[arg(long, help_heading = "Targets")]
+    pub claude: bool,
+    /// Codex
+    #[arg(long, help_heading = "Targets")]
+    pub codex: bool,
+    /// OpenCode
+    #[arg(long, help_heading = "Targets")]
+    pub opencode: bool,
+    /// Cursor
+    #[arg(long, help_heading = "Targets")]
+    pub cursor: bool,
+    /// Gemini CLI
+    #[arg(long, help_heading = "Targets")]
+    pub gemini: bool,
+    /// Copilot CLI
+    #[arg(long, help_heading = "Targets")]
+    pub copilot: bool,
+    /// The shared folder .agents/skills, which many agents read
+    #[arg(long, help_heading = "Targets")]
+    pub agents: bool,
+    /// Any agent of the table (docs/agents.md)
+    #[arg(long, value_name = "ID", help_heading = "Targets",
+          value_parser = PossibleValuesParser::new(table::all().iter().map(|a| a.id.as_str())))]
+    pub agent: Vec<String>,
+    /// A folder that holds skills: the skill goes to DIR/NAME
+    #[arg(long, value_name = "DIR", help_heading = "Targets")]
+    pub dest: Vec<PathBuf>,
+    /// At the user level instead of in this project
+    #[arg(short, long, help_heading = "Targets")]
+    pub global: bool,
+}
+
+/// `skills add`.
+#[derive(Args, Debug)]
+pub struct Add {
+    /// An embedded skill, a folder, or a .skill file
+    #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
+    pub skill: OsString,
+    /// Where to.
+    #[command(flatten)]
+    pub targets: Targets,
+    /// Replace what is protected, after moving it to a backup
+    #[arg(long)]
+    pub force: bool,
+    /// Print the exact plan and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One real copy, and relative links to it for the other agents
+    #[arg(long)]
+    pub link: bool,
+}
+
+/// Which installs; all of them when nothing is named.
+#[derive(Args, Clone, Debug)]
+pub struct Select {
+    /// Only this skill
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// Only these places.
+    #[command(flatten)]
+    pub targets: Targets,
+}
+
+/// `skills update`.
+#[derive(Args, Debug)]
+pub struct Update {
+    /// Which.
+    #[command(flatten)]
+    pub select: Select,
+    /// Replace edited installs too, after moving them to a backup
+    #[arg(long)]
+    pub force: bool,
+    /// Print the exact plan and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `skills remove`.
+#[derive(Args, Debug)]
+pub struct Remove {
+    /// The skill
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// From where.
+    #[command(flatten)]
+    pub targets: Targets,
+    /// Remove edited or foreign trees too, after moving them to a backup
+    #[arg(long)]
+    pub force: bool,
+    /// Print the exact plan and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `skills show`.
+#[derive(Args, Debug)]
+pub struct Show {
+    /// An embedded skill, a folder, or a .skill file
+    #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
+    pub skill: OsString,
+    /// Print what each file costs in tokens (`o200k_base`) instead
+    #[arg(long)]
+    pub tokens: bool,
+}
+
+/// `skills validate`.
+#[derive(Args, Debug)]
+pub struct Validate {
+    /// Skill folders, SKILL.md files, or .skill archives
+    #[arg(value_name = "PATH", required_unless_present = "rules")]
+    pub paths: Vec<PathBuf>,
+    /// Fail on warnings as well
+    #[arg(long)]
+    pub strict: bool,
+    /// List the rules instead
+    #[arg(long)]
+    pub rules: bool,
+}
+
+/// `skills pack`.
+#[derive(Args, Debug)]
+pub struct Pack {
+    /// An embedded skill or a folder
+    #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
+    pub skill: OsString,
+    /// The archive to write; NAME.skill in the current folder if not given
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace a different file that is already there
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let group = command.has_subcommands() && !path.is_empty();
+            assert!(
+                group || help.contains("Example"),
+                "{path} {} has no example",
+                command.get_name()
+            );
+            for below in command.get_subcommands().filter(|c| c.get_name() != "help") {
+                check(below, &format!("{path} {}", command.get_name()));
+            }
+        }
+        check(&Cli::command(), "");
+    }
+}

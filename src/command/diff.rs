@@ -1,0 +1,145 @@
+//! `kernels skills diff`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+use similar::TextDiff;
+
+use super::target;
+use crate::agent::Machine;
+use crate::cli::Select;
+use crate::install::discover::Install;
+use crate::install::scan::{Change, ChangeKind};
+use crate::report::{Output, style};
+use crate::skill::source::Skill;
+
+/// Shows what a person changed, against what was installed. Exit 0 also when there are edits: they
+/// are nobody's failure.
+pub fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
+    let installs = target::installs(machine, select)?;
+    if installs.is_empty() {
+        match &select.name {
+            Some(name) => bail!("{name} is not installed there"),
+            None => bail!("nothing is installed"),
+        }
+    }
+    let mut reports = Vec::new();
+    for install in installs.iter().filter(|install| install.link.is_none()) {
+        let offer = install.offer();
+        let judged = install.judge(offer.as_ref());
+        let changes = judged.state.changes();
+        if changes.is_empty() {
+            continue;
+        }
+        // The text that was installed is in the binary (or in its source) only while the two are
+        // the same version.
+        let original = offer.as_ref().filter(|offer| {
+            judged
+                .receipt
+                .as_ref()
+                .is_some_and(|receipt| receipt.tree == offer.digest)
+        });
+        let base = original.or(offer.as_ref());
+        if original.is_none() {
+            let version = judged.version.as_deref().unwrap_or("unknown");
+            output.note(format!(
+                "{} {} was installed from version {version}, whose text is not here; shown against {}",
+                style::warning("note:"),
+                machine.show(&install.path),
+                base.and_then(|base| base.version.as_deref()).unwrap_or("nothing"),
+            ));
+        }
+        let mut text = String::new();
+        for change in changes {
+            text.push_str(&one(machine, install, change, base)?);
+        }
+        reports.push(json!({
+            "path": install.path.to_string_lossy(),
+            "changes": changes,
+            "base_is_exact": original.is_some(),
+            "diff": text,
+        }));
+        if !output.is_json() {
+            output.text(colour(&text));
+        }
+    }
+    if reports.is_empty() {
+        output.note(style::faint("no edits"));
+    }
+    output.json(&json!({ "installs": reports }));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one(
+    machine: &Machine,
+    install: &Install,
+    change: &Change,
+    base: Option<&Skill>,
+) -> Result<String> {
+    let file = install.path.join(&change.path);
+    let shown = machine.show(&file);
+    let old = base
+        .and_then(|base| base.tree.get(&change.path))
+        .map(|entry| entry.content.to_vec());
+    let meta = fs::symlink_metadata(&file);
+    let new = match (change.kind, &meta) {
+        (ChangeKind::Missing, _) => None,
+        (_, Ok(meta)) if meta.is_symlink() => {
+            let to = fs::read_link(&file).with_context(|| format!("cannot read {shown}"))?;
+            return Ok(format!("{shown} is now a link to {}\n", to.display()));
+        }
+        (_, Ok(meta)) if !meta.is_file() => return Ok(format!("{shown} is no regular file\n")),
+        _ => Some(fs::read(&file).with_context(|| format!("cannot read {shown}"))?),
+    };
+    if change.kind == ChangeKind::Mode {
+        let entry = base.and_then(|base| base.tree.get(&change.path));
+        let was = entry.is_some_and(|entry| entry.executable);
+        let (old, new) = if was { (755, 644) } else { (644, 755) };
+        return Ok(format!("{shown}: old mode {old}, new mode {new}\n"));
+    }
+    let path_or_null = |side: &Option<Vec<u8>>, letter: char| match side {
+        Some(_) => format!("{letter}/{}/{}", install.name, change.path),
+        None => "/dev/null".to_owned(),
+    };
+    let names = (path_or_null(&old, 'a'), path_or_null(&new, 'b'));
+    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+    let mut text = format!("{shown}\n");
+    match (std::str::from_utf8(&old), std::str::from_utf8(&new)) {
+        (Ok(old), Ok(new)) if !old.contains('\0') && !new.contains('\0') => {
+            let diff = TextDiff::from_lines(old, new);
+            let mut diff = diff.unified_diff();
+            let _ = write!(
+                text,
+                "{}",
+                diff.context_radius(3).header(&names.0, &names.1)
+            );
+        }
+        _ => {
+            let _ = writeln!(text, "Binary files {} and {} differ", names.0, names.1);
+        }
+    }
+    Ok(text)
+}
+
+fn colour(diff: &str) -> String {
+    let mut text = String::new();
+    for line in diff.split_inclusive('\n') {
+        let (body, end) = match line.strip_suffix('\n') {
+            Some(body) => (body, "\n"),
+            None => (line, ""),
+        };
+        let painted = match body.as_bytes().first() {
+            _ if body.starts_with("+++") || body.starts_with("---") => style::strong(body),
+            Some(b'+') => style::good(body),
+            Some(b'-') => style::bad(body),
+            Some(b'@') => style::place(body),
+            _ => body.to_owned(),
+        };
+        text.push_str(&painted);
+        text.push_str(end);
+    }
+    text
+}

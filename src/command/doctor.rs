@@ -1,0 +1,224 @@
+//! `kernels doctor`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::agent::presence::Presence;
+use crate::agent::sight::{self, Seen};
+use crate::agent::table::{self, Copies};
+use crate::agent::{Agent, Machine, Scope};
+use crate::cli;
+use crate::install::State;
+use crate::install::discover;
+use crate::report::{Output, style};
+use crate::skill::digest::Digest;
+use crate::skill::lint;
+use crate::skill::tree::{SKILL_MD, Tree};
+
+/// Looks at every agent on the machine; exit 1 when something is wrong.
+pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
+    output.line(format!("{} {}", style::strong("kernels"), cli::VERSION));
+    let git = match &machine.git_root {
+        Some(root) => machine_path(machine, root),
+        None => "none: project installs go to the current folder".to_owned(),
+    };
+    output.line(format!("{} {git}", style::strong("git root")));
+    let mut agents = Vec::new();
+    let mut absent = Vec::new();
+    let mut problems: Vec<String> = home_problem(machine).into_iter().collect();
+    for agent in table::all() {
+        let presence = Presence::of(agent, machine);
+        if !presence.is_present() {
+            absent.push(agent.name.as_str());
+            continue;
+        }
+        let seen = sight::of(agent, machine);
+        show_agent(machine, agent, &presence, &seen, output);
+        problems.extend(check(machine, agent, &seen));
+        agents.push(agent_json(agent, &presence, &seen));
+    }
+    if !absent.is_empty() {
+        output.line(format!(
+            "{} {}",
+            style::strong("not found"),
+            style::faint(absent.join(", "))
+        ));
+    }
+    problems.extend(installs_problems(machine)?);
+    problems.sort();
+    problems.dedup();
+    for problem in &problems {
+        output.line(format!("{} {problem}", style::warning("problem")));
+    }
+    if problems.is_empty() {
+        output.line(style::good("no problems"));
+    }
+    output.json(&json!({
+        "version": cli::VERSION,
+        "cwd": machine.cwd.to_string_lossy(),
+        "git_root": machine.git_root.as_ref().map(|root| root.to_string_lossy()),
+        "home": machine.home.as_ref().map(|home| home.to_string_lossy()),
+        "agents": agents,
+        "not_found": absent,
+        "problems": problems,
+    }));
+    Ok(if problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn machine_path(machine: &Machine, path: &std::path::Path) -> String {
+    match machine.show(path).as_str() {
+        "." => format!("{} (here)", path.display()),
+        shown => shown.to_owned(),
+    }
+}
+
+fn home_problem(machine: &Machine) -> Option<String> {
+    machine.home().err().map(|error| error.to_string())
+}
+
+fn show_agent(
+    machine: &Machine,
+    agent: &Agent,
+    presence: &Presence,
+    seen: &[Seen],
+    output: Output,
+) {
+    let version = presence.version.as_deref().unwrap_or_default();
+    let mut traces = Vec::new();
+    traces.extend(presence.program.as_deref().map(|path| machine.show(path)));
+    traces.extend(presence.config.as_deref().map(|path| machine.show(path)));
+    output.line(
+        format!(
+            "{} {version} {}",
+            style::strong(&agent.name),
+            style::faint(traces.join("  "))
+        )
+        .trim_end(),
+    );
+    if seen.is_empty() {
+        output.line(style::faint("  sees no skills from here"));
+    }
+    for entry in seen {
+        let level = if entry.scope == Scope::User {
+            " (user)"
+        } else {
+            ""
+        };
+        output.line(format!(
+            "  {}  {}{level}",
+            entry.name,
+            style::faint(machine.show(&entry.path))
+        ));
+    }
+}
+
+/// What is wrong with what an agent sees: entries it cannot read, and names it sees twice.
+fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut by_name: BTreeMap<&str, Vec<(&Seen, Option<Digest>)>> = BTreeMap::new();
+    for entry in seen {
+        let shown = machine.show(&entry.path);
+        let Some(real) = &entry.real else {
+            problems.push(format!("{shown} is a link to nothing"));
+            continue;
+        };
+        let (tree, unreadable) = Tree::read_what_is_readable(real);
+        let other_spelling = tree
+            .iter()
+            .any(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
+        if tree.get(SKILL_MD).is_none() && !other_spelling {
+            // A folder that groups skills, say: no agent takes it for one.
+            continue;
+        }
+        let findings = lint::lint(&tree, Some(&entry.name), &[]);
+        if let Some(finding) = lint::fatal(&findings).next() {
+            problems.push(format!(
+                "{shown} is hidden from some agents: {}",
+                finding.message
+            ));
+        }
+        let digest = unreadable.is_empty().then(|| Digest::of_tree(&tree));
+        let copies = by_name.entry(&entry.name).or_default();
+        if !copies.iter().any(|(known, _)| known.real == entry.real) {
+            copies.push((entry, digest));
+        }
+    }
+    for (name, copies) in by_name.iter().filter(|(_, copies)| copies.len() > 1) {
+        let paths: Vec<_> = copies
+            .iter()
+            .map(|(entry, _)| machine.show(&entry.path))
+            .collect();
+        let paths = paths.join(" and ");
+        let differ = copies
+            .iter()
+            .any(|(_, digest)| digest.is_none() || *digest != copies[0].1);
+        match (agent.copies, differ) {
+            (Copies::Each, _) => {
+                problems.push(format!(
+                    "{} lists {name} {} times: {paths}",
+                    agent.name,
+                    copies.len()
+                ));
+            }
+            (_, false) => {}
+            (Copies::User, true) => problems.push(format!(
+                "{} uses the user's {name}, which hides the project's different one: {paths}",
+                agent.name
+            )),
+            (Copies::Project, true) => problems.push(format!(
+                "{} uses the project's {name}, which hides the user's different one: {paths}",
+                agent.name
+            )),
+            (Copies::Any, true) => problems.push(format!(
+                "{} sees {name} in different versions and may use any: {paths}",
+                agent.name
+            )),
+        }
+    }
+    problems
+}
+
+fn installs_problems(machine: &Machine) -> Result<Vec<String>> {
+    let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
+    let mut problems = Vec::new();
+    for row in super::status::rows(discover::installs(&places, None)?) {
+        let advice = match row.judged.state {
+            State::Current { .. } => continue,
+            State::Stale | State::Missing(_) => "`kernels skills update` mends it",
+            State::Newer => "upgrade kernels",
+            State::Modified(_) => "`kernels skills diff` shows your edits",
+            State::Foreign(_) => "not installed by kernels",
+            State::Absent => "a link to nothing; `kernels skills add --force` replaces it",
+            State::Unreadable(_) => "check its permissions",
+        };
+        problems.push(format!(
+            "{} is {} ({advice})",
+            machine.show(&row.install.path),
+            row.judged.state.word()
+        ));
+    }
+    Ok(problems)
+}
+
+fn agent_json(agent: &Agent, presence: &Presence, seen: &[Seen]) -> Value {
+    json!({
+        "id": agent.id,
+        "name": agent.name,
+        "program": presence.program.as_ref().map(|path| path.to_string_lossy()),
+        "version": presence.version,
+        "config": presence.config.as_ref().map(|path| path.to_string_lossy()),
+        "sees": seen.iter().map(|entry| json!({
+            "name": entry.name,
+            "path": entry.path.to_string_lossy(),
+            "real": entry.real.as_ref().map(|path| path.to_string_lossy()),
+            "scope": entry.scope,
+        })).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,33 @@
+//! From an error to a message and an exit code.
+
+use std::process::ExitCode;
+
+use anyhow::Error;
+use serde_json::json;
+use thiserror::Error;
+
+use crate::install::Refusal;
+use crate::report::{Output, style};
+
+/// A wrong command line that clap cannot see.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Prints an error and answers its exit code: 3 for a refusal, 2 for wrong usage, 1 otherwise.
+pub fn report(error: &Error, output: Output) -> ExitCode {
+    let refusal = error.downcast_ref::<Refusal>();
+    let (word, code) = match refusal {
+        Some(_) => ("refused", 3),
+        None if error.is::<Usage>() => ("error", 2),
+        None => ("error", 1),
+    };
+    let message = format!("{error:#}");
+    output.json(&json!({
+        "error": message,
+        "exit_code": code,
+        "refused": refusal.map(|refusal| &refusal.0),
+    }));
+    output.error(format!("{} {message}", style::bad(format!("{word}:"))));
+    ExitCode::from(code)
+}

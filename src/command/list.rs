@@ -1,0 +1,52 @@
+//! `kernels skills list`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::status;
+use crate::agent::{Machine, Scope};
+use crate::install::discover;
+use crate::report::{Output, style};
+use crate::skill::bundled;
+use crate::skill::source::Skill;
+
+/// Lists what the binary carries and what is installed.
+pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
+    let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
+    let rows = status::rows(discover::installs(&places, None)?);
+    let mut embedded = Vec::new();
+    output.line(style::strong("embedded"));
+    for name in bundled::names() {
+        let skill = Skill::bundled(name)?;
+        output.line(format!(
+            "  {name} {}  {}",
+            skill.version.as_deref().unwrap_or_default(),
+            style::faint(format!(
+                "{} files, {} KB",
+                skill.tree.len(),
+                skill.tree.bytes().div_ceil(1000)
+            )),
+        ));
+        embedded.push(json!({
+            "name": name,
+            "version": skill.version,
+            "tree": skill.digest,
+            "files": skill.tree.len(),
+            "bytes": skill.tree.bytes(),
+        }));
+    }
+    output.line(style::strong("installed"));
+    if rows.is_empty() {
+        output.line(style::faint(
+            "  nothing here and nothing at the user level; `kernels skills add` installs",
+        ));
+    }
+    status::show(machine, &rows, output);
+    output.json(&json!({
+        "embedded": embedded,
+        "installed": rows.iter().map(status::Row::to_json).collect::<Vec<_>>(),
+    }));
+    Ok(ExitCode::SUCCESS)
+}

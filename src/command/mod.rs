@@ -1,0 +1,55 @@
+//! One file a subcommand: resolve what is meant, call the room that does it, show the result.
+
+pub mod add;
+pub mod diff;
+pub mod doctor;
+pub mod failure;
+pub mod list;
+pub mod pack;
+pub mod remove;
+pub mod show;
+pub mod status;
+pub mod target;
+pub mod update;
+pub mod validate;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::CommandFactory;
+
+use crate::agent::Machine;
+use crate::cli::{Cli, Command, Skills};
+use crate::report::Output;
+
+/// Runs a command line and answers its exit code.
+pub fn run(cli: Cli) -> ExitCode {
+    let output = Output::new(cli.json, cli.quiet);
+    match dispatch(cli.command, output) {
+        Ok(code) => code,
+        Err(error) => failure::report(&error, output),
+    }
+}
+
+fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
+    match command {
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "kernels", &mut script);
+            output.content(&script);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Doctor => doctor::run(&Machine::here()?, output),
+        Command::Skills(skills) => match skills {
+            Skills::Show(arguments) => show::run(&arguments, output),
+            Skills::Validate(arguments) => validate::run(&arguments, output),
+            Skills::Pack(arguments) => pack::run(&arguments, output),
+            Skills::Add(arguments) => add::run(&Machine::here()?, &arguments, output),
+            Skills::List => list::run(&Machine::here()?, output),
+            Skills::Status(select) => status::run(&Machine::here()?, &select, output),
+            Skills::Diff(select) => diff::run(&Machine::here()?, &select, output),
+            Skills::Update(arguments) => update::run(&Machine::here()?, &arguments, output),
+            Skills::Remove(arguments) => remove::run(&Machine::here()?, &arguments, output),
+        },
+    }
+}

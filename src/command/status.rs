@@ -1,0 +1,166 @@
+//! `kernels skills status`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+
+use super::target;
+use crate::agent::{Machine, Scope, table};
+use crate::cli::Select;
+use crate::install::State;
+use crate::install::area::Area;
+use crate::install::discover::Install;
+use crate::install::state::{Foreign, Judgement};
+use crate::report::{Output, style};
+
+/// One install and how it stands.
+pub struct Row {
+    /// The install.
+    pub install: Install,
+    /// Its state and version.
+    pub judged: Judgement,
+    /// The version on offer.
+    pub available: Option<String>,
+}
+
+/// Judges every install.
+pub fn rows(installs: Vec<Install>) -> Vec<Row> {
+    installs
+        .into_iter()
+        .map(|install| {
+            let offer = install.offer();
+            let judged = install.judge(offer.as_ref());
+            Row {
+                judged,
+                available: offer.and_then(|offer| offer.version),
+                install,
+            }
+        })
+        .collect()
+}
+
+/// Says how each install stands; exit 1 when one is not current.
+pub fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
+    let rows = rows(target::installs(machine, select)?);
+    if rows.is_empty() {
+        if let Some(name) = &select.name {
+            bail!("{name} is not installed there; `kernels skills add {name}` installs it");
+        }
+        output.line(style::faint(
+            "nothing is installed; `kernels skills add` installs",
+        ));
+    }
+    show(machine, &rows, output);
+    let interrupted = interrupted(machine, select)?;
+    for path in &interrupted {
+        output.note(format!(
+            "{} an interrupted change waits in {path}; the next `kernels skills update` finishes it",
+            style::warning("note:")
+        ));
+    }
+    output.json(&json!({
+        "installs": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+        "interrupted": interrupted,
+    }));
+    let current = rows
+        .iter()
+        .all(|row| matches!(row.judged.state, State::Current { .. }));
+    Ok(if current && interrupted.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
+    let mut found: Vec<String> = target::places_to_search(machine, &select.targets)?
+        .iter()
+        .filter(|place| place.folder.is_dir())
+        .filter_map(|place| Area::of(&place.folder).ok())
+        .flat_map(|area| area.interrupted())
+        .map(|path| path.display().to_string())
+        .collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Prints the rows.
+pub fn show(machine: &Machine, rows: &[Row], output: Output) {
+    let paths: Vec<String> = rows
+        .iter()
+        .map(|row| machine.show(&row.install.path))
+        .collect();
+    let width = paths
+        .iter()
+        .map(|path| path.chars().count())
+        .max()
+        .unwrap_or(0);
+    for (row, path) in rows.iter().zip(&paths) {
+        let word = format!("{:<13}", row.judged.state.word());
+        let word = match &row.judged.state {
+            State::Current { .. } => style::good(word),
+            State::Unreadable(_) | State::Foreign(_) => style::bad(word),
+            _ => style::warning(word),
+        };
+        let mut more = row.detail();
+        if row.install.scope == Scope::User {
+            more.push_str(" (user)");
+        }
+        output.line(format!("  {word} {path:<width$}  {}", style::faint(more.trim())).trim_end());
+        for change in row.judged.state.changes() {
+            output.line(format!("      {} {}", change.kind.letter(), change.path));
+        }
+    }
+}
+
+impl Row {
+    fn detail(&self) -> String {
+        let link = match &self.install.link {
+            Some(to) => format!("→ {} ", to.display()),
+            None => String::new(),
+        };
+        let agents: Vec<_> = self
+            .install
+            .agents
+            .iter()
+            .filter_map(|id| table::find(id))
+            .map(|agent| agent.name.as_str())
+            .collect();
+        let version = match (&self.judged.version, &self.available, &self.judged.state) {
+            (Some(here), Some(there), State::Stale | State::Newer) => {
+                format!("{here}, here is {there}; ")
+            }
+            (Some(here), _, _) => format!("{here}; "),
+            (None, ..) => String::new(),
+        };
+        let why = match &self.judged.state {
+            State::Unreadable(why) => format!("{why}; "),
+            State::Foreign(Foreign::LaterReceipt) => "by a later kernels; ".to_owned(),
+            State::Foreign(Foreign::NotAFolder) => "not a folder; ".to_owned(),
+            State::Absent => "the link leads nowhere; ".to_owned(),
+            State::Current { receipt: false } => "without a receipt; ".to_owned(),
+            _ => String::new(),
+        };
+        format!("{link}{version}{why}{}", agents.join(", "))
+    }
+
+    /// The row for programs.
+    pub fn to_json(&self) -> Value {
+        let receipt = self.judged.receipt.as_ref();
+        json!({
+            "name": self.install.name,
+            "path": self.install.path.to_string_lossy(),
+            "scope": self.install.scope,
+            "agents": self.install.agents,
+            "link": self.install.link.as_ref().map(|to| to.to_string_lossy()),
+            "state": self.judged.state.word(),
+            "version": self.judged.version,
+            "available": self.available,
+            "changes": self.judged.state.changes(),
+            "installed": receipt.map(|receipt| &receipt.installed),
+            "by": receipt.map(|receipt| &receipt.by),
+        })
+    }
+}

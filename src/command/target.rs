@@ -1,0 +1,163 @@
+//! From flags to places.
+
+use std::io::Write as _;
+
+use anyhow::{Result, bail};
+use inquire::MultiSelect;
+use inquire::list_option::ListOption;
+
+use super::failure::Usage;
+use crate::agent::{Agent, Machine, Scope, presence, table};
+use crate::cli::{Select, Targets};
+use crate::install::discover::{self, Install};
+use crate::install::place::{self, Place};
+use crate::report::Output;
+
+/// The agents that the flags name, in the order of the table.
+pub fn agents(targets: &Targets) -> Vec<&'static Agent> {
+    let flags = [
+        ("claude", targets.claude),
+        ("codex", targets.codex),
+        ("opencode", targets.opencode),
+        ("cursor", targets.cursor),
+        ("gemini", targets.gemini),
+        ("copilot", targets.copilot),
+        ("agents", targets.agents),
+    ];
+    let named = |agent: &Agent| {
+        flags.iter().any(|(id, set)| *set && *id == agent.id) || targets.agent.contains(&agent.id)
+    };
+    table::all().iter().filter(|agent| named(agent)).collect()
+}
+
+fn scope(targets: &Targets) -> Scope {
+    if targets.global {
+        Scope::User
+    } else {
+        Scope::Project
+    }
+}
+
+/// Where `add` installs to.
+pub fn places_to_add(machine: &Machine, targets: &Targets, output: Output) -> Result<Vec<Place>> {
+    let mut chosen = agents(targets);
+    if chosen.is_empty() && targets.global && !targets.dest.is_empty() {
+        return Err(
+            Usage("--global goes with agents; --dest names a place of its own".into()).into(),
+        );
+    }
+    if chosen.is_empty() && targets.dest.is_empty() {
+        chosen = if targets.global {
+            agents_on(machine)
+        } else if output.is_interactive() {
+            ask(machine)?
+        } else {
+            return Err(Usage(
+                "say where to: --claude, --codex, --opencode, --cursor, --gemini, --copilot, \
+                 --agents, --agent ID, --dest DIR, or --global for every agent on this machine"
+                    .into(),
+            )
+            .into());
+        };
+    }
+    named_places(machine, &chosen, scope(targets), targets)
+}
+
+fn named_places(
+    machine: &Machine,
+    agents: &[&'static Agent],
+    scope: Scope,
+    targets: &Targets,
+) -> Result<Vec<Place>> {
+    let mut places = Vec::new();
+    for agent in agents {
+        places.push(Place::of_agent(machine, agent, scope)?);
+    }
+    for dest in &targets.dest {
+        places.push(Place::of_dest(machine, dest)?);
+    }
+    Ok(place::merge(places))
+}
+
+/// The agents present on the machine, or the two that reach most where none is.
+fn agents_on(machine: &Machine) -> Vec<&'static Agent> {
+    let present = presence::present(machine);
+    if !present.is_empty() {
+        return present;
+    }
+    table::all()
+        .iter()
+        .filter(|agent| ["claude", "agents"].contains(&agent.id.as_str()))
+        .collect()
+}
+
+fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
+    let present = presence::present(machine);
+    let rows: Vec<String> = table::all()
+        .iter()
+        .map(|agent| format!("{:<14} {}", agent.name, agent.project))
+        .collect();
+    let found: Vec<usize> = table::all()
+        .iter()
+        .enumerate()
+        .filter(|(_, agent)| present.iter().any(|p| p.id == agent.id))
+        .map(|(at, _)| at)
+        .collect();
+    let question = format!("Install into {} for", machine.show(machine.project()));
+    let chosen = MultiSelect::new(&question, rows)
+        .with_default(&found)
+        .with_page_size(table::all().len())
+        .with_help_message(
+            "space selects, enter installs, esc cancels; agents found here are selected",
+        )
+        .with_formatter(&|chosen: &[ListOption<&String>]| {
+            let names: Vec<_> = chosen
+                .iter()
+                .map(|c| table::all()[c.index].name.as_str())
+                .collect();
+            names.join(", ")
+        })
+        .raw_prompt_skippable();
+    let _ = std::io::stdout().flush();
+    match chosen {
+        Ok(Some(chosen)) if !chosen.is_empty() => Ok(chosen
+            .iter()
+            .map(|chosen| &table::all()[chosen.index])
+            .collect()),
+        Ok(_) | Err(inquire::InquireError::OperationInterrupted) => {
+            bail!("nothing chosen, nothing changed")
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The places that a selection looks at: those it names, else all of the project and the user.
+pub fn places_to_search(machine: &Machine, targets: &Targets) -> Result<Vec<Place>> {
+    let chosen = agents(targets);
+    if !chosen.is_empty() || !targets.dest.is_empty() {
+        let mut places = named_places(machine, &chosen, scope(targets), targets)?;
+        if chosen.is_empty() && targets.global {
+            places.extend(discover::all_places(machine, &[Scope::User]));
+        }
+        return Ok(place::merge(places));
+    }
+    let scopes: &[Scope] = if targets.global {
+        &[Scope::User]
+    } else {
+        &[Scope::Project, Scope::User]
+    };
+    Ok(discover::all_places(machine, scopes))
+}
+
+/// The installs that a selection means.
+pub fn installs(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
+    let places = places_to_search(machine, &select.targets)?;
+    let mut found = discover::installs(&places, select.name.as_deref())?;
+    // Whether a link is ours is known only when all places are.
+    let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
+    let all = discover::installs(&everywhere, select.name.as_deref())?;
+    for install in &mut found {
+        install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
+    }
+    Ok(found)
+}

@@ -1,0 +1,81 @@
+//! `kernels skills update`.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::{add, target};
+use crate::agent::Machine;
+use crate::cli;
+use crate::install::apply;
+use crate::install::plan::Options;
+use crate::install::refusal::Refused;
+use crate::install::{Refusal, State};
+use crate::report::{Output, style};
+
+/// Brings installs to the version on offer. One that is protected does not keep the others back;
+/// it is refused at the end.
+pub fn run(machine: &Machine, arguments: &cli::Update, output: Output) -> Result<ExitCode> {
+    let places = target::places_to_search(machine, &arguments.select.targets)?;
+    let recovered = if arguments.dry_run {
+        Vec::new()
+    } else {
+        apply::recover(&places)?
+    };
+    add::show_recovered(machine, &recovered, output);
+    let installs = target::installs(machine, &arguments.select)?;
+    if installs.is_empty() {
+        match &arguments.select.name {
+            Some(name) => {
+                bail!("{name} is not installed there; `kernels skills add {name}` installs it")
+            }
+            None => output.line(style::faint("nothing is installed")),
+        }
+    }
+    let options = Options {
+        force: arguments.force,
+        link: false,
+    };
+    let mut reports = Vec::new();
+    let mut left = Vec::new();
+    let mut refused: Vec<Refused> = Vec::new();
+    for install in &installs {
+        // What a link leads to is an install of its own, or not ours to touch.
+        if install.link_is_ours {
+            continue;
+        }
+        let shown = machine.show(&install.path);
+        let Some(offer) = install.offer() else {
+            left.push(format!(
+                "{shown}: what it was installed from is gone; left as it is"
+            ));
+            continue;
+        };
+        let judged = install.judge(Some(&offer));
+        if matches!(judged.state, State::Newer) && !arguments.force {
+            let version = judged.version.unwrap_or_default();
+            left.push(format!(
+                "{shown}: {version} is newer than what this kernels carries; left as it is"
+            ));
+            continue;
+        }
+        let places = vec![install.place()];
+        match add::install(machine, &offer, places, options, arguments.dry_run, output) {
+            Ok(report) => reports.push(report),
+            Err(error) => match error.downcast::<Refusal>() {
+                Ok(refusal) => refused.extend(refusal.0),
+                Err(error) => return Err(error),
+            },
+        }
+    }
+    for line in &left {
+        output.note(format!("{} {line}", style::warning("note:")));
+    }
+    if refused.is_empty() {
+        output.json(&json!({ "updates": reports, "left": left, "recovered": recovered }));
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Refusal(refused).into())
+    }
+}

@@ -1,0 +1,213 @@
+//! Writing so that a crash at any point leaves nothing half done: durable files, atomic swaps.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::skill::tree::{Tree, open_plain};
+
+/// Writes a file that must not be there yet, with these permission bits less the umask.
+pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    open_new(path, mode)?.write_all(content)
+}
+
+fn open_new(path: &Path, mode: u32) -> io::Result<File> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
+}
+
+/// Writes `content` as `path` in one step, on the disk before it has that name: whoever reads,
+/// after a power cut too, sees the old file or all of the new one.
+pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let staged = folder.join(format!(".{name}.{}.tmp", unique()));
+    let written = open_new(&staged, mode)
+        .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&staged, path));
+    written.inspect_err(|_| {
+        let _ = fs::remove_file(&staged);
+    })
+}
+
+/// Reads a regular file of at most `limit` bytes; never follows a link and never waits on a pipe.
+pub fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open_plain(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::other(format!("more than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// What was written and is not known to be on the disk yet.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// The folders, outermost first.
+    pub folders: Vec<PathBuf>,
+}
+
+/// How many files are synced at once. A journalling file system commits those that wait together
+/// in one go; measured on ext4, more threads gain nothing.
+const SYNCS: usize = 4;
+
+impl Written {
+    /// Waits until everything is on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        let share = self.files.len().div_ceil(SYNCS).max(1);
+        let sync_all = |files: &[PathBuf]| files.iter().try_for_each(|file| sync_file(file));
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .files
+                .chunks(share)
+                .map(|files| scope.spawn(move || sync_all(files)))
+                .collect();
+            threads.into_iter().try_for_each(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(io::Error::other("a sync thread died")))
+            })
+        })?;
+        self.folders
+            .iter()
+            .rev()
+            .try_for_each(|folder| sync_folder(folder))
+    }
+}
+
+/// Writes all files of a tree below `root`, which exists.
+pub fn write_tree(root: &Path, tree: &Tree) -> io::Result<Written> {
+    let mut written = Written {
+        files: Vec::new(),
+        folders: vec![root.to_path_buf()],
+    };
+    for (path, entry) in tree.iter() {
+        for above in path.parents() {
+            let folder = root.join(above);
+            if !written.folders.contains(&folder) {
+                fs::create_dir(&folder).map_err(|error| naming(&folder, &error))?;
+                written.folders.push(folder);
+            }
+        }
+        let file = path.under(root);
+        write_new(&file, &entry.content, entry.mode()).map_err(|error| naming(&file, &error))?;
+        written.files.push(file);
+    }
+    Ok(written)
+}
+
+fn sync_file(path: &Path) -> io::Result<()> {
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| naming(path, &error))
+}
+
+/// Waits until a folder's entries are on the disk. Some file systems cannot; that is no failure.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        Err(error)
+            if matches!(
+                Errno::from_io_error(&error),
+                Some(Errno::INVAL | Errno::NOTSUP)
+            ) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Moves `from` to `to`, where nothing may be.
+pub fn move_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(error) if is_unsupported(error) => {
+            // Without the flag a file or an empty folder at `to` would be replaced.
+            if fs::symlink_metadata(to).is_ok() {
+                return Err(Errno::EXIST.into());
+            }
+            fs::rename(from, to)
+        }
+        result => Ok(result?),
+    }
+}
+
+/// Swaps two paths in one step. `Ok(false)`: this file system cannot.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(error) if is_unsupported(error) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_unsupported(error: Errno) -> bool {
+    matches!(error, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
+}
+
+/// Whether this process may create entries in `folder`.
+pub fn is_writable(folder: &Path) -> bool {
+    use rustix::fs::Access;
+    rustix::fs::accessat(
+        CWD,
+        folder,
+        Access::WRITE_OK | Access::EXEC_OK,
+        AtFlags::EACCESS,
+    )
+    .is_ok()
+}
+
+/// Deletes a file, a link or a whole folder, or nothing; a link is never followed. Folders of ours
+/// that may not be written to are made writable first.
+pub fn delete(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path).or_else(|_| {
+            make_writable(path);
+            fs::remove_dir_all(path)
+        }),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn make_writable(folder: &Path) {
+    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
+    }
+}
+
+/// An error that names the path it happened on.
+pub fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// A name part that no other process picks: time, process, and a count within it.
+pub fn unique() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nanoseconds = jiff::Timestamp::now().as_nanosecond();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{nanoseconds:x}-{:x}-{count:x}", std::process::id())
+}

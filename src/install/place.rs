@@ -1,0 +1,211 @@
+//! Where one skill is to be, and the folders around it.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::refusal::{Refusal, Refused};
+use crate::agent::{Agent, Machine, Scope};
+
+/// A skills folder that an install goes to, and the agents it is for.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The skills folder, absolute and without links; it may not be there yet.
+    pub folder: PathBuf,
+    /// Whose it is.
+    pub scope: Scope,
+    /// The agents that are to find the skill there; none for `--dest`.
+    pub agents: Vec<&'static Agent>,
+}
+
+impl Place {
+    /// The skills folder of `agent`.
+    pub fn of_agent(machine: &Machine, agent: &'static Agent, scope: Scope) -> Result<Self> {
+        let named = machine.skills_folder(agent, scope)?;
+        let folder = resolve(&named)?;
+        if scope == Scope::Project {
+            refuse_outside(machine.project(), &named, &folder)?;
+        }
+        Ok(Self {
+            folder,
+            scope,
+            agents: vec![agent],
+        })
+    }
+
+    /// The folder that `--dest` names.
+    pub fn of_dest(machine: &Machine, named: &Path) -> Result<Self> {
+        if named.as_os_str().is_empty() {
+            bail!("--dest is empty; name the folder that holds skills");
+        }
+        if named.starts_with("~") {
+            bail!(
+                "--dest {}: your shell did not expand the '~'; write $HOME{} instead",
+                named.display(),
+                named.display().to_string().trim_start_matches('~')
+            );
+        }
+        let folder = resolve(&machine.cwd.join(named))?;
+        if folder.join(crate::skill::tree::SKILL_MD).exists() {
+            bail!(
+                "{} is itself a skill; --dest takes the folder that holds skills: {}",
+                folder.display(),
+                folder.parent().unwrap_or(&folder).display()
+            );
+        }
+        Ok(Self {
+            folder,
+            scope: Scope::Dest,
+            agents: Vec::new(),
+        })
+    }
+
+    /// The skill's own folder.
+    pub fn dest(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The project that a receipt there travels with.
+    pub fn project(&self) -> Option<PathBuf> {
+        match self.scope {
+            Scope::User => None,
+            Scope::Project | Scope::Dest => crate::agent::project::git_root(&self.folder)
+                .or_else(|| Some(self.folder.parent()?.parent()?.to_path_buf())),
+        }
+    }
+}
+
+/// Joins places that are one folder, keeping their order.
+pub fn merge(places: Vec<Place>) -> Vec<Place> {
+    let mut merged: Vec<Place> = Vec::new();
+    for place in places {
+        match merged.iter_mut().find(|known| known.folder == place.folder) {
+            Some(known) => {
+                let new = place
+                    .agents
+                    .iter()
+                    .filter(|a| !known.agents.iter().any(|k| k.id == a.id));
+                let new: Vec<_> = new.copied().collect();
+                known.agents.extend(new);
+            }
+            None => merged.push(place),
+        }
+    }
+    merged
+}
+
+/// The absolute path without links of a folder that may not be there yet: links are followed as far
+/// as the path exists, and the rest is appended.
+pub fn resolve(path: &Path) -> Result<PathBuf> {
+    let mut rest: Vec<&std::ffi::OsStr> = Vec::new();
+    let mut there = path;
+    loop {
+        match there.canonicalize() {
+            Ok(mut real) => {
+                if !real.is_dir() {
+                    bail!(
+                        "{} is not a folder; move it away or choose another place",
+                        real.display()
+                    );
+                }
+                real.extend(rest.iter().rev());
+                return Ok(real);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(there).is_ok() {
+                    bail!(
+                        "{} is a link to nothing; mend or remove it",
+                        there.display()
+                    );
+                }
+                match there.components().next_back() {
+                    Some(Component::Normal(name)) => rest.push(name),
+                    _ => bail!("{} is not there", there.display()),
+                }
+                there = there
+                    .parent()
+                    .with_context(|| format!("{} is not there", path.display()))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                let file = path
+                    .ancestors()
+                    .find(|above| above.is_file())
+                    .unwrap_or(there);
+                bail!(
+                    "{} is not a folder; move it away or choose another place",
+                    file.display()
+                );
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot resolve {}", there.display()));
+            }
+        }
+    }
+}
+
+/// A repository can carry a link in place of a skills folder; writing through it would reach what
+/// its reader never meant.
+fn refuse_outside(project: &Path, named: &Path, folder: &Path) -> Result<()> {
+    let project = project
+        .canonicalize()
+        .with_context(|| format!("cannot resolve {}", project.display()))?;
+    if folder.starts_with(&project) {
+        return Ok(());
+    }
+    Err(Refusal(vec![Refused {
+        path: named.to_path_buf(),
+        reason: format!("is a link that leaves the project, to {}", folder.display()),
+        changes: Vec::new(),
+        advice: vec![format!("if that is meant: --dest {}", folder.display())],
+    }])
+    .into())
+}
+
+/// Makes a folder and those above it; answers how many it made.
+pub fn create_folders(folder: &Path) -> Result<usize> {
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|above| !above.exists())
+        .collect();
+    let mut created = 0;
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            Ok(()) => created += 1,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let hint = hint(&error);
+                return Err(error)
+                    .with_context(|| format!("cannot create {}{hint}", folder.display()));
+            }
+        }
+    }
+    Ok(created)
+}
+
+/// What to do about the errors that a person can do something about.
+pub fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (check who owns the folder and its permissions)",
+        io::ErrorKind::ReadOnlyFilesystem => " (the file system is mounted read-only)",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            " (the disk is full; nothing was changed, free some space and run it again)"
+        }
+        io::ErrorKind::CrossesDevices => {
+            " (the folder cannot be moved: it is a mount point, or lies in a layer of a container \
+             image; make a fresh copy of it first: cp -a X X.new && rm -r X && mv X.new X)"
+        }
+        _ => "",
+    }
+}
+
+/// Removes up to `count` empty folders from `folder` upwards.
+pub fn remove_empty(folder: &Path, count: usize) {
+    for folder in folder.ancestors().take(count) {
+        // `remove_dir` takes empty folders alone, so nothing can be lost.
+        if fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The record an install leaves in the skill's folder: what was put there, so that a later run can
+//! tell a person's edits from its own files. Being part of the folder, it is swapped with it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::disk;
+use crate::skill::digest::{Digest, FileDigests, file_digests};
+use crate::skill::source::{Skill, Source};
+use crate::skill::tree::RECEIPT;
+
+/// The layout of the file; a reader leaves a later one alone.
+pub const FORMAT: u32 = 1;
+
+/// More than a receipt of a thousand files has.
+const LIMIT: u64 = 4 * 1024 * 1024;
+
+/// What `.kernels.json` holds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Receipt {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The skill.
+    pub skill: String,
+    /// Its `metadata.version`, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where it came from.
+    pub source: Source,
+    /// When, in UTC.
+    pub installed: String,
+    /// The program that did it.
+    pub by: String,
+    /// The change that put it there: tells a staged tree from the one it replaced.
+    pub id: String,
+    /// The digest of the whole tree.
+    pub tree: Digest,
+    /// The digest of each file over its path, mode and content.
+    pub files: FileDigests,
+    /// Whether the file system kept the executable bits.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub modes: bool,
+    /// How many of the folders above the skill's the install made, for `remove` to take back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub created_folders: usize,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(value: &usize) -> bool {
+    *value == 0
+}
+
+/// Why a folder has no receipt to go by.
+#[derive(Debug, Error)]
+pub enum ReceiptError {
+    /// There is none, or it cannot be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is no receipt.
+    #[error("{RECEIPT} is damaged: {0}")]
+    Damaged(#[from] serde_json::Error),
+    /// A later program wrote it.
+    #[error("{RECEIPT} has format {0}; this program knows {FORMAT}: upgrade kernels")]
+    Later(u32),
+}
+
+impl Receipt {
+    /// A receipt for installing `skill` into the skills folder `folder`.
+    pub fn new(skill: &Skill, id: &str, source: Source) -> Self {
+        Self {
+            format: FORMAT,
+            skill: skill.name.clone(),
+            version: skill.version.clone(),
+            source,
+            installed: now(),
+            by: format!("kernels {}", crate::cli::VERSION),
+            id: id.to_owned(),
+            tree: skill.digest,
+            files: file_digests(&skill.tree),
+            modes: true,
+            created_folders: 0,
+        }
+    }
+
+    /// Reads the receipt in a skill's folder.
+    pub fn read(folder: &Path) -> Result<Self, ReceiptError> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+        }
+        let bytes = disk::read_plain(&folder.join(RECEIPT), LIMIT)?;
+        let head: Head = serde_json::from_slice(&bytes)?;
+        if head.format > FORMAT {
+            return Err(ReceiptError::Later(head.format));
+        }
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+
+    /// The bytes of the file.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut bytes = serde_json::to_vec_pretty(self)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+/// This moment in UTC, to the second.
+pub fn now() -> String {
+    let now = jiff::Timestamp::now();
+    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+}
+
+/// What of a source a receipt may say: a project's receipt travels with the project, so it names
+/// only paths inside it, from the skills folder; a user's own names the path.
+pub fn recordable(source: &Source, folder: &Path, project: Option<&Path>) -> Source {
+    let adjust = |path: &Option<PathBuf>| -> Option<PathBuf> {
+        // JSON holds no other names.
+        let path = path.as_deref().filter(|path| path.to_str().is_some())?;
+        match project {
+            None => Some(path.to_path_buf()),
+            Some(project) if path.starts_with(project) && folder.starts_with(project) => {
+                Some(relative(folder, path))
+            }
+            Some(_) => None,
+        }
+    };
+    match source {
+        Source::Embedded => Source::Embedded,
+        Source::Folder { path } => Source::Folder { path: adjust(path) },
+        Source::Archive { path } => Source::Archive { path: adjust(path) },
+    }
+}
+
+/// The way from the folder `from` to `to`, both absolute and without links.
+pub fn relative(from: &Path, to: &Path) -> PathBuf {
+    let shared = from
+        .components()
+        .zip(to.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let mut way = PathBuf::new();
+    for _ in from.components().skip(shared) {
+        way.push("..");
+    }
+    way.extend(to.components().skip(shared));
+    way
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_between_folders() {
+        let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
+        assert_eq!(
+            way("/p/.codex/skills", "/p/.agents/skills/x"),
+            Path::new("../../.agents/skills/x")
+        );
+        assert_eq!(way("/p", "/p/a"), Path::new("a"));
+    }
+
+    #[test]
+    fn a_projects_receipt_names_no_path_outside_it() {
+        let source = Source::Folder {
+            path: Some("/home/alice/x".into()),
+        };
+        let folder = Path::new("/repo/.claude/skills");
+        let kept = recordable(&source, folder, Some(Path::new("/repo")));
+        assert_eq!(kept, Source::Folder { path: None });
+        let inside = Source::Folder {
+            path: Some("/repo/src/x".into()),
+        };
+        let kept = recordable(&inside, folder, Some(Path::new("/repo")));
+        assert_eq!(
+            kept,
+            Source::Folder {
+                path: Some("../../src/x".into())
+            }
+        );
+        assert_eq!(recordable(&source, folder, None), source);
+    }
+}

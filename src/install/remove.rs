@@ -1,0 +1,145 @@
+//! Removing installs.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::area::{Area, OldTree, Transaction, link_fingerprint};
+use super::discover::Install;
+use super::lock::Lock;
+use super::place::remove_empty;
+use super::plan::{Options, protect};
+use super::refusal::{Refusal, Refused};
+use super::state::{Foreign, State, judge};
+use crate::agent::Machine;
+
+/// One install that is to go, or went.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// The install.
+    pub install: Install,
+    /// Where the tree is kept, if it is.
+    pub backup: Option<PathBuf>,
+    keep: bool,
+}
+
+/// Judges what is to be removed: all of it, or, when anything is protected, a refusal. `all` is
+/// every install of the skill that is known, so that no link is left pointing nowhere.
+pub fn plan(
+    targets: &[Install],
+    all: &[Install],
+    options: Options,
+) -> Result<Vec<Removal>, Refusal> {
+    let mut removals = Vec::new();
+    let mut refused = Vec::new();
+    for install in targets {
+        let judged = judge(&install.path, &install.name, None);
+        let keep = match &judged.state {
+            State::Foreign(Foreign::Link(_)) if install.link_is_ours => false,
+            State::Current { .. } | State::Stale | State::Newer | State::Missing(_) => false,
+            _ => match protect(&install.path, &judged, options, "remove") {
+                Ok(_) => true,
+                Err(why) => {
+                    refused.push(why);
+                    continue;
+                }
+            },
+        };
+        if let Some(why) = dangling(install, targets, all) {
+            refused.push(why);
+            continue;
+        }
+        removals.push(Removal {
+            install: install.clone(),
+            backup: None,
+            keep,
+        });
+    }
+    if refused.is_empty() {
+        Ok(removals)
+    } else {
+        Err(Refusal(refused))
+    }
+}
+
+fn dangling(install: &Install, targets: &[Install], all: &[Install]) -> Option<Refused> {
+    if install.link.is_some() {
+        return None;
+    }
+    let real = install.path.canonicalize().ok()?;
+    let left: Vec<_> = all
+        .iter()
+        .filter(|other| other.link.is_some() && !targets.iter().any(|t| t.path == other.path))
+        .filter(|other| other.path.canonicalize().is_ok_and(|to| to == real))
+        .map(|other| other.path.display().to_string())
+        .collect();
+    (!left.is_empty()).then(|| Refused {
+        path: install.path.clone(),
+        reason: format!("is what {} links to", left.join(" and ")),
+        changes: Vec::new(),
+        advice: vec!["remove them together: name both agents, or none for all".to_owned()],
+    })
+}
+
+/// Removes the installs, links before what they point to; answers also what a person should know.
+pub fn remove(
+    machine: &Machine,
+    targets: &[Install],
+    all: &[Install],
+    options: Options,
+) -> Result<(Vec<Removal>, Vec<String>)> {
+    let mut areas = Vec::new();
+    for install in targets {
+        areas.push(Area::of(&install.folder)?);
+    }
+    let locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
+    for area in &areas {
+        area.recover()?;
+    }
+    // Another process may have removed some meanwhile.
+    let targets: Vec<_> = targets
+        .iter()
+        .filter(|i| fs::symlink_metadata(&i.path).is_ok())
+        .cloned()
+        .collect();
+    let mut removals = plan(&targets, all, options)?;
+    removals.sort_by_key(|removal| removal.install.link.is_none());
+    let mut emptied = Vec::new();
+    let mut notes = Vec::new();
+    for removal in &mut removals {
+        let install = &removal.install;
+        let judged = judge(&install.path, &install.name, None);
+        let fingerprint = match &install.link {
+            Some(to) => Some(link_fingerprint(to)),
+            None => judged.fingerprint,
+        };
+        let old = OldTree {
+            keep: removal.keep,
+            fingerprint,
+        };
+        let area = Area::of(&install.folder)?;
+        let settled = Transaction::removal(&area, &install.name, &old)?.commit()?;
+        notes.extend(settled.note());
+        removal.backup = settled.backup;
+        // A link has no receipt to say; an empty skills folder and its empty parent hold nothing.
+        let created = match judged.receipt {
+            Some(receipt) => receipt.created_folders,
+            None if install.link.is_some() => 2,
+            None => 0,
+        };
+        emptied.push((install.folder.clone(), created));
+    }
+    for (folder, created) in emptied {
+        // Never the project's own folder or the home, whatever a receipt says.
+        let limit = folder
+            .ancestors()
+            .take_while(|above| {
+                *above != machine.project() && Some(*above) != machine.home.as_deref()
+            })
+            .count();
+        remove_empty(&folder, created.min(limit));
+    }
+    drop(locks);
+    Ok((removals, notes))
+}

@@ -1,0 +1,255 @@
+//! What lies in an installed skill's folder, whatever a person has made of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use walkdir::WalkDir;
+
+use crate::skill::digest::{Digest, FileDigests};
+use crate::skill::path::RelPath;
+use crate::skill::tree::{RECEIPT, is_executable, open_plain};
+
+/// The files found below a folder, by their path in it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Scan(BTreeMap<Name, Found>);
+
+/// A path in the folder. Names that no skill can have are kept byte for byte: printed, one of them
+/// can look like a file of the skill.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    Plain(RelPath),
+    Odd(PathBuf),
+}
+
+impl Name {
+    fn of(path: &Path) -> Self {
+        match path.to_str().and_then(|text| RelPath::parse(text).ok()) {
+            Some(path) => Self::Plain(path),
+            None => Self::Odd(path.to_path_buf()),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Plain(path) => [b"plain ", path.as_str().as_bytes()].concat(),
+            Self::Odd(path) => [b"odd ", path.as_os_str().as_bytes()].concat(),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(path) => path.fmt(f),
+            // Escaped, so that no name can act on a terminal.
+            Self::Odd(path) => write!(f, "{}", path.to_string_lossy().escape_debug()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    File {
+        digest: Digest,
+        other_mode: Digest,
+    },
+    /// A link or a pipe; the text tells one from another.
+    Odd(String),
+}
+
+/// One difference between a folder and its receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The file.
+    pub path: String,
+    /// What happened to it.
+    pub kind: ChangeKind,
+}
+
+/// What happened to a file since it was installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// Its bytes differ.
+    Edited,
+    /// Its bytes are the same, its executable bit is not.
+    Mode,
+    /// It was not installed.
+    Added,
+    /// It is gone.
+    Missing,
+}
+
+impl ChangeKind {
+    /// One letter, as `git status` writes it.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Edited => 'M',
+            Self::Mode => 'm',
+            Self::Added => 'A',
+            Self::Missing => 'D',
+        }
+    }
+}
+
+impl Scan {
+    /// Looks at everything below `folder` but the receipt and what Python and Finder leave behind.
+    pub fn of(folder: &Path) -> io::Result<Self> {
+        let mut found = BTreeMap::new();
+        for entry in WalkDir::new(folder)
+            .follow_links(false)
+            .follow_root_links(false)
+        {
+            let entry = entry.map_err(io::Error::from)?;
+            let at = entry.path();
+            let inside = at.strip_prefix(folder).unwrap_or(at);
+            if entry.depth() == 0 || entry.file_type().is_dir() {
+                continue;
+            }
+            let name = entry.file_name().to_string_lossy();
+            if (entry.depth() == 1 && name == RECEIPT) || is_worthless(&name) {
+                continue;
+            }
+            let (key, what) = look(at, inside, entry.file_type())?;
+            found.insert(key, what);
+        }
+        Ok(Self(found))
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The digest that a skill tree of exactly these files has, if they are one.
+    pub fn tree_digest(&self) -> Option<Digest> {
+        let mut files = FileDigests::new();
+        for (name, found) in &self.0 {
+            let (Name::Plain(path), Found::File { digest, .. }) = (name, found) else {
+                return None;
+            };
+            files.insert(path.clone(), *digest);
+        }
+        Some(Digest::of_files(&files))
+    }
+
+    /// A fingerprint of everything found, odd things included: equal when nothing changed.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for (name, found) in &self.0 {
+            let what = match found {
+                Found::File { digest, .. } => digest.to_string(),
+                Found::Odd(text) => format!("odd {text}"),
+            };
+            for part in [name.bytes().as_slice(), what.as_bytes()] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        Digest::finish(hash).to_string()
+    }
+
+    /// What differs from `files`. Where a file system keeps no modes, they are not compared.
+    pub fn changes(&self, files: &FileDigests, modes: bool) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (name, found) in &self.0 {
+            let expected = match name {
+                Name::Plain(path) => files.get(path),
+                Name::Odd(_) => None,
+            };
+            let kind = match (expected, found) {
+                (None, _) => ChangeKind::Added,
+                (Some(expected), Found::File { digest, .. }) if digest == expected => continue,
+                (Some(expected), Found::File { other_mode, .. }) if other_mode == expected => {
+                    if !modes {
+                        continue;
+                    }
+                    ChangeKind::Mode
+                }
+                (Some(_), _) => ChangeKind::Edited,
+            };
+            changes.push(Change {
+                path: name.to_string(),
+                kind,
+            });
+        }
+        for path in files
+            .keys()
+            .filter(|path| !self.0.contains_key(&Name::Plain((*path).clone())))
+        {
+            changes.push(Change {
+                path: path.to_string(),
+                kind: ChangeKind::Missing,
+            });
+        }
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        changes
+    }
+}
+
+/// What running a script or opening a folder leaves there; the only things ever dropped unasked.
+fn is_worthless(name: &str) -> bool {
+    name == ".DS_Store" || name.ends_with(".pyc")
+}
+
+fn look(at: &Path, inside: &Path, kind: fs::FileType) -> io::Result<(Name, Found)> {
+    let name = Name::of(inside);
+    if kind.is_symlink() {
+        let to = fs::read_link(at)?;
+        return Ok((name, Found::Odd(format!("link to {}", to.display()))));
+    }
+    if !kind.is_file() {
+        return Ok((name, Found::Odd("neither a file nor a folder".to_owned())));
+    }
+    // A name that no skill can have has no digest by the rules; its bytes still count.
+    let path = match &name {
+        Name::Plain(path) => path.clone(),
+        Name::Odd(_) => RelPath::parse("odd").map_err(io::Error::other)?,
+    };
+    let mut file = open_plain(at)?;
+    let meta = file.metadata()?;
+    let executable = is_executable(&meta);
+    let mut content = Sha256Both::new(&path, executable, meta.len());
+    io::copy(&mut file, &mut content)?;
+    let (digest, other_mode) = content.finish();
+    Ok((name, Found::File { digest, other_mode }))
+}
+
+/// A file's digest and the one it would have with the other mode, in one pass over its bytes.
+struct Sha256Both(Sha256, Sha256);
+
+impl Sha256Both {
+    fn new(path: &RelPath, executable: bool, length: u64) -> Self {
+        Self(
+            Digest::start_file(path, executable, length),
+            Digest::start_file(path, !executable, length),
+        )
+    }
+
+    fn finish(self) -> (Digest, Digest) {
+        (Digest::finish(self.0), Digest::finish(self.1))
+    }
+}
+
+impl io::Write for Sha256Both {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        self.1.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

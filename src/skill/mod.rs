@@ -1,0 +1,18 @@
+//! What a skill is: its files, its header, its rules, its archive, and the one this binary carries.
+
+pub mod archive;
+pub mod bundled;
+pub mod digest;
+pub mod frontmatter;
+pub mod lineage;
+mod links;
+pub mod lint;
+pub mod path;
+pub mod source;
+pub mod tokens;
+pub mod tree;
+
+pub use digest::Digest;
+pub use path::RelPath;
+pub use source::{Skill, Source};
+pub use tree::Tree;

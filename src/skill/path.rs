@@ -1,0 +1,148 @@
+//! A file's place inside a skill: relative, with `/`, and safe to create on any system.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A relative path of one or more plain components joined by `/`.
+///
+/// By construction it never leaves the folder it is joined to, and never names the folder itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct RelPath(String);
+
+/// Why a text is no [`RelPath`].
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PathError {
+    /// There is nothing in it.
+    #[error("the path is empty")]
+    Empty,
+    /// It starts at a root or a drive.
+    #[error("'{0}' is absolute; paths in a skill are relative to its folder")]
+    Absolute(String),
+    /// A component is `..`, `.` or empty.
+    #[error("'{0}' has a '.', '..' or empty component; it could point outside the skill")]
+    Escapes(String),
+    /// A character that some file system or archive reader treats specially.
+    #[error("{0:?} has a backslash, a colon or a control character; rename the file")]
+    Unportable(String),
+}
+
+impl RelPath {
+    /// Checks `text` and takes it as a relative path.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        if text.is_empty() {
+            return Err(PathError::Empty);
+        }
+        let mut letters = text.chars();
+        let drive =
+            letters.next().is_some_and(|c| c.is_ascii_alphabetic()) && letters.next() == Some(':');
+        if text.starts_with('/') || text.starts_with('\\') || drive {
+            return Err(PathError::Absolute(text.to_owned()));
+        }
+        if text.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(PathError::Escapes(text.to_owned()));
+        }
+        if text
+            .chars()
+            .any(|c| matches!(c, '\\' | ':') || c.is_control())
+        {
+            return Err(PathError::Unportable(text.to_owned()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The path as text, with `/` between components.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last component.
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+
+    /// Where this file lies when the skill's folder is `root`.
+    pub fn under(&self, root: &Path) -> PathBuf {
+        let mut path = root.to_path_buf();
+        path.extend(self.0.split('/'));
+        path
+    }
+
+    /// Every folder above the file, outermost first, without the skill's own.
+    pub fn parents(&self) -> impl Iterator<Item = &str> {
+        self.0.match_indices('/').map(|(at, _)| &self.0[..at])
+    }
+}
+
+impl From<RelPath> for String {
+    fn from(path: RelPath) -> Self {
+        path.0
+    }
+}
+
+impl TryFrom<String> for RelPath {
+    type Error = PathError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text)
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn refuses_everything_that_could_leave_the_folder() {
+        for text in [
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "../x",
+            "a/../b",
+            "a/..",
+            "./a",
+            "a//b",
+            "a/",
+            "C:x",
+            "c:/x",
+            "\\x",
+            "a\\..\\b",
+            "a:b",
+            "a\0b",
+            "a\nb",
+        ] {
+            assert!(RelPath::parse(text).is_err(), "{text:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn lists_the_folders_above_a_file() {
+        let path = RelPath::parse("a/b/c.md").unwrap();
+        assert_eq!(path.parents().collect::<Vec<_>>(), ["a", "a/b"]);
+        assert_eq!(path.file_name(), "c.md");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_stays_inside(text in "[a-z./\\\\: \u{1F600}-]{0,24}") {
+            if let Ok(path) = RelPath::parse(&text) {
+                let joined = path.under(Path::new("/root/skill"));
+                prop_assert!(joined.starts_with("/root/skill"));
+                prop_assert!(joined.components().all(|c| c.as_os_str() != ".."));
+                prop_assert_eq!(joined.components().count(), 3 + text.split('/').count());
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Where a skill comes from: the binary, a folder, or an archive.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::archive;
+use super::bundled;
+use super::digest::Digest;
+use super::frontmatter::Document;
+use super::lint::{self, Finding};
+use super::tree::{SKILL_MD, Tree};
+
+/// A skill's origin, as a receipt records it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Source {
+    /// In the binary.
+    Embedded,
+    /// A folder. The path is recorded only where it helps and tells nobody anything new.
+    Folder {
+        /// Absolute, or relative to the install's project.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<PathBuf>,
+    },
+    /// A `.skill` file.
+    Archive {
+        /// As for a folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<PathBuf>,
+    },
+}
+
+/// A skill that can be installed: it passed every fatal rule.
+#[derive(Clone, Debug)]
+pub struct Skill {
+    /// The name in its header, and of its folder.
+    pub name: String,
+    /// `metadata.version`, where it has one.
+    pub version: Option<String>,
+    /// Where it was read.
+    pub source: Source,
+    /// Its files.
+    pub tree: Tree,
+    /// The digest of its files.
+    pub digest: Digest,
+    /// What the rules found that does not keep it from being installed.
+    pub findings: Vec<Finding>,
+}
+
+impl Skill {
+    /// An embedded skill.
+    pub fn bundled(name: &str) -> Result<Self> {
+        let tree = bundled::tree(name).with_context(|| {
+            format!(
+                "there is no embedded skill '{name}'; there are: {}. For a folder write ./{name}",
+                bundled::names().join(", ")
+            )
+        })?;
+        // Its own tests hold the embedded skill to every rule; no user waits for them.
+        Self::from_tree(name, Source::Embedded, tree, Vec::new())
+    }
+
+    /// What a person named: an embedded skill, a folder with a SKILL.md, or a `.skill` file.
+    pub fn open(named: &Path) -> Result<Self> {
+        match named.to_str() {
+            Some(name) if bundled::names().contains(&name) => Self::bundled(name),
+            Some(name) if lint::is_valid_name(name) && !named.exists() => Self::bundled(name),
+            _ => Self::read(named),
+        }
+    }
+
+    /// A folder or an archive.
+    pub fn read(path: &Path) -> Result<Self> {
+        let meta = path
+            .metadata()
+            .with_context(|| format!("cannot read a skill from {}", path.display()))?;
+        let whole = path
+            .canonicalize()
+            .with_context(|| format!("cannot resolve {}", path.display()))?;
+        let (folder, tree, source) = if meta.is_dir() {
+            let folder = lint::folder_name(path).unwrap_or_default();
+            let tree = Tree::read(path)
+                .with_context(|| format!("{} is refused as a skill", path.display()))?;
+            (folder, tree, Source::Folder { path: Some(whole) })
+        } else if meta.is_file() {
+            if path.file_name().is_some_and(|name| name == SKILL_MD) {
+                bail!("{} is one file of a skill; name its folder", path.display());
+            }
+            let (folder, tree) = archive::open(path)?;
+            (folder, tree, Source::Archive { path: Some(whole) })
+        } else {
+            bail!("{} is neither a folder nor a .skill file", path.display());
+        };
+        let findings = lint::lint(&tree, Some(&folder), &[]);
+        if let Some(first) = lint::fatal(&findings).next() {
+            let at = path.join(&first.file);
+            let line = first
+                .line
+                .map(|line| format!(":{line}"))
+                .unwrap_or_default();
+            bail!(
+                "{}{line}: {} [{}]\n`kernels skills validate {}` lists everything",
+                at.display(),
+                first.message,
+                first.rule,
+                path.display()
+            );
+        }
+        Self::from_tree(&folder, source, tree, findings)
+    }
+
+    fn from_tree(name: &str, source: Source, tree: Tree, findings: Vec<Finding>) -> Result<Self> {
+        let skill_md = tree
+            .get(SKILL_MD)
+            .with_context(|| format!("{name} has no {SKILL_MD}"))?;
+        let text = std::str::from_utf8(&skill_md.content)
+            .with_context(|| format!("{name}/{SKILL_MD} is not UTF-8"))?;
+        let document = Document::parse(text).with_context(|| format!("{name}/{SKILL_MD}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            version: document.version().map(str::to_owned),
+            digest: Digest::of_tree(&tree),
+            source,
+            tree,
+            findings,
+        })
+    }
+}
+
+/// Whether version `one` comes after `other`: dotted numbers, compared number by number; anything
+/// else is not comparable and so never newer.
+pub fn is_newer(one: &str, other: &str) -> bool {
+    fn numbers(version: &str) -> Option<Vec<u64>> {
+        version.split('.').map(|part| part.parse().ok()).collect()
+    }
+    match (numbers(one), numbers(other)) {
+        (Some(one), Some(other)) => {
+            let length = one.len().max(other.len());
+            let at = |v: &[u64], n: usize| v.get(n).copied().unwrap_or(0);
+            (0..length)
+                .map(|n| at(&one, n).cmp(&at(&other, n)))
+                .find(|order| order.is_ne())
+                == Some(Ordering::Greater)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_newer;
+
+    #[test]
+    fn versions_compare_by_number() {
+        for (one, other) in [
+            ("0.2.0", "0.1.9"),
+            ("0.10.0", "0.9.0"),
+            ("1", "0.9"),
+            ("1.0.1", "1"),
+        ] {
+            assert!(is_newer(one, other), "{one} {other}");
+            assert!(!is_newer(other, one), "{other} {one}");
+        }
+        for (one, other) in [
+            ("1.0", "1"),
+            ("1", "1.0.0"),
+            ("a", "1"),
+            ("1", "b"),
+            ("", "0"),
+        ] {
+            assert!(!is_newer(one, other), "{one} {other}");
+        }
+    }
+}

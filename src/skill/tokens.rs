@@ -1,0 +1,115 @@
+//! Counting tokens the way the o200k_base tokenizer does, for a skill's token budget.
+//!
+//! The vocabulary (199,998 tokens) is o200k_base, which OpenAI publishes with tiktoken under the
+//! MIT licence: `o200k_base.deflate` holds one length byte a token, then all tokens' bytes, in
+//! order of rank. It is inflated only when something is counted.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::LazyLock;
+
+use fancy_regex::Regex;
+use flate2::read::DeflateDecoder;
+
+const VOCABULARY: usize = 199_998;
+const PACKED: &[u8] = include_bytes!("o200k_base.deflate");
+
+/// How o200k_base cuts text into pieces that are encoded one by one.
+const PIECES: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+
+struct Tokenizer {
+    ranks: HashMap<Vec<u8>, usize>,
+    pieces: Regex,
+}
+
+static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
+    let mut bytes = Vec::new();
+    // Both are constants of this crate, so a failure here is a broken build and not a user's.
+    #[expect(clippy::expect_used, reason = "embedded data, covered by a test")]
+    DeflateDecoder::new(PACKED)
+        .read_to_end(&mut bytes)
+        .expect("the embedded vocabulary inflates");
+    let (lengths, mut rest) = bytes.split_at(VOCABULARY);
+    let mut ranks = HashMap::with_capacity(VOCABULARY);
+    for (rank, &length) in lengths.iter().enumerate() {
+        let (token, after) = rest.split_at(length.into());
+        ranks.insert(token.to_vec(), rank);
+        rest = after;
+    }
+    #[expect(clippy::expect_used, reason = "a constant pattern, covered by a test")]
+    let pieces = Regex::new(PIECES).expect("the pattern compiles");
+    Tokenizer { ranks, pieces }
+});
+
+/// Joining is quadratic in a piece's length. No word is this long; what is (a blob of base64) is
+/// counted in parts, a token too many for each seam at most.
+const LONGEST_PIECE: usize = 1024;
+
+/// How many o200k_base tokens `text` is.
+pub fn count(text: &str) -> usize {
+    let pieces = TOKENIZER.pieces.find_iter(text).filter_map(Result::ok);
+    pieces
+        .flat_map(|piece| piece.as_str().as_bytes().chunks(LONGEST_PIECE))
+        .map(|part| count_part(&TOKENIZER.ranks, part))
+        .sum()
+}
+
+/// Byte-pair encoding: join the neighbours with the lowest rank until no join is a token.
+fn count_part(ranks: &HashMap<Vec<u8>, usize>, piece: &[u8]) -> usize {
+    if piece.is_empty() || ranks.contains_key(piece) {
+        return usize::from(!piece.is_empty());
+    }
+    let mut starts: Vec<usize> = (0..=piece.len()).collect();
+    loop {
+        let lowest = starts
+            .windows(3)
+            .enumerate()
+            .filter_map(|(at, w)| ranks.get(&piece[w[0]..w[2]]).map(|&rank| (rank, at)))
+            .min();
+        match lowest {
+            Some((_, at)) => drop(starts.remove(at + 1)),
+            None => return starts.len() - 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected counts are those of npm's gpt-tokenizer for o200k_base.
+    #[test]
+    fn counts_what_the_reference_counts() {
+        for (text, tokens) in CASES {
+            assert_eq!(count(text), *tokens, "{text:?}");
+        }
+    }
+
+    const CASES: &[(&str, usize)] = &[
+        ("", 0),
+        ("a", 1),
+        ("hello world", 2),
+        ("  leading  spaces\n\n\n", 5),
+        ("don't DON'T we've", 3),
+        ("1234567890", 4),
+        ("café naïve 日本語 😀🚀", 9),
+        (
+            "__global__ void k(float* __restrict__ x) {\n\tint i = blockIdx.x * blockDim.x + threadIdx.x;\n}\r\n",
+            29,
+        ),
+        (
+            "---\nname: cuda-kernels\n---\n# Title\n\n- item `code` https://example.com/a/b?c=d\n",
+            26,
+        ),
+        ("trailing   ", 3),
+        (
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            9,
+        ),
+        ("Ⅷ ½ ٣٤ ǅ", 10),
+    ];
+}

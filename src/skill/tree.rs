@@ -1,0 +1,337 @@
+//! The files of a skill, in memory: what is packed, hashed and installed.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use unicode_normalization::UnicodeNormalization;
+use walkdir::WalkDir;
+
+use super::path::{PathError, RelPath};
+
+/// The most files a skill may hold.
+pub const MAX_FILES: usize = 1_000;
+/// The most bytes a skill's files may add up to, unpacked.
+pub const MAX_BYTES: u64 = 25_000_000;
+/// The file that makes a folder a skill.
+pub const SKILL_MD: &str = "SKILL.md";
+/// The record that an install leaves inside the skill's folder; never part of the skill itself.
+pub const RECEIPT: &str = ".kernels.json";
+
+/// One file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whether it is meant to be run: mode 755 instead of 644.
+    pub executable: bool,
+    /// The bytes.
+    pub content: Cow<'static, [u8]>,
+}
+
+impl Entry {
+    /// The permission bits that this entry is given everywhere: 0o755 or 0o644.
+    pub fn mode(&self) -> u32 {
+        mode(self.executable)
+    }
+}
+
+/// The permission bits of a file: 0o755 or 0o644.
+pub fn mode(executable: bool) -> u32 {
+    if executable { 0o755 } else { 0o644 }
+}
+
+/// A skill's files by path. Paths differ on every file system, also on those that fold case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    entries: BTreeMap<RelPath, Entry>,
+    bytes: u64,
+    /// How each folded path prefix was first spelled; two spellings would merge on some disks.
+    spellings: HashMap<String, String>,
+}
+
+/// Why some files are no skill tree.
+#[derive(Debug, Error)]
+pub enum TreeError {
+    /// A path that cannot be part of a skill.
+    #[error("{}: {error}", .within.display())]
+    Path {
+        /// The folder or archive.
+        within: PathBuf,
+        /// What is wrong with the path.
+        error: PathError,
+    },
+    /// A name that is not UTF-8.
+    #[error("{} has a name that is not UTF-8; rename it", .0.display())]
+    NotUtf8(PathBuf),
+    /// A symbolic link: following it could copy a secret from elsewhere.
+    #[error("{} is a symbolic link; links are never followed: put the file itself there", .0.display())]
+    Symlink(PathBuf),
+    /// A socket, a pipe or a device.
+    #[error("{} is neither a file nor a folder", .0.display())]
+    Special(PathBuf),
+    /// The same path twice.
+    #[error("'{0}' is there twice")]
+    Duplicate(RelPath),
+    /// Two paths that are one on a file system that folds case or accents.
+    #[error("'{0}' and '{1}' are the same name on macOS and Windows; rename one")]
+    Collision(String, String),
+    /// Too many files.
+    #[error("more than {MAX_FILES} files; a skill is a folder of text, not a package")]
+    TooManyFiles,
+    /// Too many bytes.
+    #[error("more than {} MB; move large data out of the skill", MAX_BYTES / 1_000_000)]
+    TooLarge,
+    /// The disk said no.
+    #[error("cannot read {}: {error}", .path.display())]
+    Io {
+        /// What was being read.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+impl Tree {
+    /// Adds a file; refuses a second spelling of a path and anything over the limits.
+    pub fn insert(&mut self, path: RelPath, entry: Entry) -> Result<(), TreeError> {
+        if self.entries.contains_key(&path) {
+            return Err(TreeError::Duplicate(path));
+        }
+        for prefix in path.parents().chain([path.as_str()]) {
+            let folded: String = prefix.nfc().flat_map(char::to_lowercase).collect();
+            let known = self
+                .spellings
+                .entry(folded)
+                .or_insert_with(|| prefix.to_owned());
+            if known != prefix {
+                return Err(TreeError::Collision(known.clone(), prefix.to_owned()));
+            }
+        }
+        // A file where another path has a folder: the same spelling, yet it cannot be both.
+        let below = format!("{path}/");
+        let folder_too = self
+            .entries
+            .keys()
+            .any(|known| known.as_str().starts_with(&below));
+        let file_above = path
+            .parents()
+            .any(|p| RelPath::parse(p).is_ok_and(|p| self.entries.contains_key(&p)));
+        if folder_too || file_above {
+            return Err(TreeError::Duplicate(path));
+        }
+        if self.entries.len() == MAX_FILES {
+            return Err(TreeError::TooManyFiles);
+        }
+        self.bytes += entry.content.len() as u64;
+        if self.bytes > MAX_BYTES {
+            return Err(TreeError::TooLarge);
+        }
+        self.entries.insert(path, entry);
+        Ok(())
+    }
+
+    /// Reads a folder, without what tools leave behind ([`is_left_behind`]) and without a receipt.
+    pub fn read(folder: &Path) -> Result<Self, TreeError> {
+        let (tree, errors) = Self::read_what_is_readable(folder);
+        errors.into_iter().next().map_or(Ok(tree), Err)
+    }
+
+    /// Like [`Tree::read`], but leaves out what cannot be part of a skill and says why.
+    pub fn read_what_is_readable(folder: &Path) -> (Self, Vec<TreeError>) {
+        let mut tree = Self::default();
+        let mut errors = Vec::new();
+        let walk = WalkDir::new(folder)
+            .follow_links(false)
+            .follow_root_links(true);
+        let wanted = |entry: &walkdir::DirEntry| {
+            entry.depth() == 0
+                || !entry
+                    .file_name()
+                    .to_str()
+                    .is_some_and(|n| n == RECEIPT || is_left_behind(n))
+        };
+        for found in walk.into_iter().filter_entry(wanted) {
+            let added = found
+                .map_err(|error| TreeError::Io {
+                    path: error.path().unwrap_or(folder).to_path_buf(),
+                    error: error.into(),
+                })
+                .and_then(|found| tree.add_found(folder, &found));
+            match added {
+                Ok(()) => {}
+                Err(error @ (TreeError::TooManyFiles | TreeError::TooLarge)) => {
+                    errors.push(error);
+                    break;
+                }
+                Err(error) => errors.push(error),
+            }
+        }
+        (tree, errors)
+    }
+
+    fn add_found(&mut self, folder: &Path, found: &walkdir::DirEntry) -> Result<(), TreeError> {
+        let at = found.path();
+        let kind = found.file_type();
+        if found.depth() == 0 {
+            return Ok(());
+        }
+        let inside = at.strip_prefix(folder).unwrap_or(at);
+        let text = inside
+            .to_str()
+            .ok_or_else(|| TreeError::NotUtf8(at.to_path_buf()))?;
+        if kind.is_symlink() {
+            return Err(TreeError::Symlink(at.to_path_buf()));
+        }
+        if kind.is_dir() {
+            return Ok(());
+        }
+        if !kind.is_file() {
+            return Err(TreeError::Special(at.to_path_buf()));
+        }
+        let path = RelPath::parse(text).map_err(|error| TreeError::Path {
+            within: folder.to_path_buf(),
+            error,
+        })?;
+        self.insert(path, read_entry(at, MAX_BYTES - self.bytes)?)
+    }
+
+    /// The files in path order.
+    pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &Entry)> {
+        self.entries.iter()
+    }
+
+    /// One file.
+    pub fn get(&self, path: &str) -> Option<&Entry> {
+        RelPath::parse(path)
+            .ok()
+            .and_then(|path| self.entries.get(&path))
+    }
+
+    /// How many files there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no file at all.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The size of all files together, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Whether a name is what a tool leaves behind in a skill's folder: no part of a skill, so it is
+/// neither installed nor packed.
+pub fn is_left_behind(name: &str) -> bool {
+    matches!(name, ".git" | "__pycache__" | "node_modules" | ".DS_Store") || name.ends_with(".pyc")
+}
+
+/// Whether a file's bytes ask to be run. The rule for trees that carry no permission bits: what is
+/// embedded in the binary, and folders on systems without such bits.
+pub fn has_shebang(content: &[u8]) -> bool {
+    content.starts_with(b"#!")
+}
+
+fn read_entry(path: &Path, at_most: u64) -> Result<Entry, TreeError> {
+    let io = |error| TreeError::Io {
+        path: path.to_path_buf(),
+        error,
+    };
+    let file = open_plain(path).map_err(|error| match error.raw_os_error() {
+        // The walk saw a file, the open met a link: somebody swapped it in between.
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
+            TreeError::Symlink(path.to_path_buf())
+        }
+        _ => io(error),
+    })?;
+    let meta = file.metadata().map_err(io)?;
+    if !meta.is_file() {
+        return Err(TreeError::Special(path.to_path_buf()));
+    }
+    let mut content = Vec::new();
+    file.take(at_most + 1)
+        .read_to_end(&mut content)
+        .map_err(io)?;
+    Ok(Entry {
+        executable: is_executable(&meta),
+        content: content.into(),
+    })
+}
+
+/// Opens a file for reading; fails on a link in the last component and never waits on a pipe.
+pub fn open_plain(path: &Path) -> std::io::Result<std::fs::File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Whether the owner may run the file.
+pub fn is_executable(meta: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    meta.permissions().mode() & 0o100 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry {
+            executable: false,
+            content: Cow::Borrowed(b"x"),
+        }
+    }
+
+    fn insert_all(paths: &[&str]) -> Result<Tree, TreeError> {
+        let mut tree = Tree::default();
+        for path in paths {
+            tree.insert(RelPath::parse(path).unwrap(), entry())?;
+        }
+        Ok(tree)
+    }
+
+    #[test]
+    fn names_that_merge_on_other_disks_are_refused() {
+        for pair in [
+            ["A.md", "a.md"],
+            ["dir/x", "Dir/y"],
+            ["caf\u{e9}", "cafe\u{301}"],
+            ["SKILL.md", "skill.MD"],
+        ] {
+            assert!(
+                matches!(insert_all(&pair), Err(TreeError::Collision(..))),
+                "{pair:?}"
+            );
+        }
+        for pair in [["a", "a"], ["a", "a/b"], ["a/b", "a"]] {
+            assert!(
+                matches!(insert_all(&pair), Err(TreeError::Duplicate(_))),
+                "{pair:?}"
+            );
+        }
+        assert_eq!(insert_all(&["a/b", "a/c", "b"]).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn limits_hold_at_the_edge() {
+        let mut tree = Tree::default();
+        for n in 0..MAX_FILES {
+            tree.insert(RelPath::parse(&format!("{n}")).unwrap(), entry())
+                .unwrap();
+        }
+        let one_more = tree.insert(RelPath::parse("more").unwrap(), entry());
+        assert!(matches!(one_more, Err(TreeError::TooManyFiles)));
+        let mut tree = Tree::default();
+        let full = Entry {
+            executable: false,
+            content: vec![0; 25_000_000].into(),
+        };
+        tree.insert(RelPath::parse("full").unwrap(), full).unwrap();
+        let one_more = tree.insert(RelPath::parse("more").unwrap(), entry());
+        assert!(matches!(one_more, Err(TreeError::TooLarge)));
+    }
+}
