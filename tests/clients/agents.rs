@@ -1,0 +1,190 @@
+//! The real agents, asked which skills they see, without a network.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::anthropic::FakeAnthropic;
+use crate::install::Programs;
+use crate::process::run;
+use crate::sandbox::Sandbox;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A coding agent that the tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agent {
+    Claude,
+    Codex,
+    OpenCode,
+}
+
+/// One skill as an agent lists it.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// The skill's `SKILL.md`; Claude Code tells it only of the skill that it loaded.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Agent {
+    pub(crate) const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::OpenCode];
+
+    /// The skills that the agent, started in `folder`, offers to its model. `skill` is the one that
+    /// is asked about: Claude Code is made to load it, because only then it says where it is.
+    pub(crate) fn listing(
+        self,
+        programs: &Programs,
+        sandbox: &Sandbox,
+        folder: &Path,
+        skill: &str,
+    ) -> Vec<Listed> {
+        match self {
+            Self::Claude => claude(&programs.claude, sandbox, folder, skill),
+            Self::Codex => codex(&programs.codex, sandbox, folder),
+            Self::OpenCode => opencode(&programs.opencode, sandbox, folder),
+        }
+    }
+}
+
+/// Codex prints the prompt that it would send, with a list of skills in it.
+fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
+    let mut command = sandbox.command(program, folder);
+    // With its own provider it looks for its server's address first, and offline waits 5 s for it.
+    command
+        .args(["-c", "model_provider=\"none\""])
+        .args([
+            "-c",
+            "model_providers.none={name=\"none\",base_url=\"http://127.0.0.1:9/v1\"}",
+        ])
+        .args(["debug", "prompt-input", "hi"]);
+    let finished = run(&mut command, LIMIT).expect_code(0);
+    let prompt: Value = serde_json::from_str(&finished.stdout)
+        .unwrap_or_else(|error| panic!("Codex did not print JSON: {error}\n{finished}"));
+    let text = strings(&prompt).join("\n");
+    // Codex brings skills of its own, so the list is there even when none is installed.
+    let list = text
+        .split_once("### Available skills\n")
+        .unwrap_or_else(|| panic!("Codex's prompt has no list of skills\n{finished}"));
+
+    // Folders are abbreviated: "- `r0` = `/…/.codex/skills`" above the list.
+    let roots: Vec<(&str, &str)> = list
+        .0
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("- `")?
+                .strip_suffix('`')?
+                .split_once("` = `")
+        })
+        .collect();
+    list.1
+        .lines()
+        .take_while(|line| line.starts_with("- "))
+        .map(|line| {
+            let (name, rest) = line
+                .trim_start_matches("- ")
+                .split_once(": ")
+                .unwrap_or_else(|| panic!("not a line of Codex's list: {line}"));
+            let (description, file) = rest
+                .strip_suffix(')')
+                .and_then(|rest| rest.rsplit_once(" (file: "))
+                .unwrap_or_else(|| panic!("a line of Codex's list without a file: {line}"));
+            let file = match file.split_once('/') {
+                Some((first, rest)) => match roots.iter().find(|(root, _)| *root == first) {
+                    Some((_, root)) => Path::new(root).join(rest),
+                    None => PathBuf::from(file),
+                },
+                None => PathBuf::from(file),
+            };
+            Listed {
+                name: name.to_owned(),
+                description: description.to_owned(),
+                file: Some(file),
+            }
+        })
+        .collect()
+}
+
+/// `OpenCode` prints its skills as JSON.
+fn opencode(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
+    let mut command = sandbox.command(program, folder);
+    command
+        .args(["debug", "skill"])
+        .env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    let finished = run(&mut command, LIMIT).expect_code(0);
+    let skills: Vec<Value> = serde_json::from_str(&finished.stdout)
+        .unwrap_or_else(|error| panic!("OpenCode did not print JSON: {error}\n{finished}"));
+    assert!(
+        !skills.is_empty(),
+        "OpenCode does not even list its own skill\n{finished}"
+    );
+    let field = |skill: &Value, key: &str| {
+        skill[key]
+            .as_str()
+            .unwrap_or_else(|| panic!("a skill of OpenCode's without {key}: {skill}"))
+            .to_owned()
+    };
+    skills
+        .iter()
+        .map(|skill| Listed {
+            name: field(skill, "name"),
+            description: field(skill, "description"),
+            file: Some(PathBuf::from(field(skill, "location"))),
+        })
+        .collect()
+}
+
+/// Claude Code has no command for it: the list is in what it sends to its server.
+fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
+    const HEADING: &str = "The following skills are available for use with the Skill tool:";
+    let server = FakeAnthropic::that_loads(skill);
+    let mut command = sandbox.command(program, folder);
+    command
+        .args(["-p", "say pong", "--allowedTools", "Skill"])
+        .env("ANTHROPIC_BASE_URL", server.base_url())
+        .env("ANTHROPIC_API_KEY", "dummy")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+    let finished = run(&mut command, LIMIT).expect_code(0);
+    let requests = server.requests();
+
+    // Claude Code brings skills of its own, so the list is there even when none is installed.
+    let first = requests
+        .iter()
+        .map(strings)
+        .find(|texts| texts.iter().any(|text| text.contains(HEADING)))
+        .unwrap_or_else(|| panic!("Claude Code sent no list of skills\n{finished}"));
+    // After the skill was loaded, the next request says where from.
+    let loaded_from = requests.iter().rev().flat_map(strings).find_map(|text| {
+        let (folder, _) = text
+            .strip_prefix("Base directory for this skill: ")?
+            .split_once('\n')?;
+        Some(Path::new(folder).join("SKILL.md"))
+    });
+    first
+        .iter()
+        .filter_map(|text| text.split_once(HEADING))
+        .flat_map(|(_, list)| list.lines())
+        .filter_map(|line| line.strip_prefix("- ")?.split_once(": "))
+        .map(|(name, description)| Listed {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            file: if name == skill {
+                loaded_from.clone()
+            } else {
+                None
+            },
+        })
+        .collect()
+}
+
+/// Every string in a JSON value.
+fn strings(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(strings).collect(),
+        Value::Object(fields) => fields.values().flat_map(strings).collect(),
+        _ => Vec::new(),
+    }
+}

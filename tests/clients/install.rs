@@ -1,0 +1,82 @@
+//! The pinned clients: where `tests/clients/setup` put them, or why there are none.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::process::run;
+
+/// The programs of the real agents.
+pub(crate) struct Programs {
+    pub(crate) codex: PathBuf,
+    pub(crate) opencode: PathBuf,
+    pub(crate) claude: PathBuf,
+}
+
+/// The programs; `None` when they cannot be had on this machine, which has then been said aloud.
+/// Under CI that is a failure: there, a test that tested nothing must not be green.
+pub(crate) fn programs() -> Option<&'static Programs> {
+    static PROGRAMS: OnceLock<Result<Programs, String>> = OnceLock::new();
+    match PROGRAMS.get_or_init(find) {
+        Ok(programs) => Some(programs),
+        Err(reason) => {
+            // Set but empty is not set: that is how a shell script passes a variable on.
+            let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+            assert!(!ci, "no clients to test with: {reason}");
+            // Not eprintln!, which the test runner swallows when a test passes.
+            let line = reason.lines().last().unwrap_or_default();
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: no clients to test with: {line}"
+            );
+            None
+        }
+    }
+}
+
+fn find() -> Result<Programs, String> {
+    let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/setup");
+    // The first run downloads some 200 MB.
+    let finished = run(&mut Command::new(setup), Duration::from_secs(900));
+    if finished.code != Some(0) {
+        return Err(finished.to_string().trim_end().to_owned());
+    }
+    let modules = Path::new(finished.stdout.trim_end()).join("node_modules");
+    Ok(Programs {
+        codex: program(
+            &modules,
+            &["@openai", "codex-*", "vendor", "*", "bin", "codex"],
+        )?,
+        opencode: program(&modules, &["opencode-*", "bin", "opencode"])?,
+        claude: program(&modules, &["@anthropic-ai", "claude-code-*", "claude"])?,
+    })
+}
+
+/// The file below `folder` at a path in which `*` ends a name: the packages are named after systems.
+fn program(folder: &Path, pattern: &[&str]) -> Result<PathBuf, String> {
+    fn walk(folder: PathBuf, pattern: &[&str]) -> Option<PathBuf> {
+        let Some((first, rest)) = pattern.split_first() else {
+            return folder.is_file().then_some(folder);
+        };
+        let Some(prefix) = first.strip_suffix('*') else {
+            return walk(folder.join(first), rest);
+        };
+        fs::read_dir(&folder).ok()?.flatten().find_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .starts_with(prefix)
+                .then(|| walk(entry.path(), rest))?
+        })
+    }
+    walk(folder.to_owned(), pattern).ok_or_else(|| {
+        format!(
+            "{} has no {}: not published for this system?",
+            folder.display(),
+            pattern.join("/")
+        )
+    })
+}
