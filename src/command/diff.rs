@@ -63,7 +63,7 @@ pub fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCod
             "diff": text,
         }));
         if !output.is_json() {
-            output.text(colour(&text));
+            output.text(&text, colour);
         }
     }
     if reports.is_empty() {
@@ -79,8 +79,8 @@ fn one(
     change: &Change,
     base: Option<&Skill>,
 ) -> Result<String> {
-    let file = install.path.join(&change.path);
-    let shown = machine.show(&file);
+    let file = install.path.join(&change.file);
+    let shown = machine.show(&install.path.join(&change.path));
     let old = base
         .and_then(|base| base.tree.get(&change.path))
         .map(|entry| entry.content.to_vec());

@@ -40,24 +40,18 @@ pub fn run(arguments: &cli::Show, output: Output) -> Result<ExitCode> {
         })
         .collect();
     let width = counts.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
-    let mut text = String::new();
     for (path, count) in &counts {
         let when = if path == SKILL_MD {
             "always read once the skill is chosen"
         } else {
             ""
         };
-        text.push_str(format!("{path:<width$}  {count:>6}  {}", style::faint(when)).trim_end());
-        text.push('\n');
+        output.line(format!("{path:<width$}  {count:>6}  {}", style::faint(when)).trim_end());
     }
-    if output.is_json() {
-        let files: serde_json::Map<_, _> = counts
-            .iter()
-            .map(|(path, count)| (path.clone(), json!(count)))
-            .collect();
-        output.json(&json!({ "name": skill.name, "encoding": "o200k_base", "files": files }));
-    } else {
-        output.text(text);
-    }
+    let files: serde_json::Map<_, _> = counts
+        .iter()
+        .map(|(path, count)| (path.clone(), json!(count)))
+        .collect();
+    output.json(&json!({ "name": skill.name, "encoding": "o200k_base", "files": files }));
     Ok(ExitCode::SUCCESS)
 }

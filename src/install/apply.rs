@@ -1,5 +1,6 @@
 //! Carrying out a plan: lock, recover, plan again, stage everything, then swap.
 
+use std::io;
 use std::path::PathBuf;
 use std::thread;
 
@@ -89,6 +90,43 @@ pub fn install(
     result
 }
 
+/// How often to make the folders anew when another process removes them before they are locked.
+const TRIES: usize = 5;
+
+/// Makes the skills folders and locks them.
+fn lock_folders(
+    wanted: &[Place],
+    made: &mut Vec<(PathBuf, usize)>,
+) -> Result<(Vec<Area>, Vec<Lock>)> {
+    let mut tried = 0;
+    loop {
+        let mut areas = Vec::new();
+        for place in wanted {
+            let created = create_folders(&place.folder)?;
+            match made.iter_mut().find(|(folder, _)| *folder == place.folder) {
+                Some((_, count)) => *count = created.max(*count),
+                None => made.push((place.folder.clone(), created)),
+            }
+            areas.push(Area::of(&place.folder)?);
+        }
+        tried += 1;
+        let hosts = areas.iter().map(|area| area.host().to_path_buf()).collect();
+        match Lock::all(hosts) {
+            Ok(locks) if wanted.iter().all(|place| place.folder.is_dir()) => {
+                return Ok((areas, locks));
+            }
+            Err(error) if tried == TRIES || !is_gone(&error) => return Err(error),
+            _ if tried == TRIES => bail!("another process keeps removing the skills folders"),
+            _ => {}
+        }
+    }
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+}
+
 fn lock_existing(folders: &[PathBuf]) -> Result<Vec<Lock>> {
     let mut hosts = Vec::new();
     for folder in folders {
@@ -108,13 +146,7 @@ fn install_locked(
     wanted: &[Place],
     made: &mut Vec<(PathBuf, usize)>,
 ) -> Result<Outcome> {
-    let mut areas = Vec::new();
-    for place in wanted {
-        let created = create_folders(&place.folder)?;
-        made.push((place.folder.clone(), created));
-        areas.push(Area::of(&place.folder)?);
-    }
-    let _locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
+    let (areas, _locks) = lock_folders(wanted, made)?;
     let mut recovered = Vec::new();
     for area in &areas {
         recovered.extend(area.recover()?);

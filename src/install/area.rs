@@ -140,7 +140,7 @@ impl Area {
             keep: old.keep,
             old: old.fingerprint.clone(),
         };
-        self.create_root(old.keep)?;
+        self.create_root(old.keep).inspect_err(|_| self.tidy())?;
         let written = fs::create_dir(&at).and_then(|()| {
             let bytes = serde_json::to_vec(&journal).map_err(io::Error::other)?;
             disk::write_atomic(&at.join(JOURNAL), &bytes, 0o644)

@@ -35,6 +35,13 @@ impl Name {
         }
     }
 
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Plain(path) => PathBuf::from(path.as_str()),
+            Self::Odd(path) => path.clone(),
+        }
+    }
+
     fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Plain(path) => [b"plain ", path.as_str().as_bytes()].concat(),
@@ -66,8 +73,11 @@ enum Found {
 /// One difference between a folder and its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The file.
+    /// The file, as people can read it.
     pub path: String,
+    /// The file, as the system knows it.
+    #[serde(skip)]
+    pub file: PathBuf,
     /// What happened to it.
     pub kind: ChangeKind,
 }
@@ -181,6 +191,7 @@ impl Scan {
             };
             changes.push(Change {
                 path: name.to_string(),
+                file: name.path(),
                 kind,
             });
         }
@@ -188,8 +199,10 @@ impl Scan {
             .keys()
             .filter(|path| !self.0.contains_key(&Name::Plain((*path).clone())))
         {
+            let file = PathBuf::from(path.as_str());
             changes.push(Change {
                 path: path.to_string(),
+                file,
                 kind: ChangeKind::Missing,
             });
         }

@@ -33,7 +33,7 @@ impl Output {
     /// A line of the report. A reader that has gone (`| head`) is no failure.
     pub fn line(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
-            let _ = writeln!(anstream::stdout().lock(), "{}", text.as_ref());
+            let _ = writeln!(anstream::stdout().lock(), "{}", harmless(text.as_ref()));
         }
     }
 
@@ -44,11 +44,14 @@ impl Output {
         let _ = out.flush();
     }
 
-    /// Like [`Output::content`], for text with colours.
-    pub fn text(self, text: impl AsRef<str>) {
-        let mut out = anstream::stdout().lock();
-        let _ = out.write_all(text.as_ref().as_bytes());
-        let _ = out.flush();
+    /// Like [`Output::content`], in colours on a terminal and to the letter everywhere else.
+    pub fn text(self, plain: &str, colour: impl FnOnce(&str) -> String) {
+        let stdout = std::io::stdout();
+        if anstream::AutoStream::choice(&stdout) == anstream::ColorChoice::Never {
+            self.content(plain.as_bytes());
+        } else {
+            self.content(harmless(&colour(plain)).as_bytes());
+        }
     }
 
     /// The report as JSON, when that was asked for.
@@ -63,12 +66,65 @@ impl Output {
     /// A remark beside the report.
     pub fn note(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
-            let _ = writeln!(anstream::stderr().lock(), "{}", text.as_ref());
+            let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text.as_ref()));
         }
     }
 
     /// A failure, always printed.
     pub fn error(self, text: impl AsRef<str>) {
-        let _ = writeln!(anstream::stderr().lock(), "{}", text.as_ref());
+        let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text.as_ref()));
+    }
+}
+
+/// Text from elsewhere (a name in a repository, a version in a receipt) must not act on the
+/// terminal: of all control characters only line ends, tabs and colours are let through.
+fn harmless(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let colour = colour_length(rest);
+        if colour > 0 {
+            safe.push_str(&rest[..colour]);
+            rest = &rest[colour..];
+            continue;
+        }
+        if c.is_control() && !matches!(c, '\n' | '\t') {
+            safe.extend(c.escape_debug());
+        } else {
+            safe.push(c);
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    safe
+}
+
+/// The length of the colour sequence that `text` starts with: `ESC [ digits and ; m`.
+fn colour_length(text: &str) -> usize {
+    let Some(inside) = text.strip_prefix("\u{1b}[") else {
+        return 0;
+    };
+    match inside.find(|c: char| !c.is_ascii_digit() && c != ';') {
+        Some(end) if inside[end..].starts_with('m') => end + 3,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn colours_pass_and_everything_else_is_shown_as_text() {
+        let coloured = "\u{1b}[1;32mdone\u{1b}[0m\n\ttab é";
+        assert_eq!(harmless(coloured), coloured);
+        for (text, shown) in [
+            ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("\u{1b}[", "\\u{1b}["),
+            ("a\rb", "a\\rb"),
+            ("\u{9b}1m", "\\u{9b}1m"),
+        ] {
+            assert_eq!(harmless(text), shown);
+        }
     }
 }
