@@ -537,3 +537,22 @@ fn nothing_is_coloured_when_nobody_looks() {
     let ran = sandbox.ok("skills add --claude");
     assert!(!ran.out.contains('\u{1b}') && !ran.err.contains('\u{1b}'));
 }
+
+#[test]
+fn a_planted_journal_cannot_reach_through_a_planted_link() {
+    let sandbox = Sandbox::new();
+    let elsewhere = sandbox.home.join(".claude/skills");
+    fs::create_dir_all(&elsewhere).unwrap();
+    let host = sandbox.project.join(".opencode");
+    write(&host.join("skills/keep.md"), "");
+    symlink(&elsewhere, host.join("skill")).unwrap();
+    let change = host.join(".kernels/txn-1");
+    write_skill(&change.join("old"), "evil", "1");
+    let journal =
+        r#"{"id":"1","change":"install","skill":"evil","folder":"skill","keep":false,"old":null}"#;
+    write(&change.join("journal.json"), journal);
+    sandbox
+        .run("skills add --opencode")
+        .expect(1, &["txn-1", "is a link"]);
+    assert_eq!(snapshot(&elsewhere).len(), 0);
+}

@@ -6,13 +6,14 @@ use std::thread;
 
 use anyhow::{Result, bail};
 
-use super::area::{Area, Recovered, Transaction};
+use super::area::Area;
 use super::discover::all_places;
 use super::lock::Lock;
 use super::place::{Place, create_folders, merge, remove_empty};
 use super::plan::{Action, Options, Plan, Step, plan};
 use super::receipt::{Receipt, recordable};
 use super::refusal::Refusal;
+use super::transaction::{Recovered, Transaction};
 use crate::agent::{Machine, Scope};
 use crate::skill::source::Skill;
 

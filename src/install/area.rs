@@ -1,10 +1,4 @@
-//! The area beside a skills folder in which changes are prepared, and from which an interrupted
-//! one is finished or undone.
-//!
-//! A change writes its journal, stages the new tree, and swaps it in with one rename; what it
-//! replaced is then in the change's folder. Whatever instant the process dies at, [`Area::recover`]
-//! finds out from the journal and the receipts which tree is whose, deletes only what is provably
-//! its own or unchanged since it was installed, and keeps everything else as a backup.
+//! The area beside a skills folder: where changes are prepared and backups are kept.
 
 use std::fs;
 use std::io;
@@ -12,27 +6,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
 use super::disk;
 use super::place::hint;
-use super::receipt::Receipt;
-use super::scan::Scan;
-use crate::skill::lint::is_valid_name;
-use crate::skill::source::Skill;
-use crate::skill::tree::RECEIPT;
+use super::transaction::{Recovered, Transaction};
 
 const AREA: &str = ".kernels";
 const BACKUPS: &str = "backups";
 const PREFIX: &str = "txn-";
-const JOURNAL: &str = "journal.json";
-const STAGED: &str = "new";
-const OLD: &str = "old";
-const TRASH: &str = "trash";
 const GITIGNORE: &str = ".gitignore";
 const IGNORE_ALL: &[u8] = b"*\n";
-/// More than any journal of ours has.
-const JOURNAL_LIMIT: u64 = 64 * 1024;
 
 /// The area of one skills folder.
 #[derive(Clone, Debug)]
@@ -40,48 +23,6 @@ pub struct Area {
     host: PathBuf,
     /// The skills folder's name in the host; empty where the host is the skills folder.
     folder: String,
-}
-
-/// What a change is about, written before anything is touched.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Journal {
-    id: String,
-    change: Change,
-    skill: String,
-    /// The skills folder's name in the host. Never a path: a journal in a cloned repository must
-    /// not be able to point anywhere.
-    folder: String,
-    /// The old tree goes to the backups whatever its state.
-    keep: bool,
-    /// The fingerprint of the old tree as it was judged.
-    old: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Change {
-    Install,
-    Link { to: PathBuf },
-    Remove,
-}
-
-/// What an interrupted change left and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Recovered {
-    /// What happened, for people.
-    pub what: String,
-    /// The tree it is about.
-    #[serde(serialize_with = "super::refusal::lossy")]
-    pub path: PathBuf,
-}
-
-/// What is to become of the tree that a change replaces.
-#[derive(Clone, Debug, Default)]
-pub struct OldTree {
-    /// Keep it as a backup, whatever it is.
-    pub keep: bool,
-    /// Its fingerprint when it was judged; when it has another by then, it is kept as well.
-    pub fingerprint: Option<String>,
 }
 
 impl Area {
@@ -123,45 +64,35 @@ impl Area {
         &self.host
     }
 
-    fn root(&self) -> PathBuf {
-        self.host.join(AREA)
+    /// The name that the skills folder has in the host; empty where it is the host.
+    pub(super) fn folder_name(&self) -> &str {
+        &self.folder
     }
 
-    /// Starts a change of `skill` by writing its journal.
-    fn begin(&self, skill: &str, change: Change, old: &OldTree) -> Result<Transaction> {
-        let root = self.root();
-        let id = disk::unique();
-        let at = root.join(format!("{PREFIX}{id}"));
-        let journal = Journal {
-            id,
-            change,
-            skill: skill.to_owned(),
-            folder: self.folder.clone(),
-            keep: old.keep,
-            old: old.fingerprint.clone(),
-        };
-        self.create_root(old.keep).inspect_err(|_| self.tidy())?;
-        let written = fs::create_dir(&at).and_then(|()| {
-            let bytes = serde_json::to_vec(&journal).map_err(io::Error::other)?;
-            disk::write_atomic(&at.join(JOURNAL), &bytes, 0o644)
-        });
-        if let Err(error) = written {
-            let _ = disk::delete(&at);
-            self.tidy();
-            let hint = hint(&error);
-            return Err(error).with_context(|| format!("cannot write to {}{hint}", at.display()));
+    /// The skills folder of this name in the host, which may have two of them.
+    pub(super) fn folder_named(&self, name: &str) -> PathBuf {
+        // `join("")` would add a slash.
+        if name.is_empty() {
+            self.host.clone()
+        } else {
+            self.host.join(name)
         }
-        Ok(Transaction {
-            area: self.clone(),
-            at,
-            journal,
-        })
+    }
+
+    /// Where the change with this id lies.
+    pub(super) fn transaction(&self, id: &str) -> PathBuf {
+        self.root().join(format!("{PREFIX}{id}"))
+    }
+
+    /// The area's own folder.
+    pub(super) fn root(&self) -> PathBuf {
+        self.host.join(AREA)
     }
 
     /// Makes the area, and says to git that what lies there is never to be committed.
     ///
     /// A repository can carry links and pipes in these places; none is followed or opened.
-    fn create_root(&self, keep: bool) -> Result<()> {
+    pub(super) fn create_root(&self, keep: bool) -> Result<()> {
         let root = self.root();
         create_real_folder(&root)?;
         if keep {
@@ -188,7 +119,7 @@ impl Area {
     }
 
     /// Removes the area when nothing but its `.gitignore` is left.
-    fn tidy(&self) {
+    pub(super) fn tidy(&self) {
         let root = self.root();
         if !is_real_folder(&root) {
             return;
@@ -207,16 +138,7 @@ impl Area {
     pub fn recover(&self) -> Result<Vec<Recovered>> {
         let mut recovered = Vec::new();
         for at in self.interrupted() {
-            let Some(journal) = read_journal(&at) else {
-                remove_unstarted(&at)?;
-                continue;
-            };
-            let mut transaction = Transaction {
-                area: self.clone(),
-                at,
-                journal,
-            };
-            transaction.recover(&mut recovered)?;
+            recovered.extend(Transaction::resume(self, &at)?);
         }
         self.tidy();
         Ok(recovered)
@@ -243,7 +165,7 @@ impl Area {
     }
 
     /// Moves a tree to the backups, under a name that is not taken.
-    fn move_to_backups(&self, tree: &Path, skill: &str) -> io::Result<PathBuf> {
+    pub(super) fn move_to_backups(&self, tree: &Path, skill: &str) -> io::Result<PathBuf> {
         let backups = self.root().join(BACKUPS);
         create_real_folder(&backups).map_err(io::Error::other)?;
         let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
@@ -264,26 +186,6 @@ impl Area {
             "{} is full of backups",
             backups.display()
         )))
-    }
-}
-
-/// What became of a replaced tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// Where it is kept, if it is.
-    pub backup: Option<PathBuf>,
-    /// Where the rest of it lies that the system would not let us delete.
-    pub undeletable: Option<PathBuf>,
-}
-
-impl Settled {
-    /// What a person should know of it.
-    pub fn note(&self) -> Option<String> {
-        let left = self.undeletable.as_deref()?;
-        Some(format!(
-            "the old files could not all be deleted (permissions); the rest lies in {}",
-            left.display()
-        ))
     }
 }
 
@@ -308,343 +210,4 @@ fn create_real_folder(path: &Path) -> Result<()> {
             Err(error).with_context(|| format!("cannot create {}{hint}", path.display()))
         }
     }
-}
-
-fn read_journal(at: &Path) -> Option<Journal> {
-    let journal: Journal =
-        serde_json::from_slice(&disk::read_plain(&at.join(JOURNAL), JOURNAL_LIMIT).ok()?).ok()?;
-    let folder_is_plain = matches!(journal.folder.as_str(), "" | "skills" | "skill");
-    (folder_is_plain && is_valid_name(&journal.skill)).then_some(journal)
-}
-
-/// A change that died before its journal was there has touched nothing.
-fn remove_unstarted(at: &Path) -> Result<()> {
-    let started = [STAGED, OLD, TRASH]
-        .iter()
-        .any(|name| fs::symlink_metadata(at.join(name)).is_ok());
-    if started {
-        bail!(
-            "{} holds an interrupted change without a readable journal; look into it, keep what \
-             you need, and remove it",
-            at.display()
-        );
-    }
-    disk::delete(at).with_context(|| format!("cannot remove {}", at.display()))
-}
-
-/// One change under way.
-#[derive(Debug)]
-pub struct Transaction {
-    area: Area,
-    at: PathBuf,
-    journal: Journal,
-}
-
-impl Transaction {
-    /// Stages a skill for the skills folder `area` belongs to: all of it is on the disk afterwards,
-    /// and nothing has changed for anybody yet.
-    pub fn stage(
-        area: &Area,
-        skill: &Skill,
-        old: &OldTree,
-        receipt: impl FnOnce(&str) -> Receipt,
-    ) -> Result<Self> {
-        let transaction = area.begin(&skill.name, Change::Install, old)?;
-        let receipt = receipt(&transaction.journal.id);
-        if let Err(error) = transaction.write_staged(skill, receipt) {
-            let hint = hint(&error);
-            transaction.abandon();
-            return Err(error).with_context(|| {
-                format!(
-                    "cannot stage {} in {}{hint}",
-                    skill.name,
-                    area.host.display()
-                )
-            });
-        }
-        Ok(transaction)
-    }
-
-    fn write_staged(&self, skill: &Skill, mut receipt: Receipt) -> io::Result<()> {
-        let root = self.staged();
-        fs::create_dir(&root)?;
-        // The receipt comes first and in one step: from then on the tree is known to be ours.
-        let file = root.join(RECEIPT);
-        self.write_receipt(&file, &receipt)?;
-        let mut written = disk::write_tree(&root, &skill.tree)?;
-        receipt.modes = keeps_modes(&root, skill)?;
-        if !receipt.modes {
-            self.write_receipt(&file, &receipt)?;
-        }
-        written.files.push(file);
-        written.sync()
-    }
-
-    fn write_receipt(&self, file: &Path, receipt: &Receipt) -> io::Result<()> {
-        let beside = self.at.join("receipt");
-        let bytes = receipt.to_json().map_err(io::Error::other)?;
-        disk::write_new(&beside, &bytes, 0o644)?;
-        fs::rename(beside, file)
-    }
-
-    /// Stages a link to `to`, relative to the skills folder. `Ok(None)`: no links here.
-    pub fn stage_link(area: &Area, skill: &str, to: &Path, old: &OldTree) -> Result<Option<Self>> {
-        let change = Change::Link {
-            to: to.to_path_buf(),
-        };
-        let transaction = area.begin(skill, change, old)?;
-        let made = std::os::unix::fs::symlink(to, transaction.staged());
-        match made {
-            Ok(()) => Ok(Some(transaction)),
-            Err(error) => {
-                transaction.abandon();
-                let no_links = matches!(
-                    error.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
-                );
-                if no_links {
-                    return Ok(None);
-                }
-                let hint = hint(&error);
-                Err(error).with_context(|| {
-                    format!("cannot create a link in {}{hint}", area.host.display())
-                })
-            }
-        }
-    }
-
-    /// Prepares a removal.
-    pub fn removal(area: &Area, skill: &str, old: &OldTree) -> Result<Self> {
-        area.begin(skill, Change::Remove, old)
-    }
-
-    fn staged(&self) -> PathBuf {
-        self.at.join(STAGED)
-    }
-
-    fn folder(&self) -> PathBuf {
-        // `join("")` would add a slash.
-        match self.journal.folder.as_str() {
-            "" => self.area.host.clone(),
-            name => self.area.host.join(name),
-        }
-    }
-
-    fn dest(&self) -> PathBuf {
-        self.folder().join(&self.journal.skill)
-    }
-
-    /// Makes the change, in one rename where the file system can, and answers what became of the
-    /// old tree.
-    pub fn commit(self) -> Result<Settled> {
-        let dest = self.dest();
-        let there = fs::symlink_metadata(&dest).is_ok();
-        // The journal and what is staged must have their names on the disk before the swap has.
-        let prepared =
-            disk::sync_folder(&self.at).and_then(|()| disk::sync_folder(&self.area.root()));
-        let swapped = prepared.and_then(|()| match (&self.journal.change, there) {
-            (Change::Remove, _) => disk::move_new(&dest, &self.at.join(OLD)),
-            (_, false) => disk::move_new(&self.staged(), &dest),
-            (_, true) => self.replace(&dest),
-        });
-        if let Err(error) = swapped {
-            let hint = match error.kind() {
-                io::ErrorKind::ResourceBusy => " (it is in use, perhaps a mount point)",
-                io::ErrorKind::AlreadyExists => " (it appeared just now; run the command again)",
-                _ => hint(&error),
-            };
-            let what = if self.journal.change == Change::Remove {
-                "remove"
-            } else {
-                "put in place"
-            };
-            self.abandon();
-            return Err(error).with_context(|| format!("cannot {what} {}{hint}", dest.display()));
-        }
-        let kept = self
-            .make_durable(there)
-            .and_then(|()| self.settle())
-            .with_context(|| format!("{} is in place, but cleaning up failed; the next run of kernels goes on with it", dest.display()))?;
-        self.finish();
-        Ok(kept)
-    }
-
-    fn replace(&self, dest: &Path) -> io::Result<()> {
-        if disk::exchange(&self.staged(), dest)? {
-            return Ok(());
-        }
-        // Two renames. Dying between them leaves the journal and both trees, and the next run puts
-        // the old one back.
-        let old = self.at.join(OLD);
-        disk::move_new(dest, &old)?;
-        let placed =
-            disk::sync_folder(&self.at).and_then(|()| disk::move_new(&self.staged(), dest));
-        placed.inspect_err(|_| {
-            let _ = disk::move_new(&old, dest);
-        })
-    }
-
-    fn make_durable(&self, replaced: bool) -> io::Result<()> {
-        disk::sync_folder(&self.folder())?;
-        if replaced {
-            disk::sync_folder(&self.at)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// What becomes of the tree that the change replaced, wherever the swap left it.
-    fn settle(&self) -> io::Result<Settled> {
-        let (old, staged) = (self.at.join(OLD), self.staged());
-        match [old, staged]
-            .into_iter()
-            .find(|tree| fs::symlink_metadata(tree).is_ok())
-        {
-            Some(tree) => self.settle_tree(&tree),
-            None => Ok(Settled::default()),
-        }
-    }
-
-    /// Deletes a replaced tree, or keeps it when it is to be kept or is not what was judged: then
-    /// somebody wrote to it after all.
-    fn settle_tree(&self, tree: &Path) -> io::Result<Settled> {
-        if self.journal.keep || !self.is_as_judged(tree) {
-            let backup = self.area.move_to_backups(tree, &self.journal.skill)?;
-            return Ok(Settled {
-                backup: Some(backup),
-                undeletable: None,
-            });
-        }
-        Ok(Settled {
-            backup: None,
-            undeletable: self.discard(tree)?,
-        })
-    }
-
-    fn is_as_judged(&self, tree: &Path) -> bool {
-        match (&self.journal.old, fs::read_link(tree)) {
-            (Some(judged), Ok(to)) => *judged == link_fingerprint(&to),
-            (Some(judged), Err(_)) => {
-                Scan::of(tree).is_ok_and(|scan| scan.fingerprint() == *judged)
-            }
-            (None, _) => false,
-        }
-    }
-
-    /// Removes the change's folder once it holds nothing but the journal. Should anything else be
-    /// left, the journal stays with it for the next run.
-    fn finish(&self) {
-        let done = fs::read_dir(&self.at)
-            .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == JOURNAL));
-        if done {
-            let _ = fs::remove_file(self.at.join(JOURNAL));
-            let _ = fs::remove_dir(&self.at);
-        }
-        self.area.tidy();
-    }
-
-    /// Deletes a tree that nobody needs. Renaming it first tells a later run that no file of it
-    /// matters, however many are gone by then. What the system will not let us delete (another
-    /// user's bytecode in it, say) is moved out of the way: it must not block what comes after.
-    fn discard(&self, tree: &Path) -> io::Result<Option<PathBuf>> {
-        let left = self.empty_trash()?;
-        let trash = self.at.join(TRASH);
-        fs::rename(tree, &trash)?;
-        Ok(self.empty_trash()?.or(left))
-    }
-
-    fn empty_trash(&self) -> io::Result<Option<PathBuf>> {
-        let trash = self.at.join(TRASH);
-        match disk::delete(&trash) {
-            Ok(()) => Ok(None),
-            Err(_) => self
-                .area
-                .move_to_backups(&trash, &self.journal.skill)
-                .map(Some),
-        }
-    }
-
-    /// Gives up a change that has not touched the destination.
-    pub fn abandon(&self) {
-        let _ = disk::delete(&self.at.join("receipt"));
-        if self.is_ours(&self.staged()) {
-            let _ = self.discard(&self.staged());
-        }
-        self.finish();
-    }
-
-    /// Whether a tree in the staging slot is the one this change staged, and not what it replaced.
-    fn is_ours(&self, tree: &Path) -> bool {
-        if let Ok(to) = fs::read_link(tree) {
-            // A link is all in its target: equal ones are interchangeable.
-            return matches!(&self.journal.change, Change::Link { to: ours } if *ours == to);
-        }
-        let empty = || fs::read_dir(tree).is_ok_and(|mut entries| entries.next().is_none());
-        match Receipt::read(tree) {
-            Ok(receipt) => receipt.id == self.journal.id,
-            Err(_) => empty(),
-        }
-    }
-
-    fn recover(&mut self, recovered: &mut Vec<Recovered>) -> Result<()> {
-        let at = self.at.clone();
-        self.recover_io(recovered)
-            .with_context(|| format!("cannot finish the interrupted change in {}", at.display()))?;
-        self.finish();
-        Ok(())
-    }
-
-    fn recover_io(&mut self, recovered: &mut Vec<Recovered>) -> io::Result<()> {
-        let (staged, old, dest) = (self.staged(), self.at.join(OLD), self.dest());
-        self.empty_trash()?;
-        disk::delete(&self.at.join("receipt"))?;
-        for entry in fs::read_dir(&self.at)?.flatten() {
-            // A journal or a receipt that was not whole yet.
-            if entry.file_name().to_string_lossy().ends_with(".tmp") {
-                disk::delete(&entry.path())?;
-            }
-        }
-        if fs::symlink_metadata(&staged).is_ok() && self.is_ours(&staged) {
-            self.discard(&staged)?;
-        }
-        let dest_is_free = fs::symlink_metadata(&dest).is_err();
-        if fs::symlink_metadata(&old).is_ok()
-            && self.journal.change != Change::Remove
-            && dest_is_free
-        {
-            disk::move_new(&old, &dest)?;
-            disk::sync_folder(&self.folder())?;
-            let what = "put back: an earlier run was interrupted while replacing it".to_owned();
-            recovered.push(Recovered { what, path: dest });
-        }
-        let removing = self.journal.change == Change::Remove && fs::symlink_metadata(&old).is_ok();
-        let settled = self.settle()?;
-        if removing {
-            let what = "removed: an earlier run was interrupted while removing it".to_owned();
-            recovered.push(Recovered {
-                what,
-                path: self.dest(),
-            });
-        }
-        if let Some(backup) = settled.backup {
-            let what = "kept: an earlier run was interrupted after replacing it".to_owned();
-            recovered.push(Recovered { what, path: backup });
-        }
-        Ok(())
-    }
-}
-
-/// What stands for a link's content in a journal.
-pub fn link_fingerprint(to: &Path) -> String {
-    format!("link {}", to.display())
-}
-
-fn keeps_modes(root: &Path, skill: &Skill) -> io::Result<bool> {
-    for (path, entry) in skill.tree.iter() {
-        let meta = fs::metadata(path.under(root))?;
-        if crate::skill::tree::is_executable(&meta) != entry.executable {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -22,6 +22,7 @@ pub mod refusal;
 pub mod remove;
 pub mod scan;
 pub mod state;
+pub mod transaction;
 
 pub use place::Place;
 pub use receipt::Receipt;

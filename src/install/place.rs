@@ -163,7 +163,7 @@ fn refuse_outside(project: &Path, named: &Path, folder: &Path) -> Result<()> {
     .into())
 }
 
-/// Makes a folder and those above it; answers how many it made.
+/// Makes a folder and those above it; answers how many it made. On failure none of them is left.
 pub fn create_folders(folder: &Path) -> Result<usize> {
     let missing: Vec<&Path> = folder
         .ancestors()
@@ -175,6 +175,9 @@ pub fn create_folders(folder: &Path) -> Result<usize> {
             Ok(()) => created += 1,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
+                if let Some(above) = folder.parent() {
+                    remove_empty(above, created);
+                }
                 let hint = hint(&error);
                 return Err(error)
                     .with_context(|| format!("cannot create {}{hint}", folder.display()));

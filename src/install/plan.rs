@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::area::{OldTree, link_fingerprint};
 use super::place::{Place, merge};
 use super::receipt::relative;
 use super::refusal::Refused;
 use super::scan::Change;
 use super::state::{Foreign, Judgement, State, judge};
+use super::transaction::{OldTree, link_fingerprint};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
 use crate::skill::source::Skill;

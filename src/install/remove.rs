@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::area::{Area, OldTree, Transaction, link_fingerprint};
+use super::area::Area;
 use super::discover::Install;
 use super::lock::Lock;
 use super::place::remove_empty;
 use super::plan::{Options, protect};
 use super::refusal::{Refusal, Refused};
 use super::state::{Foreign, State, judge};
+use super::transaction::{OldTree, Transaction, link_fingerprint};
 use crate::agent::Machine;
 
 /// One install that is to go, or went.
