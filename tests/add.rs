@@ -499,18 +499,28 @@ fn a_receipt_in_a_project_names_nothing_outside_it() {
 }
 
 #[test]
-fn the_same_skill_at_the_other_level_is_pointed_out() {
+fn copies_that_the_same_agent_finds_elsewhere_are_pointed_out() {
     let sandbox = Sandbox::new();
-    sandbox.ok("skills add --claude --codex --global");
-    let ran = sandbox.ok("skills add --claude --codex");
+    let source = sandbox.skill("demo", "1");
+    let add = |flags: &str| sandbox.ok(&format!("skills add {} {flags}", source.display()));
+    add("--claude --codex --agents --global");
+    // The same bytes at both levels matter to Codex alone.
+    let ran = add("--claude --codex");
     ran.expect(
         0,
+        &["Codex finds demo in ~/.codex/skills/demo too, and lists both"],
+    );
+    assert!(!ran.err.contains("Claude"), "{ran:#?}");
+    write_skill(&source, "demo", "2");
+    add("--claude").expect(0, &["uses that one", "remove demo --agent claude --global"]);
+    add("--opencode").expect(
+        0,
         &[
-            "uses that one",
-            "lists both",
-            "remove cuda-kernels --codex --global",
+            "OpenCode finds demo in ~/.claude/skills/demo",
+            "may use either",
         ],
     );
+    add("--claude --global").expect(0, &["updated"]);
 }
 
 #[test]
