@@ -77,7 +77,7 @@ fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
     let mut found: Vec<String> = target::places_to_search(machine, &select.targets)?
         .iter()
         .filter(|place| place.folder.is_dir())
-        .filter_map(|place| Area::of(&place.folder).ok())
+        .map(|place| Area::of(&place.folder))
         .flat_map(|area| area.interrupted())
         .map(|path| path.display().to_string())
         .collect();

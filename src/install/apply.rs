@@ -1,6 +1,5 @@
 //! Carrying out a plan: lock, recover, plan again, stage everything, then swap.
 
-use std::io;
 use std::path::PathBuf;
 use std::thread;
 
@@ -42,7 +41,7 @@ pub struct Done {
 pub fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
     let mut areas = Vec::new();
     for place in places {
-        let area = Area::of(&place.folder)?;
+        let area = Area::of(&place.folder);
         if !area.interrupted().is_empty() {
             areas.push(area);
         }
@@ -108,35 +107,29 @@ fn lock_folders(
                 Some((_, count)) => *count = created.max(*count),
                 None => made.push((place.folder.clone(), created)),
             }
-            areas.push(Area::of(&place.folder)?);
+            areas.push(Area::of(&place.folder));
         }
         tried += 1;
-        let hosts = areas.iter().map(|area| area.host().to_path_buf()).collect();
-        match Lock::all(hosts) {
-            Ok(locks) if wanted.iter().all(|place| place.folder.is_dir()) => {
-                return Ok((areas, locks));
-            }
-            Err(error) if tried == TRIES || !is_gone(&error) => return Err(error),
-            _ if tried == TRIES => bail!("another process keeps removing the skills folders"),
-            _ => {}
+        let mut hosts: Vec<_> = areas.iter().map(|area| area.host().to_path_buf()).collect();
+        hosts.sort();
+        hosts.dedup();
+        let locks = Lock::all(hosts.clone())?;
+        if locks.len() == hosts.len() && wanted.iter().all(|place| place.folder.is_dir()) {
+            return Ok((areas, locks));
+        }
+        if tried == TRIES {
+            bail!("another process keeps removing the skills folders; run the command again");
         }
     }
-}
-
-fn is_gone(error: &anyhow::Error) -> bool {
-    let cause = error.root_cause().downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound)
 }
 
 fn lock_existing(folders: &[PathBuf]) -> Result<Vec<Lock>> {
-    let mut hosts = Vec::new();
-    for folder in folders {
-        let area = Area::of(folder)?;
-        if area.host().is_dir() {
-            hosts.push(area.host().to_path_buf());
-        }
-    }
-    Lock::all(hosts)
+    Lock::all(
+        folders
+            .iter()
+            .map(|folder| Area::of(folder).host().to_path_buf())
+            .collect(),
+    )
 }
 
 fn install_locked(
@@ -278,7 +271,7 @@ fn refuse(plan: &Plan) -> Result<()> {
 /// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy would do
 /// harm.
 fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prepared> {
-    let area = Area::of(&step.place.folder)?;
+    let area = Area::of(&step.place.folder);
     let mut note = None;
     if let Action::Link { to, only, replaces } = &step.action {
         if let Some(transaction) = Transaction::stage_link(&area, &skill.name, to, &step.old)? {

@@ -29,34 +29,33 @@ impl Area {
     /// The area for a skills folder. It lies beside the folder, where no agent looks;
     /// inside it only where the folder above is another file system, not ours to write to, or not
     /// an agent's own (`--dest`).
-    pub fn of(folder: &Path) -> Result<Self> {
+    pub fn of(folder: &Path) -> Self {
         let inside = Self {
             host: folder.to_path_buf(),
             folder: String::new(),
         };
         let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else {
-            return Ok(inside);
+            return inside;
         };
         let Some(name @ ("skills" | "skill")) = name.to_str() else {
-            return Ok(inside);
+            return inside;
         };
         let beside = Self {
             host: above.to_path_buf(),
             folder: name.to_owned(),
         };
         if !folder.exists() {
-            return Ok(beside);
+            return beside;
         }
-        let device = |path: &Path| -> Result<u64> {
-            Ok(path
-                .metadata()
-                .with_context(|| format!("cannot look at {}", path.display()))?
-                .dev())
+        let device = |path: &Path| path.metadata().map(|meta| meta.dev());
+        let (Ok(there), Ok(here)) = (device(above), device(folder)) else {
+            // Another process removed it just now.
+            return beside;
         };
-        if device(above)? != device(folder)? || !disk::is_writable(above) {
-            return Ok(inside);
+        if there != here || !disk::is_writable(above) {
+            return inside;
         }
-        Ok(beside)
+        beside
     }
 
     /// The folder to lock while anything changes.

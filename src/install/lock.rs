@@ -1,6 +1,7 @@
 //! One change at a time below a folder, across processes.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -23,26 +24,36 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Locks all `folders`. Taking them in one order keeps two processes from blocking each other.
+    /// Locks all `folders` that are there. Taking them in one order keeps two processes from
+    /// blocking each other.
     pub fn all(mut folders: Vec<PathBuf>) -> Result<Vec<Self>> {
         folders.sort();
         folders.dedup();
-        folders.iter().map(|folder| Self::one(folder)).collect()
+        folders
+            .iter()
+            .filter_map(|folder| Self::one(folder).transpose())
+            .collect()
     }
 
-    fn one(folder: &Path) -> Result<Self> {
+    fn one(folder: &Path) -> Result<Option<Self>> {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            let file = File::open(folder)
-                .with_context(|| format!("cannot open {} to lock it", folder.display()))?;
+            let file = match File::open(folder) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => {
+                    return Err(error)
+                        .with_context(|| format!("cannot open {} to lock it", folder.display()));
+                }
+            };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) if is_still(&file, folder) => return Ok(Self { _folder: file }),
+                Ok(()) if is_still(&file, folder) => return Ok(Some(Self { _folder: file })),
                 // Another process removed the folder and made it anew: lock the new one.
                 Ok(()) | Err(Errno::WOULDBLOCK | Errno::INTR) => {}
                 // A file system without locks: better unlocked than not at all, and every swap
                 // is one rename that a rival cannot split.
                 Err(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL | Errno::BADF) => {
-                    return Ok(Self { _folder: file });
+                    return Ok(Some(Self { _folder: file }));
                 }
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot lock {}", folder.display()));

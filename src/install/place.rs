@@ -114,11 +114,16 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
                 return Ok(real);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if fs::symlink_metadata(there).is_ok() {
-                    bail!(
-                        "{} is a link to nothing; mend or remove it",
-                        there.display()
-                    );
+                match fs::symlink_metadata(there) {
+                    Ok(meta) if meta.is_symlink() => {
+                        bail!(
+                            "{} is a link to nothing; mend or remove it",
+                            there.display()
+                        );
+                    }
+                    // Another process made it just now.
+                    Ok(_) => continue,
+                    Err(_) => {}
                 }
                 match there.components().next_back() {
                     Some(Component::Normal(name)) => rest.push(name),
@@ -163,8 +168,27 @@ fn refuse_outside(project: &Path, named: &Path, folder: &Path) -> Result<()> {
     .into())
 }
 
+/// How often to start anew when another process removes a folder that was just made.
+const TRIES: usize = 5;
+
 /// Makes a folder and those above it; answers how many it made. On failure none of them is left.
 pub fn create_folders(folder: &Path) -> Result<usize> {
+    let mut tried = 1;
+    loop {
+        match try_create_folders(folder) {
+            Ok(created) => return Ok(created),
+            Err((_, error)) if error.kind() == io::ErrorKind::NotFound && tried < TRIES => {
+                tried += 1;
+            }
+            Err((at, error)) => {
+                let hint = hint(&error);
+                return Err(error).with_context(|| format!("cannot create {}{hint}", at.display()));
+            }
+        }
+    }
+}
+
+fn try_create_folders(folder: &Path) -> Result<usize, (PathBuf, io::Error)> {
     let missing: Vec<&Path> = folder
         .ancestors()
         .take_while(|above| !above.exists())
@@ -178,9 +202,7 @@ pub fn create_folders(folder: &Path) -> Result<usize> {
                 if let Some(above) = folder.parent() {
                     remove_empty(above, created);
                 }
-                let hint = hint(&error);
-                return Err(error)
-                    .with_context(|| format!("cannot create {}{hint}", folder.display()));
+                return Err((folder.to_path_buf(), error));
             }
         }
     }

@@ -92,7 +92,7 @@ pub fn remove(
 ) -> Result<(Vec<Removal>, Vec<String>)> {
     let mut areas = Vec::new();
     for install in targets {
-        areas.push(Area::of(&install.folder)?);
+        areas.push(Area::of(&install.folder));
     }
     let locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
     for area in &areas {
@@ -119,7 +119,7 @@ pub fn remove(
             keep: removal.keep,
             fingerprint,
         };
-        let area = Area::of(&install.folder)?;
+        let area = Area::of(&install.folder);
         let settled = Transaction::removal(&area, &install.name, &old)?.commit()?;
         notes.extend(settled.note());
         removal.backup = settled.backup;

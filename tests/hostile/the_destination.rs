@@ -1,0 +1,124 @@
+//! Something else than an install where the skill belongs.
+
+use super::*;
+
+/// Refused, and with --force moved away as it is, without touching what it points to.
+fn is_protected(put: impl Fn(&Place, &Path)) {
+    let place = Place::new();
+    fs::create_dir_all(place.at(".claude/skills")).unwrap();
+    put(&place, &place.at(CLAUDE));
+    let outside = place.untouchable();
+    let mine = picture(&place.at(".claude/skills"));
+    place.refuses("skills add V1 --claude", 3, &[CLAUDE]);
+    place.refuses("skills add V1 --claude --dry-run", 3, &[CLAUDE]);
+    place.refuses("skills remove demo --claude", 3, &[CLAUDE]);
+    place.look();
+    place.run("skills update").expect_any(&[0, 3]);
+    assert_unchanged(&mine, &picture(&place.at(".claude/skills")));
+    place.ok("skills add V1 --claude --force");
+    assert!(place.holds_version(CLAUDE, "1"));
+    let backup = place.backups().pop().expect("what was there is kept");
+    let mut kept = Picture::new();
+    for (path, what) in picture(backup.parent().unwrap()) {
+        let name = backup.file_name().unwrap();
+        if let Ok(inside) = path.strip_prefix(name) {
+            kept.insert(Path::new("demo").join(inside), what);
+        }
+    }
+    let kept: Picture = kept
+        .into_iter()
+        .map(|(path, what)| (path.components().collect(), what))
+        .collect();
+    assert_unchanged(&mine, &kept);
+    assert_unchanged(&outside, &place.untouchable());
+    place.assert_no_change_waits();
+}
+
+#[test]
+fn is_a_link_to_a_folder_outside() {
+    is_protected(|place, dest| symlink(place.outside.join("folder"), dest).unwrap());
+}
+
+#[test]
+fn is_a_link_to_a_skill_outside() {
+    is_protected(|place, dest| symlink(place.outside.join("v1/demo"), dest).unwrap());
+}
+
+#[test]
+fn is_a_link_to_nothing() {
+    is_protected(|_, dest| symlink("nowhere", dest).unwrap());
+}
+
+#[test]
+fn is_a_link_to_itself() {
+    is_protected(|_, dest| symlink("demo", dest).unwrap());
+}
+
+#[test]
+fn is_a_link_to_a_file() {
+    is_protected(|place, dest| symlink(place.outside.join("secret"), dest).unwrap());
+}
+
+#[test]
+fn is_a_file() {
+    is_protected(|_, dest| fs::write(dest, "mine\n").unwrap());
+}
+
+#[test]
+fn is_a_pipe() {
+    is_protected(|_, dest| pipe_at(dest));
+}
+
+#[test]
+fn is_a_socket() {
+    is_protected(|_, dest| drop(UnixListener::bind(dest).unwrap()));
+}
+
+#[test]
+fn is_a_folder_without_a_receipt() {
+    is_protected(|_, dest| write(&dest.join("SKILL.md"), "mine\n"));
+}
+
+#[test]
+fn is_a_folder_with_a_pipe_a_link_and_odd_names() {
+    is_protected(|place, dest| {
+        write(&dest.join("a\nb"), "1");
+        write(&dest.join(OsStr::from_bytes(b"\xff")), "2");
+        symlink(place.outside.join("secret"), dest.join("link")).unwrap();
+        pipe_at(&dest.join("pipe"));
+    });
+}
+
+#[test]
+fn has_odd_names_and_diff_shows_the_edits() {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    place.write(&format!("{CLAUDE}/SKILL.md"), "edited by hand\n");
+    write(&place.at(CLAUDE).join("a\u{1b}]0;b\nc"), "1\n");
+    write(&place.at(CLAUDE).join(OsStr::from_bytes(b"\xff")), "2\n");
+    symlink("/nowhere", place.at(CLAUDE).join("x\ty")).unwrap();
+    for typed in ["skills diff", "skills diff --json"] {
+        place.run(typed).expect(0, &["+edited by hand"]);
+    }
+    let ran = place.run("skills status");
+    ran.expect(1, &["modified"]);
+    let tall = ran.out.lines().count();
+    assert_eq!(tall, 5, "one line each: {ran:#?}");
+}
+
+/// A file whose name is not UTF-8 may look like one of the skill's once it is printed.
+#[test]
+fn holds_a_file_whose_name_only_prints_like_one_of_the_skill() {
+    for byte in 0x80..=0xff_u8 {
+        let place = Place::new();
+        let source = place.outside.join("v1/demo");
+        write(&source.join("a\u{fffd}.md"), "the skill's\n");
+        place.ok("skills add V1 --claude");
+        let mine = place
+            .at(CLAUDE)
+            .join(OsStr::from_bytes(&[b'a', byte, b'.', b'm', b'd']));
+        fs::write(&mine, "mine\n").unwrap();
+        place.refuses("skills add V2 --claude", 3, &[CLAUDE]);
+        assert_eq!(fs::read_to_string(mine).unwrap(), "mine\n");
+    }
+}

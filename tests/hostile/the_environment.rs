@@ -1,0 +1,235 @@
+//! HOME, the agents' variables, the current folder, worktrees, long paths.
+
+use super::*;
+
+#[track_caller]
+fn with(place: &Place, set: &[(&str, Option<&OsStr>)], typed: &str) -> Ran {
+    let mut command = place.command();
+    for (name, value) in set {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    finish(command.args(place.words(typed)))
+}
+
+#[test]
+fn has_no_usable_home() {
+    let place = Place::new();
+    place.write("file", "x");
+    let file = place.at("file");
+    let before = picture(place.root.path());
+    for (home, word) in [
+        (OsStr::new("relative"), "relative"),
+        (OsStr::new("/nowhere/at/all"), "/nowhere/at/all"),
+        (file.as_os_str(), "file"),
+        (OsStr::from_bytes(b"/tmp/\xff-nowhere"), "HOME"),
+    ] {
+        let ran = with(
+            &place,
+            &[("HOME", Some(home))],
+            "skills add V1 --claude --global",
+        );
+        ran.expect(1, &["HOME", word]);
+        let json = "skills add V1 --claude --global --json";
+        with(&place, &[("HOME", Some(home))], json).expect(1, &["HOME"]);
+        for typed in ["skills status", "skills list", "doctor", "skills update"] {
+            with(&place, &[("HOME", Some(home))], typed).expect_any(&[0, 1]);
+            let typed = format!("{typed} --json");
+            with(&place, &[("HOME", Some(home))], &typed).expect_any(&[0, 1]);
+        }
+    }
+    // Nobody needs a home for a project.
+    assert_unchanged(&before, &picture(place.root.path()));
+    with(
+        &place,
+        &[("HOME", Some(OsStr::new("relative")))],
+        "skills add V1 --claude",
+    )
+    .expect(0, &[]);
+}
+
+#[test]
+fn has_no_home_at_all() {
+    let place = Place::new();
+    for home in [None, Some(OsStr::new(""))] {
+        // The account's entry stands in; nothing is written there here.
+        let dry = "skills add V1 --claude --global --dry-run";
+        with(&place, &[("HOME", home)], dry).expect_any(&[0, 1, 3]);
+        with(&place, &[("HOME", home)], "skills status --json").expect_any(&[0, 1]);
+    }
+}
+
+#[test]
+fn has_a_home_that_is_not_utf8() {
+    let place = Place::new();
+    let home = place.root.path().join(OsStr::from_bytes(b"h\xffme"));
+    fs::create_dir(&home).unwrap();
+    let set = [("HOME", Some(home.as_os_str()))];
+    for typed in [
+        "skills add V1 --claude --codex --agents --global --link",
+        "skills status --json",
+        "skills list --json",
+        "skills update --json",
+        "skills add V2 --claude --codex --agents --global --json",
+        "skills remove demo --global --json",
+    ] {
+        with(&place, &set, typed).expect(0, &[]);
+    }
+    assert!(!home.join(".claude/skills/demo").exists());
+}
+
+#[test]
+fn moves_the_agents_folders() {
+    for name in ["CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME"] {
+        let agent = match name {
+            "CODEX_HOME" => "codex",
+            "CLAUDE_CONFIG_DIR" => "claude",
+            _ => "opencode",
+        };
+        for value in [
+            &b""[..],
+            b"relative",
+            b"/nowhere\n/x",
+            b"~/x",
+            b"..",
+            b"\xff\xfe",
+        ] {
+            let place = Place::new();
+            let outside = place.untouchable();
+            let set = [(name, Some(OsStr::from_bytes(value)))];
+            for typed in [
+                format!("skills add V1 --{agent} --global --dry-run --json"),
+                "skills status --json".to_owned(),
+                "doctor --json".to_owned(),
+            ] {
+                with(&place, &set, &typed).expect_any(&[0, 1, 3]);
+            }
+            assert_unchanged(&outside, &place.untouchable());
+            assert!(list(&place.home).is_empty(), "{name}");
+        }
+    }
+}
+
+/// A link between folders with such names holds them; the journal is JSON and cannot.
+#[test]
+fn moves_an_agents_folder_to_a_name_that_is_not_utf8() {
+    let place = Place::new();
+    let codex = place.root.path().join(OsStr::from_bytes(b"c\xffdex"));
+    fs::create_dir(&codex).unwrap();
+    let set = [("CODEX_HOME", Some(codex.as_os_str()))];
+    for typed in [
+        "skills add V1 --codex --claude --global --link --json",
+        "skills add V1 --codex --global",
+        "skills add V1 --claude --global --link",
+    ] {
+        with(&place, &set, typed).expect_any(&[0, 1]);
+    }
+    with(&place, &set, "skills status --json").expect_any(&[0, 1]);
+    let area = codex.join(".kernels");
+    assert!(!area.exists(), "{:?}", list(&area));
+}
+
+#[test]
+fn has_a_current_folder_that_is_gone() {
+    let place = Place::new();
+    fs::create_dir(place.at("gone")).unwrap();
+    for typed in [
+        "skills add V1 --claude",
+        "skills status --json",
+        "skills remove demo",
+        "skills update --json",
+        "skills pack V1",
+        "doctor",
+    ] {
+        let _ = fs::create_dir(place.at("gone"));
+        let mut command = Command::new("/bin/sh");
+        place.prepare(&mut command);
+        command.args([
+            "-c",
+            "cd gone && rmdir ../gone && exec \"$0\" \"$@\"",
+            KERNELS,
+        ]);
+        finish(command.args(place.words(typed))).expect(1, &[]);
+    }
+    finish(place.command().args(["--version"])).expect(0, &["kernels"]);
+}
+
+#[test]
+fn has_a_current_folder_with_an_odd_name() {
+    for name in [
+        &b"a\xffb"[..],
+        b"with space",
+        "😀".as_bytes(),
+        b"a\nb",
+        b"-x",
+        b"%s",
+        b"'\"",
+    ] {
+        let place = Place::new();
+        let folder = place.outside.join(OsStr::from_bytes(name));
+        fs::create_dir_all(folder.join(".git")).unwrap();
+        for (typed, code) in [
+            ("skills add V1 --claude --codex --link --json", 0),
+            ("skills status --json", 0),
+            ("skills diff --json", 0),
+            ("doctor --json", 1),
+            ("skills add V2 --claude --codex --json", 0),
+            ("skills update", 0),
+            ("skills remove demo --json", 0),
+        ] {
+            let mut command = place.command();
+            command.current_dir(&folder).args(place.words(typed));
+            let ran = finish(&mut command);
+            if code == 0 {
+                ran.expect(0, &[]);
+            }
+        }
+        let mut left = picture(&folder);
+        left.retain(|path, _| !folder.join(path).is_dir());
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn has_a_worktree_whose_git_is_a_file() {
+    let place = Place::new();
+    fs::remove_dir(place.at(".git")).unwrap();
+    place.write(".git", "gitdir: /elsewhere\n");
+    fs::create_dir_all(place.at("a/b")).unwrap();
+    let mut command = place.command();
+    command.current_dir(place.at("a/b"));
+    finish(command.args(place.words("skills add V1 --claude"))).expect(0, &[]);
+    assert!(place.holds_version(CLAUDE, "1"));
+    fs::remove_file(place.at(".git")).unwrap();
+    // A link to nothing is no repository.
+    place.link("nowhere", ".git");
+    place.ok("skills status");
+}
+
+#[test]
+fn has_very_long_paths() {
+    let place = Place::new();
+    let mut dest = place.at("dest");
+    for n in 0..14 {
+        dest.push(format!("{n}").repeat(120));
+    }
+    let dest = dest.to_str().unwrap();
+    place
+        .run(&format!("skills add V1 --dest {dest}"))
+        .expect_any(&[0, 1]);
+    let longer = format!("{dest}/{}", "y/".repeat(2_000));
+    let before = picture(&place.project);
+    place
+        .run(&format!("skills add V1 --dest {longer}"))
+        .expect_any(&[1, 3]);
+    place
+        .run(&format!("skills add V1 --dest {}", "z".repeat(300)))
+        .expect_any(&[1, 3])
+        .names("zzz");
+    place
+        .run(&format!("skills add {} --claude", "z".repeat(5_000)))
+        .expect(1, &["zzz"]);
+    assert_unchanged(&before, &picture(&place.project));
+}

@@ -1,0 +1,221 @@
+//! A `.kernels.json` that somebody forged.
+
+use super::*;
+
+/// An install whose receipt says this; nothing outside is touched, and the files are whole or
+/// kept afterwards.
+fn says(change: impl Fn(&mut Value)) {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    let file = place.at(CLAUDE).join(".kernels.json");
+    let mut receipt = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    change(&mut receipt);
+    fs::write(&file, receipt.to_string()).unwrap();
+    is_harmless(&place);
+}
+
+fn is_harmless(place: &Place) {
+    place.write(&format!("{CLAUDE}/mine.md"), "mine\n");
+    let outside = place.untouchable();
+    place.look();
+    for typed in [
+        "skills update",
+        "skills add V2 --claude",
+        "skills remove demo",
+        "skills add V2 --claude --force",
+        "skills remove demo --force",
+    ] {
+        place.run(typed).expect_any(&[0, 1, 3]);
+        assert_unchanged(&outside, &place.untouchable());
+        let mut trees = place.backups();
+        trees.push(place.at(CLAUDE));
+        assert!(
+            trees.iter().any(|tree| tree.join("mine.md").exists()),
+            "{typed}"
+        );
+    }
+    assert!(place.project.join(".git").is_dir());
+}
+
+#[test]
+fn names_paths_outside() {
+    for path in [
+        "/etc/passwd",
+        "../../../../outside/secret",
+        "..",
+        "a/../../b",
+        "",
+    ] {
+        says(|receipt| {
+            receipt["files"] = json!({ path: "0".repeat(64) });
+        });
+        says(|receipt| receipt["source"] = json!({"kind": "folder", "path": path}));
+        says(|receipt| receipt["source"] = json!({"kind": "archive", "path": path}));
+        says(|receipt| receipt["id"] = json!(path));
+        says(|receipt| receipt["skill"] = json!(path));
+    }
+}
+
+#[test]
+fn has_wrong_types_and_numbers() {
+    for key in [
+        "format",
+        "skill",
+        "version",
+        "source",
+        "tree",
+        "files",
+        "created_folders",
+    ] {
+        for value in [
+            json!(null),
+            json!([]),
+            json!({}),
+            json!(-1),
+            json!(1e300),
+            json!(u64::MAX),
+            json!("\u{1b}[31mred\u{0}"),
+        ] {
+            says(|receipt| receipt[key] = value.clone());
+        }
+    }
+}
+
+#[test]
+fn has_a_later_format() {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    place.write(
+        &format!("{CLAUDE}/.kernels.json"),
+        "{\"format\": 2, \"new\": true}",
+    );
+    place.refuses("skills add V2 --claude", 3, &[CLAUDE, "later kernels"]);
+    place.refuses("skills remove demo", 3, &[CLAUDE]);
+    is_harmless(&place);
+}
+
+/// It claims to have made all folders above; only empty ones below the project may go.
+#[test]
+fn claims_to_have_made_every_folder() {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    let file = place.at(CLAUDE).join(".kernels.json");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        text.replace("\"created_folders\": 2", "\"created_folders\": 99999"),
+    )
+    .unwrap();
+    fs::remove_dir(place.at(".git")).unwrap();
+    place.ok("skills remove demo");
+    assert!(place.project.is_dir() && place.home.is_dir());
+    assert!(!place.at(".claude").exists());
+}
+
+#[test]
+fn of_a_dest_claims_to_have_made_every_folder() {
+    let place = Place::new();
+    let dest = place.outside.join("empty/a/b");
+    fs::create_dir_all(&dest).unwrap();
+    place.ok("skills add V1 --dest ../outside/empty/a/b");
+    let file = dest.join("demo/.kernels.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let more = text.replacen('{', "{\"created_folders\": 99999,", 1);
+    fs::write(&file, more).unwrap();
+    place.ok("skills remove demo --dest ../outside/empty/a/b");
+    // Nobody made these but the user; an install at --dest that made none has none to take.
+    assert!(!dest.join("demo").exists());
+    assert!(place.outside.join("folder").is_dir());
+}
+
+#[test]
+fn is_no_text() {
+    for bytes in [&b"\xff\xfe{"[..], b"", b"{", &vec![b'['; 200_000]] {
+        let place = Place::new();
+        place.ok("skills add V1 --claude");
+        place.write(&format!("{CLAUDE}/.kernels.json"), bytes);
+        is_harmless(&place);
+    }
+}
+
+fn replaced_by(put: impl Fn(&Path)) {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    let file = place.at(CLAUDE).join(".kernels.json");
+    fs::remove_file(&file).unwrap();
+    put(&file);
+    is_harmless(&place);
+}
+
+#[test]
+fn is_a_folder() {
+    replaced_by(|file| write(&file.join("mine"), "mine\n"));
+}
+
+#[test]
+fn is_a_pipe() {
+    replaced_by(pipe_at);
+}
+
+#[test]
+fn is_a_link_without_an_end() {
+    replaced_by(|file| symlink("/dev/zero", file).unwrap());
+    replaced_by(|file| symlink("/dev/tty", file).unwrap());
+    replaced_by(|file| symlink(".kernels.json", file).unwrap());
+    replaced_by(|file| symlink("nowhere", file).unwrap());
+}
+
+#[test]
+fn cannot_write_to_the_terminal() {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    let file = place.at(CLAUDE).join(".kernels.json");
+    let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    receipt["version"] = json!("\u{1b}]0;title\u{7}\u{1b}[2J");
+    receipt["by"] = json!("\u{1b}]0;title\u{7}");
+    fs::write(&file, receipt.to_string()).unwrap();
+    place.link("\u{1b}]0;title\u{7}", ".codex/skills/demo");
+    place.write(&format!("{CLAUDE}/mine\u{1b}]0;title\u{7}.md"), "mine\n");
+    for typed in [
+        "skills status",
+        "skills list",
+        "skills diff",
+        "skills update",
+        "skills add V2 --claude --codex",
+        "doctor",
+        "skills add V2 --claude --codex --force",
+        "skills remove demo",
+    ] {
+        let mut command = place.command();
+        command.env("CLICOLOR_FORCE", "1").args(place.words(typed));
+        let ran = finish(&mut command);
+        for said in [&ran.out, &ran.err] {
+            assert!(!said.contains("\u{1b}]"), "{typed}: {said:?}");
+            assert!(!said.contains("\u{1b}[2J"), "{typed}: {said:?}");
+            assert!(!said.contains('\u{7}'), "{typed}: {said:?}");
+        }
+    }
+}
+
+/// `update` follows the source in a receipt; one that came with a repository must not make it
+/// read what lies outside of that repository.
+#[test]
+fn of_a_project_does_not_fetch_from_outside() {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    let file = place.at(CLAUDE).join(".kernels.json");
+    for path in [
+        place.outside.join("v2/demo"),
+        "../../../outside/v2/demo".into(),
+    ] {
+        let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        receipt["source"] = json!({"kind": "folder", "path": path});
+        fs::write(&file, receipt.to_string()).unwrap();
+        place.run("skills update").expect_any(&[0, 1, 3]);
+        assert!(
+            place.holds_version(CLAUDE, "1"),
+            "fetched from {}",
+            path.display()
+        );
+    }
+}

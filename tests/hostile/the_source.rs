@@ -1,0 +1,165 @@
+//! A skill folder with links, pipes, odd names, or too much in it.
+
+use super::*;
+
+/// Refused with a message that names the file; nothing is installed.
+fn is_refused(put: impl Fn(&Place, &Path), words: &[&str]) {
+    let place = Place::new();
+    put(&place, &place.outside.join("v1/demo"));
+    place.refuses("skills add V1 --claude", 1, words);
+    place.refuses("skills pack V1 -o x.skill", 1, words);
+    place.run("skills validate --json V1").expect_any(&[0, 1]);
+    assert!(!place.at(".claude").exists());
+}
+
+#[test]
+fn has_links() {
+    is_refused(
+        |_, skill| symlink("/etc/passwd", skill.join("passwd")).unwrap(),
+        &["demo/passwd", "link"],
+    );
+    is_refused(
+        |place, skill| symlink(&place.outside, skill.join("references/all")).unwrap(),
+        &["references/all", "link"],
+    );
+    is_refused(
+        |_, skill| symlink("nowhere", skill.join("dangling")).unwrap(),
+        &["demo/dangling", "link"],
+    );
+    is_refused(
+        |place, skill| {
+            fs::rename(skill.join("SKILL.md"), place.outside.join("SKILL.md")).unwrap();
+            symlink("../../SKILL.md", skill.join("SKILL.md")).unwrap();
+        },
+        &["demo/SKILL.md", "link"],
+    );
+    is_refused(
+        |_, skill| symlink("..", skill.join("loop")).unwrap(),
+        &["demo/loop", "link"],
+    );
+}
+
+#[test]
+fn has_pipes_and_sockets() {
+    is_refused(|_, skill| pipe_at(&skill.join("pipe")), &["demo/pipe"]);
+    is_refused(
+        |_, skill| drop(UnixListener::bind(skill.join("socket")).unwrap()),
+        &["demo/socket"],
+    );
+    is_refused(
+        |_, skill| {
+            fs::remove_file(skill.join("SKILL.md")).unwrap();
+            pipe_at(&skill.join("SKILL.md"));
+        },
+        &["demo/SKILL.md"],
+    );
+}
+
+#[test]
+fn has_names_that_cannot_travel() {
+    for name in ["a\nb", "a\\b", "C:x", "a:b", "\u{7f}", "a\tb"] {
+        is_refused(|_, skill| write(&skill.join(name), "x"), &["demo"]);
+    }
+    is_refused(
+        |_, skill| write(&skill.join(OsStr::from_bytes(b"\xff.md")), "x"),
+        &["demo", "UTF-8"],
+    );
+    is_refused(
+        |_, skill| {
+            write(&skill.join("Case.md"), "x");
+            write(&skill.join("case.md"), "y");
+        },
+        &["Case.md", "case.md"],
+    );
+    is_refused(
+        |_, skill| {
+            write(&skill.join("caf\u{e9}"), "x");
+            write(&skill.join("cafe\u{301}"), "y");
+        },
+        &["caf"],
+    );
+}
+
+#[test]
+fn has_names_that_are_only_unusual() {
+    let place = Place::new();
+    let skill = place.outside.join("v1/demo");
+    for name in [
+        "with space.md",
+        "😀/🚀.md",
+        "-rf",
+        "~",
+        "$HOME",
+        "%s%n",
+        "日本.md",
+        "...",
+        "a'b\"c",
+    ] {
+        write(&skill.join(name), name);
+    }
+    write(&skill.join("x".repeat(255)), "long");
+    place.ok("skills add V1 --claude");
+    assert!(place.holds_version(CLAUDE, "1"));
+    place.ok("skills status --json");
+    place.ok("skills pack V1 -o x.skill");
+    place.ok("skills remove demo");
+    place.ok("skills add x.skill --claude");
+    assert!(place.holds_version(CLAUDE, "1"));
+}
+
+#[test]
+fn is_too_large() {
+    is_refused(
+        |_, skill| {
+            File::create(skill.join("big"))
+                .unwrap()
+                .set_len(30_000_000_000)
+                .unwrap();
+        },
+        &["25 MB"],
+    );
+    is_refused(
+        |_, skill| {
+            for n in 0..1_000 {
+                write(&skill.join(format!("many/{n}")), "");
+            }
+        },
+        &["1000"],
+    );
+}
+
+#[test]
+fn is_not_there_or_no_folder() {
+    let place = Place::new();
+    place.write("file", "x");
+    pipe_at(&place.at("pipe"));
+    for (typed, word) in [
+        ("./nowhere", "nowhere"),
+        ("file", "file"),
+        ("./pipe", "pipe"),
+        ("/dev/null", "/dev/null"),
+        ("/dev/zero", "/dev/zero"),
+        ("/", "/"),
+        ("..", ".."),
+        ("/proc/self/fd", "/proc"),
+    ] {
+        place.refuses(&format!("skills add {typed} --claude"), 1, &[word]);
+    }
+    let ran = finish(place.command().args(["skills", "add", "", "--claude"]));
+    ran.expect_any(&[1, 2]);
+}
+
+#[test]
+fn is_the_destination_itself() {
+    let place = Place::new();
+    place.ok("skills add V1 --claude");
+    place.ok("skills add .claude/skills/demo --claude");
+    assert!(place.holds_version(CLAUDE, "1"));
+    place.write(&format!("{CLAUDE}/mine.md"), "mine\n");
+    place.refuses("skills add .claude/skills/demo --claude", 3, &[CLAUDE]);
+    place.ok("skills add .claude/skills/demo --claude --force");
+    assert!(place.at(CLAUDE).join("mine.md").exists());
+    place.ok("skills add .claude/skills/demo --claude --codex --link");
+    assert!(place.at(CLAUDE).join("mine.md").exists());
+    assert!(place.at(".codex/skills/demo/mine.md").exists());
+}

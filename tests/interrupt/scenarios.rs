@@ -1,0 +1,359 @@
+//! The commands that are interrupted, and the tests.
+
+use std::os::unix::fs::symlink;
+
+use nix::errno::Errno;
+
+use super::random::Random;
+use super::sweep::{Scenario, Tally};
+use super::trace::Counted;
+use super::world::World;
+
+const CLAUDE: &str = ".claude/skills/demo";
+const CODEX: &str = ".codex/skills/demo";
+const OPENCODE: &str = ".opencode/skills/demo";
+const AGENTS: &str = ".agents/skills/demo";
+const ERRORS: [Errno; 2] = [Errno::ENOSPC, Errno::EIO];
+
+/// Prints and answers `true` where tracing is not permitted; with `CI` set that fails.
+pub fn skipped() -> bool {
+    let Some(why) = World::new().why_untraceable() else {
+        return false;
+    };
+    println!("SKIPPED: nothing can be interrupted here: {why}");
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "CI must be able to trace: {why}"
+    );
+    true
+}
+
+fn nothing(_: &World) {}
+
+fn installed(world: &World) {
+    world.ok("add sources/v1/demo --claude");
+}
+
+fn installed_and_edited(world: &World) {
+    installed(world);
+    world.write(".claude/skills/demo/SKILL.md", "edited by hand\n");
+    world.write(".claude/skills/demo/notes/mine.md", "my notes\n");
+}
+
+fn installed_then_a_new_version_came(world: &World) {
+    world.ok("add sources/current/demo --claude");
+    world.write_skill("sources/current/demo", 2);
+}
+
+fn installed_as_links(world: &World) {
+    world.ok("add sources/v1/demo --claude --codex --opencode --link");
+}
+
+fn files_deleted(world: &World) {
+    installed(world);
+    world.delete(".claude/skills/demo/scripts");
+    world.delete(".claude/skills/demo/references/only-1.md");
+}
+
+fn receipt_deleted(world: &World) {
+    installed(world);
+    world.delete(".claude/skills/demo/.kernels.json");
+}
+
+const ADD: Scenario = Scenario {
+    name: "add where nothing is",
+    before: nothing,
+    typed: "add sources/v1/demo --claude",
+    dests: &[CLAUDE],
+    edited: None,
+    plain_renames: false,
+};
+const ADD_TO_THREE: Scenario = Scenario {
+    name: "add for three agents",
+    typed: "add sources/v1/demo --claude --codex --opencode",
+    dests: &[CLAUDE, CODEX, OPENCODE],
+    ..ADD
+};
+const ADD_TO_DEST: Scenario = Scenario {
+    name: "add --dest over an older version",
+    before: |world| world.ok("add sources/v1/demo --dest .claude/skills"),
+    typed: "add sources/v2/demo --dest .claude/skills",
+    ..ADD
+};
+const ADD_OVER_STALE: Scenario = Scenario {
+    name: "add over an older version",
+    before: installed,
+    typed: "add sources/v2/demo --claude",
+    ..ADD
+};
+const ADD_FORCE_OVER_EDITED: Scenario = Scenario {
+    name: "add --force over edits",
+    before: installed_and_edited,
+    typed: "add sources/v2/demo --claude --force",
+    edited: Some(CLAUDE),
+    ..ADD
+};
+const ADD_FORCE_OVER_FILE: Scenario = Scenario {
+    name: "add --force over a file",
+    before: |world| world.write(CLAUDE, "a file of mine\n"),
+    typed: "add sources/v2/demo --claude --force",
+    edited: Some(CLAUDE),
+    ..ADD
+};
+const ADD_FORCE_OVER_LINK: Scenario = Scenario {
+    name: "add --force over a link",
+    before: |world| symlink("mine", world.project.join(CLAUDE)).unwrap(),
+    typed: "add sources/v2/demo --claude --force",
+    edited: Some(CLAUDE),
+    ..ADD
+};
+const ADD_LINK_BESIDE_AGENTS: Scenario = Scenario {
+    name: "add --codex where .agents has it",
+    before: |world| world.ok("add sources/v1/demo --agents"),
+    typed: "add sources/v2/demo --codex",
+    dests: &[CODEX, AGENTS],
+    ..ADD
+};
+const ADD_LINKS: Scenario = Scenario {
+    name: "add --link for three agents",
+    typed: "add sources/v1/demo --claude --codex --opencode --link",
+    dests: &[CLAUDE, CODEX, OPENCODE],
+    ..ADD
+};
+const ADD_LINKS_OVER_COPIES: Scenario = Scenario {
+    name: "add --link --force over copies, one of them edited",
+    before: |world| {
+        world.ok("add sources/v1/demo --claude --codex --opencode");
+        world.write(".codex/skills/demo/SKILL.md", "edited by hand\n");
+    },
+    typed: "add sources/v2/demo --claude --codex --opencode --link --force",
+    edited: Some(CODEX),
+    ..ADD_LINKS
+};
+const UPDATE: Scenario = Scenario {
+    name: "update",
+    before: installed_then_a_new_version_came,
+    typed: "update",
+    ..ADD
+};
+const REPAIR: Scenario = Scenario {
+    name: "add where files are missing",
+    before: files_deleted,
+    ..ADD
+};
+const ADOPT: Scenario = Scenario {
+    name: "add where the receipt is missing",
+    before: receipt_deleted,
+    ..ADD
+};
+const REMOVE: Scenario = Scenario {
+    name: "remove",
+    before: installed,
+    typed: "remove demo",
+    ..ADD
+};
+const REMOVE_FORCE_EDITED: Scenario = Scenario {
+    name: "remove --force of edits",
+    before: installed_and_edited,
+    typed: "remove demo --force",
+    edited: Some(CLAUDE),
+    ..ADD
+};
+const REMOVE_LINKS: Scenario = Scenario {
+    name: "remove of a copy and links",
+    before: installed_as_links,
+    typed: "remove demo",
+    dests: &[CLAUDE, CODEX, OPENCODE],
+    ..ADD
+};
+
+const fn without_exchange(scenario: Scenario) -> Scenario {
+    Scenario {
+        plain_renames: true,
+        ..scenario
+    }
+}
+
+fn each(scenarios: &[Scenario], unit: &str, sweep: impl Fn(&Scenario, &mut Tally)) {
+    if skipped() {
+        return;
+    }
+    for scenario in scenarios {
+        let mut tally = Tally::default();
+        sweep(scenario, &mut tally);
+        tally.finish(scenario.name, unit);
+    }
+}
+
+fn kill(scenarios: &[Scenario]) {
+    each(scenarios, "kills", Scenario::kill_everywhere);
+}
+
+fn kill_then_update(scenarios: &[Scenario]) {
+    each(
+        scenarios,
+        "kills before an update",
+        Scenario::kill_then_update,
+    );
+}
+
+fn kill_the_recovery(scenarios: &[Scenario], first: &[&str]) {
+    each(scenarios, "kills of a recovery", |scenario, tally| {
+        scenario.kill_the_recovery(first, tally);
+    });
+}
+
+#[test]
+fn killed_adding() {
+    kill(&[ADD, ADD_TO_DEST, ADD_OVER_STALE]);
+}
+
+#[test]
+fn killed_adding_for_three_agents() {
+    kill(&[ADD_TO_THREE]);
+}
+
+#[test]
+fn killed_adding_with_force() {
+    let scenarios = [
+        ADD_FORCE_OVER_EDITED,
+        ADD_FORCE_OVER_FILE,
+        ADD_FORCE_OVER_LINK,
+    ];
+    kill(&scenarios);
+}
+
+#[test]
+fn killed_adding_links() {
+    kill(&[ADD_LINKS, ADD_LINK_BESIDE_AGENTS]);
+}
+
+#[test]
+fn killed_replacing_copies_by_links() {
+    kill(&[ADD_LINKS_OVER_COPIES]);
+}
+
+#[test]
+fn killed_updating_or_repairing() {
+    kill(&[UPDATE, REPAIR, ADOPT]);
+}
+
+#[test]
+fn killed_removing() {
+    kill(&[REMOVE, REMOVE_FORCE_EDITED, REMOVE_LINKS]);
+}
+
+#[test]
+fn killed_where_no_two_paths_can_be_swapped() {
+    let scenarios = [
+        without_exchange(ADD_OVER_STALE),
+        without_exchange(ADD_FORCE_OVER_EDITED),
+        without_exchange(UPDATE),
+        without_exchange(REMOVE_FORCE_EDITED),
+        without_exchange(ADD_LINK_BESIDE_AGENTS),
+    ];
+    kill(&scenarios);
+}
+
+#[test]
+fn killed_adding_then_update_settles_it() {
+    kill_then_update(&[ADD, ADD_OVER_STALE, ADD_FORCE_OVER_EDITED, ADD_LINKS]);
+}
+
+#[test]
+fn killed_removing_then_update_settles_it() {
+    kill_then_update(&[REMOVE, REMOVE_FORCE_EDITED]);
+}
+
+#[test]
+fn killed_between_two_renames_then_update_settles_it() {
+    let scenarios = [
+        without_exchange(ADD_OVER_STALE),
+        without_exchange(ADD_FORCE_OVER_EDITED),
+        without_exchange(ADD_LINK_BESIDE_AGENTS),
+    ];
+    kill_then_update(&scenarios);
+}
+
+#[test]
+fn killed_at_calls_that_only_look() {
+    if skipped() {
+        return;
+    }
+    let mut random = Random::seeded("calls that only look", 1);
+    for scenario in [ADD_OVER_STALE, ADD_FORCE_OVER_EDITED, REMOVE] {
+        let tally = scenario.kill_at_any_call(&mut |limit| random.below(limit), 40);
+        tally.finish(scenario.name, "kills at any call");
+    }
+}
+
+#[test]
+fn killed_while_recovering_from_a_kill() {
+    kill_the_recovery(&[ADD_FORCE_OVER_EDITED, ADD_OVER_STALE], &["renameat2"]);
+}
+
+#[test]
+fn killed_while_recovering_where_no_two_paths_can_be_swapped() {
+    let scenarios = [
+        without_exchange(ADD_OVER_STALE),
+        without_exchange(ADD_FORCE_OVER_EDITED),
+    ];
+    kill_the_recovery(&scenarios, &["rename"]);
+}
+
+#[test]
+fn killed_while_recovering_from_a_killed_removal() {
+    kill_the_recovery(&[REMOVE_FORCE_EDITED, REMOVE], &["renameat2", "unlink"]);
+}
+
+fn fail(scenarios: &[Scenario], errors: &[Errno]) {
+    each(scenarios, "failures", |scenario, tally| {
+        scenario.fail_everywhere(errors, Counted::Changing, 1, tally);
+    });
+}
+
+#[test]
+fn the_disk_fails_while_adding() {
+    fail(&[ADD, ADD_OVER_STALE], &ERRORS);
+}
+
+#[test]
+fn the_disk_fails_while_adding_with_force() {
+    fail(&[ADD_FORCE_OVER_EDITED, REPAIR], &ERRORS);
+}
+
+#[test]
+fn the_disk_fails_while_linking() {
+    fail(&[ADD_LINK_BESIDE_AGENTS], &ERRORS);
+}
+
+#[test]
+fn the_disk_fails_while_removing() {
+    fail(&[REMOVE, REMOVE_FORCE_EDITED], &ERRORS);
+}
+
+#[test]
+fn the_disk_fails_where_no_two_paths_can_be_swapped() {
+    let scenarios = [
+        without_exchange(ADD_OVER_STALE),
+        without_exchange(ADD_FORCE_OVER_EDITED),
+    ];
+    fail(&scenarios, &ERRORS);
+}
+
+#[test]
+fn a_quota_or_a_permission_stops_it() {
+    let errors = [Errno::EACCES, Errno::EDQUOT];
+    fail(&[ADD_OVER_STALE], &errors);
+}
+
+#[test]
+fn looking_at_the_disk_fails() {
+    each(
+        &[ADD_OVER_STALE, ADD_FORCE_OVER_EDITED],
+        "failures",
+        |scenario, tally| {
+            scenario.fail_everywhere(&[Errno::EIO], Counted::OnDisk, 4, tally);
+        },
+    );
+}

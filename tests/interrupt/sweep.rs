@@ -1,0 +1,473 @@
+//! Kills or fails a command at every one of its system calls in turn, and checks what is promised.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use nix::errno::Errno;
+
+use super::trace::{Counted, Fault, Plan, Traced};
+use super::world::{Ran, Snapshot, World};
+
+/// A command, and what it works on.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    pub name: &'static str,
+    /// What happened before.
+    pub before: fn(&World),
+    /// What is typed after `kernels skills`.
+    pub typed: &'static str,
+    /// Every path that the command may change.
+    pub dests: &'static [&'static str],
+    /// The destination that holds a user's edits, or something of the user's.
+    pub edited: Option<&'static str>,
+    /// The file system cannot swap two paths.
+    pub plain_renames: bool,
+}
+
+/// What is typed after the kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The same again.
+    Same,
+    /// `update`, as the note of `status` says.
+    Update,
+}
+
+/// How a scenario starts and how it ends when nothing goes wrong.
+pub struct Course {
+    before: Standing,
+    after: Standing,
+    edits: Option<Snapshot>,
+}
+
+/// What stands at the destinations.
+struct Standing {
+    trees: BTreeMap<&'static str, Option<Snapshot>>,
+    words: BTreeMap<&'static str, Option<String>>,
+    rest: Snapshot,
+}
+
+impl Standing {
+    fn of(world: &World, scenario: &Scenario) -> Self {
+        let status = world.status().unwrap();
+        let each = |path: &&'static str| (*path, world.at(path));
+        Self {
+            trees: scenario.dests.iter().map(each).collect(),
+            words: scenario
+                .dests
+                .iter()
+                .map(|path| (*path, world.word(&status, path)))
+                .collect(),
+            rest: world.rest(scenario.dests),
+        }
+    }
+}
+
+/// Failures of one sweep; all of them are told, not only the first.
+#[derive(Default)]
+pub struct Tally {
+    pub runs: usize,
+    failures: Vec<String>,
+}
+
+impl Tally {
+    fn check(&mut self, what: impl Fn() -> String, result: Result<(), String>) {
+        self.runs += 1;
+        if let Err(why) = result {
+            self.failures.push(format!("{}:\n    {why}", what()));
+        }
+    }
+
+    pub fn finish(self, name: &str, unit: &str) {
+        println!("{name}: {} {unit}", self.runs);
+        let count = self.failures.len();
+        let shown: Vec<_> = self.failures.into_iter().take(8).collect();
+        assert!(
+            count == 0,
+            "{name}: {count} of {} {unit} broke the promise\n  {}",
+            self.runs,
+            shown.join("\n  ")
+        );
+    }
+}
+
+impl Scenario {
+    /// Prepares the project, keeps it, and finds out how the command ends undisturbed.
+    pub fn start(&self, world: &World) -> Course {
+        (self.before)(world);
+        world.keep();
+        let before = Standing::of(world, self);
+        let edits = self.edited.and_then(|path| world.at(path));
+        let undisturbed = world.traced(self.typed, Plan::changing(Fault::None, self.plain_renames));
+        assert_eq!(undisturbed.code, Some(0), "{}: {undisturbed:#?}", self.name);
+        let after = Standing::of(world, self);
+        let course = Course {
+            before,
+            after,
+            edits,
+        };
+        course
+            .settled(self, world)
+            .unwrap_or_else(|why| panic!("{}: {why}", self.name));
+        course
+    }
+
+    /// Kills the command before and after every call that changes something, and types it again.
+    pub fn kill_everywhere(&self, tally: &mut Tally) {
+        let (world, course) = self.begin();
+        self.kill_each(&world, &course, Fault::KillBefore, Next::Same, "", tally);
+        self.kill_each(&world, &course, Fault::KillAfter, Next::Same, "", tally);
+    }
+
+    /// Kills it after every call that changes something, and types `update`.
+    pub fn kill_then_update(&self, tally: &mut Tally) {
+        let (world, course) = self.begin();
+        self.kill_each(&world, &course, Fault::KillAfter, Next::Update, "", tally);
+    }
+
+    fn kill_each(
+        &self,
+        world: &World,
+        course: &Course,
+        fault: fn(usize) -> Fault,
+        next: Next,
+        earlier: &str,
+        tally: &mut Tally,
+    ) {
+        for at in 0.. {
+            world.reset();
+            let fault = fault(at);
+            let traced = world.traced(self.typed, Plan::changing(fault, self.plain_renames));
+            if traced.hit.is_none() {
+                break;
+            }
+            let ask = matches!(fault, Fault::KillAfter(_));
+            let result = course.after_kill(self, world, &traced, next, ask);
+            let what = || format!("{}, {earlier}{fault:?} {:?}", self.name, traced.hit);
+            tally.check(what, result);
+        }
+    }
+
+    fn begin(&self) -> (World, Course) {
+        let world = World::new();
+        let course = self.start(&world);
+        (world, course)
+    }
+
+    /// Kills it at some of all its calls, those that only look included.
+    pub fn kill_at_any_call(&self, pick: &mut dyn FnMut(usize) -> usize, times: usize) -> Tally {
+        let (world, course) = self.begin();
+        world.reset();
+        let calls = world
+            .traced(self.typed, Plan::changing(Fault::None, false))
+            .calls
+            .len();
+        let mut tally = Tally::default();
+        for _ in 0..times {
+            world.reset();
+            let plan = Plan {
+                fault: Fault::KillAfter(pick(calls)),
+                counted: Counted::Every,
+                plain_renames: self.plain_renames,
+            };
+            let traced = world.traced(self.typed, plan);
+            if traced.hit.is_some() && traced.code.is_none() {
+                let result = course.after_kill(self, &world, &traced, Next::Same, true);
+                tally.check(
+                    || format!("{}, {plan:?} {:?}", self.name, traced.hit),
+                    result,
+                );
+            }
+        }
+        tally
+    }
+
+    /// Kills the command at the calls that `first` picks by name, and then the same command, which
+    /// cleans up first, at every call.
+    pub fn kill_the_recovery(&self, first: &[&str], tally: &mut Tally) {
+        let (world, course) = self.begin();
+        let plan = |fault| Plan::changing(fault, self.plain_renames);
+        world.reset();
+        let calls = world.traced(self.typed, plan(Fault::None)).calls;
+        let changing = calls.iter().filter(|call| call.changing).enumerate();
+        let points: Vec<usize> = changing
+            .filter(|(_, call)| first.contains(&format!("{call:?}").as_str()))
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!points.is_empty(), "{}: {calls:?}", self.name);
+        for point in points {
+            self.rewind(&world);
+            world.traced(self.typed, plan(Fault::KillAfter(point)));
+            world.keep();
+            let earlier = format!("KillAfter({point}), ");
+            self.kill_each(
+                &world,
+                &course,
+                Fault::KillAfter,
+                Next::Same,
+                &earlier,
+                tally,
+            );
+        }
+    }
+
+    /// Back to how the scenario starts.
+    fn rewind(&self, world: &World) {
+        fs::remove_dir_all(&world.project).unwrap();
+        world.furnish();
+        (self.before)(world);
+        world.keep();
+    }
+
+    /// Lets each of the calls fail, or one of `every` so many.
+    pub fn fail_everywhere(
+        &self,
+        errors: &[Errno],
+        counted: Counted,
+        every: usize,
+        tally: &mut Tally,
+    ) {
+        let (world, course) = self.begin();
+        for error in errors {
+            for at in (0..).step_by(every) {
+                world.reset();
+                let plan = Plan {
+                    fault: Fault::Fail(at, *error),
+                    counted,
+                    plain_renames: self.plain_renames,
+                };
+                let traced = world.traced(self.typed, plan);
+                let Some(hit) = traced.hit else {
+                    break;
+                };
+                let result = course.after_failure(self, &world, &traced, hit.changing);
+                tally.check(|| format!("{}, {error} at {at} {hit:?}", self.name), result);
+            }
+        }
+    }
+}
+
+impl Course {
+    /// What must hold at the instant of the kill, and after the next command.
+    fn after_kill(
+        &self,
+        scenario: &Scenario,
+        world: &World,
+        traced: &Traced,
+        next: Next,
+        ask: bool,
+    ) -> Result<(), String> {
+        if traced.code.is_some() {
+            return Err(format!("it was to be killed: {traced:?}"));
+        }
+        self.whole(scenario, world, scenario.plain_renames)?;
+        // Nothing changes between one call's exit and the next one's entry, so once is enough.
+        if ask {
+            self.told(scenario, world)?;
+        }
+        match next {
+            Next::Same => self.finish_with_the_same(scenario, world),
+            Next::Update => self.finish_with_update(scenario, world),
+        }
+    }
+
+    fn after_failure(
+        &self,
+        scenario: &Scenario,
+        world: &World,
+        traced: &Traced,
+        changing: bool,
+    ) -> Result<(), String> {
+        let said = || format!("exit {:?}, {:?} {}", traced.code, traced.signal, traced.err);
+        if traced.err.contains("panicked") || traced.out.contains("panicked") {
+            return Err(said());
+        }
+        // 127: the program could not even be loaded.
+        let codes: &[i32] = if changing { &[0, 1] } else { &[0, 1, 3, 127] };
+        if !traced.code.is_some_and(|code| codes.contains(&code)) {
+            return Err(said());
+        }
+        let failed = traced.code != Some(0);
+        let names_a_path = traced
+            .err
+            .contains(world.project.to_str().unwrap_or_default())
+            || traced.err.contains("sources/")
+            || traced.err.contains(".claude");
+        if changing && failed && !names_a_path {
+            return Err(format!("no path is named: {}", said()));
+        }
+        self.whole(scenario, world, false)
+            .and_then(|()| self.told(scenario, world))
+            .map_err(|why| format!("{why}; {}", said()))?;
+        if !failed && changing {
+            // Cleaning up may have failed, and may wait for the next command; nothing else may.
+            self.done(scenario, world)
+                .map_err(|why| format!("{why}; yet {}", said()))?;
+        }
+        self.finish_with_the_same(scenario, world)
+            .map_err(|why| format!("{why}; it had said: {}", said()))
+    }
+
+    /// At every destination stands the old tree or the new one, nothing else has changed, and the
+    /// user's edits are somewhere. Only a `gap` between two renames may leave a destination empty,
+    /// with the old tree whole in the area.
+    fn whole(&self, scenario: &Scenario, world: &World, gap: bool) -> Result<(), String> {
+        for path in scenario.dests {
+            let there = world.at(path);
+            let old = &self.before.trees[path];
+            if there == *old || there == self.after.trees[path] {
+                continue;
+            }
+            let kept = || old.as_ref().is_some_and(|old| world.holds(old, &[], true));
+            if !(gap && there.is_none() && kept()) {
+                return Err(format!(
+                    "{path} is neither the old tree nor the new one: {there:?}"
+                ));
+            }
+        }
+        self.untouched(scenario, world)?;
+        match &self.edits {
+            Some(edits) if !world.holds(edits, scenario.dests, true) => {
+                Err("the user's edits are nowhere".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `status` says which of the trees stands there, and that a change waits if one does.
+    fn told(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        let status = world.status()?;
+        for path in scenario.dests {
+            // What a link is worth hangs on the tree that it leads to.
+            if world.project.join(path).is_symlink() {
+                continue;
+            }
+            let there = world.at(path);
+            let state = world.word(&status, path);
+            let right = [&self.before, &self.after]
+                .iter()
+                .any(|standing| there == standing.trees[path] && state == standing.words[path]);
+            if !right && there.is_some() {
+                return Err(format!("status calls {path} {state:?}"));
+            }
+        }
+        let waiting = status["interrupted"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty());
+        if waiting == world.areas().changes.is_empty() {
+            let listed = &status["interrupted"];
+            return Err(format!("status lists {listed}: {:?}", world.areas()));
+        }
+        Ok(())
+    }
+
+    fn untouched(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        let rest = world.rest(scenario.dests);
+        if rest != self.before.rest && rest != self.after.rest {
+            let changed: Vec<_> = rest
+                .iter()
+                .filter(|(path, node)| self.before.rest.get(*path) != Some(node))
+                .map(|(path, _)| path)
+                .chain(
+                    self.before
+                        .rest
+                        .keys()
+                        .filter(|path| !rest.contains_key(*path)),
+                )
+                .collect();
+            return Err(format!("something else was touched: {changed:?}"));
+        }
+        let listed = world.listed();
+        if listed
+            .iter()
+            .any(|name| !["demo", "mine"].contains(&name.as_str()))
+        {
+            return Err(format!("agents would list {listed:?}"));
+        }
+        if !super::world::list(&world.home).is_empty() {
+            return Err("something was written to the home".to_owned());
+        }
+        Ok(())
+    }
+
+    fn finish_with_the_same(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        let ran = world.run(scenario.typed);
+        let gone = self.after.trees.values().all(Option::is_none);
+        let nothing_left = gone && ran.code == Some(1) && ran.err.contains("not installed");
+        if ran.code != Some(0) && !nothing_left {
+            return Err(format!("the same command again: {ran:?}"));
+        }
+        if nothing_left {
+            let update = world.run("update");
+            if update.code != Some(0) {
+                return Err(format!("update: {update:?}"));
+            }
+        }
+        self.settled(scenario, world)
+            .map_err(|why| format!("{why}; after the same command again: {ran:?}"))
+    }
+
+    fn finish_with_update(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        let ran: Ran = world.run("update");
+        // What was edited is not touched, and that is said with 3; the change is settled anyway.
+        let codes: &[i32] = if self.edits.is_some() { &[0, 3] } else { &[0] };
+        if !ran.code.is_some_and(|code| codes.contains(&code)) {
+            return Err(format!("update: {ran:?}"));
+        }
+        self.clean(scenario, world)
+            .and_then(|()| self.whole_at_rest(scenario, world))
+            .map_err(|why| format!("{why}; after update: {ran:?}"))
+    }
+
+    fn whole_at_rest(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        for path in scenario.dests {
+            let there = world.at(path);
+            if there != self.before.trees[path] && there != self.after.trees[path] {
+                // An update may have gone on to the version that is on offer, which is whole too.
+                let status = world.status()?;
+                let state = world.word(&status, path);
+                if state.as_deref() != Some("current") {
+                    return Err(format!("{path} is {state:?}: {there:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The command has done all it was to do, and cleaned up.
+    fn settled(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        self.done(scenario, world)?;
+        self.clean(scenario, world)
+    }
+
+    fn done(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        for path in scenario.dests {
+            let there = world.at(path);
+            if there != self.after.trees[path] {
+                return Err(format!("{path} is not as it was to be: {there:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is left of any change, and the edits are whole where they may stay.
+    fn clean(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
+        self.untouched(scenario, world)?;
+        let areas = world.areas();
+        if !areas.changes.is_empty() {
+            return Err(format!("left behind: {:?}", areas.changes));
+        }
+        if !areas.strange.is_empty() {
+            return Err(format!("left behind: {:?}", areas.strange));
+        }
+        if areas.gitignores.iter().any(|text| text != "*\n") {
+            return Err(format!("a .gitignore says {:?}", areas.gitignores));
+        }
+        match &self.edits {
+            Some(edits) if !world.holds(edits, scenario.dests, false) => {
+                Err("the user's edits are neither in place nor in a backup".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Runs a program under ptrace, counts its system calls, and kills it at one of them or makes one
+//! of them fail.
+//!
+//! The program starts below a shell that waits for a line, so that it can be seized before its
+//! first instruction without any `unsafe` between fork and exec.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use nix::sys::ptrace::{self, Event, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// What is to happen to the program. Numbers count the calls that [`Plan::counted`] says, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: the run is only watched.
+    None,
+    /// It dies at the entry of the call, which never happens.
+    KillBefore(usize),
+    /// It dies at the exit of the call, which has just happened.
+    KillAfter(usize),
+    /// The call does nothing and returns this error.
+    Fail(usize, Errno),
+}
+
+/// Which calls the numbers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Those that can change something on the disk.
+    Changing,
+    /// Those, and those that look at the disk.
+    OnDisk,
+    /// All.
+    Every,
+}
+
+/// One run's faults.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub fault: Fault,
+    pub counted: Counted,
+    /// Every `renameat2` fails with EINVAL, as on a file system that knows no flags.
+    pub plain_renames: bool,
+}
+
+impl Plan {
+    pub fn changing(fault: Fault, plain_renames: bool) -> Self {
+        Self {
+            fault,
+            counted: Counted::Changing,
+            plain_renames,
+        }
+    }
+}
+
+/// A system call that was met.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    pub number: i64,
+    /// Whether it can change something on the disk.
+    pub changing: bool,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match CHANGING.iter().find(|(number, _)| *number == self.number) {
+            Some((_, name)) => f.write_str(name),
+            None => write!(f, "call {}", self.number),
+        }
+    }
+}
+
+/// How a traced run went.
+#[derive(Debug)]
+pub struct Traced {
+    /// Its exit code; none when it was killed.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<Signal>,
+    /// The call that the fault met, if the run got that far.
+    pub hit: Option<Call>,
+    /// All calls after exec, in order.
+    pub calls: Vec<Call>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Calls that can change something on the disk, and what waits for it to be there.
+const CHANGING: &[(i64, &str)] = &[
+    (libc::SYS_openat, "openat"),
+    (libc::SYS_write, "write"),
+    (libc::SYS_pwrite64, "pwrite64"),
+    (libc::SYS_writev, "writev"),
+    (libc::SYS_ftruncate, "ftruncate"),
+    (libc::SYS_fallocate, "fallocate"),
+    (libc::SYS_copy_file_range, "copy_file_range"),
+    (libc::SYS_sendfile, "sendfile"),
+    (libc::SYS_mkdirat, "mkdirat"),
+    (libc::SYS_unlinkat, "unlinkat"),
+    (libc::SYS_renameat, "renameat"),
+    (libc::SYS_renameat2, "renameat2"),
+    (libc::SYS_symlinkat, "symlinkat"),
+    (libc::SYS_linkat, "linkat"),
+    (libc::SYS_fsync, "fsync"),
+    (libc::SYS_fdatasync, "fdatasync"),
+    (libc::SYS_fchmod, "fchmod"),
+    (libc::SYS_fchmodat, "fchmodat"),
+    (libc::SYS_utimensat, "utimensat"),
+    (libc::SYS_flock, "flock"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, "open"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, "creat"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mkdir, "mkdir"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_rmdir, "rmdir"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_unlink, "unlink"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_rename, "rename"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_symlink, "symlink"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_link, "link"),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, "chmod"),
+];
+
+/// Calls that look at the disk.
+const LOOKING: &[i64] = &[
+    libc::SYS_openat,
+    libc::SYS_read,
+    libc::SYS_statx,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_lseek,
+    libc::SYS_getcwd,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+];
+
+/// The registers that a system call uses, on either processor.
+mod registers {
+    use nix::libc::user_regs_struct;
+
+    #[cfg(target_arch = "x86_64")]
+    pub fn number(regs: &user_regs_struct) -> i64 {
+        regs.orig_rax.cast_signed()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub fn argument(regs: &user_regs_struct, at: usize) -> u64 {
+        [regs.rdi, regs.rsi, regs.rdx, regs.r10][at]
+    }
+
+    /// No call does anything with these: no descriptor and no address is all ones.
+    #[cfg(target_arch = "x86_64")]
+    pub fn spoil_arguments(regs: &mut user_regs_struct) {
+        (regs.rdi, regs.rsi, regs.rdx, regs.r10) = (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub fn set_result(regs: &mut user_regs_struct, result: i64) {
+        regs.rax = result.cast_unsigned();
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub fn number(regs: &user_regs_struct) -> i64 {
+        regs.regs[8].cast_signed()
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub fn argument(regs: &user_regs_struct, at: usize) -> u64 {
+        regs.regs[at]
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub fn spoil_arguments(regs: &mut user_regs_struct) {
+        regs.regs[..4].fill(u64::MAX);
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub fn set_result(regs: &mut user_regs_struct, result: i64) {
+        regs.regs[0] = result.cast_unsigned();
+    }
+}
+
+fn can_change(regs: &libc::user_regs_struct) -> bool {
+    let number = registers::number(regs);
+    let flags = match number {
+        libc::SYS_openat => registers::argument(regs, 2),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => registers::argument(regs, 1),
+        _ => return CHANGING.iter().any(|(known, _)| *known == number),
+    };
+    let writing = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+    flags & u64::from(writing.cast_unsigned()) != 0
+}
+
+/// The command as a shell starts it once it has been told to go on.
+pub fn behind_a_shell(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", "read go; exec \"$0\" \"$@\"", program])
+        .args(arguments);
+    command
+}
+
+/// Runs a command from [`behind_a_shell`]. An error means that tracing is not permitted here.
+#[expect(
+    clippy::zombie_processes,
+    reason = "the tracer waits for it; `Child::wait` would find nothing"
+)]
+pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
+    let _here = OneProcessor::take();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a shell can be started");
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let options = Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_EXITKILL;
+    if let Err(error) = ptrace::seize(pid, options) {
+        drop(child.stdin.take());
+        let _ = child.wait();
+        return Err(error);
+    }
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(b"\n").expect("the shell listens");
+    }
+    let mut tracer = Tracer {
+        plan,
+        main: pid,
+        counted: 0,
+        calls: Vec::new(),
+        hit: None,
+        kill_at_exit: None,
+        failing: BTreeMap::new(),
+    };
+    let (code, signal) = tracer.follow()?;
+    let text = |pipe: Option<&mut dyn Read>| {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            pipe.read_to_end(&mut bytes).expect("a pipe can be read");
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Ok(Traced {
+        code,
+        signal,
+        hit: tracer.hit,
+        calls: tracer.calls,
+        out: text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read)),
+        err: text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read)),
+    })
+}
+
+/// Keeps this thread, and what it starts, on the processor it runs on: the two take turns at every
+/// call, and waking another processor each time takes much longer than the call.
+struct OneProcessor(Option<CpuSet>);
+
+impl OneProcessor {
+    fn take() -> Self {
+        let pin = || -> nix::Result<CpuSet> {
+            let all = sched_getaffinity(Pid::from_raw(0))?;
+            let mut one = CpuSet::new();
+            one.set(sched_getcpu()?)?;
+            sched_setaffinity(Pid::from_raw(0), &one)?;
+            Ok(all)
+        };
+        Self(pin().ok())
+    }
+}
+
+impl Drop for OneProcessor {
+    fn drop(&mut self) {
+        if let Some(all) = &self.0 {
+            let _ = sched_setaffinity(Pid::from_raw(0), all);
+        }
+    }
+}
+
+struct Tracer {
+    plan: Plan,
+    main: Pid,
+    counted: usize,
+    calls: Vec<Call>,
+    hit: Option<Call>,
+    /// The thread whose next exit stop is the end.
+    kill_at_exit: Option<Pid>,
+    /// Calls under way whose result is replaced: their registers at the entry, and the error.
+    failing: BTreeMap<Pid, (libc::user_regs_struct, Errno)>,
+}
+
+impl Tracer {
+    /// Follows the program and all its threads to the end.
+    fn follow(&mut self) -> nix::Result<(Option<i32>, Option<Signal>)> {
+        // Only what this thread started: other tests trace their own.
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        let mut started = false;
+        loop {
+            match waitpid(None, Some(flags))? {
+                WaitStatus::Exited(pid, code) if pid == self.main => return Ok((Some(code), None)),
+                WaitStatus::Signaled(pid, signal, _) if pid == self.main => {
+                    return Ok((None, Some(signal)));
+                }
+                WaitStatus::PtraceEvent(pid, _, event) => {
+                    started |= event == Event::PTRACE_EVENT_EXEC as i32;
+                    resume(pid, started, None)?;
+                }
+                WaitStatus::PtraceSyscall(pid) => match self.stopped_at_call(pid) {
+                    // A thread that another one's death took away.
+                    Err(Errno::ESRCH) => {}
+                    other => other?,
+                },
+                WaitStatus::Stopped(pid, signal) => resume(pid, started, Some(signal))?,
+                _ => {}
+            }
+        }
+    }
+
+    fn stopped_at_call(&mut self, pid: Pid) -> nix::Result<()> {
+        match ptrace::syscall_info(pid)?.op {
+            libc::PTRACE_SYSCALL_INFO_ENTRY => self.enter(pid)?,
+            libc::PTRACE_SYSCALL_INFO_EXIT => self.leave(pid)?,
+            _ => {}
+        }
+        resume(pid, true, None)
+    }
+
+    fn enter(&mut self, pid: Pid) -> nix::Result<()> {
+        let regs = ptrace::getregs(pid)?;
+        let call = Call {
+            number: registers::number(&regs),
+            changing: can_change(&regs),
+        };
+        self.calls.push(call);
+        let number = self.counted;
+        let counts = match self.plan.counted {
+            Counted::Changing => call.changing,
+            Counted::OnDisk => call.changing || LOOKING.contains(&call.number),
+            Counted::Every => true,
+        };
+        self.counted += usize::from(counts);
+        let mut fails_with = None;
+        match self.plan.fault {
+            Fault::KillBefore(at) if counts && at == number => {
+                self.hit = Some(call);
+                kill(self.main, Signal::SIGKILL)?;
+            }
+            Fault::KillAfter(at) if counts && at == number => {
+                self.hit = Some(call);
+                self.kill_at_exit = Some(pid);
+            }
+            Fault::Fail(at, error) if counts && at == number => {
+                self.hit = Some(call);
+                fails_with = Some(error);
+            }
+            _ => {}
+        }
+        if self.plan.plain_renames && call.number == libc::SYS_renameat2 {
+            fails_with = fails_with.or(Some(Errno::EINVAL));
+        }
+        if let Some(error) = fails_with {
+            let mut spoiled = regs;
+            registers::spoil_arguments(&mut spoiled);
+            ptrace::setregs(pid, spoiled)?;
+            self.failing.insert(pid, (regs, error));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, pid: Pid) -> nix::Result<()> {
+        if self.kill_at_exit == Some(pid) {
+            kill(self.main, Signal::SIGKILL)?;
+        }
+        if let Some((mut regs, error)) = self.failing.remove(&pid) {
+            registers::set_result(&mut regs, -i64::from(error as i32));
+            ptrace::setregs(pid, regs)?;
+        }
+        Ok(())
+    }
+}
+
+fn resume(pid: Pid, started: bool, signal: Option<Signal>) -> nix::Result<()> {
+    let resumed = if started {
+        ptrace::syscall(pid, signal)
+    } else {
+        ptrace::cont(pid, signal)
+    };
+    match resumed {
+        // It was killed meanwhile; the next wait says so.
+        Err(Errno::ESRCH) => Ok(()),
+        other => other,
+    }
+}
