@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::disk;
-use crate::skill::digest::{Digest, FileDigests, file_digests};
+use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::source::{Skill, Source};
 use crate::skill::tree::RECEIPT;
 
@@ -88,7 +88,7 @@ impl Receipt {
             by: format!("kernels {}", crate::cli::VERSION),
             id: id.to_owned(),
             tree: skill.digest,
-            files: file_digests(&skill.tree),
+            files: skill.files.clone(),
             modes: true,
             created_folders: 0,
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::archive;
 use super::bundled;
-use super::digest::Digest;
+use super::digest::{Digest, FileDigests, file_digests};
 use super::frontmatter::Document;
 use super::lint::{self, Finding};
 use super::tree::{SKILL_MD, Tree};
@@ -44,7 +44,9 @@ pub struct Skill {
     pub source: Source,
     /// Its files.
     pub tree: Tree,
-    /// The digest of its files.
+    /// The digest of each file.
+    pub files: FileDigests,
+    /// The digest of them all.
     pub digest: Digest,
     /// What the rules found that does not keep it from being installed.
     pub findings: Vec<Finding>,
@@ -119,10 +121,12 @@ impl Skill {
         let text = std::str::from_utf8(&skill_md.content)
             .with_context(|| format!("{name}/{SKILL_MD} is not UTF-8"))?;
         let document = Document::parse(text).with_context(|| format!("{name}/{SKILL_MD}"))?;
+        let files = file_digests(&tree);
         Ok(Self {
             name: name.to_owned(),
             version: document.version().map(str::to_owned),
-            digest: Digest::of_tree(&tree),
+            digest: Digest::of_files(&files),
+            files,
             source,
             tree,
             findings,
