@@ -133,23 +133,27 @@ pub fn to_markdown() -> String {
             reads.join(" "),
         );
     }
-    let each: Vec<_> = all()
-        .iter()
-        .filter(|a| a.copies == Copies::Each)
-        .map(|a| a.name.as_str())
-        .collect();
-    let here: Vec<_> = all()
-        .iter()
-        .filter(|a| a.project_roots == ProjectRoots::Cwd)
-        .map(|a| a.name.as_str())
-        .collect();
+    let named = |chosen: &dyn Fn(&Agent) -> bool| {
+        let names: Vec<_> = all()
+            .iter()
+            .filter(|a| chosen(a))
+            .map(|a| a.name.as_str())
+            .collect();
+        names.join(", ")
+    };
     let _ = write!(
         page,
         "\nAll but {} walk from the current folder up to the git root, so `add` writes at the git \
-         root. {} lists every real copy of a skill that it finds, so the second of its folders \
-         gets a relative link to the first.\n",
-        here.join(", "),
-        each.join(", "),
+         root; outside a repository it writes to the current folder, the only one Codex looks in \
+         there.\n\n\
+         Where a skill lies in two of an agent's folders: {} lists every real copy, so the second \
+         folder gets a relative link to the first. {} uses the user's copy, {} the project's. The \
+         others list one; OpenCode was seen to choose differently from run to run. `kernels \
+         doctor` tells when that matters.\n",
+        named(&|a| a.project_roots == ProjectRoots::Cwd),
+        named(&|a| a.copies == Copies::Each),
+        named(&|a| a.copies == Copies::User),
+        named(&|a| a.copies == Copies::Project),
     );
     page
 }
