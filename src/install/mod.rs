@@ -14,6 +14,7 @@ pub mod apply;
 pub mod area;
 pub mod discover;
 pub mod disk;
+mod elsewhere;
 pub mod lock;
 pub mod place;
 pub mod plan;
