@@ -138,8 +138,8 @@ mod tests {
         #[test]
         fn whatever_is_accepted_stays_inside(text in "[a-z./\\\\: \u{1F600}-]{0,24}") {
             if let Ok(path) = RelPath::parse(&text) {
-                let joined = path.under(Path::new("/root/skill"));
-                prop_assert!(joined.starts_with("/root/skill"));
+                let joined = path.under(Path::new("/a/skill"));
+                prop_assert!(joined.starts_with("/a/skill"));
                 prop_assert!(joined.components().all(|c| c.as_os_str() != ".."));
                 prop_assert_eq!(joined.components().count(), 3 + text.split('/').count());
             }
