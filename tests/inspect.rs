@@ -292,3 +292,16 @@ fn a_reader_that_goes_away_is_no_failure() {
     );
     ran.expect(0, &[]);
 }
+
+#[test]
+fn output_that_a_full_disk_swallows_is_a_failure() {
+    let sandbox = Sandbox::new();
+    for typed in ["skills show", "completions bash", "skills list --json"] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let ran = Ran::of_redirected(sandbox.command().args(typed.split(' ')), full.into());
+        ran.expect(1, &["stdout", "No space left"]);
+    }
+}

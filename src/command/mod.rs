@@ -20,14 +20,24 @@ use clap::CommandFactory;
 
 use crate::agent::Machine;
 use crate::cli::{Cli, Command, Skills};
-use crate::report::Output;
+use crate::report::{Output, output, style};
 
 /// Runs a command line and answers its exit code.
 pub fn run(cli: Cli) -> ExitCode {
     let output = Output::new(cli.json, cli.quiet);
-    match dispatch(cli.command, output) {
+    let code = match dispatch(cli.command, output) {
         Ok(code) => code,
         Err(error) => failure::report(&error, output),
+    };
+    match output::lost() {
+        Some(error) if code == ExitCode::SUCCESS => {
+            output.error(format!(
+                "{} the command was carried out, but its output could not all be written to stdout: {error}",
+                style::bad("error:")
+            ));
+            ExitCode::FAILURE
+        }
+        _ => code,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The one place that writes to stdout and stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::Mutex;
 
 use serde::Serialize;
 
@@ -30,7 +31,7 @@ impl Output {
             && std::io::stdout().is_terminal()
     }
 
-    /// A line of the report. A reader that has gone (`| head`) is no failure.
+    /// A line for people. What a command does is done whether or not anybody can read of it.
     pub fn line(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
             let _ = writeln!(anstream::stdout().lock(), "{}", harmless(text.as_ref()));
@@ -40,8 +41,7 @@ impl Output {
     /// What the command was asked to print, byte for byte, also when it is to be quiet.
     pub fn content(self, bytes: &[u8]) {
         let mut out = std::io::stdout().lock();
-        let _ = out.write_all(bytes);
-        let _ = out.flush();
+        remember(out.write_all(bytes).and_then(|()| out.flush()));
     }
 
     /// Like [`Output::content`], in colours on a terminal and to the letter everywhere else.
@@ -59,7 +59,7 @@ impl Output {
         if self.json {
             let text = serde_json::to_string_pretty(report)
                 .unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string()));
-            let _ = writeln!(std::io::stdout().lock(), "{text}");
+            remember(writeln!(std::io::stdout().lock(), "{text}"));
         }
     }
 
@@ -74,6 +74,27 @@ impl Output {
     pub fn error(self, text: impl AsRef<str>) {
         let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text.as_ref()));
     }
+}
+
+/// The first failure to write what was asked for: a file, a script, a diff, JSON. The exit code
+/// tells of it at the end, so that a cut-off file is never taken for a whole one.
+static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
+
+fn remember(written: io::Result<()>) {
+    match written {
+        // A reader that has gone (`| head`) has what it wanted.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            if let Ok(mut lost) = LOST.lock() {
+                lost.get_or_insert(error);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Why something of the output was lost, if it was.
+pub fn lost() -> Option<io::Error> {
+    LOST.lock().ok()?.take()
 }
 
 /// Text from elsewhere (a name in a repository, a version in a receipt) must not act on the

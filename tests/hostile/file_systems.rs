@@ -87,14 +87,16 @@ fn full() {
     write(&place.outside.join("v2/demo/big"), vec![b'x'; 60_000]);
     let seen = privately(
         &place,
-        "mount -t tmpfs -o size=200k none \"$P\"; cd \"$P\"\n\
+        &format!(
+            "mount -t tmpfs -o size=200k none \"$P\"; cd \"$P\"\n\
          try first skills add \"$V1\" --claude; cp -a .claude \"$SEEN/before\"\n\
-         dd if=/dev/zero of=filler bs=4k >/dev/null 2>&1 || true\n\
+         ! dd if=/dev/zero of=filler bs=4k >/dev/null 2>&1\n\
          try full skills add \"$V2\" --claude; cp -a .claude \"$SEEN/after\"\n\
          try fresh skills add \"$V1\" --codex; ls -A >\"$SEEN/ls\"\n\
-         try remove skills remove demo; ls -AR .claude >\"$SEEN/removed\" 2>&1 || true\n\
+         try remove skills remove demo; mkdir \"$SEEN/removed\"; test ! -e {CLAUDE} || cp -a {CLAUDE} \"$SEEN/removed/demo\"\n\
          rm filler\n\
-         try again skills add \"$V2\" --claude; cp -a .claude \"$SEEN/again\"",
+         try again skills add \"$V2\" --claude; cp -a .claude \"$SEEN/again\""
+        ),
     );
     let Some(seen) = seen else { return };
     expect(&seen, "first", &[0], &[]);
@@ -111,6 +113,9 @@ fn full() {
     );
     // Removing needs a journal, so it may have to say no; half of a tree it never leaves.
     expect(&seen, "remove", &[0, 1], &[]);
+    let removed = fs::read_to_string(seen.join("remove.code")).unwrap().trim() == "0";
+    assert_eq!(seen.join("removed/demo").exists(), !removed);
+    assert!(removed || is_version(&seen, "removed/demo", &place, "1"));
     expect(&seen, "again", &[0], &[]);
     assert!(is_version(&seen, "again/skills/demo", &place, "2"));
     assert!(!seen.join("again/.kernels").exists());

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 use super::random::Random;
 use super::sweep::{Scenario, Tally};
-use super::trace::Counted;
+use super::trace::{Counted, Fault, Plan};
 use super::world::World;
 
 const CLAUDE: &str = ".claude/skills/demo";
@@ -356,4 +356,46 @@ fn looking_at_the_disk_fails() {
             scenario.fail_everywhere(&[Errno::EIO], Counted::OnDisk, 4, tally);
         },
     );
+}
+
+/// Runs a command where no link can be made and answers all that it said.
+fn without_links(world: &World, typed: &str) -> String {
+    let plan = Plan {
+        no_links: true,
+        ..Plan::changing(Fault::None, false)
+    };
+    let traced = world.traced(typed, plan);
+    assert_eq!(traced.code, Some(0), "{traced:#?}");
+    traced.out + &traced.err
+}
+
+#[test]
+fn add_link_where_no_link_can_be_made_copies() {
+    if skipped() {
+        return;
+    }
+    let world = World::new();
+    let said = without_links(&world, "add sources/v1/demo --claude --opencode --link");
+    assert!(said.contains("no link can be made here; copied"), "{said}");
+    for path in [CLAUDE, OPENCODE] {
+        let installed = world.project.join(path);
+        assert!(
+            !installed.is_symlink() && installed.join("scripts/run.sh").is_file(),
+            "{path}"
+        );
+    }
+    world.ok("status");
+}
+
+#[test]
+fn add_codex_beside_agents_where_no_link_can_be_made_lists_it_once() {
+    if skipped() {
+        return;
+    }
+    let world = World::new();
+    let said = without_links(&world, "add sources/v1/demo --codex --agents");
+    assert!(said.contains("left out"), "{said}");
+    assert!(world.project.join(AGENTS).join("SKILL.md").is_file());
+    assert!(!world.project.join(CODEX).exists());
+    world.ok("status");
 }

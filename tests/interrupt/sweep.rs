@@ -169,6 +169,7 @@ impl Scenario {
                 fault: Fault::KillAfter(pick(calls)),
                 counted: Counted::Every,
                 plain_renames: self.plain_renames,
+                no_links: false,
             };
             let traced = world.traced(self.typed, plan);
             if traced.hit.is_some() && traced.code.is_none() {
@@ -235,6 +236,7 @@ impl Scenario {
                     fault: Fault::Fail(at, *error),
                     counted,
                     plain_renames: self.plain_renames,
+                    no_links: false,
                 };
                 let traced = world.traced(self.typed, plan);
                 let Some(hit) = traced.hit else {

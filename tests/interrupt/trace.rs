@@ -48,6 +48,8 @@ pub struct Plan {
     pub counted: Counted,
     /// Every `renameat2` fails with EINVAL, as on a file system that knows no flags.
     pub plain_renames: bool,
+    /// Every attempt to make a symbolic link fails with EPERM, as on a file system without them.
+    pub no_links: bool,
 }
 
 impl Plan {
@@ -56,6 +58,7 @@ impl Plan {
             fault,
             counted: Counted::Changing,
             plain_renames,
+            no_links: false,
         }
     }
 }
@@ -379,6 +382,9 @@ impl Tracer {
         if self.plan.plain_renames && call.number == libc::SYS_renameat2 {
             fails_with = fails_with.or(Some(Errno::EINVAL));
         }
+        if self.plan.no_links && is_symlink(call.number) {
+            fails_with = fails_with.or(Some(Errno::EPERM));
+        }
         if let Some(error) = fails_with {
             let mut spoiled = regs;
             registers::spoil_arguments(&mut spoiled);
@@ -398,6 +404,14 @@ impl Tracer {
         }
         Ok(())
     }
+}
+
+fn is_symlink(number: i64) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if number == libc::SYS_symlink {
+        return true;
+    }
+    number == libc::SYS_symlinkat
 }
 
 fn resume(pid: Pid, started: bool, signal: Option<Signal>) -> nix::Result<()> {

@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -118,11 +118,21 @@ impl Sandbox {
 
 impl Ran {
     pub fn of(command: &mut Command) -> Self {
+        Self::of_redirected(command, Stdio::piped())
+    }
+
+    /// The same with another stdout.
+    pub fn of_redirected(command: &mut Command, stdout: Stdio) -> Self {
+        let child = command
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn();
         let Output {
             status,
             stdout,
             stderr,
-        } = command.output().unwrap();
+        } = child.unwrap().wait_with_output().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let ran = Self {
             code: status.code().unwrap_or(-1),
