@@ -1,5 +1,7 @@
 //! The command line: definitions, nothing else.
 
+pub mod project;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -48,6 +50,39 @@ pub enum Command {
     /// Install, inspect, update and remove agent skills
     #[command(subcommand)]
     Skills(Skills),
+    /// Compile a kernel project with nvcc, and say what became of each kernel
+    #[command(
+        after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is overrun. Needs nvcc: see `kernels toolchain`."
+    )]
+    Build(project::Build),
+    /// Check a kernel project's results against an fp64 oracle, on the card
+    #[command(
+        after_help = "Examples:\n  kernels verify kernels/rmsnorm\n  kernels verify --dtype bf16 --shape rows=128,width=4096\n  kernels verify --sanitize"
+    )]
+    Verify(project::Verify),
+    /// Time a kernel project beside a copy of the same bytes
+    #[command(
+        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg"
+    )]
+    Bench(project::Bench),
+    /// Check kernel projects as a CI does: build, budgets, evidence; verify and bench where a card is
+    #[command(
+        after_help = "Examples:\n  kernels ci kernels/rmsnorm --junit report.xml\n  kernels ci --workflow > .github/workflows/kernels.yml"
+    )]
+    Ci(project::Ci),
+    /// Show which CUDA compiler would be used, or install the pinned one
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "Examples:\n  kernels toolchain\n  kernels toolchain install"
+    )]
+    Toolchain(project::Toolchain),
+    /// Record a candidate's launches; the harness starts this itself
+    #[command(
+        name = "__record",
+        hide = true,
+        after_help = "Example: none, the harness starts it"
+    )]
+    Record,
     /// Show the agents on this machine, what each would see, and what is wrong with it
     #[command(after_help = "Example:\n  kernels doctor")]
     Doctor,

@@ -3,11 +3,19 @@
 //! The rooms stand in one direction: [`command`] may use everything, [`install`] uses [`skill`] and
 //! [`agent`], and those two use nothing of the others.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod agent;
+pub mod bench;
 pub mod cli;
 pub mod command;
+pub mod compile;
+pub mod evidence;
+pub mod gpu;
 pub mod install;
+pub mod oracle;
+pub mod project;
 pub mod report;
 pub mod skill;
+pub mod toolchain;
+pub mod verify;

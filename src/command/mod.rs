@@ -1,17 +1,23 @@
 //! One file a subcommand: resolve what is meant, call the room that does it, show the result.
 
 pub mod add;
+pub mod bench;
+pub mod build;
+pub mod ci;
 pub mod diff;
 pub mod doctor;
 pub mod failure;
 pub mod list;
 pub mod pack;
+pub mod record;
 pub mod remove;
 pub mod show;
 pub mod status;
 pub mod target;
+pub mod toolchain;
 pub mod update;
 pub mod validate;
+pub mod verify;
 
 use std::process::ExitCode;
 
@@ -49,6 +55,12 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             output.content(&script);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Build(arguments) => build::run(&arguments, output),
+        Command::Verify(arguments) => verify::run(&arguments, output),
+        Command::Bench(arguments) => bench::run(&arguments, output),
+        Command::Ci(arguments) => ci::run(&arguments, output),
+        Command::Toolchain(arguments) => toolchain::run(&arguments, output),
+        Command::Record => record::run(),
         Command::Doctor => doctor::run(&Machine::here()?, output),
         Command::Skills(skills) => match skills {
             Skills::Show(arguments) => show::run(&arguments, output),

@@ -1,0 +1,132 @@
+//! The command line of kernel projects: definitions, nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// `kernels toolchain`.
+#[derive(Args, Debug)]
+pub struct Toolchain {
+    /// What to do; without it, show which nvcc would be used.
+    #[command(subcommand)]
+    pub command: Option<ToolchainCommand>,
+}
+
+/// The commands about the toolchain.
+#[derive(Debug, Subcommand)]
+pub enum ToolchainCommand {
+    /// Install the pinned CUDA compiler into the user's cache (downloads about 110 MB through pip)
+    #[command(
+        after_help = "Example:\n  kernels toolchain install\n\nOpens a network connection: pip fetches five wheels from its configured index and checks\ntheir hashes. Nothing needs the network afterwards."
+    )]
+    Install {
+        /// The Python whose pip fetches the wheels
+        #[arg(long, value_name = "PATH", default_value = "python3")]
+        python: PathBuf,
+        /// Install again, also when it is there and whole
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// Which project, and for which architectures.
+#[derive(Args, Clone, Debug)]
+pub struct Compile {
+    /// The project: a folder with build.toml and kernel.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Compute capability, without the point: 75, 80, 86, 89, 90, 100, 120 [default: the card's, else 75 80 90]
+    #[arg(long, value_name = "CC", value_delimiter = ',')]
+    pub arch: Vec<u32>,
+}
+
+/// `kernels build`.
+#[derive(Args, Debug)]
+pub struct Build {
+    /// What to compile.
+    #[command(flatten)]
+    pub compile: Compile,
+    /// Compile again, also what the cache holds
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Which cases.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Selection {
+    /// Only operations and cases whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Only these dtypes: f32, f16, bf16
+    #[arg(long, value_name = "DTYPE", value_delimiter = ',')]
+    pub dtype: Vec<String>,
+    /// Instead of the project's cases, this one: rows=128,width=4096
+    #[arg(long, value_name = "SIZES")]
+    pub shape: Vec<String>,
+    /// Seed of the inputs and of the cases drawn afresh [default: drawn, and printed]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// The card, by its number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub device: usize,
+}
+
+/// `kernels verify`.
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// The project: a folder with build.toml and kernel.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Which cases.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Run under compute-sanitizer: memcheck, racecheck, initcheck
+    #[arg(long)]
+    pub sanitize: bool,
+    /// Leave out the T4 and A100 code paths, whose PTX runs through the driver's compiler
+    #[arg(long)]
+    pub native_only: bool,
+}
+
+/// `kernels bench`.
+#[derive(Args, Debug)]
+pub struct Bench {
+    /// The project: a folder with build.toml and kernel.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Which cases.
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Write the results; the ending says how: .json, .md, .csv, .svg
+    #[arg(long, value_name = "FILE")]
+    pub export: Vec<PathBuf>,
+    /// Verify first, and write evidence/OPERATION-GPU.json
+    #[arg(long)]
+    pub record: bool,
+    /// Where --record writes [default: evidence/ of the git root, else of the project]
+    #[arg(long, value_name = "DIR")]
+    pub evidence: Option<PathBuf>,
+    /// Timed rounds of a case
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub rounds: u32,
+}
+
+/// `kernels ci`.
+#[derive(Args, Debug)]
+pub struct Ci {
+    /// The projects
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dirs: Vec<PathBuf>,
+    /// Write the results as `JUnit` XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Recorded evidence to hold the code against [default: evidence/ of the git root]
+    #[arg(long, value_name = "DIR")]
+    pub evidence: Option<PathBuf>,
+    /// Print a GitHub workflow that runs this command, and do nothing else
+    #[arg(long)]
+    pub workflow: bool,
+    /// Fail when there is no card to verify and bench on
+    #[arg(long)]
+    pub require_card: bool,
+}

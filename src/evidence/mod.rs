@@ -1,0 +1,1 @@
+//! Recorded runs, and whether the code has moved past them.

@@ -1,0 +1,1 @@
+//! What an operation should give, in double precision.

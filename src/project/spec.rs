@@ -1,0 +1,177 @@
+//! `kernel.toml`, format 1, as written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{DType, Formula};
+
+/// A whole `kernel.toml`.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The operations, at least one.
+    pub operations: Vec<Operation>,
+    /// What a compiled kernel may use at most.
+    pub budgets: Vec<Budget>,
+}
+
+/// One operation: a launcher and all that is needed to call, check and time it.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Its name; evidence files carry it.
+    pub name: String,
+    /// The `extern "C" int` symbol of the project's shared object that launches it.
+    pub launcher: String,
+    /// What says the right answer.
+    pub oracle: OracleRef,
+    /// The types that `T` stands for in turn.
+    pub dtypes: Vec<DType>,
+    /// The launcher's arguments in C order.
+    pub arguments: Vec<Argument>,
+    /// Values of names that a case leaves out.
+    pub defaults: BTreeMap<String, Formula>,
+    /// The fewest bytes that must move through device memory.
+    pub bytes: Formula,
+    /// Floating-point operations.
+    pub flops: Formula,
+    /// Cases to check.
+    pub verify: Vec<CaseSet>,
+    /// Cases to time.
+    pub bench: Vec<CaseSet>,
+    /// Arguments that the launcher must refuse: a nonzero return and no launch.
+    pub reject: Vec<CaseSet>,
+    /// Overrides of the error budget derived from the dtype; only for oracles in Python.
+    pub tolerance: Tolerance,
+}
+
+/// What says the right answer.
+#[derive(Clone, Debug)]
+pub enum OracleRef {
+    /// A bundled operation, computed in double precision by this binary.
+    Bundled(String),
+    /// A function of a Python file of the project, run in its own process on the CPU with torch.
+    Python {
+        /// The file, relative to the project.
+        file: PathBuf,
+        /// The function: keyword arguments are the input tensors (float64) and scalars by name; it returns a
+        /// tensor, or a tuple of them in the order of the output arguments.
+        function: String,
+    },
+}
+
+/// What a launcher does to a tensor.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// Reads it.
+    Input,
+    /// Writes all of it.
+    Output,
+    /// Reads it, and writes all of it.
+    InOut,
+}
+
+/// One argument of a launcher.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// A device pointer.
+    Tensor {
+        /// Its name.
+        name: String,
+        /// What is done to it.
+        role: Role,
+        /// Its type; none: the case's `T`.
+        dtype: Option<DType>,
+        /// Its shape.
+        shape: Vec<Formula>,
+        /// Its strides in elements; none: contiguous.
+        strides: Option<Vec<Formula>>,
+        /// A null pointer is passed where this is zero.
+        present: Option<Formula>,
+    },
+    /// A number.
+    Scalar {
+        /// Its name; the oracle sees it by this name.
+        name: String,
+        /// Its C type.
+        ctype: CType,
+        /// Its value.
+        value: Formula,
+    },
+    /// The code of the case's `T`, as a C `int`.
+    DType {
+        /// The code of each type.
+        codes: BTreeMap<DType, i32>,
+    },
+    /// The `cudaStream_t`.
+    Stream,
+}
+
+/// The C type of a scalar argument.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CType {
+    /// `int32_t`
+    I32,
+    /// `int64_t`
+    I64,
+    /// `float`
+    F32,
+    /// `double`
+    F64,
+}
+
+/// A table of cases: the product of the values of all its names.
+#[derive(Clone, Debug)]
+pub struct CaseSet {
+    /// What it is about; part of each case's label.
+    pub name: Option<String>,
+    /// The values of each name.
+    pub values: BTreeMap<String, Values>,
+    /// The dtypes; empty: all of the operation's.
+    pub dtypes: Vec<DType>,
+    /// How far each tensor's first element lies behind a 256-byte boundary, in elements.
+    pub offsets: BTreeMap<String, u64>,
+    /// How the inputs are drawn; empty: `normal`.
+    pub inputs: Vec<super::Inputs>,
+    /// Drawn afresh this many times, each value from its range; none: the product.
+    pub draw: Option<u32>,
+}
+
+/// The values that a name takes in a case set.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Each in turn.
+    List(Vec<f64>),
+    /// Any integer from the first to the last, drawn afresh.
+    Range(i64, i64),
+}
+
+/// What a compiled kernel may use at most. What is none is not looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    /// Which kernels: a pattern with `*` over the demangled name.
+    pub kernel: String,
+    /// On which architectures; empty: all.
+    pub arch: Vec<u32>,
+    /// Registers a thread.
+    pub registers: Option<u32>,
+    /// Bytes spilled to local memory (stores plus loads).
+    pub spill_bytes: Option<u32>,
+    /// Bytes of stack.
+    pub stack_bytes: Option<u32>,
+    /// Bytes of static shared memory.
+    pub shared_bytes: Option<u32>,
+    /// Theoretical occupancy, at least, 0 to 1.
+    pub occupancy: Option<f64>,
+    /// Whether its machine code must hold 16-byte global loads and stores.
+    pub wide_access: Option<bool>,
+}
+
+/// How far a result may be from a Python oracle's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tolerance {
+    /// Units in the last place of the output's type, an element.
+    pub ulps: Option<f64>,
+    /// ‖out − reference‖ / ‖reference‖.
+    pub relative_norm: Option<f64>,
+    /// An absolute error that is always allowed, an element.
+    pub absolute: Option<f64>,
+}
