@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod failure;
 pub mod list;
 pub mod pack;
+pub mod prepare;
 pub mod record;
 pub mod remove;
 pub mod show;

@@ -4,10 +4,86 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use super::prepare::{self, Progress};
 use crate::cli::project::Verify;
-use crate::report::Output;
+use crate::report::{Output, style};
+use crate::verify::{VerifyReport, run, sanitize};
 
-/// Not there yet.
-pub fn run(_arguments: &Verify, _output: Output) -> Result<ExitCode> {
-    anyhow::bail!("not there yet")
+/// Checks a project on a card; exit 1 on findings.
+pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
+    let progress = Progress::new(output);
+    let card = prepare::card(arguments.selection.device)?;
+    if sanitize::inside().is_none() && arguments.sanitize {
+        prepare::build_for(&arguments.dir, &card, false, &progress)?;
+        progress.done();
+        return sanitize_all(arguments, output);
+    }
+    let native_only = arguments.native_only || sanitize::inside().is_some();
+    let (project, build) = prepare::build_for(&arguments.dir, &card, !native_only, &progress)?;
+    let choice = prepare::choice(&arguments.selection, native_only)?;
+    let report = run::run(&project, &build, &choice, &|what| progress.tell(what))?;
+    progress.done();
+    show(&report, output);
+    output.json(&report);
+    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The report for people.
+pub fn show(report: &VerifyReport, output: Output) {
+    output.line(format!(
+        "{} on {} (driver {}, nvcc {}), seed {}",
+        style::strong(&report.project),
+        report.card.name,
+        report.card.driver.as_deref().unwrap_or("unknown"),
+        report.compiler,
+        report.seed
+    ));
+    for held in &report.confinement {
+        output.line(style::faint(format!("  held: {held}")));
+    }
+    for path in &report.paths {
+        let name = if path.jit {
+            format!("compute_{} through the driver's compiler", path.arch)
+        } else {
+            format!("sm_{}", path.arch)
+        };
+        output.line(format!(
+            "  {name}: {} cases, {} launches, {} elements against fp64, largest error {:.2} of its budget, {:.1} s",
+            path.cases, path.launches, path.elements, path.worst, path.seconds
+        ));
+    }
+    for finding in &report.findings {
+        let kind = serde_json::to_value(finding.kind)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default();
+        output.line(format!(
+            "{} {} {} [{}]\n    {}",
+            style::bad(kind),
+            style::strong(&finding.operation),
+            finding.case.as_deref().unwrap_or(""),
+            finding.path,
+            finding.message
+        ));
+    }
+    if report.passed() {
+        output.line(style::good("all right"));
+    }
+}
+
+fn sanitize_all(arguments: &Verify, output: Output) -> Result<ExitCode> {
+    let results = sanitize::run(&arguments.dir, &arguments.selection)?;
+    for result in &results {
+        output.line(format!(
+            "{} {}: {}",
+            if result.clean { style::good("clean") } else { style::bad("sanitizer") },
+            style::strong(&result.tool),
+            result.summary
+        ));
+        if !result.clean {
+            output.line(&result.text);
+        }
+    }
+    output.json(&results);
+    Ok(if results.iter().all(|result| result.clean) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,1 +1,58 @@
 //! What an operation should give, in double precision.
+//!
+//! An oracle works row by row, so that the comparison runs on all cores and never holds a whole tensor of doubles.
+//! It says of each element the exact value, and how much the arithmetic of a right kernel may add to the one
+//! rounding of its output: its *slack*.
+
+pub mod python;
+pub mod rms_norm;
+pub mod rounding;
+pub mod view;
+
+use std::collections::BTreeMap;
+
+pub use view::{Tensors, View};
+
+/// Expected elements of one row of one output.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// The exact values.
+    pub values: Vec<f64>,
+    /// How far each may be off besides half a unit in the last place of the output's type, absolute.
+    pub slack: Vec<f64>,
+}
+
+/// The right answer of one operation.
+pub trait Oracle: Sync {
+    /// The outputs it gives, by name. All have the same number of rows.
+    fn outputs(&self) -> Vec<String>;
+
+    /// How many rows each output has; a row is what lies along its last dimension.
+    fn rows(&self) -> u64;
+
+    /// Fills in one row of every output, in the order of [`Oracle::outputs`].
+    ///
+    /// `tensors` holds the inputs as they were uploaded, and the outputs as the candidate left them: where an output
+    /// is computed from another one's rounded values, the oracle starts from what the candidate stored there, which
+    /// is held to its own budget.
+    fn row(&self, tensors: &Tensors, row: u64, expected: &mut [Expected]);
+}
+
+/// The names of the bundled operations.
+pub const BUNDLED: [&str; 2] = ["rms_norm", "add_rms_norm"];
+
+/// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
+///
+/// # Errors
+/// A tensor or a value that the operation needs is not declared.
+pub fn bundled(
+    name: &str,
+    tensors: &Tensors,
+    values: &BTreeMap<String, f64>,
+) -> anyhow::Result<Option<Box<dyn Oracle>>> {
+    Ok(match name {
+        "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
+        "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        _ => None,
+    })
+}

@@ -31,6 +31,11 @@ impl Output {
             && std::io::stdout().is_terminal()
     }
 
+    /// Whether a line that comes and goes would be seen by a person and disturb nobody.
+    pub fn shows_progress(self) -> bool {
+        !self.json && !self.quiet && std::io::stderr().is_terminal()
+    }
+
     /// A line for people. What a command does is done whether or not anybody can read of it.
     pub fn line(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {

@@ -1,0 +1,176 @@
+//! Buffer sets that rotate: each launch of a round has inputs of its own, which change before every round.
+
+use anyhow::Result;
+
+use crate::gpu::{Buffer, Device};
+use crate::oracle::view::encode;
+use crate::project::{Bound, BoundTensor, DType, Role};
+use crate::verify::layout::{Layout, runs};
+use crate::verify::random::Random;
+use crate::verify::slot::{Poison, Slot};
+
+/// Numbers in the pool that inputs are cut from.
+const POOL: usize = 1 << 21;
+/// Elements that are overwritten in an input before a round.
+const PATCH: u64 = 16;
+
+/// Normally distributed numbers of one type, made once: drawing hundreds of megabytes takes longer than timing them.
+#[derive(Debug)]
+pub struct Pool {
+    dtype: DType,
+    bytes: Vec<u8>,
+}
+
+impl Pool {
+    /// Draws it.
+    pub fn new(dtype: DType, random: &mut Random) -> Self {
+        let mut bytes = Vec::with_capacity(POOL * dtype.size());
+        for _ in 0..POOL / 2 {
+            for value in random.normals() {
+                encode(dtype, if dtype.is_float() { value } else { value * 100.0 }, &mut bytes);
+            }
+        }
+        Self { dtype, bytes }
+    }
+
+    /// Fills a run of elements, beginning anywhere in the pool, anew every 64 KB.
+    fn fill(&self, into: &mut [u8], random: &mut Random) {
+        let size = self.dtype.size();
+        for piece in into.chunks_mut(1 << 16) {
+            let room = self.bytes.len() - piece.len();
+            let start = usize::try_from(random.below((room / size) as u64 + 1)).unwrap_or(0) * size;
+            piece.copy_from_slice(&self.bytes[start..start + piece.len()]);
+        }
+    }
+}
+
+/// The slots of one case on the card, with their inputs on the host.
+#[derive(Debug)]
+pub struct Ring {
+    /// The slots' memory.
+    pub memory: Buffer,
+    /// How many.
+    pub slots: u32,
+    /// From one slot to the next.
+    pub step: u64,
+    /// What each slot should hold: inputs, and poison elsewhere.
+    pub host: Vec<Vec<u8>>,
+}
+
+/// What the rest of a slot holds.
+const POISON: Poison = Poison::NotANumber;
+
+impl Ring {
+    /// Takes memory for `slots` slots, draws their inputs and poisons the rest.
+    pub fn new(
+        device: &Device,
+        bound: &Bound,
+        layout: &Layout,
+        slots: u32,
+        pools: &mut Vec<Pool>,
+        random: &mut Random,
+    ) -> Result<Self> {
+        // An odd number of pages, so that slots of a power-of-two size do not share their memory channels.
+        let step = layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2);
+        let memory = Buffer::new(device, step * u64::from(slots))?;
+        let mut host = Vec::new();
+        for slot in 0..slots {
+            let mut bytes = vec![POISON.byte(); usize::try_from(layout.bytes)?];
+            for (index, tensor) in bound.tensors.iter().enumerate() {
+                if tensor.role == Role::Output {
+                    continue;
+                }
+                let pool = pool_of(tensor, pools, random);
+                let range = layout.range(bound, index);
+                let into = &mut bytes[range];
+                runs(tensor, |run| pool.fill(&mut into[run], random));
+            }
+            device.upload(&memory, u64::from(slot) * step, &bytes)?;
+            host.push(bytes);
+        }
+        Ok(Self {
+            memory,
+            slots,
+            step,
+            host,
+        })
+    }
+
+    /// The address of a slot.
+    pub fn base(&self, slot: u32) -> u64 {
+        self.memory.address() + u64::from(slot) * self.step
+    }
+
+    /// Overwrites a few elements of every input of every slot, on the host and on the card.
+    pub fn patch(
+        &mut self,
+        device: &Device,
+        bound: &Bound,
+        layout: &Layout,
+        pools: &mut Vec<Pool>,
+        random: &mut Random,
+    ) -> Result<()> {
+        for slot in 0..self.slots {
+            let bytes = &mut self.host[slot as usize];
+            for (index, tensor) in bound.tensors.iter().enumerate() {
+                if tensor.role != Role::Input || tensor.elements() == 0 {
+                    continue;
+                }
+                let pool = pool_of(tensor, pools, random);
+                let size = tensor.dtype.size() as u64;
+                let length = tensor.shape.last().copied().unwrap_or(1);
+                let row = random.below(tensor.elements() / length);
+                let view = crate::oracle::View::new(tensor, &[]);
+                let unit = tensor.strides.last().copied().unwrap_or(1) == 1;
+                let count = if unit { PATCH.min(length) } else { 1 };
+                let column = random.below(length - count + 1);
+                let stride = tensor.strides.last().copied().unwrap_or(1);
+                let at = layout.starts[index] + (view.row_start(row) + column * stride) * size;
+                let range = usize::try_from(at)?..usize::try_from(at + count * size)?;
+                pool.fill(&mut bytes[range.clone()], random);
+                device.upload(&self.memory, u64::from(slot) * self.step + at, &bytes[range])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Poisons a slot's outputs, and gives tensors that are input and output at once their first contents again.
+    pub fn poison(&self, device: &Device, bound: &Bound, layout: &Layout, slot: u32) -> Result<()> {
+        let base = u64::from(slot) * self.step;
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            let range = layout.range(bound, index);
+            let at = base + layout.starts[index];
+            match tensor.role {
+                Role::Input => {}
+                Role::Output => device.fill(&self.memory, at, range.len() as u64, POISON.byte())?,
+                Role::InOut => device.upload(&self.memory, at, &self.host[slot as usize][range])?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What a slot should hold, as a slot of a verification.
+    pub fn expected(&self, slot: u32) -> Slot {
+        Slot {
+            bytes: self.host[slot as usize].clone(),
+            poison: POISON,
+        }
+    }
+
+    /// A slot as it is on the card.
+    pub fn download(&self, device: &Device, slot: u32) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.host[slot as usize].len()];
+        device.download(&self.memory, u64::from(slot) * self.step, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// The pool of a tensor's type, drawn when it is first needed.
+fn pool_of<'a>(tensor: &BoundTensor, pools: &'a mut Vec<Pool>, random: &mut Random) -> &'a Pool {
+    let found = pools.iter().position(|pool| pool.dtype == tensor.dtype);
+    let index = found.unwrap_or_else(|| {
+        pools.push(Pool::new(tensor.dtype, random));
+        pools.len() - 1
+    });
+    &pools[index]
+}

@@ -1,0 +1,421 @@
+//! A whole benchmark: every operation and case, cold, and hot where it fits in the L2.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use super::health::Health;
+use super::result::{BenchReport, CaseBench, Residency, Spread};
+use super::ring::{Pool, Ring};
+use super::roof::Roof;
+use crate::compile::{Build, Kernel};
+use crate::gpu::copy::Copier;
+use crate::gpu::device::Event;
+use crate::gpu::{Card, Device, Graph, GpuError, Recording};
+use crate::project::{Bound, Case, Operation, Project, Role};
+use crate::verify::check::{judge, oracle_for};
+use crate::verify::compare::compare;
+use crate::verify::finding::{Finding, Kind};
+use crate::verify::layout::Layout;
+use crate::verify::path::{CodePath, choose};
+use crate::verify::random::{Random, fresh_seed};
+use crate::verify::run::Choice;
+use crate::verify::slot::{Damage, results, tensors};
+
+/// The ring is at least this many times the L2, so that a launch finds nothing of the last round there.
+const L2_TIMES: u64 = 4;
+/// Slots at most: a case so small that these do not fill the ring is hot, and is called so.
+const MOST_SLOTS: u64 = 512;
+/// Launches of one graph, at least: the start of a graph is shared among them.
+const LEAST_LAUNCHES: u32 = 8;
+/// Rounds after which timed outputs are compared, besides the last.
+const CHECKED_ROUNDS: usize = 3;
+/// Spread, (p90 − p10) / median, from which a case is called unsteady.
+const UNSTEADY: f64 = 0.15;
+
+/// Everything that the cases of a run share.
+struct Bench<'a> {
+    device: &'a Device,
+    project: &'a Project,
+    copier: Copier,
+    pools: Vec<Pool>,
+    random: Random,
+    rounds: u32,
+    kernels: Vec<&'a Kernel>,
+}
+
+/// Times a project on a card. `tell` is called with what is being done.
+pub fn run(
+    project: &Project,
+    build: &Build,
+    choice: &Choice,
+    rounds: u32,
+    tell: &dyn Fn(&str),
+) -> Result<BenchReport> {
+    let device = Device::open(choice.ordinal)?;
+    let seed = choice.seed.unwrap_or_else(fresh_seed);
+    let before = Health::ask(choice.ordinal);
+    let paths = choose(build, device.card.arch, true);
+    let Some((target, jit)) = paths.first() else {
+        bail!(
+            "nothing in this build runs on {} (sm_{}): build for it with --arch {}",
+            device.card.name,
+            device.card.arch,
+            device.card.arch
+        );
+    };
+    let mut path = CodePath::load(&device, choice.ordinal, project, target, *jit)?;
+    let mut report = BenchReport {
+        project: project.name.clone(),
+        card: device.card.clone(),
+        compiler: build.compiler.clone(),
+        seed,
+        cases: Vec::new(),
+        findings: Vec::new(),
+        remarks: before.remarks("before"),
+    };
+    let mut bench = Bench {
+        device: &device,
+        project,
+        copier: Copier::new(&device)?,
+        pools: Vec::new(),
+        random: Random::new(seed, 0xbe_9c),
+        rounds: rounds.max(5),
+        kernels: target.units.iter().flat_map(|unit| &unit.kernels).collect(),
+    };
+    let mut any = false;
+    let mut lost = false;
+    'all: for operation in &project.spec.operations {
+        for case in choice.cases(operation, &operation.bench, seed)? {
+            any = true;
+            let bound = operation.bind(&case)?;
+            let fits = bound.bytes <= device.card.l2_bytes / 2
+                && bound.tensors.iter().all(|tensor| tensor.role != Role::InOut);
+            let mut wanted = vec![Residency::Cold];
+            if fits {
+                wanted.push(Residency::Hot);
+            }
+            for residency in wanted {
+                tell(&format!("{} {}", operation.name, case.label));
+                let timed = bench.case(&mut path, operation, &case, &bound, residency)?;
+                if let Some(case) = timed.bench {
+                    report.cases.push(case);
+                }
+                for (kind, message) in timed.faults {
+                    report.findings.push(Finding {
+                        kind,
+                        operation: operation.name.clone(),
+                        case: Some(case.label.clone()),
+                        path: path.name(),
+                        message,
+                    });
+                }
+                lost = timed.lost;
+                if lost {
+                    break 'all;
+                }
+            }
+        }
+    }
+    if !any {
+        bail!(
+            "no case is left of {} to time: its kernel.toml has no [[operation.bench]], or --filter, --dtype and \
+             --shape leave nothing",
+            project.name
+        );
+    }
+    report.remarks.extend(Health::ask(choice.ordinal).remarks("after"));
+    if lost {
+        std::mem::forget(bench);
+        std::mem::forget(path);
+        std::mem::forget(device);
+    }
+    Ok(report)
+}
+
+/// What timing one case came to.
+#[derive(Default)]
+struct Timed {
+    bench: Option<CaseBench>,
+    faults: Vec<(Kind, String)>,
+    lost: bool,
+}
+
+impl Timed {
+    fn fault(kind: Kind, message: String) -> Self {
+        Self {
+            faults: vec![(kind, message)],
+            ..Self::default()
+        }
+    }
+
+    fn from_gpu(error: &GpuError) -> Self {
+        Self {
+            lost: error.sticky,
+            ..Self::fault(Kind::LaunchFailed, error.to_string())
+        }
+    }
+}
+
+impl Bench<'_> {
+    fn case(
+        &mut self,
+        path: &mut CodePath,
+        operation: &Operation,
+        case: &Case,
+        bound: &Bound,
+        residency: Residency,
+    ) -> Result<Timed> {
+        let device = self.device;
+        let layout = Layout::new(bound);
+        if bound.bytes == 0 {
+            return Ok(Timed::fault(Kind::LaunchFailed, "an empty case cannot be timed: it moves no bytes".to_owned()));
+        }
+        let wanted = (L2_TIMES * device.card.l2_bytes).div_ceil(bound.bytes).max(2);
+        let (slots, residency) = match residency {
+            Residency::Hot => (1, Residency::Hot),
+            Residency::Cold if wanted > MOST_SLOTS => (MOST_SLOTS, Residency::Hot),
+            Residency::Cold => (wanted, Residency::Cold),
+        };
+        let needed = slots * (layout.bytes + bound.bytes) * 11 / 10;
+        if needed > device.free_bytes()? {
+            bail!(
+                "{} {}: timing it takes {:.1} GB of the card's memory, which are not free; make the case smaller",
+                operation.name,
+                case.label,
+                gigabytes(needed)
+            );
+        }
+        let slots = u32::try_from(slots)?;
+        let mut ring = Ring::new(device, bound, &layout, slots, &mut self.pools, &mut self.random)?;
+        let bases: Vec<u64> = (0..slots).map(|slot| ring.base(slot)).collect();
+        let recordings = match path.record(&operation.launcher, bound, &layout, &bases)? {
+            Ok(recordings) => recordings,
+            Err((kind, message)) => return Ok(Timed::fault(kind, message)),
+        };
+        // A tensor that is input and output must be launched on once a round, or its contents are nobody's.
+        let in_place = bound.tensors.iter().any(|tensor| tensor.role == Role::InOut);
+        let turns = if in_place {
+            1
+        } else if residency == Residency::Hot && slots == 1 {
+            50
+        } else {
+            LEAST_LAUNCHES.div_ceil(slots)
+        };
+        let launches = slots * turns;
+        let graph = match Graph::capture(device, || {
+            for _ in 0..turns {
+                for launch in recordings.iter().flat_map(|recording| &recording.launches) {
+                    path.modules.launch(device, launch)?;
+                }
+            }
+            Ok(())
+        }) {
+            Ok(graph) => graph,
+            Err(error) => return Ok(Timed::from_gpu(&error)),
+        };
+        let roof = Roof::measure(device, &self.copier, bound.bytes, slots, launches)?;
+        match self.rounds(&mut ring, bound, &layout, &graph, &roof, operation, case) {
+            Ok(Ok((kernel, copy, checked, mut faults))) => {
+                let mut bench = CaseBench {
+                    operation: operation.name.clone(),
+                    case: case.label.clone(),
+                    dtype: case.dtype,
+                    values: case.values.clone(),
+                    bytes: bound.bytes,
+                    flops: bound.flops,
+                    residency,
+                    slots,
+                    kernel: per_launch(&kernel, launches),
+                    copy: per_launch(&copy, roof.copies),
+                    copy_by: roof.manner.name().to_owned(),
+                    launches: recordings.first().map(|recording| self.describe(recording)).unwrap_or_default(),
+                    checked,
+                    remarks: Vec::new(),
+                };
+                for (what, spread) in [("the kernel", bench.kernel), ("the copy", bench.copy)] {
+                    if spread.relative() > UNSTEADY {
+                        bench.remarks.push(format!("{what} is unsteady: spread {:.0} %", 100.0 * spread.relative()));
+                    }
+                }
+                if let Some(why) = too_fast(&bench, &device.card) {
+                    faults.push((Kind::TooFast, why));
+                }
+                Ok(Timed {
+                    bench: Some(bench),
+                    faults,
+                    lost: false,
+                })
+            }
+            Ok(Err(error)) => Ok(Timed::from_gpu(&error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Rounds of: change the inputs, poison what will be checked, copy (untimed, so that all that is timed is queued
+    /// behind it), kernel, copy, check.
+    #[allow(clippy::type_complexity, clippy::too_many_arguments)]
+    fn rounds(
+        &mut self,
+        ring: &mut Ring,
+        bound: &Bound,
+        layout: &Layout,
+        graph: &Graph,
+        roof: &Roof,
+        operation: &Operation,
+        case: &Case,
+    ) -> Result<Result<(Vec<f64>, Vec<f64>, u32, Vec<(Kind, String)>), GpuError>> {
+        let device = self.device;
+        let rounds = self.rounds as usize;
+        let mut checked_rounds = vec![rounds - 1];
+        while checked_rounds.len() <= CHECKED_ROUNDS {
+            let round = usize::try_from(self.random.below(rounds as u64))?;
+            // The first rounds warm up as well; a check there would catch less.
+            checked_rounds.push(round);
+        }
+        let events = [Event::new()?, Event::new()?, Event::new()?];
+        let (mut kernel, mut copy) = (Vec::new(), Vec::new());
+        let mut checked = 0;
+        let mut faults: Vec<(Kind, String)> = Vec::new();
+        let doing = format!("timing {} {}", operation.name, case.label);
+        let warm = || -> Result<(), GpuError> {
+            for _ in 0..2 {
+                roof.graph.launch(device)?;
+                graph.launch(device)?;
+            }
+            device.finish(&doing)
+        };
+        if let Err(error) = warm() {
+            return Ok(Err(error));
+        }
+        for round in 0..rounds {
+            ring.patch(device, bound, layout, &mut self.pools, &mut self.random)?;
+            let mut picked = Vec::new();
+            if checked_rounds.contains(&round) {
+                // Two slots, one where they are large: enough that no launch can know itself unwatched.
+                let count = if layout.bytes > 1 << 28 || ring.slots == 1 { 1 } else { 2 };
+                for _ in 0..count {
+                    picked.push(u32::try_from(self.random.below(u64::from(ring.slots)))?);
+                }
+                picked.dedup();
+                for slot in &picked {
+                    ring.poison(device, bound, layout, *slot)?;
+                }
+            }
+            let time = || -> Result<(f64, f64), GpuError> {
+                let clock = Instant::now();
+                roof.graph.launch(device)?;
+                events[0].record(device)?;
+                graph.launch(device)?;
+                events[1].record(device)?;
+                roof.graph.launch(device)?;
+                events[2].record(device)?;
+                events[2].wait(&doing)?;
+                let host = clock.elapsed().as_secs_f64() * 1e6;
+                let (kernel, copy) =
+                    (events[0].microseconds_to(&events[1])?, events[1].microseconds_to(&events[2])?);
+                // The second clock: the card cannot have worked for longer than the host waited.
+                if kernel + copy > host * 1.01 + 5.0 {
+                    return Err(GpuError {
+                        doing: doing.clone(),
+                        said: format!("the card's clock says {:.1} µs, the host's {host:.1} µs", kernel + copy),
+                        sticky: false,
+                    });
+                }
+                Ok((kernel, copy))
+            };
+            match time() {
+                Ok((one, other)) => {
+                    kernel.push(one);
+                    copy.push(other);
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+            for slot in picked {
+                checked += 1;
+                if let Some((kind, message)) = self.compare(ring, slot, bound, layout, operation)? {
+                    faults.push((kind, format!("round {round}, slot {slot}: {message}")));
+                }
+            }
+            if !faults.is_empty() {
+                break;
+            }
+        }
+        Ok(Ok((kernel, copy, checked, faults)))
+    }
+
+    /// Compares a slot that was just timed, whole.
+    fn compare(
+        &self,
+        ring: &Ring,
+        slot: u32,
+        bound: &Bound,
+        layout: &Layout,
+        operation: &Operation,
+    ) -> Result<Option<(Kind, String)>> {
+        let after = ring.download(self.device, slot)?;
+        let expected = ring.expected(slot);
+        match expected.damage(bound, layout, &after) {
+            Some(Damage::Input(what)) => return Ok(Some((Kind::InputModified, what))),
+            Some(Damage::Zone(what)) => return Ok(Some((Kind::RedZone, what))),
+            None => {}
+        }
+        let given = tensors(bound, layout, &expected.bytes, &after);
+        let got = results(bound, layout, &after);
+        let oracle = oracle_for(self.project, operation, bound, &given)?;
+        let comparison = compare(oracle.as_ref(), &given, &got);
+        Ok(judge(&comparison).map(|(kind, message)| {
+            (Kind::TimedOutput, format!("{} in a timed launch: {message}", name(kind)))
+        }))
+    }
+
+    /// The kernels of one launch, for people.
+    fn describe(&self, recording: &Recording) -> Vec<String> {
+        recording
+            .launches
+            .iter()
+            .map(|launch| {
+                let name = self
+                    .kernels
+                    .iter()
+                    .find(|kernel| kernel.symbol == launch.symbol)
+                    .map_or(launch.symbol.as_str(), |kernel| kernel.name.as_str());
+                let dims = |d: [u32; 3]| match d {
+                    [x, 1, 1] => x.to_string(),
+                    [x, y, 1] => format!("{x}×{y}"),
+                    [x, y, z] => format!("{x}×{y}×{z}"),
+                };
+                format!("{name} <<<{}, {}, {}>>>", dims(launch.grid), dims(launch.block), launch.shared)
+            })
+            .collect()
+    }
+}
+
+/// Whether a time is under what the bytes need at the memory's peak.
+fn too_fast(bench: &CaseBench, card: &Card) -> Option<String> {
+    let peak = card.peak_gbs?;
+    if bench.residency != Residency::Cold || bench.gbs() <= peak {
+        return None;
+    }
+    Some(format!(
+        "{:.2} µs for {:.1} MB is {:.0} GB/s, above the {peak:.0} GB/s that the memory can do: the launch does not \
+         move the bytes that kernel.toml says, or the harness is being fooled",
+        bench.kernel.median,
+        gigabytes(bench.bytes) * 1e3,
+        bench.gbs()
+    ))
+}
+
+fn per_launch(times: &[f64], launches: u32) -> Spread {
+    let each: Vec<f64> = times.iter().map(|time| time / f64::from(launches)).collect();
+    Spread::of(&each)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn gigabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e9
+}
+
+fn name(kind: Kind) -> String {
+    serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

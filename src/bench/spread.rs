@@ -1,0 +1,48 @@
+//! Statistics of repeated timings.
+
+use super::result::Spread;
+
+impl Spread {
+    /// Of samples in microseconds; none of them: zeros.
+    pub fn of(samples: &[f64]) -> Self {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Self {
+            median: quantile(&sorted, 0.5),
+            p10: quantile(&sorted, 0.1),
+            p90: quantile(&sorted, 0.9),
+            min: sorted.first().copied().unwrap_or(0.0),
+            samples: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// (p90 − p10) / median.
+    pub fn relative(&self) -> f64 {
+        (self.p90 - self.p10) / self.median
+    }
+}
+
+/// A quantile of sorted numbers, between neighbours by their distance.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    if sorted.is_empty() {
+        return 0.0;
+    }
+    let place = share * (sorted.len() - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    sorted[low] + (sorted[high] - sorted[low]) * (place - place.floor())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_between_the_samples() {
+        let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((spread.median, spread.min, spread.samples), (2.5, 1.0, 4));
+        assert!((spread.p10 - 1.3).abs() < 1e-12 && (spread.p90 - 3.7).abs() < 1e-12);
+        let one = Spread::of(&[7.0]);
+        assert_eq!((one.p10, one.median, one.p90), (7.0, 7.0, 7.0));
+    }
+}

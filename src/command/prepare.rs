@@ -1,0 +1,107 @@
+//! What verify, bench and ci do first: read the project, find the compiler, build.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::project::Selection;
+use crate::command::failure::Usage;
+use crate::compile::{self, Build};
+use crate::gpu::{self, Card};
+use crate::project::{DType, Project};
+use crate::report::Output;
+use crate::toolchain::Toolchain;
+use crate::verify::run::Choice;
+
+/// The architectures whose PTX stands in for a T4 and an A100 on any later card.
+pub const STAND_INS: [u32; 2] = [75, 80];
+
+/// The card of that number, or why there is none.
+pub fn card(ordinal: usize) -> Result<Card> {
+    let cards = gpu::probe().map_err(|why| {
+        anyhow::anyhow!(
+            "no card to run on: {why}; `kernels build` needs none, `kernels ci` checks what can be checked without one"
+        )
+    })?;
+    let count = cards.len();
+    cards
+        .into_iter()
+        .nth(ordinal)
+        .ok_or_else(|| Usage(format!("--device {ordinal}: this machine has {count}, counted from 0")).into())
+}
+
+/// A project read and compiled for a card, and for the stand-ins that are older than it.
+pub fn build_for(dir: &Path, card: &Card, stand_ins: bool, progress: &Progress) -> Result<(Project, Build)> {
+    let project = Project::open(dir)?;
+    let toolchain = Toolchain::find()?;
+    let mut archs: Vec<u32> = if stand_ins {
+        STAND_INS.into_iter().filter(|arch| *arch < card.arch).collect()
+    } else {
+        Vec::new()
+    };
+    archs.push(card.arch);
+    progress.tell(&format!("building {}", project.name));
+    let build = compile::build(&project, &archs, &toolchain, false, &|line| progress.tell(line))?;
+    Ok((project, build))
+}
+
+/// What a selection on the command line means.
+pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
+    let dtypes = selection
+        .dtype
+        .iter()
+        .map(|name| {
+            DType::from_name(name)
+                .ok_or_else(|| Usage(format!("--dtype {name}: no such type; there are f32, f16, bf16, i32, i64")).into())
+        })
+        .collect::<Result<_>>()?;
+    Ok(Choice {
+        filter: selection.filter.clone(),
+        dtypes,
+        shapes: selection.shape.clone(),
+        seed: selection.seed,
+        ordinal: selection.device,
+        native_only,
+    })
+}
+
+/// A line on the terminal that says what is being done; nothing anywhere else.
+#[derive(Debug)]
+pub struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    /// On a terminal, unless the command is to be quiet.
+    pub fn new(output: Output) -> Self {
+        if !output.shows_progress() {
+            return Self(None);
+        }
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self(Some(bar))
+    }
+
+    /// Says what is being done now.
+    pub fn tell(&self, what: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// Takes the line away.
+    pub fn done(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.done();
+    }
+}

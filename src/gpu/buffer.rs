@@ -1,0 +1,57 @@
+//! Device memory.
+
+use cudarc::driver::{result, sys};
+
+use super::Device;
+use super::driver::{GpuError, Said};
+
+/// Device memory, freed with the value.
+#[derive(Debug)]
+pub struct Buffer {
+    address: sys::CUdeviceptr,
+    bytes: u64,
+}
+
+impl Buffer {
+    /// Takes `bytes` of the card's memory; at least one, so that every buffer has an address.
+    pub fn new(_device: &Device, bytes: u64) -> Result<Self, GpuError> {
+        let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
+        // SAFETY: freed once, by drop.
+        let address = unsafe { result::malloc_sync(length) }
+            .said(&format!("taking {:.1} MB of the card's memory", mega(bytes)))?;
+        Ok(Self { address, bytes })
+    }
+
+    /// Where it begins, as a kernel sees it.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// How long it is.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The address of a range of it.
+    pub(super) fn range(&self, at: u64, length: u64) -> Result<u64, GpuError> {
+        match at.checked_add(length) {
+            Some(end) if end <= self.bytes => Ok(self.address + at),
+            _ => Err(GpuError::new(
+                "reaching into a buffer",
+                format!("{length} bytes at {at} of {}", self.bytes),
+            )),
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn mega(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new`, freed once. After a lost context this fails, and nothing is left to free.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}

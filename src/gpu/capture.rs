@@ -1,0 +1,214 @@
+//! From a captured stream to a recording.
+
+use std::ffi::CStr;
+
+use cudarc::driver::{result, sys};
+
+use super::driver::{GpuError, Said};
+use super::recording::{Launch, Outcome, Recording};
+
+/// The launch attributes that a replay passes on. Those of memory domains and events name things of a process.
+const ATTRIBUTES: [sys::CUlaunchAttributeID; 8] = [
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PRIORITY,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
+    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+];
+
+/// The attributes that a launcher sets on a function before it launches it.
+const FUNCTION: [sys::CUfunction_attribute; 3] = [
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+];
+
+/// The function attribute of that number, of those that are recorded.
+pub(super) fn function_attribute(number: u32) -> Option<sys::CUfunction_attribute> {
+    FUNCTION.into_iter().find(|known| *known as u32 == number)
+}
+
+/// A recorded launch attribute as the driver takes it.
+pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttribute> {
+    let id = ATTRIBUTES.into_iter().find(|known| *known as u32 == number)?;
+    let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+    for (to, from) in (0..64).zip(bytes) {
+        // SAFETY: `pad` covers the whole union, and every bit pattern of it is valid.
+        unsafe { value.pad[to] = from.cast_signed() };
+    }
+    Some(sys::CUlaunchAttribute {
+        id,
+        pad: [0; 4],
+        value,
+    })
+}
+
+/// Reads the nodes of a captured graph: kernels in one chain, or what else they are.
+///
+/// # Safety
+/// `graph` is a graph of the current context, and the modules of its kernels are loaded.
+pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
+    const DOING: &str = "reading the captured launches";
+    let mut count = 0;
+    // SAFETY (all below): the driver writes into what the arguments point to, no longer than it was told.
+    unsafe {
+        sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count).said(DOING)?;
+        let mut nodes = vec![std::ptr::null_mut(); count];
+        sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count).said(DOING)?;
+        let ordered = match chain(graph, &nodes)? {
+            Ok(ordered) => ordered,
+            Err(why) => return Ok(Outcome::NotAKernel(why)),
+        };
+        let mut launches = Vec::with_capacity(count);
+        for node in ordered {
+            let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+            sys::cuGraphNodeGetType(node, &raw mut kind).said(DOING)?;
+            if kind != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
+                return Ok(Outcome::NotAKernel(format!(
+                    "the launcher put a {} on its stream; only kernels are replayed",
+                    name_of(kind)
+                )));
+            }
+            launches.push(launch(node)?);
+        }
+        Ok(Outcome::Done(Recording { launches }))
+    }
+}
+
+/// How many nodes a graph has.
+///
+/// # Safety
+/// As for [`read`].
+pub(super) unsafe fn count(graph: sys::CUgraph) -> usize {
+    let mut count = 0;
+    // SAFETY: writes one number.
+    let _ = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
+    count
+}
+
+fn name_of(kind: sys::CUgraphNodeType) -> String {
+    format!("{kind:?}")
+        .trim_start_matches("CU_GRAPH_NODE_TYPE_")
+        .to_lowercase()
+        .replace('_', " ")
+}
+
+/// The nodes in the order in which they run, where each waits for the one before and for nothing else.
+unsafe fn chain(
+    graph: sys::CUgraph,
+    nodes: &[sys::CUgraphNode],
+) -> Result<Result<Vec<sys::CUgraphNode>, String>, GpuError> {
+    const DOING: &str = "reading the order of the captured launches";
+    let mut count = 0;
+    // SAFETY: as in `read`. An edge may carry data (programmatic launch), so the call that takes it is used.
+    let (from, to) = unsafe {
+        sys::cuGraphGetEdges_v2(
+            graph,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            &raw mut count,
+        )
+        .said(DOING)?;
+        let mut from = vec![std::ptr::null_mut(); count];
+        let mut to = vec![std::ptr::null_mut(); count];
+        let mut data: Vec<sys::CUgraphEdgeData> = vec![std::mem::zeroed(); count];
+        if count > 0 {
+            sys::cuGraphGetEdges_v2(
+                graph,
+                from.as_mut_ptr(),
+                to.as_mut_ptr(),
+                data.as_mut_ptr(),
+                &raw mut count,
+            )
+            .said(DOING)?;
+        }
+        (from, to)
+    };
+    let refused = || {
+        "its launches run in parallel branches (another stream joined in); a replay is one chain of kernels"
+            .to_owned()
+    };
+    if nodes.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
+    let mut first = nodes.iter().filter(|node| !to.contains(node));
+    let (Some(start), None) = (first.next(), first.next()) else {
+        return Ok(Err(refused()));
+    };
+    let mut ordered = vec![*start];
+    while ordered.len() < nodes.len() {
+        let last = ordered[ordered.len() - 1];
+        let mut next = from.iter().zip(&to).filter(|(from, _)| **from == last);
+        let (Some((_, node)), None) = (next.next(), next.next()) else {
+            return Ok(Err(refused()));
+        };
+        ordered.push(*node);
+    }
+    Ok(if count + 1 == nodes.len() {
+        Ok(ordered)
+    } else {
+        Err(refused())
+    })
+}
+
+/// One kernel node as data.
+unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
+    const DOING: &str = "reading a captured launch";
+    // SAFETY: as in `read`.
+    unsafe {
+        let mut params: sys::CUDA_KERNEL_NODE_PARAMS = std::mem::zeroed();
+        sys::cuGraphKernelNodeGetParams_v2(node, &raw mut params).said(DOING)?;
+        let mut function = params.func;
+        if function.is_null() {
+            sys::cuKernelGetFunction(&raw mut function, params.kern).said(DOING)?;
+        }
+        let mut name = std::ptr::null();
+        sys::cuFuncGetName(&raw mut name, function).said(DOING)?;
+        let symbol = CStr::from_ptr(name).to_string_lossy().into_owned();
+        let mut arguments = Vec::new();
+        loop {
+            let (mut offset, mut size) = (0, 0);
+            let known =
+                sys::cuFuncGetParamInfo(function, arguments.len(), &raw mut offset, &raw mut size);
+            if known != sys::CUresult::CUDA_SUCCESS {
+                break;
+            }
+            if params.kernelParams.is_null() {
+                return Err(GpuError::new(
+                    DOING,
+                    format!("{symbol} was launched with packed arguments (`extra`), which are not recorded"),
+                ));
+            }
+            let from = (*params.kernelParams.add(arguments.len())).cast::<u8>();
+            arguments.push(std::slice::from_raw_parts(from, size).to_vec());
+        }
+        let mut attributes = Vec::new();
+        for id in ATTRIBUTES {
+            let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+            if sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value) == sys::CUresult::CUDA_SUCCESS
+                && value.pad.iter().any(|byte| *byte != 0)
+            {
+                let bytes = value.pad.iter().map(|byte| byte.cast_unsigned()).collect();
+                attributes.push((id as u32, bytes));
+            }
+        }
+        let own = |attribute| {
+            result::function::get_function_attribute(function, attribute)
+                .ok()
+                .map(|value| (attribute as u32, value))
+        };
+        Ok(Launch {
+            symbol,
+            grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
+            block: [params.blockDimX, params.blockDimY, params.blockDimZ],
+            shared: params.sharedMemBytes,
+            attributes,
+            function: FUNCTION.into_iter().filter_map(own).collect(),
+            arguments,
+        })
+    }
+}

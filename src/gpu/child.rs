@@ -1,0 +1,185 @@
+//! The child in which a candidate's host code runs: it calls launchers under capture and tells what they launched.
+//!
+//! Nothing executes here. The addresses are the parent's, and nothing is mapped at them in this process.
+
+use std::ffi::{CString, c_void};
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use cudarc::driver::{result, sys};
+use libffi::middle::{Arg, Cif, CodePtr, Type, arg};
+use serde::{Deserialize, Serialize};
+
+use super::driver::{self, GpuError, Said};
+use super::recording::{Outcome, Reply, Request, Value};
+use super::{capture, confine};
+
+/// The first line that the parent sends.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Setup {
+    /// The card, by its number.
+    pub ordinal: usize,
+    /// The shared object with the launchers.
+    pub library: PathBuf,
+    /// The one folder that may be written to.
+    pub scratch: PathBuf,
+}
+
+/// Serves the parent until it hangs up.
+pub fn serve() -> anyhow::Result<()> {
+    let mut reply = confine::private_stdout()?;
+    confine::limit();
+    let mut lines = std::io::stdin().lock().lines();
+    let Some(line) = lines.next() else {
+        return Ok(());
+    };
+    let setup: Setup = serde_json::from_str(&line?)?;
+    let stage = match Stage::new(&setup) {
+        Ok((stage, confinement)) => {
+            say(&mut reply, &Reply::Ready { confinement })?;
+            stage
+        }
+        Err(why) => return say(&mut reply, &Reply::Refused { why }),
+    };
+    for line in lines {
+        let request: Request = serde_json::from_str(&line?)?;
+        let mut outcomes = Vec::with_capacity(request.calls.len());
+        for values in &request.calls {
+            match stage.record(&request.launcher, values) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => outcomes.push(Outcome::Escaped(error.to_string())),
+            }
+        }
+        say(
+            &mut reply,
+            &Reply::Recorded {
+                nonce: request.nonce,
+                outcomes,
+            },
+        )?;
+    }
+    // What the library would do on its way out is of no interest.
+    std::process::exit(0)
+}
+
+fn say(to: &mut File, reply: &Reply) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    Ok(())
+}
+
+/// A context, a stream, and the candidate's library.
+struct Stage {
+    stream: sys::CUstream,
+    library: libloading::Library,
+}
+
+impl Stage {
+    fn new(setup: &Setup) -> Result<(Self, Vec<String>), String> {
+        let stream = open(setup.ordinal).map_err(|error| error.to_string())?;
+        let confinement = confine::lock_down(&setup.scratch)?;
+        // SAFETY: the candidate's constructors run here, which is what this process is for.
+        let library = unsafe { libloading::Library::new(&setup.library) }
+            .map_err(|error| format!("loading {}: {error}", setup.library.display()))?;
+        Ok((Self { stream, library }, confinement))
+    }
+
+    /// One call of a launcher under capture.
+    fn record(&self, launcher: &str, values: &[Value]) -> Result<Outcome, GpuError> {
+        let name = CString::new(launcher).map_err(|_| GpuError::new("finding the launcher", "a zero byte"))?;
+        // SAFETY: the type is given by kernel.toml, which is the author's word; a wrong one harms this process alone.
+        let symbol = unsafe { self.library.get::<unsafe extern "C" fn()>(name.as_bytes_with_nul()) }
+            .map_err(|_| {
+                GpuError::new(
+                    format!("finding the launcher {launcher}"),
+                    "the project's sources define no such extern \"C\" function",
+                )
+            })?;
+        let code = CodePtr::from_ptr(*symbol as *const c_void);
+        // SAFETY: stream and graph are this process's own.
+        unsafe {
+            result::stream::begin_capture(
+                self.stream,
+                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
+            )
+            .said("beginning the capture")?;
+            let returned = call(code, values, self.stream as u64);
+            let ended = result::stream::end_capture(self.stream).said("ending the capture");
+            let graph = match ended {
+                Ok(graph) => graph,
+                Err(error) => {
+                    return Ok(Outcome::Escaped(format!(
+                        "the capture was broken, as by a synchronisation, an allocation or a launch on another \
+                         stream: {}{}",
+                        error.said,
+                        if returned == 0 { String::new() } else { format!("; the launcher returned {returned}") }
+                    )));
+                }
+            };
+            if let Err(error) = result::ctx::synchronize().said("waiting for the card") {
+                return Ok(Outcome::Escaped(format!(
+                    "something ran although the stream was only capturing: {}",
+                    error.said
+                )));
+            }
+            if graph.is_null() {
+                return Ok(Outcome::Escaped("the launcher ended the capture itself".to_owned()));
+            }
+            let outcome = if returned == 0 {
+                capture::read(graph)
+            } else {
+                Ok(Outcome::Code {
+                    code: returned,
+                    nodes: capture::count(graph),
+                })
+            };
+            let _ = result::graph::destroy(graph);
+            outcome
+        }
+    }
+}
+
+/// A context on the card, and a stream. A blocking one: a launch on the legacy stream then breaks the capture.
+fn open(ordinal: usize) -> Result<sys::CUstream, GpuError> {
+    const DOING: &str = "opening the card in the recording process";
+    driver::load()?;
+    let device = result::device::get(i32::try_from(ordinal).unwrap_or(i32::MAX)).said(DOING)?;
+    // SAFETY: the context is never released; the process ends with it.
+    unsafe {
+        let context = result::primary_ctx::retain(device).said(DOING)?;
+        result::ctx::set_current(context).said(DOING)?;
+    }
+    result::stream::create(result::stream::StreamKind::Default).said(DOING)
+}
+
+/// Calls a C function that returns an int.
+///
+/// # Safety
+/// Whatever the function does is on its author.
+unsafe fn call(code: CodePtr, values: &[Value], stream: u64) -> i32 {
+    let words: Vec<u64> = values
+        .iter()
+        .map(|value| match *value {
+            Value::Pointer(address) => address,
+            // The low bytes come first on every machine that has this driver.
+            Value::I32(number) => u64::from(number.cast_unsigned()),
+            Value::I64(number) => number.cast_unsigned(),
+            Value::F32(bits) => u64::from(bits),
+            Value::F64(bits) => bits,
+            Value::Stream => stream,
+        })
+        .collect();
+    let types = values.iter().map(|value| match value {
+        Value::Pointer(_) | Value::Stream => Type::pointer(),
+        Value::I32(_) => Type::i32(),
+        Value::I64(_) => Type::i64(),
+        Value::F32(_) => Type::f32(),
+        Value::F64(_) => Type::f64(),
+    });
+    let cif = Cif::new(types, Type::i32());
+    let arguments: Vec<Arg> = words.iter().map(arg).collect();
+    // SAFETY: by the caller. Each word holds its value in its first bytes, where libffi reads it by type.
+    unsafe { cif.call(code, &arguments) }
+}

@@ -1,0 +1,156 @@
+//! One card in use: its context, one stream, and a clock.
+
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{result, sys};
+
+use super::driver::{self, GpuError, Said};
+use super::{Buffer, Card, card};
+
+/// A kernel that runs longer than this is taken for one that never ends.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A card in use by this thread.
+#[derive(Debug)]
+pub struct Device {
+    /// What it is.
+    pub card: Card,
+    pub(super) stream: sys::CUstream,
+    ordinal: sys::CUdevice,
+}
+
+impl Device {
+    /// Takes a card into use, by its number.
+    pub fn open(ordinal: usize) -> Result<Self, GpuError> {
+        let version = driver::load()?;
+        let doing = format!("opening card {ordinal}");
+        let count = result::device::get_count().said(&doing)?;
+        let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+        if number >= count {
+            return Err(GpuError::new(doing, format!("this machine has {count}, counted from 0")));
+        }
+        let card = card::describe(number, version)?;
+        let device = result::device::get(number).said(&doing)?;
+        // SAFETY: the primary context is retained until drop, and made current to this thread.
+        unsafe {
+            let context = result::primary_ctx::retain(device).said(&doing)?;
+            result::ctx::set_current(context).said(&doing)?;
+        }
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
+        Ok(Self {
+            card,
+            stream,
+            ordinal: device,
+        })
+    }
+
+    /// Bytes of device memory that are free.
+    pub fn free_bytes(&self) -> Result<u64, GpuError> {
+        let (free, _) = result::mem_get_info().said("asking for free memory")?;
+        Ok(free as u64)
+    }
+
+    /// Waits for all work, but not forever.
+    pub fn finish(&self, doing: &str) -> Result<(), GpuError> {
+        let event = Event::new()?;
+        event.record(self)?;
+        event.wait(doing)
+    }
+
+    /// Host to device.
+    pub fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        let address = to.range(at, bytes.len() as u64)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the range lies in the buffer; the call returns when the host's bytes are read.
+        unsafe { result::memcpy_htod_sync(address, bytes) }.said("copying to the card")
+    }
+
+    /// Device to host.
+    pub fn download(&self, from: &Buffer, at: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
+        let address = from.range(at, bytes.len() as u64)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the range lies in the buffer; the call returns when the host's bytes are written.
+        unsafe { result::memcpy_dtoh_sync(bytes, address) }.said("copying from the card")
+    }
+
+    /// Fills a range with one byte, in stream order.
+    pub fn fill(&self, to: &Buffer, at: u64, length: u64, byte: u8) -> Result<(), GpuError> {
+        let address = to.range(at, length)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        // SAFETY: the range lies in the buffer.
+        unsafe { result::memset_d8_async(address, byte, length, self.stream) }.said("filling memory")
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: nothing of this device is used after it; what is lost on the way out is the process's.
+        unsafe {
+            let _ = result::stream::destroy(self.stream);
+            let _ = result::primary_ctx::release(self.ordinal);
+        }
+    }
+}
+
+/// A point in the stream.
+#[derive(Debug)]
+pub struct Event(sys::CUevent);
+
+impl Event {
+    /// One that keeps the time.
+    pub fn new() -> Result<Self, GpuError> {
+        result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
+            .map(Self)
+            .said("making an event")
+    }
+
+    /// Marks the point that the stream has come to.
+    pub fn record(&self, device: &Device) -> Result<(), GpuError> {
+        // SAFETY: event and stream are alive.
+        unsafe { result::event::record(self.0, device.stream) }.said("recording an event")
+    }
+
+    /// Waits until the stream has passed it, but not forever.
+    pub fn wait(&self, doing: &str) -> Result<(), GpuError> {
+        let start = Instant::now();
+        loop {
+            // SAFETY: the event is alive.
+            match unsafe { result::event::query(self.0) } {
+                Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {
+                    let waited = start.elapsed();
+                    if waited > LONGEST {
+                        return Err(GpuError::time_out(doing, LONGEST.as_secs()));
+                    }
+                    // Spinning answers at once; after a while nobody is in a hurry.
+                    if waited > Duration::from_millis(20) {
+                        std::thread::sleep(Duration::from_micros(200));
+                    } else {
+                        std::hint::spin_loop();
+                    }
+                }
+                other => return other.said(doing),
+            }
+        }
+    }
+
+    /// Microseconds from this one to a later one, both passed.
+    pub fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
+        // SAFETY: both events are alive and recorded.
+        let milliseconds = unsafe { result::event::elapsed(self.0, later.0) }.said("reading the clock")?;
+        Ok(f64::from(milliseconds) * 1e3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, destroyed once.
+        let _ = unsafe { result::event::destroy(self.0) };
+    }
+}

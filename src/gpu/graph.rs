@@ -1,0 +1,87 @@
+//! Many launches as one graph, so that no host work stands between them.
+
+use cudarc::driver::{result, sys};
+
+use super::device::Event;
+use super::driver::{GpuError, Said};
+use super::{Buffer, Device};
+
+/// A graph, ready to be launched.
+#[derive(Debug)]
+pub struct Graph {
+    graph: sys::CUgraph,
+    exec: sys::CUgraphExec,
+}
+
+impl Graph {
+    /// Captures what `work` puts on the device's stream.
+    pub fn capture(
+        device: &Device,
+        work: impl FnOnce() -> Result<(), GpuError>,
+    ) -> Result<Self, GpuError> {
+        const DOING: &str = "building a graph";
+        // SAFETY: the stream is ours; the capture is ended in every case.
+        let (worked, graph) = unsafe {
+            result::stream::begin_capture(
+                device.stream,
+                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+            )
+            .said(DOING)?;
+            let worked = work();
+            (worked, result::stream::end_capture(device.stream).said(DOING))
+        };
+        worked?;
+        let graph = graph?;
+        let mut exec = std::ptr::null_mut();
+        // SAFETY: the graph was just made.
+        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) }.said(DOING);
+        if let Err(error) = made {
+            // SAFETY: destroyed once.
+            let _ = unsafe { result::graph::destroy(graph) };
+            return Err(error);
+        }
+        let built = Self { graph, exec };
+        // SAFETY: both are alive. Uploading now keeps it out of the first launch.
+        unsafe { result::graph::upload(exec, device.stream) }.said(DOING)?;
+        Ok(built)
+    }
+
+    /// Puts the graph on the stream.
+    pub fn launch(&self, device: &Device) -> Result<(), GpuError> {
+        // SAFETY: both are alive.
+        unsafe { result::graph::launch(self.exec, device.stream) }.said("launching a graph")
+    }
+
+    /// Launches it and answers how long it ran, by the card's clock, in microseconds.
+    pub fn time(&self, device: &Device, doing: &str) -> Result<f64, GpuError> {
+        let (start, end) = (Event::new()?, Event::new()?);
+        start.record(device)?;
+        self.launch(device)?;
+        end.record(device)?;
+        end.wait(doing)?;
+        start.microseconds_to(&end)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: made by `capture`, destroyed once.
+        unsafe {
+            let _ = result::graph::exec_destroy(self.exec);
+            let _ = result::graph::destroy(self.graph);
+        }
+    }
+}
+
+/// Puts a copy by the driver on the stream.
+pub fn driver_copy(
+    device: &Device,
+    to: (&Buffer, u64),
+    from: (&Buffer, u64),
+    bytes: u64,
+) -> Result<(), GpuError> {
+    let (to, from) = (to.0.range(to.1, bytes)?, from.0.range(from.1, bytes)?);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    // SAFETY: both ranges lie in their buffers.
+    unsafe { result::memcpy_dtod_async(to, from, bytes, device.stream) }.said("copying on the card")
+}

@@ -1,0 +1,146 @@
+//! Device code loaded by the measuring process: cubins, or PTX through the driver's compiler.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+
+use cudarc::driver::{result, sys};
+
+use super::driver::{GpuError, Said};
+use super::{Device, Launch};
+
+/// The modules of one code path of a project.
+#[derive(Debug)]
+pub struct Modules {
+    modules: Vec<sys::CUmodule>,
+    functions: RefCell<HashMap<String, sys::CUfunction>>,
+}
+
+impl Modules {
+    /// Loads images: a cubin's bytes, or a PTX text's.
+    pub fn load(_device: &Device, images: &[(String, Vec<u8>)]) -> Result<Self, GpuError> {
+        let mut loaded = Self {
+            modules: Vec::new(),
+            functions: RefCell::default(),
+        };
+        for (name, image) in images {
+            // PTX must end with a zero byte; a cubin does not mind one.
+            let mut bytes = image.clone();
+            bytes.push(0);
+            // SAFETY: the image outlives the call, which copies it.
+            let module = unsafe { result::module::load_data(bytes.as_ptr().cast::<c_void>()) }
+                .said(&format!("loading {name}"))?;
+            loaded.modules.push(module);
+        }
+        Ok(loaded)
+    }
+
+    /// The kernel of that symbol; none where no module has it.
+    fn function(&self, symbol: &str) -> Option<sys::CUfunction> {
+        if let Some(found) = self.functions.borrow().get(symbol) {
+            return Some(*found);
+        }
+        let name = CString::new(symbol).ok()?;
+        let found = self.modules.iter().find_map(|module| {
+            // SAFETY: the module is loaded; an unknown name is an error that we drop.
+            unsafe { result::module::get_function(*module, name.clone()) }.ok()
+        })?;
+        self.functions.borrow_mut().insert(symbol.to_owned(), found);
+        Some(found)
+    }
+
+    /// Whether the kernel is one of these modules'.
+    pub fn has(&self, symbol: &str) -> bool {
+        self.function(symbol).is_some()
+    }
+
+    /// Puts a recorded launch on the device's stream. Its argument bytes go to the kernel as they are.
+    pub fn launch(&self, device: &Device, launch: &Launch) -> Result<(), GpuError> {
+        let doing = format!("launching {}", launch.symbol);
+        let function = self
+            .function(&launch.symbol)
+            .ok_or_else(|| GpuError::new(&doing, "no such kernel in the project's code"))?;
+        for (attribute, value) in &launch.function {
+            let Some(attribute) = super::capture::function_attribute(*attribute) else {
+                continue;
+            };
+            // SAFETY: the function is alive.
+            unsafe { result::function::set_function_attribute(function, attribute, *value) }.said(&doing)?;
+        }
+        check_sizes(function, launch, &doing)?;
+        let mut attributes: Vec<sys::CUlaunchAttribute> = launch
+            .attributes
+            .iter()
+            .filter_map(|(id, bytes)| super::capture::attribute(*id, bytes))
+            .collect();
+        let mut arguments: Vec<*mut c_void> = launch
+            .arguments
+            .iter()
+            .map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>())
+            .collect();
+        let config = sys::CUlaunchConfig {
+            gridDimX: launch.grid[0],
+            gridDimY: launch.grid[1],
+            gridDimZ: launch.grid[2],
+            blockDimX: launch.block[0],
+            blockDimY: launch.block[1],
+            blockDimZ: launch.block[2],
+            sharedMemBytes: launch.shared,
+            hStream: device.stream,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: u32::try_from(attributes.len()).unwrap_or(0),
+        };
+        // SAFETY: number and size of the arguments were held against the function's own; the driver copies them.
+        unsafe {
+            sys::cuLaunchKernelEx(
+                &raw const config,
+                function,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        }
+        .said(&doing)
+    }
+}
+
+/// The child's word on the arguments is not taken: the driver would read past a short one.
+fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Result<(), GpuError> {
+    let mut index = 0;
+    loop {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: writes two numbers.
+        let known = unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut size) };
+        if known != sys::CUresult::CUDA_SUCCESS {
+            break;
+        }
+        match launch.arguments.get(index) {
+            Some(bytes) if bytes.len() == size => index += 1,
+            other => {
+                return Err(GpuError::new(
+                    doing,
+                    format!(
+                        "argument {index} has {size} bytes, the recording {}",
+                        other.map_or("none".to_owned(), |bytes| bytes.len().to_string())
+                    ),
+                ));
+            }
+        }
+    }
+    if index == launch.arguments.len() {
+        Ok(())
+    } else {
+        Err(GpuError::new(
+            doing,
+            format!("it has {index} arguments, the recording {}", launch.arguments.len()),
+        ))
+    }
+}
+
+impl Drop for Modules {
+    fn drop(&mut self) {
+        for module in &self.modules {
+            // SAFETY: loaded by `load`, unloaded once, and no function of it is used after.
+            let _ = unsafe { result::module::unload(*module) };
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! RMSNorm, alone and after a residual add.
+//!
+//! `out = x · rsqrt(mean(x²) + eps) · (weight + weight_offset)`, per row of the last dimension. Without `weight` the
+//! factor is 1. `weight_offset` is 1 in Gemma. With `round_first` the normalised value is rounded to the element type
+//! before it is multiplied, as transformers' Llama and Qwen modules do (`LlamaRMSNorm.forward`).
+//! With the add, `sum = x + residual` is rounded and stored, and the norm is of the stored values.
+
+use std::collections::BTreeMap;
+
+use super::rounding::{round, ulp};
+use super::{Expected, Oracle, Tensors};
+use crate::project::DType;
+
+/// Half a unit of fp32's last place, relative: what one fp32 operation may lose.
+const FP32: f64 = 1.0 / 16_777_216.0;
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct RmsNorm {
+    add: bool,
+    eps: f64,
+    weight_offset: f64,
+    round_first: bool,
+    dtype: DType,
+    rows: u64,
+    /// Relative error that fp32 arithmetic may add over a row of this width.
+    arithmetic: f64,
+}
+
+impl RmsNorm {
+    /// For tensors of these sizes. Needs `out` and `x`, and with the add `sum` and `residual`; takes `weight` where
+    /// it is there, and the values `eps`, `weight_offset` and `round_first` where they are.
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>, add: bool) -> anyhow::Result<Self> {
+        let name = if add { "add_rms_norm" } else { "rms_norm" };
+        let x = tensors.need("x", name)?;
+        let mut all = vec![tensors.need("out", name)?, x];
+        if add {
+            all.extend([tensors.need("sum", name)?, tensors.need("residual", name)?]);
+        }
+        for view in &all {
+            anyhow::ensure!(
+                view.shape == x.shape,
+                "the oracle {name}: shapes differ, {:?} and {:?}",
+                view.shape,
+                x.shape
+            );
+        }
+        if let Some(weight) = tensors.get("weight") {
+            anyhow::ensure!(
+                weight.shape == [x.row_length()],
+                "the oracle {name}: weight has the shape {:?} for rows of {}",
+                weight.shape,
+                x.row_length()
+            );
+        }
+        let value = |name: &str, default: f64| values.get(name).copied().unwrap_or(default);
+        let eps = values
+            .get("eps")
+            .copied()
+            .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `eps`"))?;
+        #[allow(clippy::cast_precision_loss)]
+        let width = x.row_length() as f64;
+        #[allow(clippy::cast_possible_truncation)]
+        Ok(Self {
+            add,
+            // The launcher takes a float.
+            eps: f64::from(eps as f32),
+            weight_offset: f64::from(value("weight_offset", 0.0) as f32),
+            round_first: value("round_first", 0.0) != 0.0,
+            dtype: x.dtype,
+            rows: x.rows(),
+            // A sum of n squares is off by about √n roundings when they fall either way; half of it reaches the root.
+            arithmetic: (8.0 + width.sqrt() / 4.0) * FP32,
+        })
+    }
+}
+
+impl Oracle for RmsNorm {
+    fn outputs(&self) -> Vec<String> {
+        if self.add { vec!["out".to_owned(), "sum".to_owned()] } else { vec!["out".to_owned()] }
+    }
+
+    fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn row(&self, tensors: &Tensors, row: u64, expected: &mut [Expected]) {
+        let (Some(x), [out, rest @ ..]) = (tensors.get("x"), expected) else {
+            return;
+        };
+        let mut input = Vec::new();
+        x.row(row, &mut input);
+        if self.add {
+            let (Some(residual), Some(stored), [sum]) = (tensors.get("residual"), tensors.get("sum"), rest) else {
+                return;
+            };
+            let mut other = Vec::new();
+            residual.row(row, &mut other);
+            sum.values.clear();
+            sum.slack.clear();
+            for (a, b) in input.iter().zip(&other) {
+                sum.values.push(a + b);
+                sum.slack.push((a + b).abs() * 2.0 * FP32);
+            }
+            stored.row(row, &mut input);
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let mean = input.iter().map(|v| v * v).sum::<f64>() / input.len() as f64;
+        let inverse = 1.0 / (mean + self.eps).sqrt();
+        let mut weights = Vec::new();
+        if let Some(weight) = tensors.get("weight") {
+            weight.row(0, &mut weights);
+        }
+        out.values.clear();
+        out.slack.clear();
+        for (column, value) in input.iter().enumerate() {
+            let factor = weights.get(column).map_or(1.0, |weight| weight + self.weight_offset);
+            let mut normed = value * inverse;
+            let mut slack = normed.abs() * self.arithmetic;
+            if self.round_first {
+                // Near a tie the fp32 value may round to the other side: then that neighbour is right as well.
+                let (low, high) = (round(self.dtype, normed - slack), round(self.dtype, normed + slack));
+                normed = round(self.dtype, normed);
+                slack = (high - low).abs().min(ulp(self.dtype, normed)) + normed.abs() * FP32;
+            }
+            out.values.push(normed * factor);
+            out.slack.push(slack * factor.abs() + (normed * factor).abs() * 2.0 * FP32);
+        }
+    }
+}

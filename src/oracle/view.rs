@@ -1,0 +1,136 @@
+//! Tensors as the oracle sees them: bytes on the host, read as doubles.
+
+use std::collections::BTreeMap;
+
+use half::{bf16, f16};
+
+use crate::project::{BoundTensor, DType};
+
+/// A tensor's elements on the host.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    /// Their type.
+    pub dtype: DType,
+    /// The shape.
+    pub shape: Vec<u64>,
+    /// The strides in elements.
+    pub strides: Vec<u64>,
+    /// The bytes from the first element to behind the last.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// A bound tensor's elements. `bytes` begins with the first element.
+    pub fn new(tensor: &BoundTensor, bytes: &'a [u8]) -> Self {
+        Self {
+            dtype: tensor.dtype,
+            shape: tensor.shape.clone(),
+            strides: tensor.strides.clone(),
+            bytes,
+        }
+    }
+
+    /// The length of the last dimension; 1 for a tensor of none.
+    pub fn row_length(&self) -> u64 {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// How many rows: the product of the other dimensions.
+    pub fn rows(&self) -> u64 {
+        self.shape.iter().rev().skip(1).product()
+    }
+
+    /// The offset in elements of the first element of a row.
+    pub fn row_start(&self, row: u64) -> u64 {
+        let mut rest = row;
+        let mut at = 0;
+        for (size, stride) in self.shape.iter().zip(&self.strides).rev().skip(1) {
+            at += rest % size * stride;
+            rest /= size;
+        }
+        at
+    }
+
+    /// The element at an offset.
+    pub fn element(&self, offset: u64) -> f64 {
+        let size = self.dtype.size();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX) * size;
+        decode(self.dtype, &self.bytes[start..start + size])
+    }
+
+    /// A row as doubles.
+    pub fn row(&self, row: u64, into: &mut Vec<f64>) {
+        into.clear();
+        let (start, length) = (self.row_start(row), self.row_length());
+        let stride = self.strides.last().copied().unwrap_or(1);
+        let size = self.dtype.size();
+        if stride == 1 {
+            let from = usize::try_from(start).unwrap_or(usize::MAX) * size;
+            let to = from + usize::try_from(length).unwrap_or(usize::MAX) * size;
+            let bytes = &self.bytes[from..to];
+            match self.dtype {
+                DType::F32 => into.extend(bytes.chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]])))),
+                DType::F16 => into.extend(bytes.chunks_exact(2).map(|c| f16::from_le_bytes([c[0], c[1]]).to_f64())),
+                // The upper half of an f32, so no table or branch is needed.
+                DType::BF16 => into.extend(
+                    bytes
+                        .chunks_exact(2)
+                        .map(|c| f64::from(f32::from_bits(u32::from(u16::from_le_bytes([c[0], c[1]])) << 16))),
+                ),
+                DType::I32 | DType::I64 => into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c))),
+            }
+        } else {
+            into.extend((0..length).map(|column| self.element(start + column * stride)));
+        }
+    }
+}
+
+/// One element from its bytes.
+#[allow(clippy::cast_precision_loss)]
+pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
+    match (dtype, bytes) {
+        (DType::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
+        (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
+        (DType::BF16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f64(),
+        (DType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
+        (DType::I64, &[a, b, c, d, e, f, g, h]) => i64::from_le_bytes([a, b, c, d, e, f, g, h]) as f64,
+        _ => f64::NAN,
+    }
+}
+
+/// One element to its bytes, rounded to nearest.
+#[allow(clippy::cast_possible_truncation)]
+pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
+    match dtype {
+        DType::F32 => into.extend((value as f32).to_le_bytes()),
+        DType::F16 => into.extend(f16::from_f64(value).to_le_bytes()),
+        DType::BF16 => into.extend(bf16::from_f64(value).to_le_bytes()),
+        DType::I32 => into.extend((value as i32).to_le_bytes()),
+        DType::I64 => into.extend((value as i64).to_le_bytes()),
+    }
+}
+
+/// All tensors of a case, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Tensors<'a> {
+    /// The views; absent tensors are not there.
+    pub views: BTreeMap<String, View<'a>>,
+}
+
+impl<'a> Tensors<'a> {
+    /// The tensor of that name.
+    pub fn get(&self, name: &str) -> Option<&View<'a>> {
+        self.views.get(name)
+    }
+
+    /// The tensor of that name, which the operation cannot do without.
+    pub fn need(&self, name: &str, operation: &str) -> anyhow::Result<&View<'a>> {
+        self.get(name).ok_or_else(|| {
+            anyhow::anyhow!("the oracle {operation} needs a tensor named `{name}`; kernel.toml declares {}", self.names())
+        })
+    }
+
+    fn names(&self) -> String {
+        self.views.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+}

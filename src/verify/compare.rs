@@ -1,0 +1,168 @@
+//! Outputs against the oracle, element by element, on all cores.
+
+use crate::oracle::rounding::{largest, ulp};
+use crate::oracle::{Expected, Oracle, Tensors};
+use crate::project::DType;
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// Elements compared.
+    pub elements: u64,
+    /// Elements outside their budget.
+    pub wrong: u64,
+    /// The largest error in units of its budget.
+    pub worst: f64,
+    /// The first element outside its budget, in the order of outputs and then of elements.
+    pub first: Option<Wrong>,
+    /// For each output: its name, ‖out − reference‖ / ‖reference‖, and the bound.
+    pub norms: Vec<(String, f64, f64)>,
+}
+
+/// An element outside its budget.
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    /// The output.
+    pub output: usize,
+    /// The output's name.
+    pub name: String,
+    /// The row.
+    pub row: u64,
+    /// The column.
+    pub column: u64,
+    /// What the oracle says.
+    pub expected: f64,
+    /// What the candidate stored.
+    pub got: f64,
+    /// The error in units of the last place.
+    pub ulps: f64,
+    /// The budget in the same units.
+    pub allowed: f64,
+}
+
+/// The largest relative norm of a result that was rounded once, or twice where the model does so.
+fn norm_bound(dtype: DType) -> f64 {
+    match dtype {
+        DType::BF16 => 3.2e-3,
+        DType::F16 => 4.2e-4,
+        DType::F32 => 2e-6,
+        DType::I32 | DType::I64 => 0.0,
+    }
+}
+
+#[derive(Clone, Default)]
+struct Part {
+    elements: u64,
+    wrong: u64,
+    worst: f64,
+    first: Option<Wrong>,
+    error: f64,
+    reference: f64,
+    loose: bool,
+}
+
+/// Compares all outputs of a case: `got` with what the oracle says to `given`.
+pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Comparison {
+    let names = oracle.outputs();
+    let rows = oracle.rows();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    // A thread costs about as much as a few thousand elements.
+    let threads = cores.min(rows.div_ceil(8)).max(1);
+    let step = rows.div_ceil(threads).max(1);
+    let pieces: Vec<Vec<Part>> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let names = &names;
+                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
+                scope.spawn(move || piece(oracle, given, got, names, range))
+            })
+            .collect();
+        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
+    });
+    let mut total = Comparison::default();
+    for (index, name) in names.iter().enumerate() {
+        let mut sum = Part::default();
+        for part in pieces.iter().filter_map(|piece| piece.get(index)) {
+            sum.elements += part.elements;
+            sum.wrong += part.wrong;
+            sum.worst = sum.worst.max(part.worst);
+            sum.error += part.error;
+            sum.reference += part.reference;
+            sum.loose |= part.loose;
+            if sum.first.is_none() {
+                sum.first.clone_from(&part.first);
+            }
+        }
+        total.elements += sum.elements;
+        total.wrong += sum.wrong;
+        total.worst = total.worst.max(sum.worst);
+        if total.first.is_none() {
+            total.first = sum.first;
+        }
+        let dtype = got.get(name).map_or(DType::F32, |view| view.dtype);
+        let norm = if sum.error == 0.0 { 0.0 } else { (sum.error / sum.reference).sqrt() };
+        // Where the oracle itself grants more than rounding (tiny subnormal rows, a user's tolerance), only the
+        // elements count.
+        let bound = if sum.loose { f64::INFINITY } else { norm_bound(dtype) };
+        total.norms.push((name.clone(), norm, bound));
+    }
+    total
+}
+
+fn piece(
+    oracle: &dyn Oracle,
+    given: &Tensors,
+    results: &Tensors,
+    names: &[String],
+    rows: std::ops::Range<u64>,
+) -> Vec<Part> {
+    let mut parts = vec![Part::default(); names.len()];
+    let mut expected = vec![Expected::default(); names.len()];
+    let mut got = Vec::new();
+    for row in rows {
+        oracle.row(given, row, &mut expected);
+        for (index, name) in names.iter().enumerate() {
+            let Some(view) = results.get(name) else { continue };
+            view.row(row, &mut got);
+            let (part, expected) = (&mut parts[index], &expected[index]);
+            let most = largest(view.dtype);
+            for (column, ((&got, &value), &slack)) in
+                got.iter().zip(&expected.values).zip(&expected.slack).enumerate()
+            {
+                part.elements += 1;
+                let unit = ulp(view.dtype, value);
+                let budget = unit / 2.0 + slack;
+                let error = if value.abs() > most {
+                    // Beyond the type, infinity of the same sign is the right rounding, and the largest number is near.
+                    if got == value.signum() * f64::INFINITY || (got - value).abs() <= budget { 0.0 } else { f64::INFINITY }
+                } else {
+                    (got - value).abs()
+                };
+                part.error += if error.is_finite() { error * error } else { f64::INFINITY };
+                part.reference += value * value;
+                part.loose |= unit > value.abs() / 64.0 && value != 0.0 || slack > 4.0 * unit && view.dtype != DType::F32;
+                let share = error / budget;
+                // NaN is neither under nor over: it must be asked for by what passes.
+                if share <= 1.0 {
+                    part.worst = part.worst.max(share);
+                } else {
+                    part.wrong += 1;
+                    part.worst = if share.is_nan() { f64::INFINITY } else { part.worst.max(share) };
+                    if part.first.is_none() {
+                        part.first = Some(Wrong {
+                            output: index,
+                            name: name.clone(),
+                            row,
+                            column: column as u64,
+                            expected: value,
+                            got,
+                            ulps: error / unit,
+                            allowed: budget / unit,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    parts
+}

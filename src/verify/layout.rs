@@ -1,0 +1,83 @@
+//! Where the tensors of a case lie in device memory: each between two red zones.
+
+use crate::project::{Bound, BoundTensor};
+
+/// Bytes of red zone on either side of a tensor, at least.
+pub const RED_ZONE: u64 = 4096;
+/// Tensors begin at a multiple of this, plus the offset that a case asks for.
+const ALIGNMENT: u64 = 256;
+const PAGE: u64 = 4096;
+
+/// Where each tensor of [`Bound::tensors`] begins, in bytes from the start of a slot.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The byte of each tensor's first element.
+    pub starts: Vec<u64>,
+    /// Bytes of the slot, a multiple of the page.
+    pub bytes: u64,
+}
+
+impl Layout {
+    /// Lays the tensors out.
+    pub fn new(bound: &Bound) -> Self {
+        let mut starts = Vec::new();
+        let mut end = 0u64;
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            // Odd numbers of pages apart, so that no two tensors of a power-of-two size share their memory channels.
+            let stagger = PAGE * (2 * index as u64 + 1);
+            let start = (end + RED_ZONE + stagger).next_multiple_of(ALIGNMENT)
+                + tensor.offset * tensor.dtype.size() as u64;
+            starts.push(start);
+            end = start + span_bytes(tensor);
+        }
+        Self {
+            starts,
+            bytes: (end + RED_ZONE).next_multiple_of(PAGE) + PAGE,
+        }
+    }
+
+    /// The bytes of a tensor in a slot, gaps between its rows included.
+    pub fn range(&self, bound: &Bound, index: usize) -> std::ops::Range<usize> {
+        let start = usize::try_from(self.starts[index]).unwrap_or(usize::MAX);
+        start..start + usize::try_from(span_bytes(&bound.tensors[index])).unwrap_or(usize::MAX)
+    }
+}
+
+/// Bytes from a tensor's first element to behind its last.
+pub fn span_bytes(tensor: &BoundTensor) -> u64 {
+    tensor.span() * tensor.dtype.size() as u64
+}
+
+/// Calls `each` with the byte range, from the tensor's first element, of every run of elements without gaps.
+pub fn runs(tensor: &BoundTensor, mut each: impl FnMut(std::ops::Range<usize>)) {
+    let size = tensor.dtype.size() as u64;
+    if tensor.elements() == 0 {
+        return;
+    }
+    let at = |elements: u64, count: u64| {
+        let start = usize::try_from(elements * size).unwrap_or(usize::MAX);
+        start..start + usize::try_from(count * size).unwrap_or(usize::MAX)
+    };
+    if tensor.span() == tensor.elements() {
+        each(at(0, tensor.elements()));
+        return;
+    }
+    let length = tensor.shape.last().copied().unwrap_or(1);
+    let stride = tensor.strides.last().copied().unwrap_or(1);
+    let rows = tensor.elements() / length;
+    for row in 0..rows {
+        let mut rest = row;
+        let mut start = 0;
+        for (size, stride) in tensor.shape.iter().zip(&tensor.strides).rev().skip(1) {
+            start += rest % size * stride;
+            rest /= size;
+        }
+        if stride == 1 {
+            each(at(start, length));
+        } else {
+            for column in 0..length {
+                each(at(start + column * stride, 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One code path of a project: machine code, or PTX through the driver's compiler, with the child that records for it.
+
+use anyhow::{Context, Result};
+
+use super::finding::Kind;
+use crate::compile::{Build, Target};
+use crate::gpu::recording::{Outcome, Value};
+use crate::gpu::{Answer, Device, Modules, Recorder, Recording};
+use crate::project::{Bound, BoundArgument, Project};
+
+use super::files::Files;
+use super::layout::Layout;
+
+/// A code path, loaded and ready.
+#[derive(Debug)]
+pub struct CodePath<'a> {
+    /// The architecture that it was compiled for.
+    pub target: &'a Target,
+    /// Whether the driver compiles it.
+    pub jit: bool,
+    /// The device code.
+    pub modules: Modules,
+    ordinal: usize,
+    recorder: Option<Recorder>,
+    files: Files,
+}
+
+/// What stands in the way of a recording: a kind, and words.
+pub type Fault = (Kind, String);
+
+impl<'a> CodePath<'a> {
+    /// Loads the code of one target. The images are read before any child is started.
+    pub fn load(device: &Device, ordinal: usize, project: &Project, target: &'a Target, jit: bool) -> Result<Self> {
+        let files = Files::of(project, target)?;
+        let mut images = Vec::new();
+        for unit in &target.units {
+            let path = if jit { &unit.ptx } else { &unit.cubin };
+            let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            images.push((format!("{} for sm_{}", unit.source.display(), target.arch), bytes));
+        }
+        Ok(Self {
+            target,
+            jit,
+            modules: Modules::load(device, &images)?,
+            ordinal,
+            recorder: None,
+            files,
+        })
+    }
+
+    /// `sm_90`, or `compute_75 through the driver's compiler`.
+    pub fn name(&self) -> String {
+        if self.jit {
+            format!("compute_{} through the driver's compiler", self.target.arch)
+        } else {
+            format!("sm_{}", self.target.arch)
+        }
+    }
+
+    /// What holds the child.
+    pub fn confinement(&self) -> Vec<String> {
+        self.recorder.as_ref().map(|recorder| recorder.confinement.clone()).unwrap_or_default()
+    }
+
+    /// Records one call of a launcher for each base address of a slot.
+    ///
+    /// # Errors
+    /// Only what is no candidate's fault. What is, is a fault.
+    pub fn record(
+        &mut self,
+        launcher: &str,
+        bound: &Bound,
+        layout: &Layout,
+        bases: &[u64],
+    ) -> Result<Result<Vec<Recording>, Fault>> {
+        let outcomes = match self.ask(launcher, bound, layout, bases)? {
+            Ok(outcomes) => outcomes,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut recordings = Vec::with_capacity(outcomes.len());
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Done(recording) => recordings.push(recording),
+                Outcome::Code { code, .. } => {
+                    return Ok(Err((Kind::LauncherFailed, format!("{launcher} returned {code}"))));
+                }
+                Outcome::NotAKernel(why) => return Ok(Err((Kind::NotAKernel, why))),
+                Outcome::Escaped(why) => {
+                    // The child's context may be lost: the next case gets a new one.
+                    self.recorder = None;
+                    return Ok(Err((Kind::EscapedStream, why)));
+                }
+            }
+        }
+        for launch in recordings.iter().flat_map(|recording| &recording.launches) {
+            if !self.modules.has(&launch.symbol) {
+                return Ok(Err((
+                    Kind::ForeignKernel,
+                    format!("{} is not in the project's own machine code", launch.symbol),
+                )));
+            }
+        }
+        let writes = bound
+            .tensors
+            .iter()
+            .any(|tensor| tensor.role != crate::project::Role::Input && tensor.elements() > 0);
+        if writes && recordings.iter().any(|recording| recording.launches.is_empty()) {
+            return Ok(Err((Kind::NoLaunch, format!("{launcher} returned 0 and launched nothing"))));
+        }
+        Ok(Ok(recordings))
+    }
+
+    /// As [`CodePath::record`], with every outcome as it is; for arguments that must be refused.
+    pub fn ask(
+        &mut self,
+        launcher: &str,
+        bound: &Bound,
+        layout: &Layout,
+        bases: &[u64],
+    ) -> Result<Result<Vec<Outcome>, Fault>> {
+        let calls = bases.iter().map(|base| values(bound, layout, *base)).collect();
+        if self.recorder.is_none() {
+            match Recorder::start(self.ordinal, &self.target.library) {
+                Ok(recorder) => self.recorder = Some(recorder),
+                Err(Answer::Refused(why)) => anyhow::bail!("the recording process could not begin: {why}"),
+                Err(answer) => return Ok(Err(self.fault(answer))),
+            }
+        }
+        let Some(recorder) = &mut self.recorder else {
+            anyhow::bail!("no recording process");
+        };
+        let answer = recorder.record(launcher, calls);
+        if let Some(changed) = self.files.changed() {
+            return Ok(Err((Kind::FilesChanged, changed)));
+        }
+        Ok(answer.map_err(|answer| self.fault(answer)))
+    }
+
+    fn fault(&mut self, answer: Answer) -> Fault {
+        self.recorder = None;
+        match answer {
+            Answer::Stopped(why) => (Kind::ChildStopped, format!("the recording process: {why}")),
+            Answer::BadReport(why) => (Kind::BadReport, format!("the recording process: {why}")),
+            Answer::Refused(why) => (Kind::ChildStopped, why),
+        }
+    }
+}
+
+/// The launcher's arguments for a slot at an address.
+fn values(bound: &Bound, layout: &Layout, base: u64) -> Vec<Value> {
+    bound
+        .arguments
+        .iter()
+        .map(|argument| match *argument {
+            BoundArgument::Tensor(index) => Value::Pointer(base + layout.starts[index]),
+            BoundArgument::Null => Value::Pointer(0),
+            BoundArgument::I32(number) => Value::I32(number),
+            BoundArgument::I64(number) => Value::I64(number),
+            BoundArgument::F32(number) => Value::F32(number.to_bits()),
+            BoundArgument::F64(number) => Value::F64(number.to_bits()),
+            BoundArgument::Stream => Value::Stream,
+        })
+        .collect()
+}
+
+/// Which targets of a build a card can run, and how: its machine code first, then older PTX.
+pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool)> {
+    let mut targets: Vec<&Target> = build.targets.iter().filter(|target| target.arch <= arch).collect();
+    targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
+    let mut chosen = Vec::new();
+    // Machine code runs on its own generation, from its own revision on.
+    if let Some(native) = targets.iter().find(|target| target.arch / 10 == arch / 10) {
+        chosen.push((*native, false));
+    } else if let Some(nearest) = targets.first() {
+        chosen.push((*nearest, true));
+    }
+    if !native_only {
+        for target in &targets {
+            if target.arch / 10 != arch / 10 && !chosen.iter().any(|(other, _)| other.arch == target.arch) {
+                chosen.push((*target, true));
+            }
+        }
+    }
+    chosen
+}

@@ -1,0 +1,178 @@
+//! A whole verification: every code path, operation and case.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use super::check::{Arena, check, check_refusal};
+use super::finding::{Finding, PathReport, VerifyReport};
+use super::path::{CodePath, choose};
+use super::random::fresh_seed;
+use crate::compile::Build;
+use crate::gpu::Device;
+use crate::project::{Case, DType, Operation, Project};
+
+/// Findings that are told of one operation on one path; the rest are counted.
+const TOLD: usize = 12;
+
+/// What to verify.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Only operations and cases whose name contains this.
+    pub filter: Option<String>,
+    /// Only these dtypes; empty: all.
+    pub dtypes: Vec<DType>,
+    /// Instead of the project's cases, these.
+    pub shapes: Vec<String>,
+    /// The seed; none: a fresh one.
+    pub seed: Option<u64>,
+    /// The card, by its number.
+    pub ordinal: usize,
+    /// Only the code for this card.
+    pub native_only: bool,
+}
+
+impl Choice {
+    /// The cases of an operation that are meant, of one of its tables.
+    pub fn cases(&self, operation: &Operation, sets: &[crate::project::CaseSet], seed: u64) -> Result<Vec<Case>> {
+        let mut cases = if self.shapes.is_empty() {
+            operation.cases(sets, seed)?
+        } else {
+            let mut named = Vec::new();
+            for shape in &self.shapes {
+                for dtype in &operation.dtypes {
+                    named.push(operation.case_of_shape(shape, *dtype)?);
+                }
+            }
+            named
+        };
+        cases.retain(|case| self.dtypes.is_empty() || self.dtypes.contains(&case.dtype));
+        if let Some(text) = &self.filter {
+            cases.retain(|case| operation.name.contains(text.as_str()) || case.label.contains(text.as_str()));
+        }
+        Ok(cases)
+    }
+}
+
+/// Verifies a project on a card. `tell` is called with what is being done.
+pub fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
+    let device = Device::open(choice.ordinal)?;
+    let seed = choice.seed.unwrap_or_else(fresh_seed);
+    let mut report = VerifyReport {
+        project: project.name.clone(),
+        card: device.card.clone(),
+        compiler: build.compiler.clone(),
+        seed,
+        confinement: Vec::new(),
+        paths: Vec::new(),
+        findings: Vec::new(),
+    };
+    let paths = choose(build, device.card.arch, choice.native_only);
+    if paths.is_empty() {
+        bail!(
+            "nothing in this build runs on {} (sm_{}): build for it with --arch {}",
+            device.card.name,
+            device.card.arch,
+            device.card.arch
+        );
+    }
+    let mut arena = Arena::default();
+    let mut any = false;
+    for (target, jit) in paths {
+        let start = Instant::now();
+        tell(&format!("loading the code for sm_{}", target.arch));
+        let mut path = CodePath::load(&device, choice.ordinal, project, target, jit)?;
+        let mut summary = PathReport {
+            arch: target.arch,
+            jit,
+            cases: 0,
+            launches: 0,
+            elements: 0,
+            worst: 0.0,
+            seconds: 0.0,
+        };
+        let mut lost = false;
+        for operation in &project.spec.operations {
+            let cases = choice.cases(operation, &operation.verify, seed)?;
+            let mut findings = Vec::new();
+            for case in &cases {
+                any = true;
+                tell(&format!("{}: {} {}", path.name(), operation.name, case.label));
+                let outcome = check(&device, &mut arena, project, &mut path, operation, case, seed)?;
+                summary.cases += 1;
+                summary.launches += outcome.launches;
+                summary.elements += outcome.elements;
+                summary.worst = summary.worst.max(outcome.worst);
+                for (kind, message) in outcome.faults {
+                    findings.push(Finding {
+                        kind,
+                        operation: operation.name.clone(),
+                        case: Some(case.label.clone()),
+                        path: path.name(),
+                        message,
+                    });
+                }
+                lost |= outcome.lost;
+                if lost {
+                    break;
+                }
+            }
+            if !lost && choice.shapes.is_empty() && choice.filter.is_none() {
+                for case in operation.cases(&operation.reject, seed)? {
+                    let base = arena.reserve(&device, 1 << 22)?.address();
+                    summary.cases += 1;
+                    if let Some((kind, message)) = check_refusal(&mut path, operation, &case, base)? {
+                        findings.push(Finding {
+                            kind,
+                            operation: operation.name.clone(),
+                            case: Some(case.label.clone()),
+                            path: path.name(),
+                            message,
+                        });
+                    }
+                }
+            }
+            shorten(&mut findings);
+            report.findings.append(&mut findings);
+            if lost {
+                break;
+            }
+        }
+        if report.confinement.is_empty() {
+            report.confinement = path.confinement();
+        }
+        // JSON has no infinity.
+        summary.worst = summary.worst.min(1e300);
+        summary.seconds = start.elapsed().as_secs_f64();
+        report.paths.push(summary);
+        if lost {
+            if let Some(last) = report.findings.last_mut() {
+                last.message.push_str(
+                    " (the card's context is lost with this: nothing after it was run; `kernels verify --sanitize` \
+                     shows where it happens)",
+                );
+            }
+            // What is still on the card dies with the process, which must not wait for a kernel that never ends.
+            std::mem::forget(path);
+            std::mem::forget(arena);
+            std::mem::forget(device);
+            return Ok(report);
+        }
+    }
+    if !any {
+        bail!("no case is left of {}: --filter, --dtype or --shape leave nothing", project.name);
+    }
+    Ok(report)
+}
+
+/// The first findings of each kind, and how many more there are.
+fn shorten(findings: &mut Vec<Finding>) {
+    let all = findings.len();
+    if all > TOLD {
+        findings.truncate(TOLD);
+        if let Some(last) = findings.last_mut() {
+            use std::fmt::Write;
+            let _ = write!(last.message, " (and {} more findings of this operation here)", all - TOLD);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The host's picture of one slot: tensors, red zones and gaps, as they should be.
+
+use crate::oracle::{Tensors, View};
+use crate::project::{Bound, Inputs, Role};
+
+use super::inputs::draw;
+use super::layout::{Layout, runs};
+use super::random::Random;
+
+/// What untouched bytes hold. Two kinds, so that no candidate can write the one that is there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Poison {
+    /// Every byte 0xff: NaN in all floating-point types, so that a read of it shows in the result.
+    NotANumber,
+    /// Every byte 0x5a: a large finite number.
+    Finite,
+}
+
+impl Poison {
+    /// The byte.
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::NotANumber => 0xff,
+            Self::Finite => 0x5a,
+        }
+    }
+}
+
+/// A slot on the host.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// What everything but the inputs holds.
+    pub poison: Poison,
+}
+
+impl Slot {
+    /// Poisons everything and draws the inputs.
+    pub fn new(bound: &Bound, layout: &Layout, poison: Poison, inputs: Inputs, seed: u64) -> Self {
+        let length = usize::try_from(layout.bytes).unwrap_or(usize::MAX);
+        let mut slot = Self {
+            bytes: vec![poison.byte(); length],
+            poison,
+        };
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            if tensor.role == Role::Output {
+                continue;
+            }
+            let elements = draw(tensor, inputs, &mut Random::new(seed, index as u64));
+            let range = layout.range(bound, index);
+            let into = &mut slot.bytes[range];
+            let mut from = 0;
+            runs(tensor, |run| {
+                let length = run.len();
+                into[run].copy_from_slice(&elements[from..from + length]);
+                from += length;
+            });
+        }
+        slot
+    }
+
+    /// The same inputs in another poison.
+    pub fn repoisoned(&self, bound: &Bound, layout: &Layout, poison: Poison) -> Self {
+        let mut other = Self {
+            bytes: vec![poison.byte(); self.bytes.len()],
+            poison,
+        };
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            if tensor.role == Role::Output {
+                continue;
+            }
+            let start = layout.range(bound, index).start;
+            runs(tensor, |run| {
+                let run = start + run.start..start + run.end;
+                other.bytes[run.clone()].copy_from_slice(&self.bytes[run]);
+            });
+        }
+        other
+    }
+
+    /// What of `after`, the same slot after a launch, is not as it was and should be.
+    pub fn damage(&self, bound: &Bound, layout: &Layout, after: &[u8]) -> Option<Damage> {
+        // Bytes that the launcher may write are passed over; everything else must be as it was.
+        let mut at = 0;
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            if tensor.role == Role::Input {
+                continue;
+            }
+            let start = layout.range(bound, index).start;
+            let mut found = None;
+            runs(tensor, |run| {
+                if found.is_none() {
+                    found = self.first_difference(after, at, start + run.start);
+                    at = start + run.end;
+                }
+            });
+            if let Some(byte) = found {
+                return Some(self.name(bound, layout, byte));
+            }
+        }
+        self.first_difference(after, at, self.bytes.len())
+            .map(|byte| self.name(bound, layout, byte))
+    }
+
+    fn first_difference(&self, after: &[u8], from: usize, to: usize) -> Option<usize> {
+        if from >= to || self.bytes[from..to] == after[from..to] {
+            return None;
+        }
+        (from..to).find(|byte| self.bytes[*byte] != after[*byte])
+    }
+
+    fn name(&self, bound: &Bound, layout: &Layout, byte: usize) -> Damage {
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            let range = layout.range(bound, index);
+            if range.contains(&byte) {
+                let offset = byte - range.start;
+                let mut inside = false;
+                runs(tensor, |run| inside |= run.contains(&offset));
+                let element = offset / tensor.dtype.size();
+                return if inside {
+                    Damage::Input(format!("input {} changed at element {element}", tensor.name))
+                } else {
+                    Damage::Zone(format!("the gap between rows of {} was written at element {element}", tensor.name))
+                };
+            }
+        }
+        // The tensor that it is nearest to.
+        let nearest = (0..bound.tensors.len())
+            .map(|index| {
+                let range = layout.range(bound, index);
+                let (distance, side) = if byte < range.start {
+                    (range.start - byte, "before")
+                } else {
+                    (byte + 1 - range.end, "after")
+                };
+                (distance, side, index)
+            })
+            .min();
+        Damage::Zone(nearest.map_or_else(
+            || format!("a byte at {byte} of the slot was written"),
+            |(distance, side, index)| {
+                format!("{distance} byte(s) {side} {} was written", bound.tensors[index].name)
+            },
+        ))
+    }
+}
+
+/// Bytes that changed and must not.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Damage {
+    /// An input.
+    Input(String),
+    /// A red zone or a gap.
+    Zone(String),
+}
+
+/// The tensors of a slot, to be read: inputs from `inputs`, what the launcher writes from `after`.
+pub fn tensors<'a>(bound: &Bound, layout: &Layout, inputs: &'a [u8], after: &'a [u8]) -> Tensors<'a> {
+    let mut all = Tensors::default();
+    for (index, tensor) in bound.tensors.iter().enumerate() {
+        let range = layout.range(bound, index);
+        let bytes = match tensor.role {
+            Role::Output => &after[range],
+            Role::Input | Role::InOut => &inputs[range],
+        };
+        all.views.insert(tensor.name.clone(), View::new(tensor, bytes));
+    }
+    all
+}
+
+/// What the launcher left in what it writes; for the comparison of tensors that are input and output at once.
+pub fn results<'a>(bound: &Bound, layout: &Layout, after: &'a [u8]) -> Tensors<'a> {
+    let mut all = Tensors::default();
+    for (index, tensor) in bound.tensors.iter().enumerate() {
+        if tensor.role != Role::Input {
+            let range = layout.range(bound, index);
+            all.views.insert(tensor.name.clone(), View::new(tensor, &after[range]));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::{BoundTensor, DType};
+
+    fn bound() -> Bound {
+        let tensor = |name: &str, role, strides: [u64; 2], offset| BoundTensor {
+            name: name.to_owned(),
+            role,
+            dtype: DType::BF16,
+            shape: vec![3, 5],
+            strides: strides.to_vec(),
+            offset,
+        };
+        Bound {
+            tensors: vec![tensor("out", Role::Output, [8, 1], 1), tensor("x", Role::Input, [5, 1], 0)],
+            arguments: Vec::new(),
+            values: std::collections::BTreeMap::new(),
+            bytes: 60,
+            flops: 0.0,
+        }
+    }
+
+    #[test]
+    fn every_byte_outside_the_outputs_is_guarded() {
+        let bound = bound();
+        let layout = Layout::new(&bound);
+        let slot = Slot::new(&bound, &layout, Poison::Finite, Inputs::Normal, 7);
+        let out = layout.range(&bound, 0);
+        let mut writable = 0;
+        for byte in 0..slot.bytes.len() {
+            let mut after = slot.bytes.clone();
+            after[byte] ^= 1;
+            match slot.damage(&bound, &layout, &after) {
+                None => {
+                    assert!(out.contains(&byte) && (byte - out.start) % 16 < 10, "byte {byte}");
+                    writable += 1;
+                }
+                Some(Damage::Input(_)) => assert!(layout.range(&bound, 1).contains(&byte)),
+                Some(Damage::Zone(_)) => assert!(!layout.range(&bound, 1).contains(&byte)),
+            }
+        }
+        assert_eq!(writable, 30);
+    }
+
+    #[test]
+    fn a_changed_byte_is_named_by_what_it_is_near() {
+        let bound = bound();
+        let layout = Layout::new(&bound);
+        let slot = Slot::new(&bound, &layout, Poison::NotANumber, Inputs::Normal, 7);
+        let out = layout.range(&bound, 0);
+        let name = |byte: usize| {
+            let mut after = slot.bytes.clone();
+            after[byte] ^= 1;
+            slot.damage(&bound, &layout, &after)
+        };
+        assert_eq!(name(out.start - 1), Some(Damage::Zone("1 byte(s) before out was written".to_owned())));
+        assert_eq!(name(out.end), Some(Damage::Zone("1 byte(s) after out was written".to_owned())));
+        assert_eq!(
+            name(out.start + 10),
+            Some(Damage::Zone("the gap between rows of out was written at element 5".to_owned()))
+        );
+        let x = layout.range(&bound, 1);
+        assert_eq!(name(x.start + 7), Some(Damage::Input("input x changed at element 3".to_owned())));
+    }
+}
