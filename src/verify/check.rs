@@ -177,7 +177,7 @@ fn replay(
 
 /// Arguments that the launcher must refuse: an error code, and nothing launched.
 pub fn check_refusal(path: &mut CodePath, operation: &Operation, case: &Case, base: u64) -> Result<Option<Fault>> {
-    let bound = operation.bind_any(case)?;
+    let bound = operation.bind(case)?;
     let layout = Layout::new(&bound);
     Ok(match path.ask(&operation.launcher, &bound, &layout, &[base])? {
         Err(fault) => Some(fault),
