@@ -13,5 +13,6 @@ struct RowArguments {
   float inverse_width;
   float eps;
   float weight_offset;
+  int stream;       // whether stores ask to be the first to leave the L2
   int round_first;  // round norm(x) to T before it is multiplied by weight, as transformers' Llama and Qwen modules do
 };

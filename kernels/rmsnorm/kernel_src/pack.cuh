@@ -11,6 +11,7 @@
 enum Access : int {
   kCached = 0,      // as the card does it
   kStream = 1,      // read or written once: loads leave no line in L1, stores are the first to leave the L2
+  kAsked = 3,       // stores: kStream or kCached, as the launch asks
   kEvictFirst = 2,  // loads and stores are the first to leave the L2 (from sm_80 on; below, as kStream)
 };
 
@@ -62,9 +63,15 @@ __device__ __forceinline__ void load(Pack<T, N>& pack, const T* p, int64_t i) {
 }
 
 template <Access A, typename T, int N>
-__device__ __forceinline__ void store(T* p, int64_t i, const Pack<T, N>& pack) {
+__device__ __forceinline__ void store(T* p, int64_t i, const Pack<T, N>& pack, bool stream = false) {
   T* at = p + i * N;
-  if constexpr (Pack<T, N>::kBytes == 16) {
+  if constexpr (A == kAsked) {
+    if (stream) {
+      store<kStream>(p, i, pack);
+    } else {
+      store<kCached>(p, i, pack);
+    }
+  } else if constexpr (Pack<T, N>::kBytes == 16) {
     const uint32_t(&w)[4] = pack.word;
     if constexpr (A == kCached) {
       *reinterpret_cast<uint4*>(at) = make_uint4(w[0], w[1], w[2], w[3]);

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
       for (int v = g; v < g + kGroup; ++v) {
         if (first + v * step < packs) {
           add_residual(x[v], residual[v - g]);
-          store<STORE>(sum_row, first + v * step, x[v]);
+          store<STORE>(sum_row, first + v * step, x[v], a.stream);
           keep_packed(x[v]);
         }
       }
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
     for (int v = g; v < g + kGroup; ++v) {
       if (first + v * step < packs) {
         normalize(x[v], weight[EARLY ? v : v - g], scale, a);
-        store<STORE>(out_row, first + v * step, x[v]);
+        store<STORE>(out_row, first + v * step, x[v], a.stream);
       }
     }
   }
@@ -135,40 +135,55 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
 // Rows too wide for the registers: they are read a second time, from the L2 as far as they are still there.
 template <typename T, int N, bool ADD>
 __global__ void __launch_bounds__(512) rms_norm_wide_rows(const RowArguments a) {
-  constexpr int kThreads = 512;
+  constexpr int kThreads = 512, kGroup = 4;  // packs in flight a thread
   __shared__ alignas(16) float scratch[32];
   const int64_t row = blockIdx.x, packs = a.width / N;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
-  const T* in_row = x_row;
+  const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
+  T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+  Pack<T, N> x[kGroup], other[kGroup];
+
   float squares = 0.0f;
-  if constexpr (ADD) {
-    const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
-    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
-    in_row = sum_row;  // each thread reads back what it wrote itself
-    for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
-      Pack<T, N> x, residual;
-      load<kCached>(x, x_row, i);
-      load<kCached>(residual, residual_row, i);
-      add_residual(x, residual);
-      store<kCached>(sum_row, i, x);
-      squares = add_squares(x, squares);
+  for (int64_t first = threadIdx.x; first < packs; first += kGroup * kThreads) {
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      const int64_t i = first + v * kThreads;
+      if (i < packs) {
+        load<kCached>(x[v], x_row, i);
+        if constexpr (ADD) load<kCached>(other[v], residual_row, i);
+      }
     }
-  } else {
-#pragma unroll 4
-    for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
-      Pack<T, N> x;
-      load<kCached>(x, x_row, i);
-      squares = add_squares(x, squares);
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      const int64_t i = first + v * kThreads;
+      if (i < packs) {
+        if constexpr (ADD) {
+          add_residual(x[v], other[v]);
+          store<kCached>(sum_row, i, x[v]);  // read back below by this same thread
+        }
+        squares = add_squares(x[v], squares);
+      }
     }
   }
   const float scale = rsqrtf(row_sum<kThreads>(squares, scratch) * a.inverse_width + a.eps);
 
-  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
-  for (int64_t i = threadIdx.x; i < packs; i += kThreads) {
-    Pack<T, N> x, weight;
-    load<kCached>(x, in_row, i);
-    if (a.weight != nullptr) load<kCached>(weight, static_cast<const T*>(a.weight), i);
-    normalize(x, weight, scale, a);
-    store<kStream>(out_row, i, x);
+  for (int64_t first = threadIdx.x; first < packs; first += kGroup * kThreads) {
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      const int64_t i = first + v * kThreads;
+      if (i < packs) {
+        load<kCached>(x[v], ADD ? sum_row : x_row, i);
+        if (a.weight != nullptr) load<kCached>(other[v], static_cast<const T*>(a.weight), i);
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      const int64_t i = first + v * kThreads;
+      if (i < packs) {
+        normalize(x[v], other[v], scale, a);
+        store<kStream>(out_row, i, x[v]);
+      }
+    }
   }
 }
