@@ -3,7 +3,7 @@
 //! Drawn for a page 900 pixels wide. Colours follow the reader's light or dark theme by a media query, because a
 //! picture in a README cannot ask the page; a renderer that knows no media queries shows the light one.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -44,11 +44,11 @@ const STYLE: &str = "\
 .k .bg{fill:#fff;stroke:#d1d9e0}.k .h1{font-size:19px;font-weight:650}.k .h2{font-size:14px;font-weight:650}\n\
 .k .m{fill:#59636e}.k .s{font-size:11.5px}.k .b{font-weight:650}.k .bad{fill:#cf222e;font-weight:650}\n\
 .k .g{stroke:#e4e8ec}.k .r{stroke:#cf5b00;stroke-width:1.5;stroke-dasharray:4 3}.k .rt{fill:#bc4c00;font-weight:600}\n\
-.k .w{stroke:#1f2328;stroke-width:1.25;opacity:.75}.k .t{fill:#eff2f5}\n\
+.k .w{fill:none;stroke:#1f2328;stroke-width:1.25}.k .wh{fill:none;stroke:#fff;stroke-width:3.5;stroke-linecap:round;opacity:.85}.k .t{fill:#eff2f5}\n\
 .k .bf16{fill:#1a56c4;stroke:#1a56c4}.k .f16{fill:#5b93ee;stroke:#5b93ee}.k .f32{fill:#a9c8f8;stroke:#a9c8f8}.k .i{fill:#8c959f;stroke:#8c959f}\n\
 .k .hot{fill-opacity:.28}\n\
 @media(prefers-color-scheme:dark){.k text{fill:#f0f6fc}.k .bg{fill:#0d1117;stroke:#3d444d}.k .m{fill:#9198a1}.k .bad{fill:#ff7b72}\
-.k .g{stroke:#262c34}.k .r{stroke:#f0883e}.k .rt{fill:#f0883e}.k .w{stroke:#f0f6fc}.k .t{fill:#1a2029}\
+.k .g{stroke:#262c34}.k .r{stroke:#f0883e}.k .rt{fill:#f0883e}.k .w{stroke:#f0f6fc}.k .wh{stroke:#0d1117}.k .t{fill:#1a2029}\
 .k .bf16{fill:#4c8dff;stroke:#4c8dff}.k .f16{fill:#2f62b8;stroke:#2f62b8}.k .f32{fill:#24426f;stroke:#24426f}.k .i{fill:#6e7681;stroke:#6e7681}}\n";
 
 /// The chart of a benchmark.
@@ -74,6 +74,7 @@ pub(super) fn chart(report: &BenchReport) -> String {
         }
         grid(&mut body, &frame, top + 10.0, y);
         body.push_str(&rows);
+        roof(&mut body, &frame, top + 10.0, y);
         y += 22.0;
     }
     let height = y + 14.0;
@@ -147,7 +148,7 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
         &format!("{} on {}", report.project, report.card.name),
     );
     let mut about = format!(
-        "Share of the time that a copy of the same bytes takes. Median, p10–p90. nvcc {}",
+        "Time of a copy of the same bytes ÷ the kernel's own: median, whiskers p10–p90. nvcc {}",
         report.compiler
     );
     if let Some(driver) = &report.card.driver {
@@ -156,8 +157,10 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
     text(body, MARGIN, 62.0, "m", &(about + "."));
     let mut y = 86.0;
     let mut x = MARGIN;
-    let dtypes: BTreeMap<DType, ()> = report.cases.iter().map(|case| (case.dtype, ())).collect();
-    for dtype in dtypes.keys() {
+    let dtypes: BTreeSet<DType> = report.cases.iter().map(|case| case.dtype).collect();
+    // The darkest first.
+    let shades = [DType::BF16, DType::F16, DType::F32, DType::I32, DType::I64];
+    for dtype in shades.iter().filter(|dtype| dtypes.contains(dtype)) {
         let _ = writeln!(
             body,
             "<rect class=\"{}\" x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2.5\"/>",
@@ -190,7 +193,7 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
     y
 }
 
-/// Lines of the scale, with their shares below.
+/// The other lines of the scale, with their shares below.
 fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
     let step = [0.25, 0.5, 1.0, 2.0, 5.0, 10.0]
         .into_iter()
@@ -219,6 +222,10 @@ fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
         }
         share += step;
     }
+}
+
+/// The copy's line, over the bars that are longer.
+fn roof(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
     let x = frame.x(1.0);
     let _ = writeln!(
         body,
@@ -292,9 +299,13 @@ fn whiskers(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
     let low = frame.x(case.copy.median / case.kernel.p90);
     let high = frame.x(case.copy.median / case.kernel.p10);
     let (top, middle, bottom) = (y + 4.0, y + BAR / 2.0, y + BAR - 4.0);
+    let path = format!(
+        "d=\"M{low:.1} {top}V{bottom}M{low:.1} {middle}H{high:.1}M{high:.1} {top}V{bottom}\""
+    );
+    // A halo in the page's colour, so that the whisker is seen on the bar's dark half too.
     let _ = writeln!(
         body,
-        "<path class=\"w\" fill=\"none\" d=\"M{low:.1} {top}V{bottom}M{low:.1} {middle}H{high:.1}M{high:.1} {top}V{bottom}\"/>"
+        "<path class=\"wh\" {path}/><path class=\"w\" {path}/>"
     );
 }
 
