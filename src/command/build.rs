@@ -1,13 +1,244 @@
 //! `kernels build`.
 
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Result;
+use serde_json::{Value, json};
 
-use crate::cli::project::Build;
-use crate::report::Output;
+use super::failure::Usage;
+use crate::cli::project::Build as Arguments;
+use crate::compile::{self, ARCHS, Accesses, Build, Kernel, Target, name};
+use crate::gpu;
+use crate::project::Project;
+use crate::report::{Output, style};
+use crate::toolchain::Toolchain;
 
-/// Not there yet.
-pub fn run(_arguments: &Build, _output: Output) -> Result<ExitCode> {
-    anyhow::bail!("not there yet")
+/// What is compiled for where no card says otherwise.
+const DEFAULT: [u32; 3] = [75, 80, 90];
+/// More kernels than a person reads one by one; then one row a template.
+const MANY: usize = 30;
+
+/// Compiles a project and says what became of each kernel; exit 1 when a budget is overrun.
+pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
+    let archs = archs(&arguments.compile.arch)?;
+    let project = Project::open(&arguments.compile.dir)?;
+    let toolchain = Toolchain::find()?;
+    let started = Instant::now();
+    let progress = output.is_talkative() && std::io::stderr().is_terminal();
+    let tell = |line: &str| {
+        if progress {
+            output.note(style::faint(line));
+        }
+    };
+    let build = compile::build(&project, &archs, &toolchain, arguments.force, &tell)?;
+    let seconds = started.elapsed().as_secs_f64();
+    for target in &build.targets {
+        output.line(style::strong(format!("sm_{}", target.arch)));
+        for line in table(target) {
+            output.line(line);
+        }
+    }
+    let units: usize = build.targets.iter().map(|target| target.units.len()).sum();
+    output.line(format!(
+        "{} {}: {} compiled, {} from the cache, {} {}",
+        style::strong(&project.name),
+        plural(units, "unit"),
+        build.compiled,
+        units - build.compiled,
+        duration(seconds),
+        style::faint(format!("nvcc {}", build.compiler)),
+    ));
+    let overruns = build.over_budget(&project);
+    for overrun in &overruns {
+        output.error(format!("{} {overrun}", style::bad("over budget:")));
+    }
+    output.json(&report(&project, &build, seconds, &overruns)?);
+    Ok(if overruns.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The architectures to compile for: those asked for, else the first card's, else the usual ones.
+pub(super) fn archs(asked: &[u32]) -> Result<Vec<u32>> {
+    for arch in asked {
+        if !ARCHS.contains(arch) {
+            let known: Vec<_> = ARCHS.iter().map(u32::to_string).collect();
+            return Err(Usage(format!(
+                "--arch {arch} is not known; it is one of {}",
+                known.join(", ")
+            ))
+            .into());
+        }
+    }
+    if !asked.is_empty() {
+        return Ok(asked.to_vec());
+    }
+    let card = gpu::probe()
+        .ok()
+        .and_then(|cards| Some(cards.first()?.arch));
+    Ok(match card.filter(|arch| ARCHS.contains(arch)) {
+        Some(arch) => vec![arch],
+        None => DEFAULT.to_vec(),
+    })
+}
+
+/// A table row: the name, then figures.
+struct Row {
+    name: String,
+    cells: Vec<String>,
+    /// Whether it should be seen: spills, a stack.
+    alarm: bool,
+}
+
+const COLUMNS: [&str; 7] = [
+    "kernel",
+    "regs",
+    "spill B",
+    "stack B",
+    "smem B",
+    "occupancy",
+    "16-byte ld/st",
+];
+
+fn table(target: &Target) -> Vec<String> {
+    let kernels: Vec<&Kernel> = target.units.iter().flat_map(|unit| &unit.kernels).collect();
+    if kernels.is_empty() {
+        return vec![style::faint("  no kernels")];
+    }
+    let rows: Vec<Row> = if kernels.len() > MANY {
+        let mut groups: BTreeMap<&str, Vec<&Kernel>> = BTreeMap::new();
+        for kernel in &kernels {
+            groups
+                .entry(name::template(&kernel.name))
+                .or_default()
+                .push(kernel);
+        }
+        groups
+            .iter()
+            .map(|(name, group)| worst(name, group))
+            .collect()
+    } else {
+        kernels.iter().map(|kernel| one(kernel)).collect()
+    };
+    let mut widths: Vec<usize> = COLUMNS
+        .iter()
+        .map(|column| column.chars().count())
+        .collect();
+    for row in &rows {
+        widths[0] = widths[0].max(row.name.chars().count());
+        for (width, cell) in widths[1..].iter_mut().zip(&row.cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |name: &str, cells: &[String]| {
+        let mut text = format!("  {name:width$}", width = widths[0]);
+        for (cell, width) in cells.iter().zip(&widths[1..]) {
+            text.push_str(&format!("  {cell:>width$}"));
+        }
+        text
+    };
+    let heads: Vec<String> = COLUMNS[1..].iter().map(|&head| head.to_owned()).collect();
+    let mut lines = vec![style::faint(line(COLUMNS[0], &heads))];
+    for row in &rows {
+        let text = line(&row.name, &row.cells);
+        lines.push(if row.alarm {
+            style::warning(text)
+        } else {
+            text
+        });
+    }
+    if kernels.len() > MANY {
+        lines.push(style::faint(format!(
+            "  {} kernels, one row a template with its worst figures; --json has each",
+            kernels.len()
+        )));
+    }
+    lines
+}
+
+fn one(kernel: &Kernel) -> Row {
+    row(name::short(&kernel.name).to_owned(), &[kernel])
+}
+
+fn worst(name: &str, group: &[&Kernel]) -> Row {
+    row(format!("{name} × {}", group.len()), group)
+}
+
+/// The worst figures of some kernels.
+fn row(name: String, group: &[&Kernel]) -> Row {
+    let most =
+        |figure: fn(&Kernel) -> u32| group.iter().map(|kernel| figure(kernel)).max().unwrap_or(0);
+    let spills = most(|kernel| kernel.spill_stores + kernel.spill_loads);
+    let stack = most(|kernel| kernel.stack);
+    let occupancy = group
+        .iter()
+        .map(|kernel| kernel.occupancy)
+        .fold(1.0, f64::min);
+    let wide = |accesses: fn(&Kernel) -> Accesses| {
+        // The kernel with the smallest part of wide accesses.
+        let part = |a: Accesses| f64::from(a.wide) / f64::from(a.all.max(1));
+        group
+            .iter()
+            .map(|kernel| accesses(kernel))
+            .min_by(|a, b| part(*a).total_cmp(&part(*b)))
+            .unwrap_or_default()
+    };
+    let (loads, stores) = (wide(|kernel| kernel.loads), wide(|kernel| kernel.stores));
+    Row {
+        name,
+        cells: vec![
+            most(|kernel| kernel.registers).to_string(),
+            spills.to_string(),
+            stack.to_string(),
+            most(|kernel| kernel.shared).to_string(),
+            format!("{:.0} %", occupancy * 100.0),
+            format!(
+                "{}/{} {}/{}",
+                loads.wide, loads.all, stores.wide, stores.all
+            ),
+        ],
+        alarm: spills > 0 || stack > 0,
+    }
+}
+
+fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -> Result<Value> {
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let units: usize = build.targets.iter().map(|target| target.units.len()).sum();
+    Ok(json!({
+        "project": project.name,
+        "compiler": build.compiler,
+        "device_digest": build.device_digest()?,
+        "seconds": seconds,
+        "compiled": build.compiled,
+        "cached": units - build.compiled,
+        "targets": build.targets.iter().map(|target| json!({
+            "arch": target.arch,
+            "library": path(&target.library),
+            "units": target.units.iter().map(|unit| json!({
+                "source": path(&unit.source),
+                "cubin": path(&unit.cubin),
+                "ptx": path(&unit.ptx),
+                "kernels": unit.kernels,
+            })).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "over_budget": overruns,
+    }))
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn duration(seconds: f64) -> String {
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else {
+        format!("{seconds:.1} s")
+    }
 }

@@ -1,11 +1,29 @@
 //! nvcc to cubins, PTX and a shared object; what ptxas and the machine code say of each kernel.
 
-use std::path::PathBuf;
+mod budget;
+mod cubin;
+mod digest;
+mod key;
+mod link;
+pub mod name;
+mod occupancy;
+mod parallel;
+mod ptxas;
+mod sass;
+mod store;
+mod unit;
 
+pub use budget::{Limit, Overrun};
+pub use occupancy::{ARCHS, Limits};
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::project::Project;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{HostCompiler, Toolchain};
 
 /// A project compiled.
 #[derive(Clone, Debug)]
@@ -14,6 +32,8 @@ pub struct Build {
     pub compiler: String,
     /// One an architecture, in rising order.
     pub targets: Vec<Target>,
+    /// How many units were compiled now; the others came from the cache.
+    pub compiled: usize,
 }
 
 /// A project compiled for one architecture.
@@ -78,24 +98,75 @@ pub struct Accesses {
 
 /// Compiles a project, or takes from the cache what is unchanged. `force` compiles again.
 /// `tell` is called with a line whenever a unit is done.
+///
+/// One nvcc run a unit and architecture, as many at once as there are cores. The project's folder is only read:
+/// everything is written to `objects/` of the cache, each entry in one rename.
 pub fn build(
-    _project: &Project,
-    _archs: &[u32],
-    _toolchain: &Toolchain,
-    _force: bool,
-    _tell: &(dyn Fn(&str) + Sync),
+    project: &Project,
+    archs: &[u32],
+    toolchain: &Toolchain,
+    force: bool,
+    tell: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Build> {
-    anyhow::bail!("not there yet")
-}
-
-impl Build {
-    /// A digest of the device code alone: the same for the same machine code, whatever the comments say.
-    pub fn device_digest(&self) -> anyhow::Result<String> {
-        anyhow::bail!("not there yet")
+    let mut archs = archs.to_vec();
+    archs.sort_unstable();
+    archs.dedup();
+    anyhow::ensure!(!archs.is_empty(), "no architecture to compile for");
+    anyhow::ensure!(
+        !project.sources.is_empty(),
+        "{} names no .cu file to compile",
+        project.root.join("build.toml").display()
+    );
+    for arch in &archs {
+        occupancy::limits(*arch)?;
     }
-
-    /// What overran a budget, a line each.
-    pub fn over_budget(&self, _project: &Project) -> Vec<String> {
-        Vec::new()
-    }
+    let root = project
+        .root
+        .canonicalize()
+        .with_context(|| format!("cannot read the project {}", project.root.display()))?;
+    let host = HostCompiler::find()?;
+    let store = store::Store::open()?;
+    let compiler = unit::Compiler::new(project, root, toolchain, &host)?;
+    let jobs: Vec<(u32, &PathBuf)> = archs
+        .iter()
+        .flat_map(|&arch| project.sources.iter().map(move |source| (arch, source)))
+        .collect();
+    let compiled = AtomicUsize::new(0);
+    let made = parallel::map(&jobs, |&(arch, source)| {
+        let made = compiler.unit(source, arch, &store, force)?;
+        let word = match made.seconds {
+            Some(seconds) => {
+                compiled.fetch_add(1, Ordering::Relaxed);
+                format!("compiled in {seconds:.1} s")
+            }
+            None => "from the cache".to_owned(),
+        };
+        tell(&format!("sm_{arch} {}: {word}", source.display()));
+        for remark in &made.facts.remarks {
+            tell(remark);
+        }
+        Ok(made)
+    })?;
+    let groups: Vec<&[unit::Made]> = made.chunks(project.sources.len()).collect();
+    let libraries = parallel::map(&groups, |units| {
+        link::library(units, toolchain, &host, &store, force)
+    })?;
+    let targets = archs
+        .iter()
+        .zip(groups.iter().zip(libraries))
+        .map(|(&arch, (units, library))| Target {
+            arch,
+            library,
+            units: units
+                .iter()
+                .zip(&project.sources)
+                .map(|(made, source)| made.unit(source))
+                .collect(),
+        })
+        .collect();
+    Ok(Build {
+        compiler: toolchain.version.clone(),
+        targets,
+        compiled: compiled.into_inner(),
+    })
 }

@@ -23,6 +23,11 @@ impl Output {
         self.json
     }
 
+    /// Whether people are to read of what goes on.
+    pub fn is_talkative(self) -> bool {
+        !self.json && !self.quiet
+    }
+
     /// Whether a person is there to be asked.
     pub fn is_interactive(self) -> bool {
         !self.json

@@ -1,6 +1,16 @@
 //! Finding nvcc, or installing it from pinned wheels.
 
-use std::path::PathBuf;
+pub mod cache;
+mod candidate;
+mod host;
+mod install;
+
+pub use candidate::{Candidate, candidates};
+pub use host::HostCompiler;
+pub use install::{Installed, install};
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use thiserror::Error;
 
@@ -27,12 +37,108 @@ impl Toolchain {
     pub const PINNED: &str = "13.0.88";
 
     /// The first that works of: `CUDA_HOME`, `PATH`, the usual places, an active venv's wheels, our own cache.
+    ///
+    /// A `CUDA_HOME` that is set and holds no nvcc is an error: the person who set it meant it.
     pub fn find() -> Result<Self, ToolchainError> {
-        Err(ToolchainError("not there yet".to_owned()))
+        for candidate in candidate::places() {
+            let candidate = candidate.look();
+            match candidate.found {
+                Ok(toolchain) => return Ok(toolchain),
+                Err(why) if candidate.explicit => {
+                    return Err(ToolchainError(format!(
+                        "{} is set to {}, but {why}; correct it or unset it",
+                        candidate.origin,
+                        candidate.folder.display()
+                    )));
+                }
+                Err(_) => {}
+            }
+        }
+        Err(ToolchainError(
+            "no CUDA compiler (nvcc): not in CUDA_HOME, PATH, /usr/local/cuda, an active venv or the cache; \
+             `kernels toolchain install` puts the pinned one into the cache, `kernels toolchain` shows where was looked"
+                .to_owned(),
+        ))
     }
 
     /// Whether it is the pinned one.
     pub fn is_pinned(&self) -> bool {
         self.version == Self::PINNED
     }
+
+    /// The folder above `bin`.
+    pub fn root(&self) -> &Path {
+        let bin = self.nvcc.parent().unwrap_or(Path::new("/"));
+        bin.parent().unwrap_or(bin)
+    }
+
+    /// The compute capabilities that it makes machine code for: `[75, 80, …]`.
+    pub fn archs(&self) -> Result<Vec<u32>, ToolchainError> {
+        let text = ask(&self.nvcc, "--list-gpu-code").map_err(ToolchainError)?;
+        let mut archs: Vec<u32> = text
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix("sm_")?.parse().ok())
+            .collect();
+        archs.sort_unstable();
+        archs.dedup();
+        Ok(archs)
+    }
+
+    /// Major and minor of the version: `(13, 0)`.
+    pub fn release(&self) -> Option<(u32, u32)> {
+        release(&self.version)
+    }
 }
+
+/// Major and minor of `13.0` or `13.0.88`.
+pub fn release(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Runs `program option` and answers what it prints on stdout.
+fn ask(program: &Path, option: &str) -> Result<String, String> {
+    let output = clean(&mut Command::new(program))
+        .arg(option)
+        .output()
+        .map_err(|error| format!("{} does not run: {error}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!(
+            "`{} {option}` fails ({}) {}",
+            program.display(),
+            output.status,
+            said.trim()
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Takes from a compiler's environment what would change its output without a word.
+pub fn clean(command: &mut Command) -> &mut Command {
+    for name in SILENT {
+        command.env_remove(name);
+    }
+    // Messages are read by this program, and file names are sorted by none.
+    command.env("LC_ALL", "C")
+}
+
+/// Variables that nvcc and gcc take options, folders or programs from.
+const SILENT: [&str; 16] = [
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_CCBIN",
+    "CICC_PATH",
+    "NVVMIR_LIBRARY_DIR",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "DEPENDENCIES_OUTPUT",
+    "SUNPRO_DEPENDENCIES",
+    "SOURCE_DATE_EPOCH",
+    "GCC_COMPARE_DEBUG",
+    "LD_RUN_PATH",
+];

@@ -1,0 +1,188 @@
+//! What overran a budget of kernel.toml.
+
+use super::{Build, Kernel, name};
+use crate::project::{Budget, Project};
+
+/// One value of one kernel beyond its budget, or a budget that no kernel has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overrun {
+    /// Which budget, from 0, in the order of kernel.toml.
+    pub budget: usize,
+    /// The budget's pattern.
+    pub pattern: String,
+    /// Where and what; none: no kernel has that name.
+    pub at: Option<(u32, String, Limit)>,
+}
+
+/// A value and what it may be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// The budget's key, `registers`.
+    pub what: &'static str,
+    /// What the kernel has.
+    pub value: String,
+    /// What it may have.
+    pub limit: String,
+}
+
+impl std::fmt::Display for Overrun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let number = self.budget + 1;
+        let pattern = &self.pattern;
+        match &self.at {
+            None => write!(
+                f,
+                "budget {number} (kernel = \"{pattern}\"): no kernel has that name"
+            ),
+            Some((arch, kernel, limit)) => write!(
+                f,
+                "budget {number} (kernel = \"{pattern}\"): {kernel} on sm_{arch}: {} {}, allowed {}",
+                limit.what, limit.value, limit.limit
+            ),
+        }
+    }
+}
+
+impl Build {
+    /// What overran a budget, a line each.
+    pub fn over_budget(&self, project: &Project) -> Vec<String> {
+        self.overruns(project)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    /// What overran a budget. A pattern without a single kernel is one as well: a name misspelt, or long gone.
+    pub fn overruns(&self, project: &Project) -> Vec<Overrun> {
+        let mut all = Vec::new();
+        for (at, budget) in project.spec.budgets.iter().enumerate() {
+            let overrun = |place| Overrun {
+                budget: at,
+                pattern: budget.kernel.clone(),
+                at: place,
+            };
+            let mut any = false;
+            for target in &self.targets {
+                for kernel in target.units.iter().flat_map(|unit| &unit.kernels) {
+                    if !covers(budget, kernel) {
+                        continue;
+                    }
+                    any = true;
+                    if !budget.arch.is_empty() && !budget.arch.contains(&target.arch) {
+                        continue;
+                    }
+                    for limit in limits(budget, kernel) {
+                        let name = name::short(&kernel.name).to_owned();
+                        all.push(overrun(Some((target.arch, name, limit))));
+                    }
+                }
+            }
+            if !any {
+                all.push(overrun(None));
+            }
+        }
+        all
+    }
+}
+
+fn covers(budget: &Budget, kernel: &Kernel) -> bool {
+    [
+        &kernel.name,
+        name::short(&kernel.name),
+        name::template(&kernel.name),
+        &kernel.symbol,
+    ]
+    .iter()
+    .any(|name| matches(&budget.kernel, name))
+}
+
+/// Every value of a kernel beyond its budget.
+fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
+    let mut all = Vec::new();
+    let mut at_most = |what, value: u32, limit: Option<u32>| {
+        if let Some(limit) = limit.filter(|&limit| value > limit) {
+            all.push(Limit {
+                what,
+                value: value.to_string(),
+                limit: limit.to_string(),
+            });
+        }
+    };
+    at_most("registers", kernel.registers, budget.registers);
+    at_most(
+        "spill_bytes",
+        kernel.spill_stores + kernel.spill_loads,
+        budget.spill_bytes,
+    );
+    at_most("stack_bytes", kernel.stack, budget.stack_bytes);
+    at_most("shared_bytes", kernel.shared, budget.shared_bytes);
+    if let Some(least) = budget.occupancy.filter(|&least| kernel.occupancy < least) {
+        all.push(Limit {
+            what: "occupancy",
+            value: format!("{:.3}", kernel.occupancy),
+            limit: format!("{least} and more"),
+        });
+    }
+    if let Some(wide) = budget.wide_access {
+        let has = kernel.loads.wide > 0 && kernel.stores.wide > 0;
+        if has != wide {
+            all.push(Limit {
+                what: "wide_access",
+                value: format!(
+                    "{} of {} loads and {} of {} stores have 16 bytes",
+                    kernel.loads.wide, kernel.loads.all, kernel.stores.wide, kernel.stores.all
+                ),
+                limit: if wide {
+                    "at least one of each"
+                } else {
+                    "not both"
+                }
+                .to_owned(),
+            });
+        }
+    }
+    all
+}
+
+/// Whether a pattern with `*` covers a whole text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else {
+        return rest.is_empty();
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "k<float>", true),
+            ("k", "k", true),
+            ("k", "kk", false),
+            ("k<*>", "k<float, 4>", true),
+            ("*float*", "k<float, 4>", true),
+            ("*a*b", "a-b-ab", true),
+            ("a*a", "a", false),
+            ("a*b*c", "acb", false),
+            ("", "k", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A cubin's ELF: its kernels, their machine code and launch bounds.
+
+use anyhow::{Context, Result, bail};
+use object::elf::{FileHeader64, STT_FUNC, SectionHeader64};
+use object::read::elf::{ElfFile64, SectionHeader as _, SectionTable, Sym as _};
+use object::{LittleEndian, SymbolIndex};
+
+type Header = FileHeader64<LittleEndian>;
+
+/// A cubin.
+pub(super) struct Cubin<'a> {
+    bytes: &'a [u8],
+    sections: SectionTable<'a, Header>,
+    entries: Vec<(String, usize)>,
+}
+
+/// A kernel of a cubin.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) symbol: String,
+    /// Its machine code, and that of the functions it calls.
+    pub(super) code: &'a [u8],
+    /// The most threads a block may have, where the source says so.
+    pub(super) max_threads: Option<u32>,
+}
+
+/// `st_other` of a kernel, as against a device function.
+const STO_CUDA_ENTRY: u8 = 0x10;
+
+impl<'a> Cubin<'a> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let file = ElfFile64::<LittleEndian>::parse(bytes).context("the cubin is no ELF file")?;
+        let sections = file.elf_section_table().clone();
+        let symbols = file.elf_symbol_table();
+        let mut entries = Vec::new();
+        for (index, symbol) in symbols.enumerate() {
+            if symbol.st_type() != STT_FUNC || symbol.st_other().0 & STO_CUDA_ENTRY == 0 {
+                continue;
+            }
+            let name = symbol.name(LittleEndian, symbols.strings())?;
+            let section = symbols
+                .symbol_section(LittleEndian, symbol, SymbolIndex(index.0))?
+                .with_context(|| {
+                    format!("no machine code for {}", String::from_utf8_lossy(name))
+                })?;
+            entries.push((String::from_utf8_lossy(name).into_owned(), section.0));
+        }
+        entries.sort();
+        Ok(Self {
+            bytes,
+            sections,
+            entries,
+        })
+    }
+
+    /// Its kernels, by symbol.
+    pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>> {
+        self.entries
+            .iter()
+            .map(|(symbol, section)| {
+                let code = self
+                    .sections
+                    .section(object::SectionIndex(*section))?
+                    .data(LittleEndian, self.bytes)?;
+                let info = self.section(&format!(".nv.info.{symbol}"))?;
+                Ok(Entry {
+                    max_threads: info.map(max_threads).transpose()?.flatten(),
+                    symbol: symbol.clone(),
+                    code,
+                })
+            })
+            .collect()
+    }
+
+    /// A section's bytes by name.
+    fn section(&self, name: &str) -> Result<Option<&'a [u8]>> {
+        for section in self.sections() {
+            let (known, header) = section?;
+            if known == name {
+                return Ok(Some(header.data(LittleEndian, self.bytes)?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All sections with their names.
+    pub(super) fn sections(
+        &self,
+    ) -> impl Iterator<Item = Result<(&'a str, &'a SectionHeader64<LittleEndian>)>> + '_ {
+        self.sections.iter().map(|header| {
+            let name = self.sections.section_name(LittleEndian, header)?;
+            Ok((std::str::from_utf8(name)?, header))
+        })
+    }
+
+    /// A section's bytes.
+    pub(super) fn data(&self, header: &SectionHeader64<LittleEndian>) -> Result<&'a [u8]> {
+        Ok(header.data(LittleEndian, self.bytes)?)
+    }
+}
+
+/// One attribute of an `.nv.info` section.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attribute<'a> {
+    pub(super) kind: u8,
+    pub(super) value: &'a [u8],
+}
+
+/// Their format, as `cuobjdump -elf` shows it: a byte of format, a byte of kind, then two bytes of value, or
+/// (format 4) two bytes of length and the value.
+pub(super) fn attributes(mut info: &[u8]) -> Result<Vec<Attribute<'_>>> {
+    const SIZED: u8 = 4;
+    let mut all = Vec::new();
+    while let [format, kind, low, high, rest @ ..] = info {
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        if *format == SIZED {
+            let Some((value, after)) = rest.split_at_checked(length) else {
+                bail!("an attribute of .nv.info is longer than its section");
+            };
+            all.push(Attribute { kind: *kind, value });
+            info = after;
+        } else {
+            all.push(Attribute {
+                kind: *kind,
+                value: &info[2..4],
+            });
+            info = rest;
+        }
+    }
+    Ok(all)
+}
+
+/// `__launch_bounds__`: `EIATTR_MAX_THREADS`; `__block_size__`: `EIATTR_REQNTID`. Three words, x y z.
+fn max_threads(info: &[u8]) -> Result<Option<u32>> {
+    const MAX_THREADS: u8 = 0x05;
+    const REQNTID: u8 = 0x10;
+    let product = |value: &[u8]| -> u32 {
+        value
+            .chunks_exact(4)
+            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+            .product()
+    };
+    Ok(attributes(info)?
+        .iter()
+        .filter(|attribute| [MAX_THREADS, REQNTID].contains(&attribute.kind))
+        .map(|attribute| product(attribute.value))
+        .min())
+}

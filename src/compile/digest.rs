@@ -1,0 +1,101 @@
+//! A digest of the device code alone.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use object::LittleEndian;
+use object::elf::SHT_NOBITS;
+use object::read::elf::SectionHeader as _;
+
+use super::Build;
+use super::cubin::{Cubin, attributes};
+use super::key::Key;
+
+impl Build {
+    /// A digest of the device code alone: the same for the same machine code, whatever the comments say.
+    ///
+    /// SHA-256 over, for each architecture, unit and section in order: machine code, constants, initial values and
+    /// launch attributes, and the sizes of shared and global memory. The project's folder does not count.
+    pub fn device_digest(&self) -> Result<String> {
+        let mut key = Key::new("kernels device code 1");
+        for target in &self.targets {
+            key.field(target.arch.to_be_bytes());
+            let mut units: Vec<_> = target.units.iter().collect();
+            units.sort_by(|a, b| a.source.cmp(&b.source));
+            for unit in units {
+                let bytes = fs::read(&unit.cubin)
+                    .with_context(|| format!("cannot read {}", unit.cubin.display()))?;
+                let sections = sections(&bytes)
+                    .with_context(|| format!("cannot read {}", unit.cubin.display()))?;
+                key.field(unit.source.as_os_str().as_encoded_bytes());
+                key.field((sections.len() as u64).to_be_bytes());
+                for (name, content) in sections {
+                    key.field(name).field(content);
+                }
+            }
+        }
+        Ok(key.finish())
+    }
+}
+
+/// What counts of a cubin: names and contents, in the order of names.
+fn sections(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+    /// By their names' beginnings. Others hold symbols, debugging and notes on the compiler.
+    const COUNT: [&str; 6] = [
+        ".text.",
+        ".nv.constant",
+        ".nv.info.",
+        ".nv.shared.",
+        ".nv.global",
+        ".nv.local",
+    ];
+    let cubin = Cubin::parse(bytes)?;
+    let mut all = Vec::new();
+    for section in cubin.sections() {
+        let (name, header) = section?;
+        if !COUNT.iter().any(|start| name.starts_with(start)) {
+            continue;
+        }
+        let content = if header.sh_type(LittleEndian) == SHT_NOBITS {
+            header.sh_size(LittleEndian).to_be_bytes().to_vec()
+        } else if name.starts_with(".nv.info.") {
+            launch_attributes(cubin.data(header)?)?
+        } else {
+            cubin.data(header)?.to_vec()
+        };
+        all.push((stable(name), content));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Attributes without the place of a section in the file's tables.
+fn launch_attributes(info: &[u8]) -> Result<Vec<u8>> {
+    const PARAM_CBANK: u8 = 0x0a;
+    let mut content = Vec::new();
+    for attribute in attributes(info)? {
+        let value = match attribute.kind {
+            PARAM_CBANK => attribute.value.get(4..).unwrap_or_default(),
+            _ => attribute.value,
+        };
+        content.push(attribute.kind);
+        content.extend((value.len() as u64).to_be_bytes());
+        content.extend(value);
+    }
+    Ok(content)
+}
+
+/// A symbol of an anonymous namespace carries a digest of the source's path: `_GLOBAL__N__c255a939_4_a_cu_…`.
+fn stable(symbol: &str) -> String {
+    const MARK: &str = "_GLOBAL__N__";
+    let mut parts = symbol.split(MARK);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str(MARK);
+        let digest = part.get(..8).is_some_and(|head| {
+            head.bytes().all(|b| b.is_ascii_hexdigit()) && part.as_bytes().get(8) == Some(&b'_')
+        });
+        text.push_str(if digest { &part[8..] } else { part });
+    }
+    text
+}

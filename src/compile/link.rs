@@ -1,0 +1,70 @@
+//! The units of an architecture as one shared object.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::key::Key;
+use super::store::Store;
+use super::unit::{Made, OBJECT};
+use crate::toolchain::{HostCompiler, Toolchain, clean};
+
+const LIBRARY: &str = "library.so";
+
+/// Links, or takes from the cache what is unchanged.
+///
+/// The host compiler links by itself: nvcc would only add a device link, which code that is not relocatable does
+/// not need. The CUDA runtime is linked in statically and none of its symbols is exported.
+pub(super) fn library(
+    units: &[Made],
+    toolchain: &Toolchain,
+    host: &HostCompiler,
+    store: &Store,
+    force: bool,
+) -> Result<PathBuf> {
+    let mut key = Key::new("kernels library 1");
+    for unit in units {
+        key.field(&unit.key);
+    }
+    let key = key.finish();
+    let unchanged = !force && units.iter().all(|unit| unit.seconds.is_none());
+    if unchanged && let Some((folder, ())) = store.get::<()>(&key) {
+        store.touch(&key);
+        return Ok(folder.join(LIBRARY));
+    }
+    let work = store.work()?;
+    let mut command = Command::new(&host.path);
+    clean(&mut command)
+        .env("TMPDIR", &work.path)
+        .arg("-shared")
+        .arg("-o")
+        .arg(work.path.join(LIBRARY))
+        .args(units.iter().map(|unit| unit.folder.join(OBJECT)));
+    for folder in &toolchain.library_dirs {
+        command.arg("-L").arg(folder);
+    }
+    let output = command
+        .args(["-lcudart_static", "-ldl", "-lrt", "-lpthread"])
+        .args([
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,-z,defs",
+            "-Wl,--build-id=none",
+        ])
+        .output()
+        .with_context(|| format!("cannot run {}", host.path.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let hint = if said.contains("undefined reference to `cu") {
+            "\nfunctions of the driver come through cudaGetDriverEntryPoint: libcuda is not linked"
+        } else {
+            ""
+        };
+        bail!(
+            "the units do not link ({}):\n{}{hint}",
+            output.status,
+            said.trim()
+        );
+    }
+    Ok(store.put(&key, work, &[LIBRARY], ())?.join(LIBRARY))
+}

@@ -1,0 +1,62 @@
+//! Work spread over the cores.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::Result;
+
+/// `work` of every item, in the items' order. After a failure nothing new is started; what failed is told once,
+/// however many items failed with the same words.
+pub(super) fn map<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let done: Mutex<Vec<(usize, Result<R>)>> = Mutex::new(Vec::with_capacity(items.len()));
+    thread::scope(|scope| {
+        for _ in 0..cores.min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { break };
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let result = work(item);
+                    if result.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    if let Ok(mut done) = done.lock() {
+                        done.push((at, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    let mut results = Vec::with_capacity(items.len());
+    let mut failures: Vec<String> = Vec::new();
+    for (_, result) in done {
+        match result {
+            Ok(result) => results.push(result),
+            Err(error) => {
+                let words = format!("{error:#}");
+                if !failures.contains(&words) {
+                    failures.push(words);
+                }
+            }
+        }
+    }
+    if failures.is_empty() {
+        Ok(results)
+    } else {
+        anyhow::bail!("{}", failures.join("\n\n"))
+    }
+}

@@ -1,0 +1,233 @@
+//! Compiled things by their keys: folders of files that appear whole, in one rename, or not at all.
+//!
+//! Below the cache: `objects/KEY/` with an `entry.json` that names every file and its SHA-256, `manifests/KEY`,
+//! and `work/`, where running processes write. Nothing there is needed: it can be deleted at any time.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::key::sha256;
+use crate::toolchain::cache;
+
+/// The cache of compiled things.
+pub(super) struct Store {
+    objects: PathBuf,
+    manifests: PathBuf,
+    work: PathBuf,
+    next: AtomicUsize,
+}
+
+/// `entry.json`.
+#[derive(Deserialize, Serialize)]
+struct Entry<Facts> {
+    /// SHA-256 by file name.
+    files: BTreeMap<String, String>,
+    facts: Facts,
+}
+
+const ENTRY: &str = "entry.json";
+/// Entries that nobody used for so long are removed.
+const UNUSED: Duration = Duration::from_secs(90 * 24 * 3600);
+
+impl Store {
+    pub(super) fn open() -> Result<Self> {
+        let cache = cache::folder()?;
+        Ok(Self {
+            objects: cache.join("objects"),
+            manifests: cache.join("manifests"),
+            work: cache.join("work"),
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// The folder and the facts of an entry whose files are all there with the bytes that were written.
+    pub(super) fn get<Facts: DeserializeOwned>(&self, key: &str) -> Option<(PathBuf, Facts)> {
+        let folder = self.objects.join(key);
+        let entry: Entry<Facts> =
+            serde_json::from_slice(&fs::read(folder.join(ENTRY)).ok()?).ok()?;
+        let whole = entry
+            .files
+            .iter()
+            .all(|(name, digest)| fs::read(folder.join(name)).is_ok_and(|b| sha256(&b) == *digest));
+        whole.then_some((folder, entry.facts))
+    }
+
+    /// Puts the files of a work folder into the cache. `files`: which of them to keep.
+    pub(super) fn put<Facts: Serialize>(
+        &self,
+        key: &str,
+        work: Work,
+        files: &[&str],
+        facts: Facts,
+    ) -> Result<PathBuf> {
+        let fresh = work.path.join("entry");
+        let full = || {
+            format!(
+                "cannot write to the cache in {}; free some space there, or set KERNELS_CACHE to another folder",
+                work.path.display()
+            )
+        };
+        fs::create_dir(&fresh).with_context(full)?;
+        let mut digests = BTreeMap::new();
+        for name in files {
+            let to = fresh.join(name);
+            fs::rename(work.path.join(name), &to).with_context(full)?;
+            digests.insert((*name).to_owned(), sha256(&fs::read(&to)?));
+            // Others get to see these files by path; nobody should write to them.
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o444)).with_context(full)?;
+        }
+        let entry = Entry {
+            files: digests,
+            facts,
+        };
+        fs::write(fresh.join(ENTRY), serde_json::to_vec(&entry)?).with_context(full)?;
+        let place = self.objects.join(key);
+        create(&self.objects)?;
+        replace(&fresh, &place)
+            .with_context(|| format!("cannot put {} in place", place.display()))?;
+        Ok(place)
+    }
+
+    /// A small list kept under a key; empty when there is none or it cannot be read.
+    pub(super) fn list<T: DeserializeOwned>(&self, key: &str) -> Vec<T> {
+        fs::read(self.manifests.join(key))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default()
+    }
+
+    /// Writes such a list. Two processes that do so at once lose one's addition, which costs a compilation.
+    pub(super) fn set_list<T: Serialize>(&self, key: &str, list: &[T], work: &Work) -> Result<()> {
+        create(&self.manifests)?;
+        let fresh = work.path.join("manifest");
+        let place = self.manifests.join(key);
+        fs::write(&fresh, serde_json::to_vec(list)?)
+            .and_then(|()| fs::rename(&fresh, &place))
+            .with_context(|| {
+                format!(
+                    "cannot write {}; free some space there, or set KERNELS_CACHE to another folder",
+                    place.display()
+                )
+            })
+    }
+
+    /// An empty folder to compile in.
+    pub(super) fn work(&self) -> Result<Work> {
+        create(&self.work)?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number == 0 {
+            self.tidy();
+        }
+        // A process id comes again, in a container nearly at once: the clock tells its owners apart.
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.subsec_nanos());
+        let path = self.work.join(format!("{}-{now}-{number}", process::id()));
+        let cannot = || writable(&path);
+        fs::create_dir(&path).with_context(cannot)?;
+        let held = File::open(&path).with_context(cannot)?;
+        // A file system without locks: the folder then looks abandoned to a rival, but only after a day.
+        let _ = flock(&held, FlockOperation::NonBlockingLockExclusive);
+        Ok(Work { path, _held: held })
+    }
+
+    /// Removes the work folders of processes that were killed, and what was not used for long.
+    fn tidy(&self) {
+        for entry in fs::read_dir(&self.work).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let old = age(&path) > Duration::from_secs(60);
+            let abandoned = File::open(&path).is_ok_and(|folder| {
+                match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                    Ok(()) => true,
+                    Err(rustix::io::Errno::WOULDBLOCK) => false,
+                    Err(_) => age(&path) > Duration::from_secs(24 * 3600),
+                }
+            });
+            if old && abandoned {
+                let _ = fs::remove_dir_all(path);
+            }
+        }
+        for folder in [&self.objects, &self.manifests] {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let used = path.join(ENTRY);
+                let used = if path.is_dir() { &used } else { &path };
+                if age(used) > UNUSED {
+                    let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+                }
+            }
+        }
+    }
+
+    /// Notes that an entry is in use, once a day.
+    pub(super) fn touch(&self, key: &str) {
+        for path in [self.objects.join(key).join(ENTRY), self.manifests.join(key)] {
+            if age(&path) > Duration::from_secs(24 * 3600)
+                && let Ok(file) = File::options().append(true).open(&path)
+            {
+                let _ = file.set_modified(SystemTime::now());
+            }
+        }
+    }
+}
+
+/// A folder of this process's own; it goes when dropped.
+pub(super) struct Work {
+    pub(super) path: PathBuf,
+    _held: File,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Puts a folder at a place. What was there (a damaged entry, the same from a rival) ends where `fresh` was.
+fn replace(fresh: &Path, place: &Path) -> io::Result<()> {
+    for _ in 0..100 {
+        match fs::rename(fresh, place) {
+            Ok(()) => return Ok(()),
+            Err(_) if fs::symlink_metadata(place).is_ok() => {}
+            Err(error) => return Err(error),
+        }
+        if renameat_with(CWD, fresh, CWD, place, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(());
+        }
+        // No exchange on this file system, or a rival was faster.
+        let aside = fresh.with_extension("old");
+        let _ = fs::remove_dir_all(&aside);
+        let _ = fs::rename(place, &aside);
+    }
+    fs::rename(fresh, place)
+}
+
+fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| writable(folder))
+}
+
+fn writable(path: &Path) -> String {
+    format!(
+        "cannot create {}; set KERNELS_CACHE to a folder that can be written",
+        path.display()
+    )
+}
+
+fn age(path: &Path) -> Duration {
+    path.metadata()
+        .and_then(|meta| meta.modified())
+        .ok()
+        .and_then(|then| then.elapsed().ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,534 @@
+//! One `.cu` file for one architecture: one nvcc run gives the host object, the cubin and the PTX.
+//!
+//! The cubin and the PTX are nvcc's own intermediate files (`--keep`), the very ones that the object embeds. Two
+//! runs would not do: the symbols of kernels in anonymous namespaces differ between runs from different folders.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::key::{Key, sha256};
+use super::store::{Store, Work};
+use super::{Kernel, Unit, cubin, name, occupancy, ptxas, sass};
+use crate::project::Project;
+use crate::toolchain::{HostCompiler, Toolchain, clean};
+
+/// How to compile a project's units.
+pub(super) struct Compiler<'a> {
+    root: PathBuf,
+    toolchain: &'a Toolchain,
+    host: &'a HostCompiler,
+    /// What all units have in common.
+    flags: Vec<String>,
+    identity: String,
+    /// SHA-256 of headers, each read once a build.
+    digests: Mutex<HashMap<PathBuf, Option<String>>>,
+}
+
+/// A unit compiled.
+pub(super) struct Made {
+    pub(super) key: String,
+    pub(super) folder: PathBuf,
+    pub(super) facts: Facts,
+    /// How long nvcc took; none: it came from the cache.
+    pub(super) seconds: Option<f64>,
+}
+
+/// What is kept of a unit beside its files.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Facts {
+    pub(super) kernels: Vec<Kernel>,
+    /// What the compiler said that is no warning: `#pragma message`, notes.
+    pub(super) remarks: Vec<String>,
+}
+
+pub(super) const OBJECT: &str = "unit.o";
+const CUBIN: &str = "unit.cubin";
+const PTX: &str = "unit.ptx";
+
+impl<'a> Compiler<'a> {
+    pub(super) fn new(
+        project: &Project,
+        root: PathBuf,
+        toolchain: &'a Toolchain,
+        host: &'a HostCompiler,
+    ) -> Result<Self> {
+        plain(&root)?;
+        for path in project.sources.iter().chain(&project.includes) {
+            plain(path)?;
+            ensure!(
+                path.components()
+                    .all(|part| matches!(part, Component::Normal(_) | Component::CurDir)),
+                "{} is not below the project",
+                path.display()
+            );
+        }
+        let mut flags = Vec::new();
+        let given = |names: &[&str]| {
+            project
+                .cuda_flags
+                .iter()
+                .any(|flag| names.iter().any(|name| flag.starts_with(name)))
+        };
+        if !given(&["-O", "--optimize"]) {
+            flags.push("-O3".to_owned());
+        }
+        if !given(&["-std", "--std"]) {
+            flags.push("-std=c++17".to_owned());
+        }
+        for flag in [
+            "-Werror",
+            "all-warnings",
+            "-Xptxas",
+            "-v",
+            "-Xcompiler",
+            "-fPIC",
+        ] {
+            flags.push(flag.to_owned());
+        }
+        for include in &project.includes {
+            flags.push("-I".to_owned());
+            flags.push(include.display().to_string());
+        }
+        for flag in &project.cuda_flags {
+            let name = flag.split('=').next().unwrap_or(flag);
+            ensure!(
+                !OURS.contains(&name),
+                "cuda-flags: {flag} cannot be set by a project; this program sets it for every architecture it compiles for"
+            );
+            ensure!(
+                !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name)
+                    || flag.ends_with("=false"),
+                "cuda-flags: {flag} asks for relocatable device code, which is not supported: every kernel must be \
+                 whole in its own .cu file; include what it calls"
+            );
+            flags.push(flag.clone());
+        }
+        Ok(Self {
+            identity: identity(&root, project, toolchain, host),
+            root,
+            toolchain,
+            host,
+            flags,
+            digests: Mutex::default(),
+        })
+    }
+
+    /// Compiles a unit, or takes it from the cache.
+    pub(super) fn unit(
+        &self,
+        source: &Path,
+        arch: u32,
+        store: &Store,
+        force: bool,
+    ) -> Result<Made> {
+        let path = self.root.join(source);
+        for _ in 0..5 {
+            let bytes =
+                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let base = self.base(source, &bytes, arch);
+            let mut manifests: Vec<Vec<PathBuf>> = store.list(&base);
+            if !force {
+                for headers in &manifests {
+                    if let Some(key) = self.key(&base, headers)
+                        && let Some((folder, facts)) = store.get(&key)
+                    {
+                        store.touch(&key);
+                        store.touch(&base);
+                        return Ok(Made {
+                            key,
+                            folder,
+                            facts,
+                            seconds: None,
+                        });
+                    }
+                }
+            }
+            let work = store.work()?;
+            let started = Instant::now();
+            let clock = SystemTime::now();
+            let (said, headers) = self.compile(source, arch, &work)?;
+            let seconds = Some(started.elapsed().as_secs_f64());
+            // What was edited meanwhile may or may not be what nvcc saw: then once more.
+            let edited = headers.iter().chain([&source.to_owned()]).any(|header| {
+                let modified = self.root.join(header).metadata().and_then(|m| m.modified());
+                modified.is_ok_and(|modified| modified >= clock)
+            });
+            self.forget(&headers, edited);
+            if edited || fs::read(&path).ok().as_ref() != Some(&bytes) {
+                continue;
+            }
+            let Some(key) = self.key(&base, &headers) else {
+                continue;
+            };
+            let facts = facts(&said, &work, arch)
+                .with_context(|| format!("{} for sm_{arch}", source.display()))?;
+            manifests.retain(|known| *known != headers);
+            manifests.insert(0, headers);
+            manifests.truncate(8);
+            store.set_list(&base, &manifests, &work)?;
+            let folder = store.put(&key, work, &[OBJECT, CUBIN, PTX], &facts)?;
+            return Ok(Made {
+                key,
+                folder,
+                facts,
+                seconds,
+            });
+        }
+        bail!(
+            "{} or a file it includes keeps changing while it is compiled",
+            path.display()
+        )
+    }
+
+    /// The key of all that is known before the compiler has read a header.
+    fn base(&self, source: &Path, bytes: &[u8], arch: u32) -> String {
+        let mut key = Key::new("kernels unit 1");
+        key.field(&self.identity);
+        for flag in &self.flags {
+            key.field(flag);
+        }
+        key.field(arch.to_be_bytes())
+            .field(source.as_os_str().as_encoded_bytes())
+            .field(bytes);
+        key.finish()
+    }
+
+    /// The key with the bytes of the headers; none if one is gone.
+    fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
+        let mut key = Key::new("kernels unit with headers 1");
+        key.field(base);
+        for header in headers {
+            key.field(header.as_os_str().as_encoded_bytes())
+                .field(self.digest(header)?);
+        }
+        Some(key.finish())
+    }
+
+    fn digest(&self, header: &Path) -> Option<String> {
+        if let Some(known) = self.digests.lock().ok()?.get(header) {
+            return known.clone();
+        }
+        let digest = fs::read(self.root.join(header)).ok().map(|b| sha256(&b));
+        self.digests
+            .lock()
+            .ok()?
+            .insert(header.to_owned(), digest.clone());
+        digest
+    }
+
+    fn forget(&self, headers: &[PathBuf], all: bool) {
+        if let Ok(mut digests) = self.digests.lock() {
+            if all {
+                digests.clear();
+            }
+            // Read before the compiler ran, by another unit's look-up: read again.
+            for header in headers {
+                digests.remove(header);
+            }
+        }
+    }
+
+    /// Runs nvcc; answers what it said and which headers it read.
+    fn compile(&self, source: &Path, arch: u32, work: &Work) -> Result<(String, Vec<PathBuf>)> {
+        plain(&work.path)?;
+        let dependencies = work.path.join("unit.d");
+        let mut command = Command::new(&self.toolchain.nvcc);
+        clean(&mut command)
+            .current_dir(&self.root)
+            .env("TMPDIR", &work.path)
+            .arg("-c")
+            .arg(source)
+            .arg("-o")
+            .arg(work.path.join(OBJECT))
+            .arg("-gencode")
+            .arg(format!(
+                "arch=compute_{arch},code=[sm_{arch},compute_{arch}]"
+            ))
+            .arg("-ccbin")
+            .arg(&self.host.path)
+            .args(["-MMD", "-MF"])
+            .arg(&dependencies)
+            .args(["--keep", "--keep-dir"])
+            .arg(&work.path)
+            .args(&self.flags);
+        let output = command
+            .output()
+            .with_context(|| format!("cannot run {}", self.toolchain.nvcc.display()))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            let out = String::from_utf8_lossy(&output.stdout);
+            bail!(
+                "{} does not compile for sm_{arch} ({}):\n{}",
+                source.display(),
+                output.status,
+                self.readable(&format!("{out}{said}"))
+            );
+        }
+        for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {
+            let from = kept(&work.path, ending)?;
+            fs::rename(&from, work.path.join(to))
+                .with_context(|| format!("cannot rename {}", from.display()))?;
+        }
+        let text = fs::read(&dependencies)
+            .with_context(|| format!("cannot read {}", dependencies.display()))?;
+        Ok((said, self.headers(&text)))
+    }
+
+    /// The headers of a dependency file that may change without the compiler: not its own, not the system's.
+    fn headers(&self, text: &[u8]) -> Vec<PathBuf> {
+        let own = self.toolchain.root();
+        let mut headers: Vec<PathBuf> = prerequisites(text)
+            .into_iter()
+            .skip(1)
+            .map(|path| {
+                path.strip_prefix(&self.root)
+                    .map_or(path.clone(), Path::to_owned)
+            })
+            .filter(|path| {
+                !(path.starts_with(own) || SYSTEM.iter().any(|system| path.starts_with(system)))
+            })
+            .collect();
+        headers.sort();
+        headers.dedup();
+        headers
+    }
+
+    /// What nvcc said, without ptxas's figures and with paths as the person knows them.
+    fn readable(&self, said: &str) -> String {
+        let root = format!("{}/", self.root.display());
+        let lines: Vec<&str> = said.lines().filter(|line| !ptxas::is_info(line)).collect();
+        lines.join("\n").replace(&root, "").trim().to_owned()
+    }
+}
+
+impl Made {
+    pub(super) fn unit(&self, source: &Path) -> Unit {
+        Unit {
+            source: source.to_owned(),
+            cubin: self.folder.join(CUBIN),
+            ptx: self.folder.join(PTX),
+            kernels: self.facts.kernels.clone(),
+        }
+    }
+}
+
+/// Headers below these come with the system; the host compiler's version stands for them.
+const SYSTEM: [&str; 2] = ["/usr/include", "/usr/lib"];
+
+/// Options that would contradict those of [`Compiler::compile`].
+const OURS: [&str; 31] = [
+    "-arch",
+    "--gpu-architecture",
+    "-gencode",
+    "--generate-code",
+    "-code",
+    "--gpu-code",
+    "-o",
+    "--output-file",
+    "-c",
+    "--compile",
+    "-ccbin",
+    "--compiler-bindir",
+    "-keep",
+    "--keep",
+    "-keep-dir",
+    "--keep-dir",
+    "-MF",
+    "-MD",
+    "-MMD",
+    "-M",
+    "-MM",
+    "-E",
+    "-cubin",
+    "--cubin",
+    "-ptx",
+    "--ptx",
+    "-fatbin",
+    "--fatbin",
+    "-dryrun",
+    "--dryrun",
+    "-lib",
+];
+const RELOCATABLE: [&str; 6] = [
+    "-rdc",
+    "-rdc=true",
+    "--relocatable-device-code",
+    "-dc",
+    "--device-c",
+    "-dlto",
+];
+
+/// nvcc hands paths to a shell between double quotes.
+fn plain(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let Some(text) = path.to_str() else {
+        bail!("{shown}: nvcc needs paths in UTF-8; rename it");
+    };
+    let active = ['"', '$', '`', '\\', '\n'];
+    ensure!(
+        !text.contains(active),
+        "{shown}: nvcc cannot be given a path with \" $ ` \\ or a line end, since it passes paths through a shell; rename it"
+    );
+    Ok(())
+}
+
+/// All that changes the output and is neither a flag nor a file of the project's.
+fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCompiler) -> String {
+    let mut key = Key::new("compiler");
+    key.field(&toolchain.version)
+        .field(&host.version)
+        .field(host.path.as_os_str().as_encoded_bytes());
+    // Wheels of different releases can be mixed, and only nvcc's own version is asked for.
+    for part in ["bin/nvcc", "bin/ptxas", "bin/cudafe++", "nvvm/bin/cicc"] {
+        let size = toolchain
+            .root()
+            .join(part)
+            .metadata()
+            .map_or(0, |meta| meta.len());
+        key.field(size.to_be_bytes());
+    }
+    // A header that is new may hide one that was read: their names count, like their bytes.
+    let mut folders: Vec<PathBuf> = project.includes.clone();
+    folders.extend(
+        project
+            .sources
+            .iter()
+            .filter_map(|source| source.parent().map(Path::to_owned)),
+    );
+    folders.sort();
+    folders.dedup();
+    for folder in folders {
+        for header in header_names(&root.join(folder)) {
+            key.field(header.as_os_str().as_encoded_bytes());
+        }
+    }
+    key.finish()
+}
+
+/// Everything below a folder that may be included, in order.
+fn header_names(folder: &Path) -> Vec<PathBuf> {
+    walkdir::WalkDir::new(folder)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| {
+            entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".")
+        })
+        .flatten()
+        .filter(|entry| {
+            let ending = entry.path().extension().and_then(|ending| ending.to_str());
+            !entry.file_type().is_dir()
+                && matches!(
+                    ending,
+                    None | Some(
+                        "h" | "hh" | "hpp" | "hxx" | "cuh" | "inl" | "inc" | "cu" | "ipp" | "tpp"
+                    )
+                )
+        })
+        .filter_map(|entry| entry.path().strip_prefix(folder).ok().map(Path::to_owned))
+        .collect()
+}
+
+/// The one file that `--keep` left with this ending.
+fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
+    let found: Vec<PathBuf> = fs::read_dir(folder)?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|known| known == ending))
+        .collect();
+    match <[PathBuf; 1]>::try_from(found) {
+        Ok([path]) => Ok(path),
+        Err(found) => bail!("nvcc left {} .{ending} files instead of one", found.len()),
+    }
+}
+
+/// What a dependency file names behind its colon, the source first: gcc's escapes for make undone.
+fn prerequisites(text: &[u8]) -> Vec<PathBuf> {
+    let text = String::from_utf8_lossy(text);
+    let Some((_, rest)) = text.split_once(" :").or_else(|| text.split_once(": ")) else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    let mut path = String::new();
+    let mut characters = rest.chars().peekable();
+    while let Some(c) = characters.next() {
+        match (c, characters.peek()) {
+            ('\\', Some(' ' | '#')) | ('$', Some('$')) => path.extend(characters.next()),
+            ('\\', Some('\n')) => {}
+            (' ' | '\n' | '\t', _) => {
+                if !path.is_empty() {
+                    paths.push(PathBuf::from(std::mem::take(&mut path)));
+                }
+            }
+            _ => path.push(c),
+        }
+    }
+    if !path.is_empty() {
+        paths.push(path.into());
+    }
+    paths
+}
+
+/// What became of the unit's kernels, from ptxas's figures and the machine code.
+fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
+    let bytes = fs::read(work.path.join(CUBIN)).context("cannot read the cubin")?;
+    let usage = ptxas::parse(said);
+    let limits = occupancy::limits(arch)?;
+    let mut kernels = Vec::new();
+    for entry in cubin::Cubin::parse(&bytes)?.entries()? {
+        let Some(usage) = usage.get(&entry.symbol) else {
+            bail!("ptxas said nothing of {}", entry.symbol);
+        };
+        let max_threads = entry.max_threads.unwrap_or(limits.threads_a_block);
+        let (loads, stores) = sass::accesses(entry.code);
+        kernels.push(Kernel {
+            name: name::demangled(&entry.symbol),
+            registers: usage.registers,
+            spill_stores: usage.spill_stores,
+            spill_loads: usage.spill_loads,
+            stack: usage.stack,
+            shared: usage.shared,
+            max_threads,
+            occupancy: limits.occupancy(usage.registers, usage.shared, max_threads),
+            loads,
+            stores,
+            symbol: entry.symbol,
+        });
+    }
+    kernels.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.symbol.cmp(&b.symbol)));
+    let remarks = said
+        .lines()
+        .filter(|line| !ptxas::is_info(line) && !line.trim().is_empty())
+        .map(str::to_owned)
+        .collect();
+    Ok(Facts { kernels, remarks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependency_files_are_read_with_their_escapes() {
+        let text = b"out o's/a.o : a\\ b's.cu \\\n    include/x\\#1.cuh \\\n  c$$d.h\n";
+        let paths: Vec<_> = prerequisites(text)
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        assert_eq!(paths, ["a b's.cu", "include/x#1.cuh", "c$d.h"]);
+    }
+
+    #[test]
+    fn a_path_that_a_shell_would_act_on_is_refused() {
+        for path in ["a$(b)", "a`b`", "a\"b", "a\\b", "a\nb"] {
+            assert!(plain(Path::new(path)).is_err(), "{path}");
+        }
+        assert!(plain(Path::new("it's a b;c&(d)")).is_ok());
+    }
+}

@@ -1,0 +1,83 @@
+//! The C++ compiler that nvcc hands host code to.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{ToolchainError, ask};
+
+/// A C++ compiler.
+#[derive(Clone, Debug)]
+pub struct HostCompiler {
+    /// The program.
+    pub path: PathBuf,
+    /// The first line of its `--version`.
+    pub version: String,
+    /// Where it was found: `NVCC_CCBIN`, `CXX`, `PATH`.
+    pub origin: String,
+}
+
+impl HostCompiler {
+    /// The first of: `NVCC_CCBIN`, `CXX`, `g++` in PATH, `c++` in PATH. A variable that names none is an error.
+    pub fn find() -> Result<Self, ToolchainError> {
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        for name in ["NVCC_CCBIN", "CXX"] {
+            let Some(value) = set(name) else { continue };
+            let Some(path) = resolve(&value) else {
+                return Err(ToolchainError(format!(
+                    "{name}={} is no C++ compiler: it must be one program, without options; correct it or unset it",
+                    value.to_string_lossy()
+                )));
+            };
+            return Self::at(path, name);
+        }
+        match ["g++", "c++"].iter().find_map(|name| in_path(name)) {
+            Some(path) => Self::at(path, "PATH"),
+            None => Err(ToolchainError(
+                "no C++ compiler: nvcc needs g++; install it (Debian and Ubuntu: `apt install g++`, Fedora: \
+                 `dnf install gcc-c++`) or set CXX to one"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn at(path: PathBuf, origin: &str) -> Result<Self, ToolchainError> {
+        let said = ask(&path, "--version")
+            .map_err(|why| ToolchainError(format!("{why} (found through {origin})")))?;
+        Ok(Self {
+            version: said.lines().next().unwrap_or_default().trim().to_owned(),
+            path,
+            origin: origin.to_owned(),
+        })
+    }
+}
+
+/// What a variable names: a program by path or by name, or a folder with g++ in it, as nvcc's `-ccbin` allows.
+fn resolve(value: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(value);
+    if path.is_dir() {
+        return Some(path.join("g++")).filter(|path| is_program(path));
+    }
+    if path.components().count() > 1 {
+        return std::path::absolute(path)
+            .ok()
+            .filter(|path| is_program(path));
+    }
+    in_path(path.to_str()?)
+}
+
+/// A program of PATH by its name.
+pub(super) fn in_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|path| is_program(path))
+}
+
+/// Whether it is a file that may be run.
+pub(super) fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

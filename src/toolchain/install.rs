@@ -1,0 +1,215 @@
+//! The pinned wheels, fetched by pip into the cache: checked first, then put in place by one rename.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Stdio};
+
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::io::Errno;
+
+use super::candidate::{at, installed};
+use super::{Toolchain, ToolchainError, cache};
+
+/// pip's requirements with the hashes of all wheels.
+const PINS: &str = include_str!("pins.txt");
+const ORIGIN: &str = "`kernels toolchain install`";
+
+/// What an install came to.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// What is there now.
+    pub toolchain: Toolchain,
+    /// Whether it was there before, whole.
+    pub already: bool,
+}
+
+/// Puts the pinned toolchain into the cache, unless it is there and runs. `force` fetches it again.
+///
+/// `show`: pip's progress goes to stderr. `tell` gets a line when another process has to be waited for.
+/// Everything happens in a folder beside the final one, which takes its place by one rename; what a killed
+/// install leaves is cleared by the next.
+pub fn install(
+    python: &Path,
+    force: bool,
+    show: bool,
+    tell: &dyn Fn(&str),
+) -> Result<Installed, ToolchainError> {
+    if !cfg!(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )) {
+        return Err(ToolchainError(
+            "the pinned wheels are for Linux on x86_64 and aarch64; install a CUDA toolkit and set CUDA_HOME to it"
+                .to_owned(),
+        ));
+    }
+    let cache = cache::folder()?;
+    let target = installed(&cache);
+    fs::create_dir_all(&cache).map_err(|error| failed("create", &cache, &error))?;
+    let _lock = lock(&cache.join("toolchain.lock"), tell)?;
+    let whole = |folder: &Path| at(&folder.join("nvidia/cu13"), ORIGIN);
+    if !force
+        && let Ok(toolchain) = whole(&target)
+        && toolchain.is_pinned()
+    {
+        return Ok(Installed {
+            toolchain,
+            already: true,
+        });
+    }
+    clear(&cache);
+    let scratch = Scratch(cache.join(format!("{TEMPORARY}{}", process::id())));
+    let site = scratch.0.join("site");
+    fs::create_dir_all(&scratch.0).map_err(|error| failed("create", &scratch.0, &error))?;
+    fetch(python, &scratch.0, &site, show)?;
+    let found = whole(&site)
+        .map_err(|why| ToolchainError(format!("pip installed the wheels, but {why}")))?;
+    if !found.is_pinned() {
+        return Err(ToolchainError(format!(
+            "pip installed nvcc {} instead of {}",
+            found.version,
+            Toolchain::PINNED
+        )));
+    }
+    swap(&site, &target).map_err(|error| failed("put in place", &target, &error))?;
+    Ok(Installed {
+        toolchain: whole(&target).map_err(ToolchainError)?,
+        already: false,
+    })
+}
+
+/// What the folders of unfinished installs are called.
+const TEMPORARY: &str = ".toolchain-install-";
+
+/// A folder that goes when the install ends, well or not.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn fetch(python: &Path, scratch: &Path, site: &Path, show: bool) -> Result<(), ToolchainError> {
+    let pins = scratch.join("pins.txt");
+    let written = File::create(&pins).and_then(|mut file| file.write_all(PINS.as_bytes()));
+    written.map_err(|error| failed("write", &pins, &error))?;
+    let shown = python.display();
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "pip", "install", "--target"])
+        .arg(site)
+        .args(["--no-deps", "--require-hashes", "--only-binary", ":all:"])
+        .args(["--no-input", "--disable-pip-version-check", "--no-compile"])
+        .arg("--requirement")
+        .arg(&pins)
+        // On the cache's own file system, and cleared with the rest.
+        .env("TMPDIR", scratch)
+        // Settings of the person's that contradict a target folder. Their index, proxy and certificates stay.
+        .env("PIP_REQUIRE_VIRTUALENV", "0")
+        .env("PIP_USER", "0")
+        .env_remove("PIP_PREFIX")
+        .env_remove("PIP_ROOT")
+        .env_remove("PIP_TARGET")
+        .env_remove("PYTHONPATH")
+        .stdin(Stdio::null());
+    if show {
+        // stdout is for the report.
+        let progress = rustix::io::dup(rustix::stdio::stderr()).map_err(io::Error::from);
+        command.stdout(progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?);
+        command.stderr(Stdio::inherit());
+    } else {
+        command
+            .arg("--quiet")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+    }
+    let output = command
+        .spawn()
+        .and_then(process::Child::wait_with_output)
+        .map_err(|error| {
+            ToolchainError(match error.kind() {
+                io::ErrorKind::NotFound => format!(
+                    "there is no Python at '{shown}'; install Python 3 with pip, or name one with --python PATH"
+                ),
+                _ => format!("cannot run '{shown}': {error}; name another Python with --python PATH"),
+            })
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let has_pip = Command::new(python)
+        .args(["-m", "pip", "--version"])
+        .stdin(Stdio::null())
+        .output()
+        .is_ok_and(|asked| asked.status.success());
+    if !has_pip {
+        return Err(ToolchainError(format!(
+            "'{shown}' has no pip; install it (Debian and Ubuntu: `apt install python3-pip`; elsewhere: \
+             `{shown} -m ensurepip`), or name another Python with --python PATH"
+        )));
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = match said.trim() {
+        "" => String::new(),
+        said => format!(":\n{said}\n"),
+    };
+    Err(ToolchainError(format!(
+        "pip could not install the wheels ({}){said}{}check the network, the proxy and pip's index (`{shown} -m pip config list`), then run \
+         `kernels toolchain install` again; or install CUDA {} by hand and set CUDA_HOME",
+        output.status,
+        if said.is_empty() { "; " } else { "" },
+        Toolchain::PINNED
+    )))
+}
+
+/// One install at a time; the system lets go when the process dies.
+fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainError> {
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|error| failed("write to", path, &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            tell("another `kernels toolchain install` is at work; waiting for it");
+            while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
+        }
+        // A file system without locks: two installs at once do twice the work, and the rename is still one step.
+        Ok(()) | Err(_) => {}
+    }
+    Ok(file)
+}
+
+/// Removes what killed installs left. Called under the lock, when none can be at work.
+fn clear(cache: &Path) {
+    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Puts `new` at `target`. What was there lies at `new` afterwards, and goes with the scratch folder.
+fn swap(new: &Path, target: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(target).is_err() {
+        return fs::rename(new, target);
+    }
+    match renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            let aside = new.with_extension("old");
+            fs::rename(target, &aside)?;
+            fs::rename(new, target)
+        }
+    }
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> ToolchainError {
+    ToolchainError(format!(
+        "cannot {what} {}: {error}; set KERNELS_CACHE to a folder that can be written and has 400 MB",
+        path.display()
+    ))
+}
