@@ -7,6 +7,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::install::Refusal;
+use crate::report::export::UnknownEnding;
 use crate::report::{Output, style};
 
 /// A wrong command line that clap cannot see.
@@ -19,7 +20,7 @@ pub fn report(error: &Error, output: Output) -> ExitCode {
     let refusal = error.downcast_ref::<Refusal>();
     let (word, code) = match refusal {
         Some(_) => ("refused", 3),
-        None if error.is::<Usage>() => ("error", 2),
+        None if error.is::<Usage>() || error.is::<UnknownEnding>() => ("error", 2),
         None => ("error", 1),
     };
     let message = format!("{error:#}");

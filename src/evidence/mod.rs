@@ -1,1 +1,51 @@
 //! Recorded runs, and whether the code has moved past them.
+//!
+//! A folder of evidence holds `<operation>-<gpu>.json` for each operation and card ([`Evidence`]), and may hold
+//! `peers-<gpu>.json` ([`Peers`]): what others' kernels took on the same card, timed by a script.
+
+pub mod freshness;
+pub mod peers;
+pub mod readme;
+pub mod recorded;
+
+pub use freshness::{Freshness, Standing, check};
+pub use peers::{PeerRow, Peers};
+pub use recorded::{Evidence, Verification, record};
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::agent::project::git_root;
+
+/// Where evidence of a project is: in the folder named, else `evidence/` of its git root, else its own.
+pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
+    if let Some(named) = named {
+        return named.to_path_buf();
+    }
+    let root = std::path::absolute(project).ok();
+    let root = root.as_deref().and_then(git_root);
+    root.as_deref().unwrap_or(project).join("evidence")
+}
+
+/// The `.json` files of a folder by name, those of peers apart; none where there is no such folder.
+fn files(dir: &Path, peers: bool) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("cannot read {}", dir.display()))?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("cannot read {}", dir.display()))?
+            .path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(".json") && name.starts_with("peers-") == peers {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

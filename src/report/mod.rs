@@ -1,6 +1,16 @@
 //! What people and programs get to read.
 
+pub mod check;
+pub mod export;
+pub mod figure;
+pub mod file;
+pub mod junit;
 pub mod output;
 pub mod style;
+pub mod summary;
+pub mod table;
+pub mod xml;
 
+pub use check::{Check, Status, Suite};
 pub use output::Output;
+pub use table::{Cell, Column, Table};

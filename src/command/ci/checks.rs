@@ -1,0 +1,428 @@
+//! The checks of one project: read, build, budgets, evidence; verify and bench where there is a card.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+
+use super::lab::Lab;
+use crate::bench::BenchReport;
+use crate::compile::{Build, Target};
+use crate::evidence::{self, Evidence, Freshness};
+use crate::project::Project;
+use crate::report::check::{Check, Suite};
+use crate::report::figure;
+use crate::verify::{Finding, PathReport, VerifyReport};
+
+/// What is built for where no card says more: T4, A100, H100.
+const ARCHS: [u32; 3] = [75, 80, 90];
+
+/// What the command line asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The folder of evidence, where one was named: then what is missing in it is a failure.
+    pub evidence: Option<&'a Path>,
+    /// A missing card is a failure.
+    pub require_card: bool,
+}
+
+/// Checks the project in a folder. Every check is in the answer: passed, failed, or skipped with its reason.
+pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
+    let start = Instant::now();
+    let mut suite = Suite {
+        name: dir.display().to_string(),
+        dir: dir.display().to_string(),
+        checks: Vec::new(),
+        seconds: 0.0,
+    };
+    match Project::open(dir) {
+        Ok(project) => {
+            suite.name.clone_from(&project.name);
+            suite.checks.push(Check::passed(
+                "read",
+                "build.toml and kernel.toml",
+                plural(project.spec.operations.len(), "operation"),
+            ));
+            suite.checks.extend(project_checks(lab, &project, wanted));
+        }
+        Err(error) => {
+            suite.checks.push(Check::failed(
+                "read",
+                "build.toml and kernel.toml",
+                format!("{error:#}"),
+            ));
+            for group in ["build", "budgets", "evidence", "verify", "bench"] {
+                suite
+                    .checks
+                    .push(Check::skipped(group, "all", "the project cannot be read"));
+            }
+        }
+    }
+    suite.seconds = start.elapsed().as_secs_f64();
+    suite
+}
+
+/// The checks of a project that could be read.
+pub fn project_checks(lab: &dyn Lab, project: &Project, wanted: &Wanted) -> Vec<Check> {
+    let card = lab.card();
+    let mut archs = BTreeSet::from(ARCHS);
+    if let Ok(card) = &card {
+        archs.insert(card.arch);
+    }
+    let archs: Vec<u32> = archs.into_iter().collect();
+    let (mut checks, build) = build(lab, project, &archs);
+    match &build {
+        Some(build) => checks.push(budgets(project, build)),
+        None => checks.push(Check::skipped(
+            "budgets",
+            "all",
+            "the project did not build",
+        )),
+    }
+    checks.extend(evidence(lab, project, build.is_some(), wanted));
+    match (card, build) {
+        (Err(why), _) => {
+            for group in ["verify", "bench"] {
+                let reason = format!("no card here: {why}");
+                checks.push(if wanted.require_card {
+                    Check::failed(group, "all", format!("--require-card, and {reason}"))
+                } else {
+                    Check::skipped(group, "all", reason)
+                });
+            }
+        }
+        (Ok(_), None) => {
+            for group in ["verify", "bench"] {
+                checks.push(Check::skipped(group, "all", "the project did not build"));
+            }
+        }
+        (Ok(_), Some(build)) => checks.extend(on_the_card(lab, project, &build)),
+    }
+    checks
+}
+
+fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option<Build>) {
+    let start = Instant::now();
+    let failed = |text: String| (vec![Check::failed("build", "all", text)], None);
+    let toolchain = match lab.toolchain() {
+        Ok(toolchain) => toolchain,
+        Err(why) => return failed(why),
+    };
+    let build = match lab.build(project, archs, &toolchain) {
+        Ok(build) => build,
+        Err(error) => return failed(format!("{error:#}")),
+    };
+    let mut checks: Vec<Check> = build
+        .targets
+        .iter()
+        .map(|target| Check::passed("build", format!("sm_{}", target.arch), kernels(target)))
+        .collect();
+    let built: Vec<u32> = build.targets.iter().map(|target| target.arch).collect();
+    for arch in archs.iter().filter(|arch| !built.contains(arch)) {
+        checks.push(Check::failed(
+            "build",
+            format!("sm_{arch}"),
+            "the build has no code for this architecture",
+        ));
+    }
+    if let Some(first) = checks.first_mut() {
+        // All architectures are compiled at once.
+        first.seconds = start.elapsed().as_secs_f64();
+    }
+    (checks, Some(build))
+}
+
+fn kernels(target: &Target) -> String {
+    let kernels: Vec<_> = target.units.iter().flat_map(|unit| &unit.kernels).collect();
+    let registers = kernels.iter().map(|kernel| kernel.registers).max();
+    let spills: u32 = kernels
+        .iter()
+        .map(|kernel| kernel.spill_stores + kernel.spill_loads)
+        .sum();
+    format!(
+        "{}, at most {} registers, {spills} bytes spilled",
+        plural(kernels.len(), "kernel"),
+        registers.unwrap_or(0)
+    )
+}
+
+fn budgets(project: &Project, build: &Build) -> Check {
+    if project.spec.budgets.is_empty() {
+        return Check::skipped("budgets", "all", "kernel.toml sets none");
+    }
+    let over = build.over_budget(project);
+    if over.is_empty() {
+        Check::passed(
+            "budgets",
+            "all",
+            plural(project.spec.budgets.len(), "budget"),
+        )
+    } else {
+        Check::failed("budgets", "all", over.join("\n"))
+    }
+}
+
+fn evidence(lab: &dyn Lab, project: &Project, built: bool, wanted: &Wanted) -> Vec<Check> {
+    let dir = evidence::folder(&project.root, wanted.evidence);
+    let operations: Vec<String> = project
+        .spec
+        .operations
+        .iter()
+        .map(|operation| operation.name.clone())
+        .collect();
+    let none = match Evidence::read_all(&dir) {
+        Ok(all) => !all
+            .iter()
+            .any(|(_, evidence)| evidence.project == project.name),
+        Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
+    };
+    let record = format!(
+        "`kernels bench {} --record` on a card records it",
+        project.root.display()
+    );
+    if none && wanted.evidence.is_none() {
+        return vec![Check::skipped(
+            "evidence",
+            "all",
+            format!("none recorded; {record}"),
+        )];
+    }
+    let pinned = match (built, lab.pinned()) {
+        (false, _) => Err("the project did not build".to_owned()),
+        (true, pinned) => pinned,
+    };
+    let mut digest;
+    let digest: Option<&mut dyn FnMut(&[u32]) -> anyhow::Result<String>> = match &pinned {
+        Ok(toolchain) => {
+            digest = |archs: &[u32]| lab.device_digest(&lab.build(project, archs, toolchain)?);
+            Some(&mut digest)
+        }
+        Err(_) => None,
+    };
+    let standings = match evidence::check(
+        &dir,
+        &project.name,
+        &operations,
+        &project.spec_digest,
+        digest,
+    ) {
+        Ok(standings) => standings,
+        Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
+    };
+    standings
+        .into_iter()
+        .map(|standing| {
+            let name = match &standing.card {
+                Some(card) => format!("{} on {card}", standing.operation),
+                None => standing.operation.clone(),
+            };
+            let file = standing
+                .file
+                .as_deref()
+                .map(|file| file.display().to_string())
+                .unwrap_or_default();
+            match standing.freshness {
+                Freshness::Fresh => Check::passed("evidence", name, file),
+                Freshness::Unknown => Check::skipped(
+                    "evidence",
+                    name,
+                    pinned.as_ref().err().cloned().unwrap_or_default(),
+                ),
+                Freshness::Stale { what } => Check::failed(
+                    "evidence",
+                    name,
+                    format!("{file} is stale: {what}\n{record} anew"),
+                ),
+                Freshness::Missing => {
+                    let text = format!("none recorded in {}; {record}", dir.display());
+                    if wanted.evidence.is_some() {
+                        Check::failed("evidence", name, text)
+                    } else {
+                        Check::skipped("evidence", name, text)
+                    }
+                }
+            }
+        })
+        .collect()
+}
+
+fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {
+    let start = Instant::now();
+    let (mut checks, right) = match lab.verify(project, build) {
+        Ok(report) => (verified(&report), report.passed()),
+        Err(error) => (
+            vec![Check::failed("verify", "all", format!("{error:#}"))],
+            false,
+        ),
+    };
+    if let Some(first) = checks.first_mut()
+        && first.seconds == 0.0
+    {
+        first.seconds = start.elapsed().as_secs_f64();
+    }
+    if !right {
+        checks.push(Check::skipped(
+            "bench",
+            "all",
+            "what is not right is not timed",
+        ));
+        return checks;
+    }
+    if project
+        .spec
+        .operations
+        .iter()
+        .all(|operation| operation.bench.is_empty())
+    {
+        checks.push(Check::skipped(
+            "bench",
+            "all",
+            "kernel.toml has no cases to time",
+        ));
+        return checks;
+    }
+    let start = Instant::now();
+    let mut timed = match lab.bench(project, build) {
+        Ok(report) => timed(&report),
+        Err(error) => vec![Check::failed("bench", "all", format!("{error:#}"))],
+    };
+    if let Some(first) = timed.first_mut() {
+        first.seconds = start.elapsed().as_secs_f64();
+    }
+    checks.append(&mut timed);
+    checks
+}
+
+/// A check for each code path, and one for each place of a finding that is no path.
+pub fn verified(report: &VerifyReport) -> Vec<Check> {
+    let mut left: Vec<&Finding> = report.findings.iter().collect();
+    let mut checks: Vec<Check> = report
+        .paths
+        .iter()
+        .map(|path| {
+            let name = path_name(path);
+            let here = take(&mut left, |finding| finding.path == name);
+            let detail = format!(
+                "{}, {}, {}, worst error {} of its budget",
+                plural(path.cases, "case"),
+                plural(path.launches, "launch"),
+                plural(path.elements, "element"),
+                figure::times(path.worst),
+            );
+            check("verify", name, detail, &here).taking(path.seconds)
+        })
+        .collect();
+    checks.extend(others("verify", &left));
+    if checks.is_empty() {
+        checks.push(Check::failed("verify", "all", "nothing was verified"));
+    }
+    checks
+}
+
+/// A check for each timed case, and one for each case of a finding that was not timed.
+pub fn timed(report: &BenchReport) -> Vec<Check> {
+    let mut left: Vec<&Finding> = report.findings.iter().collect();
+    let mut checks: Vec<Check> = report
+        .cases
+        .iter()
+        .map(|case| {
+            let here = take(&mut left, |finding| {
+                finding.operation == case.operation && finding.case.as_ref() == Some(&case.case)
+            });
+            let detail = format!(
+                "{} µs [{}–{}], {} GB/s, {} % of roof, {}",
+                figure::micros(case.kernel.median),
+                figure::micros(case.kernel.p10),
+                figure::micros(case.kernel.p90),
+                figure::gbs(case.gbs()),
+                figure::percent(case.of_roof()),
+                figure::residency(case),
+            );
+            let detail = std::iter::once(detail)
+                .chain(case.remarks.iter().cloned())
+                .collect::<Vec<_>>()
+                .join("\n");
+            check(
+                "bench",
+                format!("{}: {}", case.operation, case.case),
+                detail,
+                &here,
+            )
+        })
+        .collect();
+    checks.extend(others("bench", &left));
+    if checks.is_empty() {
+        checks.push(Check::failed("bench", "all", "nothing was timed"));
+    }
+    checks
+}
+
+fn path_name(path: &PathReport) -> String {
+    if path.jit {
+        format!("compute_{} through the driver's compiler", path.arch)
+    } else {
+        format!("sm_{}", path.arch)
+    }
+}
+
+/// Takes out those that are about something.
+fn take<'a>(left: &mut Vec<&'a Finding>, about: impl Fn(&Finding) -> bool) -> Vec<&'a Finding> {
+    let (here, elsewhere) = left.iter().partition(|finding| about(finding));
+    *left = elsewhere;
+    here
+}
+
+fn check(group: &str, name: String, detail: String, findings: &[&Finding]) -> Check {
+    if findings.is_empty() {
+        return Check::passed(group, name, detail);
+    }
+    let text: Vec<String> = findings.iter().map(|finding| sentence(finding)).collect();
+    Check {
+        detail,
+        ..Check::failed(group, name, text.join("\n"))
+    }
+}
+
+/// Findings about what has no check of its own, together by operation, case and path.
+fn others(group: &str, left: &[&Finding]) -> Vec<Check> {
+    let mut names: Vec<(String, Vec<&Finding>)> = Vec::new();
+    for finding in left {
+        let name = match &finding.case {
+            Some(case) => format!("{}: {case}", finding.operation),
+            None => finding.operation.clone(),
+        };
+        let name = format!("{name} ({})", finding.path);
+        match names.iter_mut().find(|(there, _)| *there == name) {
+            Some((_, findings)) => findings.push(finding),
+            None => names.push((name, vec![finding])),
+        }
+    }
+    names
+        .into_iter()
+        .map(|(name, findings)| check(group, name, String::new(), &findings))
+        .collect()
+}
+
+/// `wrong-value, rms_norm, rows=3 width=7 bf16: element [0, 3] is …`
+fn sentence(finding: &Finding) -> String {
+    let kind = serde_json::to_value(finding.kind).unwrap_or_default();
+    let case = finding
+        .case
+        .as_ref()
+        .map(|case| format!(", {case}"))
+        .unwrap_or_default();
+    format!(
+        "{}, {}{case}: {}",
+        kind.as_str().unwrap_or("finding"),
+        finding.operation,
+        finding.message
+    )
+}
+
+fn plural(number: impl TryInto<u64>, what: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    match (number, what.ends_with("ch")) {
+        (1, _) => format!("1 {what}"),
+        (_, true) => format!("{number} {what}es"),
+        (_, false) => format!("{number} {what}s"),
+    }
+}

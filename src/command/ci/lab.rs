@@ -1,0 +1,84 @@
+//! What the checks need of the machine: a compiler and a card. A trait, so that the checks can be tested with
+//! every compiler and every card, and with none.
+
+use crate::bench::BenchReport;
+use crate::compile::{self, Build};
+use crate::gpu::Card;
+use crate::project::Project;
+use crate::toolchain::Toolchain;
+use crate::verify::VerifyReport;
+
+/// A machine on which projects are compiled, verified and timed.
+pub trait Lab {
+    /// The card; where there is none, why.
+    fn card(&self) -> Result<Card, String>;
+    /// The compiler to build with; where there is none, why.
+    fn toolchain(&self) -> Result<Toolchain, String>;
+    /// The compiler that evidence is tied to; where it is not here, how to get it.
+    fn pinned(&self) -> Result<Toolchain, String>;
+    /// Compiles a project for some architectures.
+    fn build(
+        &self,
+        project: &Project,
+        archs: &[u32],
+        toolchain: &Toolchain,
+    ) -> anyhow::Result<Build>;
+    /// A digest of the device code.
+    fn device_digest(&self, build: &Build) -> anyhow::Result<String>;
+    /// Checks all cases of a project on the card.
+    fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport>;
+    /// Times all cases of a project on the card.
+    fn bench(&self, project: &Project, build: &Build) -> anyhow::Result<BenchReport>;
+}
+
+/// This machine.
+#[derive(Debug)]
+pub struct Here;
+
+impl Lab for Here {
+    fn card(&self) -> Result<Card, String> {
+        // TO WIRE: the card of crate::gpu.
+        Err("this version of kernels does not reach the card yet".to_owned())
+    }
+
+    fn toolchain(&self) -> Result<Toolchain, String> {
+        Toolchain::find().map_err(|error| error.to_string())
+    }
+
+    fn pinned(&self) -> Result<Toolchain, String> {
+        let found = self.toolchain()?;
+        if found.is_pinned() {
+            Ok(found)
+        } else {
+            Err(format!(
+                "evidence is tied to nvcc {}, and here is {} ({}); `kernels toolchain install` installs the former",
+                Toolchain::PINNED,
+                found.version,
+                found.origin
+            ))
+        }
+    }
+
+    fn build(
+        &self,
+        project: &Project,
+        archs: &[u32],
+        toolchain: &Toolchain,
+    ) -> anyhow::Result<Build> {
+        compile::build(project, archs, toolchain, false, &|_| {})
+    }
+
+    fn device_digest(&self, build: &Build) -> anyhow::Result<String> {
+        build.device_digest()
+    }
+
+    fn verify(&self, _project: &Project, _build: &Build) -> anyhow::Result<VerifyReport> {
+        // TO WIRE: crate::verify::run. Not reached before `card` answers one.
+        anyhow::bail!("this version of kernels cannot verify yet")
+    }
+
+    fn bench(&self, _project: &Project, _build: &Build) -> anyhow::Result<BenchReport> {
+        // TO WIRE: crate::bench::run. Not reached before `card` answers one.
+        anyhow::bail!("this version of kernels cannot bench yet")
+    }
+}

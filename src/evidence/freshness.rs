@@ -1,0 +1,124 @@
+//! Whether the code has moved past its evidence.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::Evidence;
+use crate::toolchain::Toolchain;
+
+/// How evidence stands to the code.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Freshness {
+    /// It is of this code and these cases.
+    Fresh,
+    /// It is of other code or other cases.
+    Stale {
+        /// What differs.
+        what: String,
+    },
+    /// Its cases are those recorded; there was no pinned compiler to tell whether its code is.
+    Unknown,
+    /// There is none.
+    Missing,
+}
+
+/// How one operation stands on one card.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The operation.
+    pub operation: String,
+    /// The file; none where evidence is missing.
+    pub file: Option<PathBuf>,
+    /// The card's name.
+    pub card: Option<String>,
+    /// Fresh or not.
+    pub freshness: Freshness,
+}
+
+/// Holds the evidence of `dir` against a project: each file of each of its `operations`, and one missing entry for
+/// an operation that has no file. `digest` compiles the project with the pinned toolchain for some architectures
+/// and answers `Build::device_digest`; it is called once for each set of architectures that evidence names. Where
+/// there is no such compiler it is none, and what only the code can tell is unknown.
+/// Evidence of an operation that the project no longer has is stale.
+pub fn check(
+    dir: &Path,
+    project: &str,
+    operations: &[String],
+    spec_digest: &str,
+    mut digest: Option<&mut dyn FnMut(&[u32]) -> Result<String>>,
+) -> Result<Vec<Standing>> {
+    let evidence: Vec<(PathBuf, Evidence)> = Evidence::read_all(dir)?
+        .into_iter()
+        .filter(|(_, evidence)| evidence.project == project)
+        .collect();
+    let mut digests: BTreeMap<Vec<u32>, String> = BTreeMap::new();
+    let mut standings = Vec::new();
+    for (path, evidence) in &evidence {
+        let freshness = if operations.contains(&evidence.operation) {
+            // Compiling is slow, and what is stale by its cases is stale already.
+            match (evidence.stale_cases(spec_digest), &mut digest) {
+                (Some(what), _) => Freshness::Stale { what },
+                (None, None) => Freshness::Unknown,
+                (None, Some(digest)) => {
+                    let device = match digests.get(&evidence.archs) {
+                        Some(device) => device.clone(),
+                        None => digest(&evidence.archs)?,
+                    };
+                    digests.insert(evidence.archs.clone(), device.clone());
+                    evidence.freshness(&device, spec_digest)
+                }
+            }
+        } else {
+            Freshness::Stale {
+                what: format!("{project} has no operation {}", evidence.operation),
+            }
+        };
+        standings.push(Standing {
+            operation: evidence.operation.clone(),
+            file: Some(path.clone()),
+            card: Some(evidence.card.name.clone()),
+            freshness,
+        });
+    }
+    for operation in operations {
+        if !standings
+            .iter()
+            .any(|standing| standing.operation == *operation)
+        {
+            standings.push(Standing {
+                operation: operation.clone(),
+                file: None,
+                card: None,
+                freshness: Freshness::Missing,
+            });
+        }
+    }
+    Ok(standings)
+}
+
+impl Evidence {
+    /// Fresh when both digests are those recorded and the compiler is the pinned one.
+    pub fn freshness(&self, device_digest: &str, spec_digest: &str) -> Freshness {
+        match self.stale_cases(spec_digest) {
+            Some(what) => Freshness::Stale { what },
+            None if self.device_digest != device_digest => Freshness::Stale {
+                what: "the compiled device code is not the recorded one".to_owned(),
+            },
+            None => Freshness::Fresh,
+        }
+    }
+
+    /// What is stale already without compiling.
+    fn stale_cases(&self, spec_digest: &str) -> Option<String> {
+        if self.toolchain != Toolchain::PINNED {
+            return Some(format!(
+                "recorded with nvcc {}, and {} is pinned now",
+                self.toolchain,
+                Toolchain::PINNED
+            ));
+        }
+        (self.spec_digest != spec_digest).then(|| "kernel.toml is not the recorded one".to_owned())
+    }
+}

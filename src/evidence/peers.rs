@@ -1,0 +1,114 @@
+//! What others' kernels took on the same card: `peers-<gpu>.json`, written by benches/gpu/peers.py.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::bench::CaseBench;
+
+/// A run of the script on one card.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Peers {
+    /// 1.
+    pub format: u32,
+    /// The card's name, as its driver gives it.
+    pub card: String,
+    /// torch's version.
+    pub torch: String,
+    /// Versions of the peers' packages by name.
+    #[serde(default)]
+    pub packages: BTreeMap<String, String>,
+    /// One a shape and dtype.
+    pub rows: Vec<PeerRow>,
+}
+
+/// One shape, by everybody. `kernels` among the names is this project's own kernel in the same run: only within a
+/// row may times be compared.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PeerRow {
+    /// The operation.
+    pub operation: String,
+    /// Sizes and options by name.
+    pub shape: BTreeMap<String, f64>,
+    /// What `T` is.
+    pub dtype: crate::project::DType,
+    /// Megabytes that must move.
+    pub mb: f64,
+    /// Microseconds of a copy of as many bytes.
+    pub copy_us: f64,
+    /// Median microseconds by name; absent or null where a peer cannot do the operation.
+    pub times_us: BTreeMap<String, Option<f64>>,
+    /// Tenth and ninetieth percentile by name.
+    #[serde(default)]
+    pub spread: BTreeMap<String, Option<[f64; 2]>>,
+}
+
+impl Peers {
+    /// Reads a file; errors name it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("cannot read the peers' times {}", path.display()))?;
+        let peers: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{} holds no peers' times of format 1", path.display()))?;
+        ensure!(
+            peers.format == 1,
+            "{} is of format {}, and this kernels reads 1",
+            path.display(),
+            peers.format
+        );
+        Ok(peers)
+    }
+
+    /// The peers of the card with this short name, if they were timed.
+    pub fn of_card(dir: &Path, slug: &str) -> Result<Option<Self>> {
+        let path = dir.join(format!("peers-{slug}.json"));
+        if super::files(dir, true)?.contains(&path) {
+            Self::read(&path).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The row of a case: same operation and dtype, every size that the row names equal, as many bytes within 2 %.
+    /// Of several the one that names most.
+    pub fn row(&self, case: &CaseBench) -> Option<&PeerRow> {
+        #[allow(clippy::cast_precision_loss, reason = "compared within 2 %")]
+        let megabytes = case.bytes as f64 / 1e6;
+        self.rows
+            .iter()
+            .filter(|row| row.operation == case.operation && row.dtype == case.dtype)
+            .filter(|row| {
+                row.shape.iter().all(|(name, value)| {
+                    case.values
+                        .get(name)
+                        .is_some_and(|there| (there - value).abs() <= f64::EPSILON * value.abs())
+                })
+            })
+            .filter(|row| (row.mb - megabytes).abs() <= 0.02 * megabytes + 0.05)
+            .max_by_key(|row| row.shape.len())
+    }
+}
+
+impl PeerRow {
+    /// The time of one, where it has one.
+    pub fn time(&self, name: &str) -> Option<f64> {
+        self.times_us
+            .get(name)
+            .copied()
+            .flatten()
+            .filter(|time| time.is_finite() && *time > 0.0)
+    }
+
+    /// How many times faster than the fastest of `names` this project's kernel is, in the same run.
+    pub fn times_faster(&self, names: &[&str]) -> Option<f64> {
+        let ours = self.time("kernels")?;
+        let theirs = names
+            .iter()
+            .filter_map(|name| self.time(name))
+            .reduce(f64::min)?;
+        Some(theirs / ours)
+    }
+}

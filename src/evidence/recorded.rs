@@ -1,0 +1,309 @@
+//! The record of one operation on one card, format 1, and how it is written.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::bench::{BenchReport, CaseBench, Spread};
+use crate::gpu::Card;
+use crate::report::{figure, file};
+use crate::toolchain::Toolchain;
+use crate::verify::{PathReport, VerifyReport};
+
+/// The format that this program writes and reads.
+pub const FORMAT: u32 = 1;
+/// Measured figures keep this many significant digits; what differs behind them is noise, and would fill diffs.
+const DIGITS: usize = 4;
+
+/// What was measured of one operation on one card.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The project's name.
+    pub project: String,
+    /// The operation.
+    pub operation: String,
+    /// `Build::device_digest` of the build for `archs` with `toolchain`.
+    pub device_digest: String,
+    /// `Project::spec_digest`: a digest of kernel.toml.
+    pub spec_digest: String,
+    /// The compiler's version, the pinned one.
+    pub toolchain: String,
+    /// The architectures that the digested build was for, in rising order.
+    pub archs: Vec<u32>,
+    /// The card, its driver with it.
+    pub card: Card,
+    /// The seed of the benchmark's inputs.
+    pub seed: u64,
+    /// What a reader should know of the whole run.
+    pub remarks: Vec<String>,
+    /// What was timed, each beside a copy of the same bytes. Figures have four significant digits.
+    pub cases: Vec<CaseBench>,
+    /// What was checked before, of the whole project.
+    pub verification: Verification,
+}
+
+/// What was checked on the card before the timing.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verification {
+    /// This program's version.
+    pub harness: String,
+    /// The seed of its inputs and of the cases drawn afresh.
+    pub seed: u64,
+    /// Output elements compared, on all paths.
+    pub elements: u64,
+    /// Launches checked, on all paths.
+    pub launches: u64,
+    /// The largest error in units of its budget, under 1.
+    pub worst: f64,
+    /// What held the child in which the launcher ran.
+    pub confinement: Vec<String>,
+    /// The code paths.
+    pub paths: Vec<PathReport>,
+}
+
+/// Writes `OPERATION-GPU.json` into `dir`, which is made where it is missing, for each operation of a benchmark,
+/// and answers the files. `device_digest` is that of the build whose architectures are those of the verified paths.
+///
+/// Refuses, and writes nothing, when anything was found wrong, when the compiler is not the pinned one, when the
+/// two reports are not of the same project and card, when a figure is not a finite positive number, and when a
+/// file is there that belongs to another project.
+pub fn record(
+    dir: &Path,
+    bench: &BenchReport,
+    verify: &VerifyReport,
+    device_digest: &str,
+    spec_digest: &str,
+) -> Result<Vec<PathBuf>> {
+    sound(bench, verify)?;
+    let mut planned: Vec<(PathBuf, Evidence)> = Vec::new();
+    let operations: BTreeSet<&str> = bench
+        .cases
+        .iter()
+        .map(|case| case.operation.as_str())
+        .collect();
+    for operation in operations {
+        ensure!(
+            operation
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+                && !operation.starts_with("peers-"),
+            "the operation's name {operation:?} cannot be part of a file's name: use letters, digits, _ and -"
+        );
+        let evidence = Evidence::of(operation, bench, verify, device_digest, spec_digest);
+        let path = dir.join(evidence.file_name());
+        if fs::symlink_metadata(&path).is_ok() {
+            let there = Evidence::read(&path)?;
+            ensure!(
+                there.project == evidence.project,
+                "{} is evidence of the project {}; give --evidence another folder, or rename the operation",
+                path.display(),
+                there.project
+            );
+        }
+        planned.push((path, evidence));
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for (path, evidence) in &planned {
+        file::write(path, evidence.to_json()?.as_bytes())?;
+    }
+    Ok(planned.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Whether two reports may become evidence.
+fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
+    if let Some(finding) = verify.findings.first().or(bench.findings.first()) {
+        bail!(
+            "nothing is recorded, because something is wrong ({} in all): {}: {}",
+            verify.findings.len() + bench.findings.len(),
+            finding.operation,
+            finding.message
+        );
+    }
+    for compiler in [&bench.compiler, &verify.compiler] {
+        ensure!(
+            compiler == Toolchain::PINNED,
+            "nothing is recorded: compiled with nvcc {compiler}, and evidence is tied to {}; \
+             `kernels toolchain install` installs that",
+            Toolchain::PINNED
+        );
+    }
+    ensure!(
+        bench.project == verify.project && bench.card == verify.card,
+        "nothing is recorded: timed was {} on {}, verified {} on {}",
+        bench.project,
+        bench.card.name,
+        verify.project,
+        verify.card.name
+    );
+    ensure!(
+        !bench.cases.is_empty(),
+        "nothing is recorded: no case was timed"
+    );
+    ensure!(
+        verify.paths.iter().any(|path| path.elements > 0),
+        "nothing is recorded: verification compared no element"
+    );
+    for case in &bench.cases {
+        let figures = [case.kernel, case.copy]
+            .map(|spread| [spread.median, spread.p10, spread.p90, spread.min]);
+        ensure!(
+            figures
+                .iter()
+                .flatten()
+                .all(|figure| figure.is_finite() && *figure > 0.0),
+            "nothing is recorded: {} {} has a time that is no positive number",
+            case.operation,
+            case.case
+        );
+        ensure!(
+            case.checked > 0,
+            "nothing is recorded: no timed output of {} {} was compared with the oracle",
+            case.operation,
+            case.case
+        );
+    }
+    Ok(())
+}
+
+impl Evidence {
+    fn of(
+        operation: &str,
+        bench: &BenchReport,
+        verify: &VerifyReport,
+        device_digest: &str,
+        spec_digest: &str,
+    ) -> Self {
+        let archs: BTreeSet<u32> = verify.paths.iter().map(|path| path.arch).collect();
+        let mut card = bench.card.clone();
+        card.peak_gbs = card.peak_gbs.map(rounded);
+        let paths: Vec<PathReport> = verify
+            .paths
+            .iter()
+            .map(|path| PathReport {
+                worst: rounded(path.worst),
+                seconds: rounded(path.seconds),
+                ..path.clone()
+            })
+            .collect();
+        Self {
+            format: FORMAT,
+            project: bench.project.clone(),
+            operation: operation.to_owned(),
+            device_digest: device_digest.to_owned(),
+            spec_digest: spec_digest.to_owned(),
+            toolchain: bench.compiler.clone(),
+            archs: archs.into_iter().collect(),
+            card,
+            seed: bench.seed,
+            remarks: bench.remarks.clone(),
+            cases: bench
+                .cases
+                .iter()
+                .filter(|case| case.operation == operation)
+                .map(|case| CaseBench {
+                    kernel: spread(case.kernel),
+                    copy: spread(case.copy),
+                    ..case.clone()
+                })
+                .collect(),
+            verification: Verification {
+                harness: crate::cli::VERSION.to_owned(),
+                seed: verify.seed,
+                elements: paths.iter().map(|path| path.elements).sum(),
+                launches: paths.iter().map(|path| path.launches).sum(),
+                worst: paths.iter().map(|path| path.worst).fold(0.0, f64::max),
+                confinement: verify.confinement.clone(),
+                paths,
+            },
+        }
+    }
+
+    /// `rms_norm-h100.json`
+    pub fn file_name(&self) -> String {
+        format!("{}-{}.json", self.operation, self.card.slug())
+    }
+
+    /// The file's text.
+    pub fn to_json(&self) -> Result<String> {
+        let mut value = serde_json::to_value(self)?;
+        whole_numbers(&mut value);
+        Ok(serde_json::to_string_pretty(&value)? + "\n")
+    }
+
+    /// Reads a file. Errors name it: one that is no evidence, of a later format, or under another's name.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("cannot read the evidence {}", path.display()))?;
+        let format = serde_json::from_str::<Value>(&text)
+            .with_context(|| format!("{} is no JSON", path.display()))?
+            .get("format")
+            .and_then(Value::as_u64);
+        ensure!(
+            format == Some(u64::from(FORMAT)),
+            "{} is no evidence that this kernels can read: it reads `\"format\": {FORMAT}`, and there is {}",
+            path.display(),
+            format.map_or("none".to_owned(), |format| format.to_string())
+        );
+        let evidence: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no evidence of format {FORMAT}", path.display()))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        ensure!(
+            name == evidence.file_name(),
+            "{} holds the evidence that belongs into {}",
+            path.display(),
+            evidence.file_name()
+        );
+        Ok(evidence)
+    }
+
+    /// All evidence of a folder, by file name, with its paths; nothing where there is no such folder.
+    pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>> {
+        super::files(dir, false)?
+            .into_iter()
+            .map(|path| Self::read(&path).map(|evidence| (path, evidence)))
+            .collect()
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    figure::significant(value, DIGITS)
+}
+
+fn spread(spread: Spread) -> Spread {
+    Spread {
+        median: rounded(spread.median),
+        p10: rounded(spread.p10),
+        p90: rounded(spread.p90),
+        min: rounded(spread.min),
+        samples: spread.samples,
+    }
+}
+
+/// Sizes are written as `4096`, not as `4096.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "only whole numbers that fit are cast"
+            )]
+            if let Some(float) = number.as_f64()
+                && float.fract() == 0.0
+                && float.abs() < 9e15
+            {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}

@@ -1,0 +1,132 @@
+//! What a CI has checked, whatever it was: a suite a project, a check for everything that can fail by itself.
+
+use serde::Serialize;
+
+/// One thing checked.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What kind of check: `build`, `budgets`, `evidence`, `verify`, `bench`.
+    pub group: String,
+    /// Which, within the group: `sm_90`, `rms_norm: rows=8192 width=4096 bf16`.
+    pub name: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub status: Status,
+    /// A remark or the figures, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// How long it took; zero where it was timed as part of another.
+    pub seconds: f64,
+}
+
+/// How a check ended.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(tag = "status", rename_all = "lowercase")]
+pub enum Status {
+    /// All is right.
+    Passed,
+    /// Something is wrong.
+    Failed {
+        /// In one line.
+        message: String,
+        /// All there is to say.
+        text: String,
+    },
+    /// It was not done, and why.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Check {
+    /// One that passed.
+    pub fn passed(group: &str, name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(group, name, Status::Passed, detail)
+    }
+
+    /// One that failed; the message is the first line of what there is to say.
+    pub fn failed(group: &str, name: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let message = text.lines().next().unwrap_or_default().to_owned();
+        Self::new(group, name, Status::Failed { message, text }, "")
+    }
+
+    /// One that was not done.
+    pub fn skipped(group: &str, name: impl Into<String>, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::new(group, name, Status::Skipped { reason }, "")
+    }
+
+    fn new(
+        group: &str,
+        name: impl Into<String>,
+        status: Status,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            group: group.to_owned(),
+            name: name.into(),
+            status,
+            detail: detail.into(),
+            seconds: 0.0,
+        }
+    }
+
+    /// The same with the seconds it took.
+    #[must_use]
+    pub fn taking(self, seconds: f64) -> Self {
+        Self { seconds, ..self }
+    }
+}
+
+/// Everything checked of one project.
+#[derive(Clone, Debug, Serialize)]
+pub struct Suite {
+    /// The project's name; its folder as it was given where the project could not be read.
+    pub name: String,
+    /// The folder, as it was given.
+    pub dir: String,
+    /// The checks, in the order in which they were made.
+    pub checks: Vec<Check>,
+    /// How long they took together.
+    pub seconds: f64,
+}
+
+/// How many ended how.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Counts {
+    /// All is right.
+    pub passed: usize,
+    /// Something is wrong.
+    pub failed: usize,
+    /// Not done.
+    pub skipped: usize,
+}
+
+impl Suite {
+    /// How many ended how.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for check in &self.checks {
+            *match check.status {
+                Status::Passed => &mut counts.passed,
+                Status::Failed { .. } => &mut counts.failed,
+                Status::Skipped { .. } => &mut counts.skipped,
+            } += 1;
+        }
+        counts
+    }
+}
+
+/// How many ended how in all suites.
+pub fn total(suites: &[Suite]) -> Counts {
+    suites
+        .iter()
+        .map(Suite::counts)
+        .fold(Counts::default(), |sum, counts| Counts {
+            passed: sum.passed + counts.passed,
+            failed: sum.failed + counts.failed,
+            skipped: sum.skipped + counts.skipped,
+        })
+}

@@ -1,0 +1,60 @@
+//! A benchmark as a file; the file's ending says of which kind.
+
+mod csv;
+mod json;
+mod markdown;
+mod svg;
+
+use std::path::Path;
+
+use anyhow::Result;
+use thiserror::Error;
+
+pub use csv::Csv;
+pub use json::Json;
+pub use markdown::{Markdown, cell};
+pub use svg::Svg;
+
+use super::file;
+use crate::bench::BenchReport;
+
+/// A kind of file that a benchmark can become.
+pub trait Export {
+    /// The whole file.
+    fn render(&self, report: &BenchReport) -> Result<String>;
+}
+
+/// The kinds, by the file's ending.
+pub const KINDS: [(&str, &dyn Export); 4] = [
+    ("json", &Json),
+    ("md", &Markdown),
+    ("csv", &Csv),
+    ("svg", &Svg),
+];
+
+/// A file whose ending says nothing: wrong usage, found before anything is measured.
+#[derive(Debug, Error)]
+#[error(
+    "--export {file}: the ending says which format to write, and must be one of .json, .md, .csv, .svg"
+)]
+pub struct UnknownEnding {
+    file: String,
+}
+
+/// The kind of file that `path` is to be.
+pub fn of(path: &Path) -> Result<&'static dyn Export, UnknownEnding> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    KINDS
+        .iter()
+        .find(|(name, _)| ending.is_some_and(|ending| ending.eq_ignore_ascii_case(name)))
+        .map(|(_, kind)| *kind)
+        .ok_or_else(|| UnknownEnding {
+            file: path.display().to_string(),
+        })
+}
+
+/// Writes a benchmark as the file's ending says, in one step. Only a regular file is replaced.
+pub fn write(report: &BenchReport, path: &Path) -> Result<()> {
+    let text = of(path)?.render(report)?;
+    file::write(path, text.as_bytes())
+}

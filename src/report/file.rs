@@ -1,0 +1,26 @@
+//! Writing a report where the user asked for it: whole or not at all, and over nothing but a file.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::install::disk;
+
+/// Writes `content` as `path` in one step. What is there is replaced when it is a regular file; a folder, a
+/// link or a device is an error that names it, and so is a folder that does not exist.
+pub fn write(path: &Path, content: &[u8]) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if !meta.is_file() => bail!(
+            "cannot write {}: it is there and no regular file; choose another name",
+            path.display()
+        ),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot write {}", path.display()));
+        }
+        _ => {}
+    }
+    disk::write_atomic(path, content, 0o644)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
