@@ -1,8 +1,584 @@
 //! Arithmetic over named sizes: `2 * rows * width * size(T)`.
+//!
+//! A formula is kept as a postfix program: evaluating, cloning and dropping it never recurses, so a text of any
+//! length is safe.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Serialize, Serializer};
+use thiserror::Error;
+
+use super::DType;
+
+/// The largest magnitude up to which every integer is exact in a double: 2^53.
+pub const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What a name may not be.
+const FUNCTIONS: [&str; 4] = ["min", "max", "ceil_div", "size"];
+
+/// Parentheses and signs inside one another; far more than anybody writes.
+const DEEPEST: u32 = 64;
 
 /// An expression of `kernel.toml`.
+///
+/// Two formulas are equal when they differ in white space alone.
 #[derive(Clone, Debug)]
 pub struct Formula {
     /// As written.
     pub text: String,
+    program: Vec<(Step, Range<usize>)>,
+}
+
+/// Why a formula cannot be read or has no value.
+#[derive(Clone, Debug, Error)]
+#[error("formula `{text}`, column {}: {message}", self.column())]
+pub struct FormulaError {
+    /// The formula as written.
+    pub text: String,
+    /// The bytes of `text` at fault.
+    pub span: Range<usize>,
+    /// What is wrong, and what is allowed.
+    pub message: String,
+}
+
+impl FormulaError {
+    /// The column in the formula, counted in characters from 1.
+    pub fn column(&self) -> usize {
+        self.text
+            .get(..self.span.start)
+            .map_or(1, |before| before.chars().count() + 1)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Number(f64),
+    Name(String),
+    /// Of the case's `T` when none.
+    SizeOf(Option<DType>),
+    Negate,
+    Binary(Operator),
+    CeilDiv,
+    Least(usize),
+    Most(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Formula {
+    /// Reads a formula. The error names the column and what is allowed there.
+    pub fn parse(text: &str) -> Result<Self, FormulaError> {
+        let mut parser = Parser {
+            text,
+            at: 0,
+            depth: 0,
+            program: Vec::new(),
+        };
+        parser.comparison()?;
+        parser.skip_space();
+        if parser.at < text.len() {
+            let span = parser.here();
+            let message = if text[parser.at..].starts_with(['^', '&', '|', '!', '?', '=']) {
+                "there is no such operator; allowed: + - * / % == != < <= > >=".to_owned()
+            } else {
+                format!(
+                    "expected an operator or the end, found `{}`",
+                    &text[span.clone()]
+                )
+            };
+            return Err(parser.error(span, message));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            program: parser.program,
+        })
+    }
+
+    /// A formula that is one number.
+    pub fn number(value: f64) -> Self {
+        Self {
+            text: value.to_string(),
+            program: vec![(Step::Number(value), 0..0)],
+        }
+    }
+
+    /// The names it uses, in order, with the bytes of the text where they stand; repeated ones too.
+    pub fn names(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        self.program.iter().filter_map(|(step, span)| match step {
+            Step::Name(name) => Some((name.as_str(), span.clone())),
+            _ => None,
+        })
+    }
+
+    /// Whether it is just this name.
+    pub fn is_name(&self, name: &str) -> bool {
+        matches!(self.program.as_slice(), [(Step::Name(only), _)] if only == name)
+    }
+
+    /// Its value, always finite. A comparison gives 1 or 0; `/` is a division of real numbers.
+    ///
+    /// Errors: a name without a value (the known ones are listed), a division by zero, a value beyond a double.
+    pub fn eval(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<f64, FormulaError> {
+        let mut stack: Vec<f64> = Vec::new();
+        for (step, span) in &self.program {
+            let value = match step {
+                Step::Number(value) => *value,
+                Step::Name(name) => *names.get(name).ok_or_else(|| {
+                    self.error(
+                        span,
+                        format!("unknown name `{name}`; known: {}", listed(names.keys())),
+                    )
+                })?,
+                #[allow(clippy::cast_precision_loss, reason = "at most 8")]
+                Step::SizeOf(dtype) => dtype.unwrap_or(t).size() as f64,
+                Step::Negate => -self.pop(&mut stack, span)?,
+                Step::Binary(operator) => {
+                    let right = self.pop(&mut stack, span)?;
+                    let left = self.pop(&mut stack, span)?;
+                    if right == 0.0 && matches!(operator, Operator::Divide | Operator::Remainder) {
+                        return Err(self.error(span, "division by zero".to_owned()));
+                    }
+                    operator.apply(left, right)
+                }
+                Step::CeilDiv => {
+                    let right = self.pop(&mut stack, span)?;
+                    let left = self.pop(&mut stack, span)?;
+                    if right <= 0.0 {
+                        return Err(
+                            self.error(span, format!("ceil_div by {right}, which is not positive"))
+                        );
+                    }
+                    // Through the remainder: the quotient alone can round up to the next integer.
+                    let rest = left.rem_euclid(right);
+                    ((left - rest) / right).round() + f64::from(u8::from(rest != 0.0))
+                }
+                Step::Least(count) | Step::Most(count) => {
+                    let mut value = self.pop(&mut stack, span)?;
+                    for _ in 1..*count {
+                        let other = self.pop(&mut stack, span)?;
+                        value = if matches!(step, Step::Least(_)) {
+                            value.min(other)
+                        } else {
+                            value.max(other)
+                        };
+                    }
+                    value
+                }
+            };
+            if !value.is_finite() {
+                return Err(self.error(span, "the value overflows a double".to_owned()));
+            }
+            stack.push(value);
+        }
+        self.pop(&mut stack, &(0..self.text.len()))
+    }
+
+    /// Its value as an integer. Refuses fractions, and magnitudes above 2^53, where doubles skip integers.
+    pub fn eval_integer(
+        &self,
+        names: &BTreeMap<String, f64>,
+        t: DType,
+    ) -> Result<i64, FormulaError> {
+        let value = self.eval(names, t)?;
+        let whole = 0..self.text.len();
+        if value.fract() != 0.0 {
+            return Err(self.error(&whole, format!("gives {value}, which is no integer")));
+        }
+        if value.abs() > EXACT {
+            return Err(self.error(
+                &whole,
+                format!("gives {value:e}, more than 2^53: integers are not exact there"),
+            ));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "checked above")]
+        Ok(value as i64)
+    }
+
+    /// Its value as a size: an integer that is not negative.
+    pub fn eval_size(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<u64, FormulaError> {
+        let value = self.eval_integer(names, t)?;
+        u64::try_from(value).map_err(|_| {
+            self.error(
+                &(0..self.text.len()),
+                format!("gives {value}; a size is not negative"),
+            )
+        })
+    }
+
+    /// Without white space, which means nothing in a formula.
+    fn canonical(&self) -> String {
+        self.text
+            .chars()
+            .filter(|character| !character.is_whitespace())
+            .collect()
+    }
+
+    fn pop(&self, stack: &mut Vec<f64>, span: &Range<usize>) -> Result<f64, FormulaError> {
+        stack
+            .pop()
+            .ok_or_else(|| self.error(span, "has no value".to_owned()))
+    }
+
+    fn error(&self, span: &Range<usize>, message: String) -> FormulaError {
+        FormulaError {
+            text: self.text.clone(),
+            span: span.clone(),
+            message,
+        }
+    }
+}
+
+impl PartialEq for Formula {
+    fn eq(&self, other: &Self) -> bool {
+        self.canonical() == other.canonical()
+    }
+}
+
+impl Serialize for Formula {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.canonical())
+    }
+}
+
+impl Operator {
+    #[allow(
+        clippy::float_cmp,
+        reason = "== means the same double; sizes are exact integers"
+    )]
+    fn apply(self, left: f64, right: f64) -> f64 {
+        let truth = |truth: bool| f64::from(u8::from(truth));
+        match self {
+            Self::Add => left + right,
+            Self::Subtract => left - right,
+            Self::Multiply => left * right,
+            Self::Divide => left / right,
+            Self::Remainder => left % right,
+            Self::Equal => truth(left == right),
+            Self::NotEqual => truth(left != right),
+            Self::Less => truth(left < right),
+            Self::LessEqual => truth(left <= right),
+            Self::Greater => truth(left > right),
+            Self::GreaterEqual => truth(left >= right),
+        }
+    }
+}
+
+/// Whether a name may stand in a formula: a letter or `_` first, then digits too, and none of the functions.
+pub fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.bytes().all(is_word)
+        && name != "T"
+        && !FUNCTIONS.contains(&name)
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// `a, b, c`, or `none`.
+pub(super) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let names: Vec<String> = names
+        .into_iter()
+        .map(|name| name.as_ref().to_owned())
+        .collect();
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    depth: u32,
+    program: Vec<(Step, Range<usize>)>,
+}
+
+impl Parser<'_> {
+    fn comparison(&mut self) -> Result<(), FormulaError> {
+        const OPERATORS: [(&str, Operator); 6] = [
+            ("==", Operator::Equal),
+            ("!=", Operator::NotEqual),
+            ("<=", Operator::LessEqual),
+            (">=", Operator::GreaterEqual),
+            ("<", Operator::Less),
+            (">", Operator::Greater),
+        ];
+        self.sum()?;
+        if let Some((operator, span)) = self.operator(&OPERATORS) {
+            self.sum()?;
+            self.push(Step::Binary(operator), span);
+            if let Some((_, span)) = self.operator(&OPERATORS) {
+                return Err(self.error(
+                    span,
+                    "comparisons do not chain; write parentheses".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn sum(&mut self) -> Result<(), FormulaError> {
+        self.product()?;
+        while let Some((operator, span)) =
+            self.operator(&[("+", Operator::Add), ("-", Operator::Subtract)])
+        {
+            self.product()?;
+            self.push(Step::Binary(operator), span);
+        }
+        Ok(())
+    }
+
+    fn product(&mut self) -> Result<(), FormulaError> {
+        self.signed()?;
+        while let Some((operator, span)) = self.operator(&[
+            ("*", Operator::Multiply),
+            ("/", Operator::Divide),
+            ("%", Operator::Remainder),
+        ]) {
+            self.signed()?;
+            self.push(Step::Binary(operator), span);
+        }
+        Ok(())
+    }
+
+    fn signed(&mut self) -> Result<(), FormulaError> {
+        let mut minus = Vec::new();
+        while let Some(span) = self.take("-") {
+            minus.push(span);
+        }
+        self.operand()?;
+        for span in minus {
+            self.push(Step::Negate, span);
+        }
+        Ok(())
+    }
+
+    fn operand(&mut self) -> Result<(), FormulaError> {
+        self.skip_space();
+        let span = self.here();
+        match self.text.as_bytes().get(self.at) {
+            Some(b'(') => {
+                self.at += 1;
+                self.deeper(&span)?;
+                self.comparison()?;
+                self.depth -= 1;
+                self.expect(")")
+            }
+            Some(byte) if byte.is_ascii_digit() || *byte == b'.' => self.literal(),
+            Some(byte) if is_word(*byte) => self.word(),
+            Some(_) => Err(self.error(
+                span.clone(),
+                format!(
+                    "expected a number, a name, a function or `(`, found `{}`",
+                    &self.text[span]
+                ),
+            )),
+            None => Err(self.error(
+                span,
+                "ends where a number, a name, a function or `(` should stand".to_owned(),
+            )),
+        }
+    }
+
+    fn literal(&mut self) -> Result<(), FormulaError> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let digits = |mut at: usize| {
+            while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+                at += 1;
+            }
+            at
+        };
+        let mut end = digits(start);
+        if bytes.get(end) == Some(&b'.') {
+            end = digits(end + 1);
+        }
+        if matches!(bytes.get(end), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+            let after = digits(end + 1 + sign);
+            if after > end + 1 + sign {
+                end = after;
+            }
+        }
+        let span = start..end;
+        // `12x` is a slip, not 12 followed by a name.
+        if bytes.get(end).is_some_and(|byte| is_word(*byte)) {
+            return Err(self.error(
+                start..end + 1,
+                "a number cannot be followed by a letter; multiply with `*`".to_owned(),
+            ));
+        }
+        match self.text[span.clone()].parse::<f64>() {
+            Ok(value) if value.is_finite() => {
+                self.at = end;
+                self.push(Step::Number(value), span);
+                Ok(())
+            }
+            _ => Err(self.error(span, "is no number that a double holds".to_owned())),
+        }
+    }
+
+    fn word(&mut self) -> Result<(), FormulaError> {
+        let start = self.at;
+        let (word, span) = self.take_word();
+        self.skip_space();
+        let called = self.text[self.at..].starts_with('(');
+        match word.as_str() {
+            "size" if called => {
+                self.expect("(")?;
+                self.skip_space();
+                let (name, inner) = self.take_word();
+                let dtype = match name.as_str() {
+                    "T" => None,
+                    "f32" | "f16" | "bf16" | "i32" | "i64" => DType::from_name(&name),
+                    _ => {
+                        return Err(self.error(
+                            inner,
+                            "size() takes one of T, f32, f16, bf16, i32, i64".to_owned(),
+                        ));
+                    }
+                };
+                self.expect(")")?;
+                self.push(Step::SizeOf(dtype), start..self.at);
+                Ok(())
+            }
+            "min" | "max" | "ceil_div" if called => {
+                self.expect("(")?;
+                self.deeper(&span)?;
+                self.comparison()?;
+                let mut count = 1;
+                while self.take(",").is_some() {
+                    self.comparison()?;
+                    count += 1;
+                }
+                self.depth -= 1;
+                self.expect(")")?;
+                let step = match (word.as_str(), count) {
+                    ("ceil_div", 2) => Step::CeilDiv,
+                    ("ceil_div", _) => {
+                        return Err(
+                            self.error(span, format!("ceil_div takes 2 arguments, not {count}"))
+                        );
+                    }
+                    (_, 1) => {
+                        return Err(self.error(span, format!("{word} takes at least 2 arguments")));
+                    }
+                    ("min", _) => Step::Least(count),
+                    _ => Step::Most(count),
+                };
+                self.push(step, start..self.at);
+                Ok(())
+            }
+            _ if called => Err(self.error(
+                span,
+                format!("unknown function `{word}`; known: {}", FUNCTIONS.join(", ")),
+            )),
+            "T" => Err(self.error(span, "T is a type; its size in bytes is size(T)".to_owned())),
+            _ if FUNCTIONS.contains(&word.as_str()) => {
+                Err(self.error(span, format!("`{word}` is a function: write `{word}(…)`")))
+            }
+            _ => {
+                self.push(Step::Name(word), span);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_word(&mut self) -> (String, Range<usize>) {
+        let start = self.at;
+        while self
+            .text
+            .as_bytes()
+            .get(self.at)
+            .is_some_and(|byte| is_word(*byte))
+        {
+            self.at += 1;
+        }
+        let span = if self.at == start {
+            self.here()
+        } else {
+            start..self.at
+        };
+        (self.text[start..self.at].to_owned(), span)
+    }
+
+    fn operator(&mut self, operators: &[(&str, Operator)]) -> Option<(Operator, Range<usize>)> {
+        operators
+            .iter()
+            .find_map(|(sign, operator)| self.take(sign).map(|span| (*operator, span)))
+    }
+
+    fn take(&mut self, sign: &str) -> Option<Range<usize>> {
+        self.skip_space();
+        self.text[self.at..].starts_with(sign).then(|| {
+            let start = self.at;
+            self.at += sign.len();
+            start..self.at
+        })
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), FormulaError> {
+        if self.take(sign).is_some() {
+            return Ok(());
+        }
+        let span = self.here();
+        let found = match &self.text[span.clone()] {
+            "" => "the end".to_owned(),
+            found => format!("`{found}`"),
+        };
+        Err(self.error(span, format!("expected `{sign}`, found {found}")))
+    }
+
+    fn deeper(&mut self, span: &Range<usize>) -> Result<(), FormulaError> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(self.error(
+                span.clone(),
+                format!("more than {DEEPEST} parentheses inside one another"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, step: Step, span: Range<usize>) {
+        self.program.push((step, span));
+    }
+
+    fn skip_space(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// The next character, nothing at the end.
+    fn here(&self) -> Range<usize> {
+        let width = self.text[self.at..]
+            .chars()
+            .next()
+            .map_or(0, char::len_utf8);
+        self.at..self.at + width
+    }
+
+    fn error(&self, span: Range<usize>, message: String) -> FormulaError {
+        FormulaError {
+            text: self.text.to_owned(),
+            span,
+            message,
+        }
+    }
 }

@@ -3,26 +3,50 @@
 //! [`Spec`] is `kernel.toml` as written, [`Case`] one row of its cases, and [`Bound`] an operation with every
 //! size of a case filled in: the tensors and the launcher's arguments, ready to be recorded and checked.
 
+pub mod bind;
 pub mod bound;
+pub mod build_toml;
 pub mod case;
+mod diagnostic;
+pub mod draw;
 pub mod dtype;
 pub mod formula;
+pub mod names;
+mod path;
+mod read;
 pub mod spec;
+mod table;
 
 pub use bound::{Bound, BoundArgument, BoundTensor};
+pub use build_toml::BuildToml;
 pub use case::{Case, Inputs};
+pub use diagnostic::InvalidProject;
 pub use dtype::DType;
-pub use formula::Formula;
+pub use formula::{Formula, FormulaError};
+pub use names::CaseError;
 pub use spec::{
     Argument, Budget, CType, CaseSet, Operation, OracleRef, Role, Spec, Tolerance, Values,
 };
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use sha2::{Digest as _, Sha256};
+
+use diagnostic::Document;
+
+/// kernel-builder's file.
+pub const BUILD_TOML: &str = "build.toml";
+
+/// Our file.
+pub const KERNEL_TOML: &str = "kernel.toml";
 
 /// A project, read and checked.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// Its folder.
+    /// Its folder, absolute, links resolved.
     pub root: PathBuf,
     /// Its name, from build.toml.
     pub name: String,
@@ -34,30 +58,73 @@ pub struct Project {
     pub cuda_flags: Vec<String>,
     /// kernel.toml.
     pub spec: Spec,
-    /// The bytes of kernel.toml, of which evidence keeps a digest.
+    /// SHA-256 of what kernel.toml says, in hexadecimal: comments, white space and the order of keys do not count.
     pub spec_digest: String,
 }
 
 impl Project {
-    /// Reads a project's folder.
-    pub fn open(_dir: &Path) -> anyhow::Result<Self> {
-        anyhow::bail!("not there yet")
+    /// Reads a project's folder, and checks that each of its cases can be: sizes, strides, scalars.
+    ///
+    /// Errors are an [`InvalidProject`] where a file is wrong: every problem with its line, quoted. Files that are
+    /// not there, or lie outside the folder, are errors too.
+    pub fn open(dir: &Path) -> anyhow::Result<Self> {
+        let root = fs::canonicalize(dir)
+            .with_context(|| format!("there is no project at {}", dir.display()))?;
+        if !root.is_dir() {
+            anyhow::bail!(
+                "{} is no folder; a project is a folder with {BUILD_TOML} and {KERNEL_TOML}",
+                dir.display()
+            );
+        }
+        let build_text = text(dir, BUILD_TOML)?;
+        let kernel_text = text(dir, KERNEL_TOML)?;
+        let build_file = Document::new(dir.join(BUILD_TOML), build_text);
+        let kernel_file = Document::new(dir.join(KERNEL_TOML), kernel_text);
+        // Both before either fails: a person mends both files in one go.
+        let (build, spec) = match (
+            build_toml::read(&build_file, &root),
+            read::read(&kernel_file, &root),
+        ) {
+            (Ok(build), Ok(spec)) => (build, spec),
+            (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error.into()),
+            (Err(first), Err(second)) => return Err(first.and(&second).into()),
+        };
+        let canonical = serde_json::to_vec(&spec).context("kernel.toml cannot be digested")?;
+        Ok(Self {
+            root,
+            name: build.name,
+            sources: build.sources,
+            includes: build.includes,
+            cuda_flags: build.cuda_flags,
+            spec,
+            spec_digest: hex(&Sha256::digest(canonical)),
+        })
     }
 }
 
-impl Operation {
-    /// All cases of a table, those that are drawn afresh drawn from `seed`.
-    pub fn cases(&self, _sets: &[CaseSet], _seed: u64) -> anyhow::Result<Vec<Case>> {
-        anyhow::bail!("not there yet")
+fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
+    let path = dir.join(name);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let next = if name == BUILD_TOML {
+                "it says what to compile, as kernel-builder reads it"
+            } else {
+                "it says what `kernels build`, `verify` and `bench` check; docs/kernel-toml.md has the format and a small example"
+            };
+            anyhow::bail!(
+                "{} has no {name}: {next}. Write one, or name the project's folder",
+                dir.display()
+            )
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
+}
 
-    /// The case that a person named: `rows=128,width=4096`.
-    pub fn case_of_shape(&self, _shape: &str, _dtype: DType) -> anyhow::Result<Case> {
-        anyhow::bail!("not there yet")
-    }
-
-    /// Fills every size of a case in.
-    pub fn bind(&self, _case: &Case) -> anyhow::Result<Bound> {
-        anyhow::bail!("not there yet")
-    }
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use super::{DType, Formula};
 
 /// A whole `kernel.toml`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Spec {
     /// The operations, at least one.
     pub operations: Vec<Operation>,
@@ -15,7 +17,7 @@ pub struct Spec {
 }
 
 /// One operation: a launcher and all that is needed to call, check and time it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Operation {
     /// Its name; evidence files carry it.
     pub name: String,
@@ -44,7 +46,7 @@ pub struct Operation {
 }
 
 /// What says the right answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub enum OracleRef {
     /// A bundled operation, computed in double precision by this binary.
     Bundled(String),
@@ -59,7 +61,7 @@ pub enum OracleRef {
 }
 
 /// What a launcher does to a tensor.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Role {
     /// Reads it.
     Input,
@@ -70,7 +72,7 @@ pub enum Role {
 }
 
 /// One argument of a launcher.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub enum Argument {
     /// A device pointer.
     Tensor {
@@ -106,7 +108,7 @@ pub enum Argument {
 }
 
 /// The C type of a scalar argument.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum CType {
     /// `int32_t`
     I32,
@@ -119,7 +121,7 @@ pub enum CType {
 }
 
 /// A table of cases: the product of the values of all its names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CaseSet {
     /// What it is about; part of each case's label.
     pub name: Option<String>,
@@ -131,21 +133,26 @@ pub struct CaseSet {
     pub offsets: BTreeMap<String, u64>,
     /// How the inputs are drawn; empty: `normal`.
     pub inputs: Vec<super::Inputs>,
-    /// Drawn afresh this many times, each value from its range; none: the product.
+    /// Drawn afresh this many times for each dtype and kind of inputs, each value from its range or list; none:
+    /// the product.
     pub draw: Option<u32>,
+    /// Whether the launcher must refuse these cases.
+    pub refused: bool,
 }
 
 /// The values that a name takes in a case set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub enum Values {
     /// Each in turn.
     List(Vec<f64>),
-    /// Any integer from the first to the last, drawn afresh.
+    /// Any integer from the first to the last, both included, drawn afresh.
     Range(i64, i64),
+    /// Computed of the case's other names.
+    Formula(Formula),
 }
 
 /// What a compiled kernel may use at most. What is none is not looked at.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Budget {
     /// Which kernels: a pattern with `*` over the demangled name.
     pub kernel: String,
@@ -166,7 +173,7 @@ pub struct Budget {
 }
 
 /// How far a result may be from a Python oracle's.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Tolerance {
     /// Units in the last place of the output's type, an element.
     pub ulps: Option<f64>,

@@ -1,0 +1,140 @@
+//! The names of an operation, and what each stands for in one case.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use super::{Argument, DType, Formula, Operation};
+
+/// Why a case cannot be made or bound. The text names the operation or tensor, the name and what is allowed.
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
+pub struct CaseError(pub String);
+
+impl Operation {
+    /// The names that a case may set, in the order in which the launcher's arguments use them first, then those of
+    /// `bytes`, `flops` and the defaults. Scalars with a formula of their own are not among them.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let mut add = |name: &str| {
+            if self.computed(name).is_none() && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        };
+        // Shapes first: `rows=4 width=8 x_stride=16` reads better than the C order, in which strides come between.
+        for argument in &self.arguments {
+            if let Argument::Tensor { shape, .. } = argument {
+                for formula in shape {
+                    formula.names().for_each(|(name, _)| add(name));
+                }
+            }
+        }
+        for argument in &self.arguments {
+            match argument {
+                Argument::Tensor {
+                    strides, present, ..
+                } => {
+                    for formula in strides.iter().flatten().chain(present) {
+                        formula.names().for_each(|(name, _)| add(name));
+                    }
+                }
+                Argument::Scalar { value, .. } => value.names().for_each(|(name, _)| add(name)),
+                Argument::DType { .. } | Argument::Stream => {}
+            }
+        }
+        for formula in [&self.bytes, &self.flops] {
+            formula.names().for_each(|(name, _)| add(name));
+        }
+        for (name, formula) in &self.defaults {
+            add(name);
+            formula.names().for_each(|(name, _)| add(name));
+        }
+        names
+    }
+
+    /// The formula of a scalar argument that no case sets.
+    pub(super) fn computed(&self, wanted: &str) -> Option<&Formula> {
+        self.arguments.iter().find_map(|argument| match argument {
+            Argument::Scalar { name, value, .. } if name == wanted && !value.is_name(name) => {
+                Some(value)
+            }
+            _ => None,
+        })
+    }
+}
+
+/// What a case says of a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Given<'a> {
+    Number(f64),
+    Formula(&'a Formula),
+}
+
+/// Finds the value of names: what the case gives, else the default, each formula after the names it uses.
+pub(super) struct Resolver<'a> {
+    operation: &'a Operation,
+    given: &'a BTreeMap<&'a str, Given<'a>>,
+    dtype: DType,
+    done: BTreeMap<String, f64>,
+    /// The names whose formulas are being worked out.
+    open: Vec<String>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn new(
+        operation: &'a Operation,
+        given: &'a BTreeMap<&'a str, Given<'a>>,
+        dtype: DType,
+    ) -> Self {
+        Self {
+            operation,
+            given,
+            dtype,
+            done: BTreeMap::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// The value of a name. Errors: none is given, a formula has none, a name is computed of itself.
+    pub(super) fn value(&mut self, name: &str) -> Result<f64, CaseError> {
+        if let Some(value) = self.done.get(name) {
+            return Ok(*value);
+        }
+        if self.open.iter().any(|open| open == name) {
+            let circle: Vec<String> = self.open.iter().map(|open| format!("`{open}`")).collect();
+            return Err(CaseError(format!(
+                "`{name}` is computed of itself: {} → `{name}`; give one of them a number",
+                circle.join(" → ")
+            )));
+        }
+        let operation = self.operation;
+        let formula = match (operation.computed(name), self.given.get(name)) {
+            (Some(formula), _) => formula,
+            (None, Some(Given::Formula(formula))) => formula,
+            (None, Some(Given::Number(value))) => {
+                self.done.insert(name.to_owned(), *value);
+                return Ok(*value);
+            }
+            (None, None) => operation.defaults.get(name).ok_or_else(|| {
+                CaseError(format!(
+                    "`{name}` has no value; give it one here or in [operation.defaults]"
+                ))
+            })?,
+        };
+        self.open.push(name.to_owned());
+        for (inner, _) in formula.names() {
+            self.value(inner)?;
+        }
+        let value = formula
+            .eval(&self.done, self.dtype)
+            .map_err(|error| CaseError(format!("`{name}`: {error}")))?;
+        self.open.pop();
+        self.done.insert(name.to_owned(), value);
+        Ok(value)
+    }
+
+    /// All values found so far.
+    pub(super) fn into_values(self) -> BTreeMap<String, f64> {
+        self.done
+    }
+}

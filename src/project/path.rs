@@ -1,0 +1,47 @@
+//! Paths that a project's files name: inside its folder, and there.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// What a path must lead to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Wanted {
+    File,
+    Folder,
+}
+
+/// The path without `.` parts, relative to `root` (which is canonical). The error says what is wrong with it.
+pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf, String> {
+    let mut relative = PathBuf::new();
+    for component in Path::new(text).components() {
+        match component {
+            Component::Normal(part) => relative.push(part),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(format!(
+                    "`{text}` leaves the project's folder; paths are relative to it and stay inside"
+                ));
+            }
+        }
+    }
+    if relative.as_os_str().is_empty() {
+        if wanted == Wanted::Folder && !text.is_empty() {
+            return Ok(PathBuf::from("."));
+        }
+        return Err("an empty path".to_owned());
+    }
+    let full = root.join(&relative);
+    let real = fs::canonicalize(&full)
+        .map_err(|error| format!("`{text}` cannot be found: {}: {error}", full.display()))?;
+    if !real.starts_with(root) {
+        return Err(format!(
+            "`{text}` is a link out of the project's folder, to {}; copy the file into the project",
+            real.display()
+        ));
+    }
+    match wanted {
+        Wanted::File if !real.is_file() => Err(format!("`{text}` is no file")),
+        Wanted::Folder if !real.is_dir() => Err(format!("`{text}` is no folder")),
+        _ => Ok(relative),
+    }
+}
