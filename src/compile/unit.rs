@@ -268,7 +268,7 @@ impl<'a> Compiler<'a> {
                 "{} does not compile for sm_{arch} ({}):\n{}",
                 source.display(),
                 output.status,
-                self.readable(&format!("{out}{said}"))
+                self.readable(&format!("{out}{said}"), work)
             );
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {
@@ -301,10 +301,17 @@ impl<'a> Compiler<'a> {
     }
 
     /// What nvcc said, without ptxas's figures and with paths as the person knows them.
-    fn readable(&self, said: &str) -> String {
-        let root = format!("{}/", self.root.display());
-        let lines: Vec<&str> = said.lines().filter(|line| !ptxas::is_info(line)).collect();
-        lines.join("\n").replace(&root, "").trim().to_owned()
+    fn readable(&self, said: &str, work: &Work) -> String {
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| !ptxas::is_info(line))
+            .map(str::trim_end)
+            .collect();
+        let mut text = lines.join("\n");
+        for folder in [&self.root, &work.path] {
+            text = text.replace(&format!("{}/", folder.display()), "");
+        }
+        text.trim().to_owned()
     }
 }
 
