@@ -102,7 +102,7 @@ const COLUMNS: [&str; 7] = [
     "spill B",
     "stack B",
     "smem B",
-    "occupancy",
+    "occupancy (block)",
     "16-byte ld/st",
 ];
 
@@ -178,8 +178,9 @@ fn row(name: String, group: &[&Kernel]) -> Row {
     let stack = most(|kernel| kernel.stack);
     let occupancy = group
         .iter()
-        .map(|kernel| kernel.occupancy)
-        .fold(1.0, f64::min);
+        .map(|kernel| (kernel.occupancy, kernel.max_threads))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .unwrap_or_default();
     let wide = |accesses: fn(&Kernel) -> Accesses| {
         // The kernel with the smallest part of wide accesses.
         let part = |a: Accesses| f64::from(a.wide) / f64::from(a.all.max(1));
@@ -197,7 +198,11 @@ fn row(name: String, group: &[&Kernel]) -> Row {
             spills.to_string(),
             stack.to_string(),
             most(|kernel| kernel.shared).to_string(),
-            format!("{:.0} %", occupancy * 100.0),
+            format!(
+                "{:.0} % ({threads})",
+                occupancy.0 * 100.0,
+                threads = occupancy.1
+            ),
             format!(
                 "{}/{} {}/{}",
                 loads.wide, loads.all, stores.wide, stores.all

@@ -47,6 +47,7 @@ pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
             style::faint(absent.join(", "))
         ));
     }
+    let cuda = super::doctor_cuda::show(output);
     problems.extend(installs_problems(machine)?);
     problems.sort();
     problems.dedup();
@@ -63,6 +64,7 @@ pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
         "home": machine.home.as_ref().map(|home| home.to_string_lossy()),
         "agents": agents,
         "not_found": absent,
+        "cuda": cuda,
         "problems": problems,
     }));
     Ok(if problems.is_empty() {

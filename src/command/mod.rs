@@ -6,6 +6,7 @@ pub mod build;
 pub mod ci;
 pub mod diff;
 pub mod doctor;
+pub mod doctor_cuda;
 pub mod failure;
 pub mod list;
 pub mod pack;

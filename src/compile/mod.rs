@@ -118,7 +118,7 @@ pub fn build(
         project.root.join("build.toml").display()
     );
     for arch in &archs {
-        occupancy::limits(*arch)?;
+        Limits::of(*arch)?;
     }
     let root = project
         .root

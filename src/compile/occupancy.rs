@@ -54,21 +54,21 @@ const TABLE: [Limits; 7] = [
 /// The architectures that a project can be compiled for.
 pub const ARCHS: [u32; 7] = [75, 80, 86, 89, 90, 100, 120];
 
-/// An architecture's limits; an error that names all of them for one that is not known.
-pub(super) fn limits(arch: u32) -> Result<Limits> {
-    TABLE
-        .into_iter()
-        .find(|limits| limits.arch == arch)
-        .with_context(|| {
-            let known: Vec<_> = ARCHS.iter().map(u32::to_string).collect();
-            format!(
-                "architecture {arch} is not known; it is one of {}",
-                known.join(", ")
-            )
-        })
-}
-
 impl Limits {
+    /// An architecture's limits; an error that names all of them for one that is not known.
+    pub fn of(arch: u32) -> Result<Self> {
+        TABLE
+            .into_iter()
+            .find(|limits| limits.arch == arch)
+            .with_context(|| {
+                let known: Vec<_> = ARCHS.iter().map(u32::to_string).collect();
+                format!(
+                    "architecture {arch} is not known; it is one of {}",
+                    known.join(", ")
+                )
+            })
+    }
+
     /// Which part of the warps a kernel can keep there, 0 to 1: with blocks of `threads` threads, `registers` a
     /// thread and `shared` bytes a block.
     pub fn occupancy(&self, registers: u32, shared: u32, threads: u32) -> f64 {

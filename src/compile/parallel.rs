@@ -47,8 +47,12 @@ pub(super) fn map<T: Sync, R: Send>(
         match result {
             Ok(result) => results.push(result),
             Err(error) => {
+                // The same mistake, seen for another architecture.
                 let words = format!("{error:#}");
-                if !failures.contains(&words) {
+                if failures
+                    .iter()
+                    .all(|known| without_arch(known) != without_arch(&words))
+                {
                     failures.push(words);
                 }
             }
@@ -59,4 +63,13 @@ pub(super) fn map<T: Sync, R: Send>(
     } else {
         anyhow::bail!("{}", failures.join("\n\n"))
     }
+}
+
+/// Text with `sm_` for `sm_90`.
+fn without_arch(text: &str) -> String {
+    let mut parts = text.split("sm_");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| {
+        all + "sm_" + part.trim_start_matches(|c: char| c.is_ascii_digit())
+    })
 }

@@ -1,57 +1,65 @@
 //! How wide a kernel's global accesses are, read from the machine code itself.
 //!
-//! Every instruction from sm_70 on has 16 bytes. The opcode is in bits 0 to 11 of the first word; bits 73 to 75
-//! say how wide a load or store is. The tests hold this against nvdisasm for every architecture of
-//! [`super::ARCHS`].
+//! Every instruction from sm_70 on has 16 bytes. Bits 0 to 8 are the operation (9 to 11: the form of its operands);
+//! for loads and stores bits 73 to 75 say how wide. This was read off nvdisasm's output for every architecture of
+//! [`super::ARCHS`], and tests/build.rs holds the counts against nvdisasm.
 
 use super::Accesses;
 
 /// What an instruction does to global memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Access {
-    Load { bytes: u32 },
-    Store { bytes: u32 },
+enum Access {
+    Load { wide: bool },
+    Store { wide: bool },
 }
 
-/// The loads and the stores of a kernel's code.
-pub(super) fn accesses(code: &[u8]) -> (Accesses, Accesses) {
+/// The loads and the stores of a kernel's code for an architecture. Atomics and prefetches are neither; loads and
+/// stores through generic addresses count, since they mostly are global; a bulk copy is one wide access.
+pub(super) fn accesses(code: &[u8], arch: u32) -> (Accesses, Accesses) {
     let (mut loads, mut stores) = (Accesses::default(), Accesses::default());
-    for access in code.as_chunks().0.iter().filter_map(decode) {
-        let (count, bytes) = match access {
-            Access::Load { bytes } => (&mut loads, bytes),
-            Access::Store { bytes } => (&mut stores, bytes),
+    for instruction in code.as_chunks().0 {
+        let (count, wide) = match decode(instruction, arch) {
+            Some(Access::Load { wide }) => (&mut loads, wide),
+            Some(Access::Store { wide }) => (&mut stores, wide),
+            None => continue,
         };
         count.all += 1;
-        count.wide += u32::from(bytes >= 16);
+        count.wide += u32::from(wide);
     }
     (loads, stores)
 }
 
-/// One instruction.
-pub(super) fn decode(instruction: &[u8; 16]) -> Option<Access> {
+fn decode(instruction: &[u8; 16], arch: u32) -> Option<Access> {
     let word = u128::from_le_bytes(*instruction);
-    let opcode = word & 0xfff;
-    let bytes = match (word >> 73) & 7 {
-        0 | 1 => 1,
-        2 | 3 => 2,
-        4 => 4,
-        5 => 8,
-        6 => 16,
-        _ => 32,
-    };
-    match opcode {
-        LDG | LDG_UNIFORM | LD | LD_UNIFORM | LDGSTS => Some(Access::Load { bytes }),
-        STG | STG_UNIFORM | ST | ST_UNIFORM => Some(Access::Store { bytes }),
-        _ => None,
-    }
+    let field = (word >> 73) & 7;
+    // 4: 32 bits, 5: 64, 6: 128, 7: 128 with `.U` on sm_75; below are bytes and halves.
+    let wide = field >= 6;
+    Some(match word & 0x1ff {
+        LD | LDG => Access::Load { wide },
+        ST | STG => Access::Store { wide },
+        LDGSTS if (80..100).contains(&arch) => Access::Load { wide },
+        // From sm_100 on 0, 2 and 4 stand for 32, 64 and 128 bits.
+        LDGSTS if arch >= 100 => Access::Load { wide: field == 4 },
+        LDG_256 if arch >= 100 => Access::Load { wide: true },
+        STG_256 if arch >= 100 => Access::Store { wide: true },
+        // Its direction: 1 into shared memory (5 with multicast), 2 out of it, 3 between blocks.
+        UBLKCP if arch >= 90 && field & 3 == 2 => Access::Store { wide: true },
+        UBLKCP if arch >= 90 && field & 3 == 1 => Access::Load { wide: true },
+        UTMALDG if arch >= 90 => Access::Load { wide: true },
+        UTMASTG | UTMAREDG | UBLKRED if arch >= 90 => Access::Store { wide: true },
+        _ => return None,
+    })
 }
 
-const LDG: u128 = 0x381;
-const LDG_UNIFORM: u128 = 0x981;
-const STG: u128 = 0x386;
-const STG_UNIFORM: u128 = 0x986;
-const LD: u128 = 0x380;
-const LD_UNIFORM: u128 = 0x980;
-const ST: u128 = 0x385;
-const ST_UNIFORM: u128 = 0x985;
-const LDGSTS: u128 = 0xfae;
+const LD: u128 = 0x180;
+const LDG: u128 = 0x181;
+const ST: u128 = 0x185;
+const STG: u128 = 0x186;
+const LDG_256: u128 = 0x17e;
+const STG_256: u128 = 0x17f;
+const LDGSTS: u128 = 0x1ae;
+const UTMALDG: u128 = 0x1b4;
+const UTMASTG: u128 = 0x1b5;
+const UTMAREDG: u128 = 0x1b6;
+const UBLKCP: u128 = 0x1ba;
+const UBLKRED: u128 = 0x1bb;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key::{Key, sha256};
 use super::store::{Store, Work};
-use super::{Kernel, Unit, cubin, name, occupancy, ptxas, sass};
+use super::{Kernel, Limits, Unit, cubin, name, ptxas, sass};
 use crate::project::Project;
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 
@@ -268,7 +268,7 @@ impl<'a> Compiler<'a> {
                 "{} does not compile for sm_{arch} ({}):\n{}",
                 source.display(),
                 output.status,
-                self.readable(&format!("{out}{said}"))
+                self.readable(&format!("{out}{said}"), work)
             );
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {
@@ -301,10 +301,17 @@ impl<'a> Compiler<'a> {
     }
 
     /// What nvcc said, without ptxas's figures and with paths as the person knows them.
-    fn readable(&self, said: &str) -> String {
-        let root = format!("{}/", self.root.display());
-        let lines: Vec<&str> = said.lines().filter(|line| !ptxas::is_info(line)).collect();
-        lines.join("\n").replace(&root, "").trim().to_owned()
+    fn readable(&self, said: &str, work: &Work) -> String {
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| !ptxas::is_info(line))
+            .map(str::trim_end)
+            .collect();
+        let mut text = lines.join("\n");
+        for folder in [&self.root, &work.path] {
+            text = text.replace(&format!("{}/", folder.display()), "");
+        }
+        text.trim().to_owned()
     }
 }
 
@@ -479,14 +486,14 @@ fn prerequisites(text: &[u8]) -> Vec<PathBuf> {
 fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
     let bytes = fs::read(work.path.join(CUBIN)).context("cannot read the cubin")?;
     let usage = ptxas::parse(said);
-    let limits = occupancy::limits(arch)?;
+    let limits = Limits::of(arch)?;
     let mut kernels = Vec::new();
     for entry in cubin::Cubin::parse(&bytes)?.entries()? {
         let Some(usage) = usage.get(&entry.symbol) else {
             bail!("ptxas said nothing of {}", entry.symbol);
         };
         let max_threads = entry.max_threads.unwrap_or(limits.threads_a_block);
-        let (loads, stores) = sass::accesses(entry.code);
+        let (loads, stores) = sass::accesses(entry.code, arch);
         kernels.push(Kernel {
             name: name::demangled(&entry.symbol),
             registers: usage.registers,

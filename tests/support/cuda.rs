@@ -1,0 +1,59 @@
+//! A CUDA compiler for tests: the one that CUDA_HOME names if it is the pinned one, else `kernels toolchain install`
+//! puts it into the test cache, once for all test programs (the install itself lets one go first).
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The folder above nvcc's `bin`.
+pub fn home() -> PathBuf {
+    static HOME: OnceLock<PathBuf> = OnceLock::new();
+    HOME.get_or_init(find).clone()
+}
+
+fn find() -> PathBuf {
+    if let Some(home) = env::var_os("CUDA_HOME").map(PathBuf::from) {
+        let said = Command::new(home.join("bin/nvcc"))
+            .arg("--version")
+            .output()
+            .unwrap();
+        if String::from_utf8_lossy(&said.stdout).contains("V13.0.88") {
+            return home;
+        }
+    }
+    let cache = cache();
+    let installed = Command::new(env!("CARGO_BIN_EXE_kernels"))
+        .args(["toolchain", "install"])
+        .env("KERNELS_CACHE", &cache)
+        .env_remove("CUDA_HOME")
+        .env_remove("CUDA_PATH")
+        .output()
+        .unwrap();
+    assert!(
+        installed.status.success(),
+        "the tests need the CUDA compiler: {installed:?}"
+    );
+    cache.join("toolchain-13.0.88/nvidia/cu13")
+}
+
+/// Where the tests keep what they fetched.
+pub fn cache() -> PathBuf {
+    let set = |name| env::var_os(name).map(PathBuf::from);
+    set("KERNELS_TEST_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|caches| caches.join("kernels-tests")))
+        .unwrap_or_else(|| set("HOME").unwrap().join(".cache/kernels-tests"))
+        .join("cuda")
+}
+
+/// The disassembler, which ./test fetches: `KERNELS_NVDISASM`, beside nvcc, or in the test cache.
+pub fn nvdisasm() -> Option<PathBuf> {
+    [
+        env::var_os("KERNELS_NVDISASM").map(PathBuf::from),
+        Some(home().join("bin/nvdisasm")),
+        Some(cache().join("nvdisasm/nvidia/cu13/bin/nvdisasm")),
+    ]
+    .into_iter()
+    .flatten()
+    .find(|path| path.is_file())
+}
