@@ -1,4 +1,4 @@
-//! `kernels ci`, and what its checks become: lines, JUnit XML, a job's summary, JSON, a workflow.
+//! `kernels ci`, and what its checks become: lines, `JUnit` XML, a job's summary, JSON, a workflow.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use std::process::Command;
 use kernels::bench::BenchReport;
 use kernels::command::ci::checks::{self, Wanted};
 use kernels::command::ci::lab::Lab;
-use kernels::compile::{Build, Target};
+use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence;
 use kernels::gpu::Card;
 use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Spec, Tolerance};
@@ -35,17 +35,18 @@ use support::{Sandbox, write};
 use tempfile::TempDir;
 
 /// A machine made by hand.
-struct Bench {
+struct Machine {
     card: Result<Card, String>,
     toolchain: Result<Toolchain, String>,
     builds: Result<(), String>,
     digest: String,
     verify: VerifyReport,
     bench: BenchReport,
+    spilled: u32,
     timed: Cell<bool>,
 }
 
-impl Bench {
+impl Machine {
     fn new() -> Self {
         Self {
             card: Ok(report::card()),
@@ -59,6 +60,7 @@ impl Bench {
             digest: "code 1".to_owned(),
             verify: report::verify(),
             bench: report::bench(),
+            spilled: 0,
             timed: Cell::new(false),
         }
     }
@@ -71,7 +73,7 @@ impl Bench {
     }
 }
 
-impl Lab for Bench {
+impl Lab for Machine {
     fn card(&self) -> Result<Card, String> {
         self.card.clone()
     }
@@ -93,9 +95,10 @@ impl Lab for Bench {
                 .map(|arch| Target {
                     arch: *arch,
                     library: PathBuf::new(),
-                    units: Vec::new(),
+                    units: vec![unit(self.spilled)],
                 })
                 .collect(),
+            compiled: 0,
         })
     }
     fn device_digest(&self, build: &Build) -> anyhow::Result<String> {
@@ -110,8 +113,29 @@ impl Lab for Bench {
     }
 }
 
+fn unit(spilled: u32) -> Unit {
+    Unit {
+        source: PathBuf::from("a.cu"),
+        cubin: PathBuf::new(),
+        ptx: PathBuf::new(),
+        kernels: vec![Kernel {
+            symbol: "rms_norm".to_owned(),
+            name: "rms_norm".to_owned(),
+            registers: 40,
+            spill_stores: spilled,
+            spill_loads: 0,
+            stack: 0,
+            shared: 0,
+            max_threads: 256,
+            occupancy: 1.0,
+            loads: Accesses::default(),
+            stores: Accesses::default(),
+        }],
+    }
+}
+
 fn project(root: &Path) -> Project {
-    let formula = |text: &str| kernels_formula(text);
+    let formula = |text: &str| Formula::parse(text).unwrap();
     let set = CaseSet {
         name: None,
         values: BTreeMap::new(),
@@ -119,6 +143,7 @@ fn project(root: &Path) -> Project {
         offsets: BTreeMap::new(),
         inputs: Vec::new(),
         draw: None,
+        refused: false,
     };
     Project {
         root: root.to_owned(),
@@ -146,6 +171,7 @@ fn project(root: &Path) -> Project {
                 .collect(),
             budgets: vec![Budget {
                 kernel: "*".to_owned(),
+                spill_bytes: Some(0),
                 ..Budget::default()
             }],
         },
@@ -153,13 +179,7 @@ fn project(root: &Path) -> Project {
     }
 }
 
-fn kernels_formula(text: &str) -> Formula {
-    Formula {
-        text: text.to_owned(),
-    }
-}
-
-fn run(lab: &Bench, root: &Path, wanted: &Wanted) -> Vec<Check> {
+fn run(lab: &Machine, root: &Path, wanted: &Wanted) -> Vec<Check> {
     checks::project_checks(lab, &project(root), wanted)
 }
 
@@ -191,7 +211,7 @@ fn expect(checks: &[Check], lines: &[&str]) {
 #[test]
 fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required() {
     let dir = TempDir::new().unwrap();
-    let checks = run(&Bench::without_card(), dir.path(), &Wanted::default());
+    let checks = run(&Machine::without_card(), dir.path(), &Wanted::default());
     assert_eq!(
         told(&checks),
         [
@@ -211,7 +231,7 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
         require_card: true,
         ..Wanted::default()
     };
-    let checks = run(&Bench::without_card(), dir.path(), &required);
+    let checks = run(&Machine::without_card(), dir.path(), &required);
     expect(
         &checks,
         &[
@@ -224,7 +244,7 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
 #[test]
 fn with_a_card_every_path_and_every_case_is_a_check_and_its_architecture_is_built_too() {
     let dir = TempDir::new().unwrap();
-    let mut lab = Bench::new();
+    let mut lab = Machine::new();
     lab.card = Ok(Card {
         arch: 120,
         ..report::card()
@@ -246,7 +266,7 @@ fn with_a_card_every_path_and_every_case_is_a_check_and_its_architecture_is_buil
 #[test]
 fn what_was_found_wrong_fails_its_path_or_case_and_what_is_wrong_is_not_timed() {
     let dir = TempDir::new().unwrap();
-    let mut lab = Bench::new();
+    let mut lab = Machine::new();
     lab.verify.findings = vec![
         report::finding(Kind::WrongValue, Some("rows=1 width=7 bf16"), "sm_90"),
         report::finding(Kind::NoLaunch, None, "somewhere else"),
@@ -263,7 +283,7 @@ fn what_was_found_wrong_fails_its_path_or_case_and_what_is_wrong_is_not_timed() 
     );
     assert!(!lab.timed.get());
 
-    let mut lab = Bench::new();
+    let mut lab = Machine::new();
     let label = lab.bench.cases[1].case.clone();
     lab.bench.findings = vec![
         report::finding(Kind::TooFast, Some(&label), "sm_90"),
@@ -287,7 +307,7 @@ fn what_was_found_wrong_fails_its_path_or_case_and_what_is_wrong_is_not_timed() 
 #[test]
 fn a_project_that_does_not_build_fails_once_and_the_rest_is_skipped_by_name() {
     let dir = TempDir::new().unwrap();
-    let mut lab = Bench::new();
+    let mut lab = Machine::new();
     lab.builds = Err("a.cu(3): error: expected a \";\"\n1 error".to_owned());
     let checks = run(&lab, dir.path(), &Wanted::default());
     expect(
@@ -304,10 +324,28 @@ fn a_project_that_does_not_build_fails_once_and_the_rest_is_skipped_by_name() {
 }
 
 #[test]
+fn an_overrun_budget_fails_by_itself_and_the_rest_is_still_checked() {
+    let dir = TempDir::new().unwrap();
+    let mut lab = Machine::new();
+    lab.spilled = 16;
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    let told = told(&checks);
+    let budgets = told
+        .iter()
+        .find(|line| line.starts_with("budgets/"))
+        .unwrap();
+    assert!(
+        budgets.contains("FAILED") && budgets.contains("rms_norm"),
+        "{budgets}"
+    );
+    expect(&checks, &["build/sm_90 passed", "verify/sm_90 passed"]);
+}
+
+#[test]
 fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
     let dir = TempDir::new().unwrap();
     let folder = dir.path().join("evidence");
-    let mut lab = Bench::without_card();
+    let mut lab = Machine::without_card();
     evidence::record(
         &folder,
         &report::bench(),
@@ -402,7 +440,7 @@ for e in root.iter():
 print(json.dumps([[s.get("name"), [[c.get("name"), [[d.tag, d.get("message"), d.text] for d in c]] for c in s]] for s in root]))
 "#;
 
-/// The file as python3's parser reads it, after it has found the structure of JUnit's files in it.
+/// The file as python3's parser reads it, after it has found the structure of `JUnit`'s files in it.
 fn read_junit(xml: &str) -> Value {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("junit.xml");

@@ -114,12 +114,12 @@ fn show(suite: &Suite, output: Output) {
         style::faint(&suite.dir)
     ));
     for check in &suite.checks {
-        line(check, output);
+        line(suite, check, output);
     }
     output.line("");
 }
 
-fn line(check: &Check, output: Output) {
+fn line(suite: &Suite, check: &Check, output: Output) {
     let name = format!("{:<8} {}", check.group, check.name);
     match &check.status {
         Status::Passed => output.line(
@@ -136,8 +136,14 @@ fn line(check: &Check, output: Output) {
             style::warning(format!("skipped: {reason}"))
         )),
         Status::Failed { text, .. } => {
-            let text: String = text.lines().map(|line| format!("\n      {line}")).collect();
-            output.error(format!("  {} {name}{text}", style::bad("✗")));
+            let lines = std::iter::once(name.as_str()).chain(text.lines());
+            let text = lines.collect::<Vec<_>>().join("\n      ");
+            // On stderr, where it may be read without the lines above it.
+            output.error(format!(
+                "  {} {text}\n      {}",
+                style::bad("✗"),
+                style::faint(format!("in {}, {}", suite.name, suite.dir))
+            ));
         }
     }
 }

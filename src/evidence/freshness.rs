@@ -37,17 +37,19 @@ pub struct Standing {
     pub freshness: Freshness,
 }
 
+/// Compiles a project with the pinned toolchain for some architectures, and answers `Build::device_digest`.
+pub type Digest<'a> = &'a mut dyn FnMut(&[u32]) -> Result<String>;
+
 /// Holds the evidence of `dir` against a project: each file of each of its `operations`, and one missing entry for
-/// an operation that has no file. `digest` compiles the project with the pinned toolchain for some architectures
-/// and answers `Build::device_digest`; it is called once for each set of architectures that evidence names. Where
-/// there is no such compiler it is none, and what only the code can tell is unknown.
+/// an operation that has no file. `digest` is called once for each set of architectures that evidence names; where
+/// there is no pinned compiler it is none, and what only the code can tell is unknown.
 /// Evidence of an operation that the project no longer has is stale.
 pub fn check(
     dir: &Path,
     project: &str,
     operations: &[String],
     spec_digest: &str,
-    mut digest: Option<&mut dyn FnMut(&[u32]) -> Result<String>>,
+    mut digest: Option<Digest>,
 ) -> Result<Vec<Standing>> {
     let evidence: Vec<(PathBuf, Evidence)> = Evidence::read_all(dir)?
         .into_iter()

@@ -8,7 +8,7 @@ pub mod peers;
 pub mod readme;
 pub mod recorded;
 
-pub use freshness::{Freshness, Standing, check};
+pub use freshness::{Digest, Freshness, Standing, check};
 pub use peers::{PeerRow, Peers};
 pub use recorded::{Evidence, Verification, record};
 

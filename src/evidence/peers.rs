@@ -44,6 +44,9 @@ pub struct PeerRow {
     /// Tenth and ninetieth percentile by name.
     #[serde(default)]
     pub spread: BTreeMap<String, Option<[f64; 2]>>,
+    /// Those whose result was wrong: their times count for nothing.
+    #[serde(default)]
+    pub wrong: Vec<String>,
 }
 
 impl Peers {
@@ -72,8 +75,9 @@ impl Peers {
         }
     }
 
-    /// The row of a case: same operation and dtype, every size that the row names equal, as many bytes within 2 %.
-    /// Of several the one that names most.
+    /// The row of a case: same operation and dtype, every size that the row names equal, as many bytes within 2 %,
+    /// and nothing in the case's label that the row does not name: `weight=0` is another operation. Of several the
+    /// one that names most.
     pub fn row(&self, case: &CaseBench) -> Option<&PeerRow> {
         #[allow(clippy::cast_precision_loss, reason = "compared within 2 %")]
         let megabytes = case.bytes as f64 / 1e6;
@@ -87,14 +91,26 @@ impl Peers {
                         .is_some_and(|there| (there - value).abs() <= f64::EPSILON * value.abs())
                 })
             })
+            .filter(|row| {
+                let mut named = case
+                    .case
+                    .split([' ', ','])
+                    .filter_map(|word| word.split_once('='));
+                named.all(|(name, _)| {
+                    !case.values.contains_key(name) || row.shape.contains_key(name)
+                })
+            })
             .filter(|row| (row.mb - megabytes).abs() <= 0.02 * megabytes + 0.05)
             .max_by_key(|row| row.shape.len())
     }
 }
 
 impl PeerRow {
-    /// The time of one, where it has one.
+    /// The time of one whose result was right, where it has one.
     pub fn time(&self, name: &str) -> Option<f64> {
+        if self.wrong.iter().any(|wrong| wrong == name) {
+            return None;
+        }
         self.times_us
             .get(name)
             .copied()

@@ -107,17 +107,17 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
         Ok(toolchain) => toolchain,
         Err(why) => return failed(why),
     };
-    let build = match lab.build(project, archs, &toolchain) {
-        Ok(build) => build,
+    let done = match lab.build(project, archs, &toolchain) {
+        Ok(done) => done,
         Err(error) => return failed(format!("{error:#}")),
     };
-    let mut checks: Vec<Check> = build
+    let mut checks: Vec<Check> = done
         .targets
         .iter()
         .map(|target| Check::passed("build", format!("sm_{}", target.arch), kernels(target)))
         .collect();
-    let built: Vec<u32> = build.targets.iter().map(|target| target.arch).collect();
-    for arch in archs.iter().filter(|arch| !built.contains(arch)) {
+    let there: Vec<u32> = done.targets.iter().map(|target| target.arch).collect();
+    for arch in archs.iter().filter(|arch| !there.contains(arch)) {
         checks.push(Check::failed(
             "build",
             format!("sm_{arch}"),
@@ -128,7 +128,7 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
         // All architectures are compiled at once.
         first.seconds = start.elapsed().as_secs_f64();
     }
-    (checks, Some(build))
+    (checks, Some(done))
 }
 
 fn kernels(target: &Target) -> String {
@@ -191,7 +191,7 @@ fn evidence(lab: &dyn Lab, project: &Project, built: bool, wanted: &Wanted) -> V
         (true, pinned) => pinned,
     };
     let mut digest;
-    let digest: Option<&mut dyn FnMut(&[u32]) -> anyhow::Result<String>> = match &pinned {
+    let digest: Option<evidence::Digest> = match &pinned {
         Ok(toolchain) => {
             digest = |archs: &[u32]| lab.device_digest(&lab.build(project, archs, toolchain)?);
             Some(&mut digest)

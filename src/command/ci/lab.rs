@@ -5,7 +5,7 @@ use crate::bench::BenchReport;
 use crate::compile::{self, Build};
 use crate::gpu::Card;
 use crate::project::Project;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{self, Toolchain};
 use crate::verify::VerifyReport;
 
 /// A machine on which projects are compiled, verified and timed.
@@ -46,17 +46,17 @@ impl Lab for Here {
     }
 
     fn pinned(&self) -> Result<Toolchain, String> {
-        let found = self.toolchain()?;
-        if found.is_pinned() {
-            Ok(found)
-        } else {
-            Err(format!(
-                "evidence is tied to nvcc {}, and here is {} ({}); `kernels toolchain install` installs the former",
-                Toolchain::PINNED,
-                found.version,
-                found.origin
-            ))
-        }
+        // Another may come first for building, and the pinned one be here all the same.
+        toolchain::candidates()
+            .into_iter()
+            .filter_map(|candidate| candidate.found.ok())
+            .find(Toolchain::is_pinned)
+            .ok_or_else(|| {
+                format!(
+                    "evidence is tied to nvcc {}, which is not here; `kernels toolchain install` installs it",
+                    Toolchain::PINNED
+                )
+            })
     }
 
     fn build(

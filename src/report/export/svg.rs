@@ -36,7 +36,7 @@ const ROW: f64 = 25.0;
 const BAR: f64 = 15.0;
 const HEADING: f64 = 38.0;
 const LABEL_LEAST: f64 = 110.0;
-const LABEL_MOST: f64 = 300.0;
+const LABEL_MOST: f64 = 316.0;
 const DTYPE: f64 = 40.0;
 
 const STYLE: &str = "\
@@ -210,7 +210,7 @@ fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
                 top + 8.0
             );
             // The roof's own words need their room.
-            if (x - frame.x(1.0)).abs() > 62.0 {
+            if (x - frame.x(1.0)).abs() > 76.0 {
                 middle(
                     body,
                     x,
@@ -330,11 +330,11 @@ fn shade(dtype: DType) -> &'static str {
 fn length(text: &str) -> f64 {
     text.chars()
         .map(|c| match c {
-            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' | ' ' | 'f' | 't' | 'r' => 4.4,
-            'm' | 'w' | 'M' | 'W' | '@' | '%' => 11.0,
-            c if c.is_ascii() => 7.4,
-            c if u32::from(c) < 0x1100 => 7.8,
-            _ => 13.0,
+            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' | ' ' | 'f' | 't' | 'r' => 4.8,
+            'm' | 'w' | 'M' | 'W' | '@' | '%' => 11.8,
+            c if c.is_ascii() => 8.0,
+            c if u32::from(c) < 0x1100 => 8.2,
+            _ => 13.5,
         })
         .sum()
 }
