@@ -1,0 +1,327 @@
+//! The suite on a card: builds side by side, then `kernels verify` and `kernels bench` over every project.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernels::bench::BenchReport;
+use kernels::gpu::Card;
+use kernels::verify::{Finding, VerifyReport};
+
+use super::record::{Entry, Honest, Record};
+use super::suite::{self, Candidate, Cheat, Command, Suite};
+
+/// No candidate may hold the harness longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A cheat that passes may not be faster than this part of its twin's time.
+const NO_FASTER: f64 = 0.85;
+
+/// A candidate and what runs over it.
+type Task = (Command, Candidate);
+
+/// What a command said.
+struct Outcome {
+    /// None: no report; then `said` tells why.
+    report: Option<Report>,
+    said: String,
+    /// Project files that changed, and files that appeared in the home folder.
+    changed: Vec<String>,
+    seconds: f64,
+}
+
+/// What the two reports have in common, and the times.
+struct Report {
+    card: Card,
+    findings: Vec<Finding>,
+    /// By case: the median in microseconds and the number of samples.
+    times: Vec<(f64, u32)>,
+}
+
+/// The program under test.
+fn program() -> PathBuf {
+    std::env::var_os("KERNELS_PROGRAM").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_kernels")),
+        PathBuf::from,
+    )
+}
+
+/// Runs all of it.
+pub fn run(suite: &Suite) -> Record {
+    let begin = Instant::now();
+    let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
+    let only = std::env::var("KERNELS_ONLY").unwrap_or_default();
+    let cheats: Vec<&Cheat> = suite
+        .cheat
+        .iter()
+        .filter(|cheat| cheat.name.contains(&only))
+        .collect();
+    let legal: Vec<_> = suite
+        .legal
+        .iter()
+        .filter(|legal| legal.name.contains(&only))
+        .collect();
+
+    let mut tasks: Vec<Task> = Vec::new();
+    for cheat in &cheats {
+        tasks.push((cheat.command, cheat.candidate()));
+        tasks.push((cheat.command, cheat.twin()));
+    }
+    tasks.extend(legal.iter().map(|legal| (legal.command, legal.candidate())));
+    tasks.sort();
+    tasks.dedup();
+
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let candidates: Vec<Candidate> = tasks.iter().map(|(_, one)| one.clone()).collect();
+    // A build that fails is told by the command that needs it.
+    each(cores, candidates, |one| {
+        let folder = one.write(scratch.path());
+        let _ = finished(Process::new(program()).arg("build").arg(&folder));
+    });
+    let jobs = std::env::var("KERNELS_JOBS").map_or(4, |text| text.parse().unwrap());
+    let (checks, timings): (Vec<Task>, Vec<Task>) = tasks
+        .into_iter()
+        .partition(|(command, _)| *command == Command::Verify);
+    let outcomes = Mutex::new(BTreeMap::new());
+    let perform = |task: Task| {
+        let outcome = outcome(&task, scratch.path());
+        outcomes.lock().unwrap().insert(task, outcome);
+    };
+    each(jobs, checks, perform);
+    // One at a time: nothing else may be on the card.
+    each(1, timings, perform);
+    let outcomes = outcomes.into_inner().unwrap();
+
+    let mut honest: BTreeMap<Task, Honest> = BTreeMap::new();
+    for cheat in &cheats {
+        let task = (cheat.command, cheat.twin());
+        let name = twin_name(&task);
+        honest.insert(task.clone(), judge_honest(name, &task, &outcomes[&task]));
+    }
+    for one in &legal {
+        let task = (one.command, one.candidate());
+        let judged = judge_honest(one.name.clone(), &task, &outcomes[&task]);
+        honest.insert(task, judged);
+    }
+    let entries = cheats.iter().map(|cheat| {
+        let twin = (cheat.command, cheat.twin());
+        let outcome = &outcomes[&(cheat.command, cheat.candidate())];
+        let (caught, message) = judge_cheat(cheat, outcome, &outcomes[&twin]);
+        Entry {
+            name: cheat.name.clone(),
+            rows: cheat.rows.clone(),
+            command: cheat.command.name().to_owned(),
+            caught,
+            message,
+            twin: honest[&twin].name.clone(),
+            seconds: rounded(outcome.seconds),
+        }
+    });
+    Record {
+        format: 1,
+        suite: suite::digest(),
+        cheats: entries.collect(),
+        card: outcomes
+            .values()
+            .find_map(|outcome| outcome.report.as_ref().map(|report| report.card.clone())),
+        honest: honest.into_values().collect(),
+        seconds: rounded(begin.elapsed().as_secs_f64()),
+    }
+}
+
+fn twin_name((command, candidate): &Task) -> String {
+    format!("{} {}", command.name(), candidate.slug())
+}
+
+/// How a cheat was caught, with the words; none with what was seen instead.
+fn judge_cheat(cheat: &Cheat, outcome: &Outcome, twin: &Outcome) -> (Option<String>, String) {
+    let Some(report) = &outcome.report else {
+        return (None, outcome.said.clone());
+    };
+    let expected = |finding: &&Finding| cheat.caught.contains(&finding.kind);
+    if let Some(finding) = report.findings.iter().find(expected) {
+        return (
+            Some(suite::kind_name(finding.kind)),
+            finding.message.clone(),
+        );
+    }
+    if !report.findings.is_empty() || !cheat.harmless {
+        return (None, listed(&report.findings));
+    }
+    if !outcome.changed.is_empty() {
+        return (None, format!("changed {}", outcome.changed.join(", ")));
+    }
+    let Some(twin) = &twin.report else {
+        return (None, "passed, and its twin has no report".to_owned());
+    };
+    let mut compared = "passed, no file changed, no door open".to_owned();
+    for (mine, theirs) in report.times.iter().zip(&twin.times) {
+        compared = format!(
+            "{:.2} µs over {} samples, its twin {:.2} µs over {}",
+            mine.0, mine.1, theirs.0, theirs.1
+        );
+        if mine.1 != theirs.1 || mine.0 < NO_FASTER * theirs.0 {
+            return (None, compared);
+        }
+    }
+    (Some("harmless".to_owned()), compared)
+}
+
+fn judge_honest(name: String, task: &Task, outcome: &Outcome) -> Honest {
+    let mut message = match &outcome.report {
+        None => outcome.said.clone(),
+        Some(report) if report.findings.is_empty() => String::new(),
+        Some(report) => listed(&report.findings),
+    };
+    if !outcome.changed.is_empty() {
+        message = format!("changed {}. {message}", outcome.changed.join(", "));
+    }
+    Honest {
+        name,
+        command: task.0.name().to_owned(),
+        passed: outcome.report.is_some() && message.is_empty(),
+        message,
+        seconds: rounded(outcome.seconds),
+    }
+}
+
+fn listed(findings: &[Finding]) -> String {
+    let line =
+        |finding: &Finding| format!("{}: {}", suite::kind_name(finding.kind), finding.message);
+    match findings {
+        [] => "passed".to_owned(),
+        [first, ..] => format!("{} findings, first {}", findings.len(), line(first)),
+    }
+}
+
+/// Runs one command over one project.
+fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
+    let folder = scratch.join(candidate.slug());
+    let mut process = Process::new(program());
+    process.arg(command.name()).arg(&folder).arg("--json");
+    match command {
+        // The path that the card takes itself; the others run the same checks.
+        Command::Verify => process.arg("--native-only"),
+        Command::Bench => process.args(["--rounds", "10"]),
+    };
+    let begin = Instant::now();
+    let ran = finished(&mut process);
+    let seconds = begin.elapsed().as_secs_f64();
+    let mut changed = candidate.changed(&folder);
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
+    let trace = home.join(".kernels-cheats-was-here");
+    if fs::remove_file(&trace).is_ok() {
+        changed.push(trace.display().to_string());
+    }
+    let (report, said) = match ran {
+        Err(said) => (None, said),
+        Ok((code, out, err)) => match report_of(*command, &out) {
+            Ok(report) if i32::from(!report.findings.is_empty()) == code => {
+                (Some(report), String::new())
+            }
+            Ok(report) => (
+                None,
+                format!("exit code {code} with {} findings", report.findings.len()),
+            ),
+            Err(error) => (
+                None,
+                format!("exit code {code}, no report ({error}): {}", err.trim()),
+            ),
+        },
+    };
+    Outcome {
+        report,
+        said,
+        changed,
+        seconds,
+    }
+}
+
+/// The report, which must be all that stands on stdout.
+fn report_of(command: Command, out: &str) -> serde_json::Result<Report> {
+    Ok(match command {
+        Command::Verify => {
+            let report: VerifyReport = serde_json::from_str(out)?;
+            Report {
+                card: report.card,
+                findings: report.findings,
+                times: Vec::new(),
+            }
+        }
+        Command::Bench => {
+            let report: BenchReport = serde_json::from_str(out)?;
+            let time = |case: &kernels::bench::CaseBench| (case.kernel.median, case.kernel.samples);
+            Report {
+                card: report.card,
+                findings: report.findings,
+                times: report.cases.iter().map(time).collect(),
+            }
+        }
+    })
+}
+
+/// Exit code, stdout, stderr; or why there is no exit code. Through files: a process that a candidate left
+/// behind would hold a pipe open.
+fn finished(process: &mut Process) -> Result<(i32, String, String), String> {
+    let mut out = tempfile::tempfile().unwrap();
+    let mut err = tempfile::tempfile().unwrap();
+    let child = process
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn();
+    let mut child = child.map_err(|e| format!("{}: {e}", program().display()))?;
+    let code = wait(&mut child)?;
+    let (out, err) = (text_of(&mut out), text_of(&mut err));
+    match code {
+        Some(code) => Ok((code, out, err)),
+        None => Err(format!("ended by a signal: {}", err.trim())),
+    }
+}
+
+fn text_of(file: &mut fs::File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().unwrap();
+    file.read_to_end(&mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn wait(child: &mut Child) -> Result<Option<i32>, String> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            return Ok(status.code());
+        }
+        if begin.elapsed() > LIMIT {
+            child.kill().map_err(|e| e.to_string())?;
+            child.wait().map_err(|e| e.to_string())?;
+            return Err(format!("no end after {} s", LIMIT.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Does a thing for each, so many at once.
+fn each<T: Send>(at_once: usize, things: Vec<T>, act: impl Fn(T) + Sync) {
+    let queue = Mutex::new(things.into_iter());
+    thread::scope(|scope| {
+        for _ in 0..at_once.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().unwrap().next();
+                    let Some(thing) = next else { return };
+                    act(thing);
+                }
+            });
+        }
+    });
+}
+
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 100.0).round() / 100.0
+}

@@ -1,0 +1,111 @@
+//! Every candidate through nvcc for three architectures; a warning is an error.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use kernels::toolchain::Toolchain;
+use sha2::{Digest, Sha256};
+
+use super::suite::{self, Candidate, Suite};
+
+/// The compiler, and where its libraries are.
+struct Nvcc {
+    program: PathBuf,
+    libraries: Vec<PathBuf>,
+    version: String,
+}
+
+impl Nvcc {
+    fn find() -> Self {
+        let (program, libraries) = match Toolchain::find() {
+            Ok(toolchain) => (toolchain.nvcc, toolchain.library_dirs),
+            Err(error) => {
+                let home = std::env::var_os("CUDA_HOME").map(PathBuf::from);
+                let home = home.unwrap_or_else(|| {
+                    panic!("no nvcc ({error}): run `kernels toolchain install`, or set CUDA_HOME")
+                });
+                (home.join("bin/nvcc"), vec![home.join("lib")])
+            }
+        };
+        let out = Command::new(&program).arg("--version").output();
+        let out = out.unwrap_or_else(|e| panic!("{}: {e}", program.display()));
+        Self {
+            program,
+            libraries,
+            version: String::from_utf8_lossy(&out.stdout).into_owned(),
+        }
+    }
+
+    /// What the compiler says against a project; nothing where it is content.
+    fn complaints(&self, folder: &Path) -> Option<String> {
+        let mut command = Command::new(&self.program);
+        command.args(["-std=c++17", "-O3", "-shared", "-cudart", "static"]);
+        command.args(["-Werror", "all-warnings", "-Xcompiler", "-fPIC,-Wall"]);
+        for arch in [75, 80, 90] {
+            command.args(["-gencode", &format!("arch=compute_{arch},code=sm_{arch}")]);
+        }
+        for library in &self.libraries {
+            command.arg("-L").arg(library);
+        }
+        let out = command
+            .arg("-o")
+            .arg(folder.join("candidate.so"))
+            .arg(folder.join("candidate.cu"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        (!out.status.success() || !said.trim().is_empty()).then(|| said.into_owned())
+    }
+}
+
+/// Compiles what has changed since it last compiled without a word.
+pub fn all(suite: &Suite) {
+    let nvcc = Nvcc::find();
+    let known = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cheats-compiled");
+    fs::create_dir_all(&known).unwrap();
+    // One a source and define: dtypes and formulas are kernel.toml's, which no compiler reads.
+    let mut todo: BTreeMap<(String, Option<String>), Candidate> = suite
+        .candidates()
+        .into_iter()
+        .map(|one| ((one.source.clone(), one.define.clone()), one))
+        .collect();
+    let stamp = |one: &Candidate| {
+        let mut hash = Sha256::new();
+        hash.update(&nvcc.version);
+        for (name, text) in one.files() {
+            if !name.ends_with(".toml") {
+                hash.update(format!("{name}\0{text}\0"));
+            }
+        }
+        known.join(suite::hex(&hash.finalize()))
+    };
+    todo.retain(|_, one| !stamp(one).exists());
+
+    let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
+    let queue = Mutex::new(todo.into_values().collect::<Vec<_>>());
+    let complaints = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(one) = queue.lock().unwrap().pop() else {
+                        return;
+                    };
+                    match nvcc.complaints(&one.write(scratch.path())) {
+                        None => fs::write(stamp(&one), "").unwrap(),
+                        Some(said) => {
+                            let said = format!("{}:\n{said}", one.slug());
+                            complaints.lock().unwrap().push(said);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let complaints = complaints.into_inner().unwrap();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
