@@ -48,8 +48,12 @@ pub fn show(report: &VerifyReport, output: Output) {
             format!("sm_{}", path.arch)
         };
         output.line(format!(
-            "  {name}: {} cases, {} launches, {} elements against fp64, largest error {:.2} of its budget, {:.1} s",
-            path.cases, path.launches, path.elements, path.worst, path.seconds
+            "  {name}: {} cases, {} launches, {} elements against fp64, largest error {} of its budget, {:.1} s",
+            path.cases,
+            path.launches,
+            path.elements,
+            if path.worst < 1e3 { format!("{:.2}", path.worst) } else { format!("{:.0e}", path.worst) },
+            path.seconds
         ));
     }
     for finding in &report.findings {

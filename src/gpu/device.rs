@@ -57,24 +57,26 @@ impl Device {
         event.wait(doing)
     }
 
-    /// Host to device.
+    /// Host to device, in stream order.
     pub fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let address = to.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: the range lies in the buffer; the call returns when the host's bytes are read.
-        unsafe { result::memcpy_htod_sync(address, bytes) }.said("copying to the card")
+        // Not the synchronous copy: it returns while the last piece is still on its way, and no other stream waits.
+        // SAFETY: the range lies in the buffer; from pageable memory the call returns when the host's bytes are read.
+        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.said("copying to the card")
     }
 
-    /// Device to host.
+    /// Device to host, in stream order; waits for it.
     pub fn download(&self, from: &Buffer, at: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
         let address = from.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: the range lies in the buffer; the call returns when the host's bytes are written.
-        unsafe { result::memcpy_dtoh_sync(bytes, address) }.said("copying from the card")
+        // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
+        unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }.said("copying from the card")?;
+        self.finish("copying from the card")
     }
 
     /// Fills a range with one byte, in stream order.
