@@ -67,7 +67,7 @@ impl Store {
     pub(super) fn put<Facts: Serialize>(
         &self,
         key: &str,
-        work: Work,
+        work: &Work,
         files: &[&str],
         facts: Facts,
     ) -> Result<PathBuf> {
