@@ -221,6 +221,31 @@ fn the_bundled_project_is_read() {
 }
 
 #[test]
+fn the_documented_project_is_right_as_it_stands() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kernel-toml.md"))
+            .unwrap();
+    let folder = Folder::new();
+    fs::remove_file(folder.path().join("scale.cu")).unwrap();
+    for file in ["build.toml", "scale.cu", "reference.py", "kernel.toml"] {
+        let heading = format!("\n`{file}`:\n\n```");
+        let (_, block) = page
+            .split_once(&heading)
+            .unwrap_or_else(|| panic!("the page lacks {file}"));
+        let (_, block) = block.split_once('\n').unwrap();
+        folder.write(file, block.split_once("\n```").unwrap().0);
+    }
+    let project = folder.open();
+    let operation = &project.spec.operations[0];
+    assert_eq!(
+        operation.cases(&operation.verify, 0).unwrap().len(),
+        12 + 2 + 16
+    );
+    let source = fs::read_to_string(folder.path().join("scale.cu")).unwrap();
+    assert!(source.contains(&format!("extern \"C\" int {}(", operation.launcher)));
+}
+
+#[test]
 fn cases_are_a_product_with_readable_labels() {
     let project = Folder::new().open();
     let operation = &project.spec.operations[0];
@@ -527,7 +552,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
         (
             "  { stream = true },\n",
             "",
-            "arguments = [".split_at(12).1,
+            "[",
             &["no stream argument", "add { stream = true }"],
         ),
         (
@@ -706,7 +731,6 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
         ("format = 1", "format = ", "\n", &["no TOML"]),
     ];
     for (from, to, marked, says) in cases {
-        println!("{from} -> {to}");
         if *marked == "\n" {
             let folder = Folder::new();
             folder.spoil(kernel, from, to);
@@ -831,7 +855,6 @@ fn mistakes_in_build_toml_are_shown_at_their_line() {
         ("[torch]", "[torhc]", "torhc", &["unknown field `torhc`"]),
     ];
     for (from, to, marked, says) in cases {
-        println!("{from} -> {to}");
         expect(build, from, to, marked, says);
     }
 }
@@ -875,6 +898,65 @@ fn sources_of_several_kernels_come_in_the_files_order_without_headers() {
     let message = folder.refused();
     assert!(
         message.contains("differ from those of the kernel at line"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_spoiled_file_is_answered_and_never_a_panic() {
+    let folder = Folder::new();
+    for at in (0..KERNEL.len()).step_by(5) {
+        let mut without = KERNEL.to_owned();
+        without.remove(at);
+        let mut with = KERNEL.to_owned();
+        with.insert(at, ['"', '[', '\u{1b}', '9', 'é', '-', '\n'][at % 7]);
+        for text in [&KERNEL[..at], &without, &with] {
+            folder.write("kernel.toml", text);
+            if let Err(error) = Project::open(folder.path()) {
+                let message = format!("{error:#}");
+                assert!(message.contains("kernel.toml:"), "{message}");
+                assert!(message.contains('^'), "{message}");
+                assert!(!message.contains('\u{1b}'), "{message:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn awkward_files_are_answered() {
+    let folder = Folder::new();
+    folder.write("kernel.toml", &KERNEL.replace('\n', "\r\n"));
+    folder.open();
+    let long = format!("x = \"{}\"\n", "y".repeat(100_000));
+    folder.write("kernel.toml", &format!("{KERNEL}{long}"));
+    let message = folder.refused();
+    assert!(message.contains("unknown field `x`"), "{message}");
+    assert!(message.len() < 1_000, "{} bytes", message.len());
+    folder.write(
+        "kernel.toml",
+        &format!("format = 1\na = {}", "[".repeat(100_000)),
+    );
+    assert!(folder.refused().contains("no TOML"));
+    for (number, says) in [
+        ("99999999999999999999", "beyond 2^53"),
+        ("9007199254740993", "beyond 2^53"),
+        ("nan", "finite"),
+        ("1979-05-27", "found a date"),
+    ] {
+        folder.write(
+            "kernel.toml",
+            &KERNEL.replace("rows = 8192", &format!("rows = {number}")),
+        );
+        let message = folder.refused();
+        assert!(message.contains(says), "{number}: {message}");
+    }
+    fs::write(folder.path().join("kernel.toml"), [0xff, 0xfe]).unwrap();
+    assert!(folder.refused().contains("cannot read"));
+    folder.write("kernel.toml", "");
+    let message = folder.refused();
+    assert!(message.contains("lacks `format`"), "{message}");
+    assert!(
+        message.contains("add, for example: format = 1"),
         "{message}"
     );
 }

@@ -138,7 +138,7 @@ impl Operation {
             .map(|(name, formula)| (*name, Given::Formula(formula)))
             .collect();
         let values = self
-            .values_of(&given, dtype)
+            .values_of(&known, &given, dtype)
             .map_err(|error| wrong(error.0))?;
         let mut case = Case {
             label: String::new(),
@@ -148,7 +148,7 @@ impl Operation {
             inputs: Inputs::Normal,
             refused: false,
         };
-        case.label = self.label(&case, None, |_| false);
+        case.label = self.label(&known, &case, None, |_| false);
         Ok(case)
     }
 
@@ -200,12 +200,12 @@ impl Operation {
                     .map_or_else(String::new, |name| format!(", cases `{name}`"))
             ))
         };
-        let names: Vec<String> = self
-            .names()
-            .into_iter()
-            .filter(|name| set.values.contains_key(name))
+        let known = self.names();
+        let names: Vec<&String> = known
+            .iter()
+            .filter(|name| set.values.contains_key(*name))
             .collect();
-        if let Some(unknown) = set.values.keys().find(|name| !names.contains(name)) {
+        if let Some(unknown) = set.values.keys().find(|name| !known.contains(name)) {
             return Err(wrong(&format!(
                 "no `{unknown}`; names: {}",
                 listed(self.names())
@@ -239,7 +239,7 @@ impl Operation {
                     // The last name is the fastest digit of the row's number.
                     let mut rest = row;
                     for name in names.iter().rev() {
-                        let one = match &set.values[name] {
+                        let one = match &set.values[*name] {
                             Values::Formula(formula) => Given::Formula(formula),
                             Values::List(list) if list.is_empty() => {
                                 return Err(wrong(&format!("`{name}` has no values")));
@@ -276,7 +276,7 @@ impl Operation {
                         given.insert(name.as_str(), one);
                     }
                     let values = self
-                        .values_of(&given, *dtype)
+                        .values_of(&known, &given, *dtype)
                         .map_err(|error| wrong(&error.0))?;
                     let mut case = Case {
                         label: String::new(),
@@ -286,7 +286,7 @@ impl Operation {
                         inputs: *inputs,
                         refused: set.refused,
                     };
-                    case.label = self.label(&case, set.name.as_deref(), |name| {
+                    case.label = self.label(&known, &case, set.name.as_deref(), |name| {
                         match set.values.get(name) {
                             Some(Values::List(list)) => list.len() > 1,
                             Some(Values::Range(first, last)) => first != last,
@@ -303,30 +303,36 @@ impl Operation {
     /// The value of every name that a case may set.
     fn values_of(
         &self,
+        names: &[String],
         given: &BTreeMap<&str, Given<'_>>,
         dtype: DType,
     ) -> Result<BTreeMap<String, f64>, CaseError> {
         let mut resolver = Resolver::new(self, given, dtype);
         let mut values = BTreeMap::new();
-        for name in self.names() {
-            let value = resolver.value(&name)?;
-            values.insert(name, value);
+        for name in names {
+            values.insert(name.clone(), resolver.value(name)?);
         }
         Ok(values)
     }
 
     /// What a person needs to tell this case from its neighbours.
-    fn label(&self, case: &Case, set: Option<&str>, varies: impl Fn(&str) -> bool) -> String {
+    fn label(
+        &self,
+        names: &[String],
+        case: &Case,
+        set: Option<&str>,
+        varies: impl Fn(&str) -> bool,
+    ) -> String {
         let mut words = Vec::new();
-        for name in self.names() {
-            let Some(value) = case.values.get(&name) else {
+        for name in names {
+            let Some(value) = case.values.get(name) else {
                 continue;
             };
-            let default = self.defaults.get(&name);
+            let default = self.defaults.get(name);
             let is_default = default
                 .and_then(|formula| formula.eval(&case.values, case.dtype).ok())
                 .is_some_and(|default| default.to_bits() == value.to_bits());
-            if !is_default || varies(&name) {
+            if !is_default || varies(name) {
                 words.push(format!("{name}={}", number(*value)));
             }
         }

@@ -582,3 +582,194 @@ impl Parser<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::float_cmp, reason = "a test")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn names() -> BTreeMap<String, f64> {
+        [("rows", 3.0), ("width", 4096.0), ("zero", 0.0)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    fn value(text: &str) -> f64 {
+        Formula::parse(text)
+            .unwrap()
+            .eval(&names(), DType::BF16)
+            .unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        Formula::parse(text)
+            .and_then(|formula| formula.eval(&names(), DType::BF16))
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn operators_bind_as_in_c() {
+        for (text, expected) in [
+            ("1 + 2 * 3", 7.0),
+            ("(1 + 2) * 3", 9.0),
+            ("8 - 3 - 2", 3.0),
+            ("16 / 4 / 2", 2.0),
+            ("7 % 4 * 2", 6.0),
+            ("2 * -3", -6.0),
+            ("--3", 3.0),
+            ("-rows + 1", -2.0),
+            ("1 + 1 == 2", 1.0),
+            ("2 < 1", 0.0),
+            ("2 <= 2", 1.0),
+            ("rows != 3", 0.0),
+            ("(rows > 2) * 5 + (rows >= 4)", 5.0),
+            ("7 / 2", 3.5),
+            ("1e-6 * 1.5e+6", 1.5),
+            (".5", 0.5),
+        ] {
+            assert_eq!(value(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn functions_and_sizes_of_types() {
+        for (text, expected) in [
+            ("min(3, rows + 1, 2)", 2.0),
+            ("max(3, width)", 4096.0),
+            ("ceil_div(width, 1000)", 5.0),
+            ("ceil_div(4096, 1024)", 4.0),
+            ("ceil_div(0, 8)", 0.0),
+            ("ceil_div(9007199254740991, 2)", 4_503_599_627_370_496.0),
+            ("size(T)", 2.0),
+            ("size(f32) + size( i64 )", 12.0),
+            ("2 * rows * width * size(T)", 49152.0),
+        ] {
+            assert_eq!(value(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_formula_the_column_and_what_is_known() {
+        for (text, says) in [
+            (
+                "rows * widht",
+                "formula `rows * widht`, column 8: unknown name `widht`; known: rows, width, zero",
+            ),
+            ("", "column 1: ends where"),
+            ("rows *", "column 7: ends where"),
+            ("(rows", "column 6: expected `)`, found the end"),
+            (
+                "rows)",
+                "column 5: expected an operator or the end, found `)`",
+            ),
+            ("2 ^ 3", "column 3: there is no such operator"),
+            ("a < b < c", "column 7: comparisons do not chain"),
+            ("rows / zero", "column 6: division by zero"),
+            ("ceil_div(1, zero)", "not positive"),
+            ("ceil_div(1)", "ceil_div takes 2 arguments, not 1"),
+            ("min(1)", "min takes at least 2"),
+            ("size(f99)", "column 6: size() takes one of T, f32"),
+            ("T", "size(T)"),
+            ("min", "`min` is a function"),
+            ("3rows", "multiply with `*`"),
+            ("1e999", "no number that a double holds"),
+            ("1e300 * 1e300", "overflows a double"),
+            ("größe", "column 3: expected an operator"),
+            ("é + 1", "column 1: expected a number"),
+        ] {
+            let message = error(text);
+            assert!(message.contains(says), "`{text}`: {message}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_whole_exact_and_not_negative() {
+        let size = |text: &str| {
+            Formula::parse(text)
+                .unwrap()
+                .eval_size(&names(), DType::F32)
+        };
+        assert_eq!(size("width / 2").unwrap(), 2048);
+        assert_eq!(size("2 * 4503599627370496").unwrap(), 1 << 53);
+        for (text, says) in [
+            ("rows / 2", "gives 1.5, which is no integer"),
+            ("rows - 4", "gives -1; a size is not negative"),
+            ("4 * 4503599627370496", "more than 2^53"),
+        ] {
+            let message = size(text).unwrap_err().to_string();
+            assert!(message.contains(says), "`{text}`: {message}");
+        }
+    }
+
+    #[test]
+    fn a_long_or_deep_formula_does_not_exhaust_the_stack() {
+        let long = format!("1{}", " + 1".repeat(100_000));
+        assert_eq!(value(&long), 100_001.0);
+        assert_eq!(value(&format!("{}1", "-".repeat(100_000))), 1.0);
+        assert_eq!(
+            value(&format!("{}1{}", "(".repeat(64), ")".repeat(64))),
+            1.0
+        );
+        assert!(error(&"(".repeat(100_000)).contains("inside one another"));
+        assert!(error(&"min(1,".repeat(100_000)).contains("inside one another"));
+    }
+
+    /// A formula with all its parentheses, and its value.
+    fn arithmetic() -> impl Strategy<Value = (String, f64)> {
+        let leaf = (0_u32..100).prop_map(|number| (number.to_string(), f64::from(number)));
+        leaf.prop_recursive(5, 64, 2, |inner| {
+            (inner.clone(), 0_usize..4, inner).prop_map(|((left, a), operator, (right, b))| {
+                let (sign, value) = [
+                    ("+", a + b),
+                    ("-", a - b),
+                    ("*", a * b),
+                    ("<", f64::from(u8::from(a < b))),
+                ][operator];
+                (format!("({left}{sign}{right})"), value)
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC*") {
+            let _ = Formula::parse(&text).map(|formula| formula.eval(&names(), DType::F32));
+        }
+
+        #[test]
+        fn any_mixture_of_signs_is_read_or_refused(
+            text in "([0-9a-z().,*/%+<>= -]|min|size\\(|ceil_div\\(|rows|T|é){0,40}"
+        ) {
+            match Formula::parse(&text) {
+                Ok(formula) => {
+                    if let Ok(value) = formula.eval(&names(), DType::F32) {
+                        prop_assert!(value.is_finite());
+                    }
+                }
+                Err(error) => {
+                    prop_assert!(text.get(error.span.clone()).is_some(), "{:?}", error);
+                    prop_assert!(!error.to_string().is_empty());
+                }
+            }
+        }
+
+        #[test]
+        fn parentheses_decide((text, expected) in arithmetic()) {
+            prop_assert_eq!(value(&text), expected);
+        }
+
+        #[test]
+        fn products_bind_before_sums(a in 0_u32..1000, b in 0_u32..1000, c in 1_u32..1000) {
+            let (x, y, z) = (f64::from(a), f64::from(b), f64::from(c));
+            prop_assert_eq!(value(&format!("{a}+{b}*{c}")), x + y * z);
+            prop_assert_eq!(value(&format!("{a}*{b}-{c}")), x * y - z);
+            prop_assert_eq!(value(&format!("{a}-{b}-{c}")), (x - y) - z);
+            prop_assert_eq!(value(&format!("{a}+{b}%{c}")), x + y % z);
+            prop_assert_eq!(value(&format!("ceil_div({a}, {c})")), f64::from(a.div_ceil(c)));
+            prop_assert_eq!(value(&format!("{a}+{b} < {c}*2")), f64::from(u8::from(x + y < z * 2.0)));
+        }
+    }
+}

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostic::{Document, InvalidProject};
 use super::formula::{is_name, listed};
 use super::path::{Wanted, inside};
-use super::table::{EXACT_INTEGER, Fields, Reader, Value};
+use super::table::{EXACT_INTEGER, Fields, Reader, Value, one_or_list};
 use super::{
     Argument, Budget, CType, CaseSet, DType, Formula, Inputs, Operation, OracleRef, Role, Spec,
     Tolerance, Values,
@@ -437,7 +437,7 @@ fn unknown_dtype(reader: &Reader<'_>, text: &str, span: Range<usize>) {
 /// One or several dtypes, each once.
 fn read_dtypes(reader: &Reader<'_>, value: &Value<'_>) -> Option<Vec<DType>> {
     let mut dtypes = Vec::new();
-    for item in reader.one_or_list(value) {
+    for item in one_or_list(value) {
         let dtype = read_dtype(reader, item)?;
         if dtypes.contains(&dtype) {
             reader.fail(item.span(), format!("`{}` twice", dtype.name()), []);
@@ -790,12 +790,7 @@ fn read_set(
         }
     }
     let mut inputs = Vec::new();
-    for value in fields
-        .get("inputs")
-        .map(|value| reader.one_or_list(value))
-        .into_iter()
-        .flatten()
-    {
+    for value in fields.get("inputs").map(one_or_list).into_iter().flatten() {
         let text = reader.string(value, "a kind of inputs")?;
         let Some(kind) = Inputs::from_name(text) else {
             reader.fail(
@@ -942,7 +937,7 @@ fn read_budget(reader: &Reader<'_>, value: &Value<'_>) -> Option<Budget> {
         .and_then(|value| reader.string(value, "a pattern over kernels' names"));
     let arch = fields
         .get("arch")
-        .map(|value| reader.one_or_list(value))
+        .map(one_or_list)
         .into_iter()
         .flatten()
         .filter_map(|value| reader.integer(value, 50, 999))

@@ -150,14 +150,6 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The elements of an array, or the one value where no array is written.
-    pub(super) fn one_or_list<'v, 't>(&self, value: &'v Value<'t>) -> Vec<&'v Value<'t>> {
-        match value.get_ref() {
-            DeValue::Array(array) => array.iter().collect(),
-            _ => vec![value],
-        }
-    }
-
     pub(super) fn list<'v, 't>(
         &self,
         value: &'v Value<'t>,
@@ -297,6 +289,14 @@ impl<'r, 'd, 'v, 't> Fields<'r, 'd, 'v, 't> {
                 [format!("allowed: {}", listed(self.known.borrow().iter()))],
             );
         }
+    }
+}
+
+/// The elements of an array, or the one value where no array is written.
+pub(super) fn one_or_list<'v, 't>(value: &'v Value<'t>) -> Vec<&'v Value<'t>> {
+    match value.get_ref() {
+        DeValue::Array(array) => array.iter().collect(),
+        _ => vec![value],
     }
 }
 
