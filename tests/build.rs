@@ -440,6 +440,14 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
         "depends = []\ncuda-flags = [\"--use_fast_math\"]",
     );
     assert_eq!(project.compiled("--arch 90").0, 1);
+    // A date in the future is no edit under way.
+    let header = fs::File::options()
+        .append(true)
+        .open(project.root.join("src/kernels.cuh"))
+        .unwrap();
+    let tomorrow = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    header.set_modified(tomorrow).unwrap();
+    assert_eq!(project.compiled("--arch 90 --force").0, 1);
     // A header that is gone is an error, not a stale success.
     fs::remove_file(project.root.join("src/kernels.cuh")).unwrap();
     fs::remove_file(project.root.join("include/kernels.cuh")).unwrap();

@@ -158,7 +158,8 @@ impl<'a> Compiler<'a> {
             // What was edited meanwhile may or may not be what nvcc saw: then once more.
             let edited = headers.iter().chain([&source.to_owned()]).any(|header| {
                 let modified = self.root.join(header).metadata().and_then(|m| m.modified());
-                modified.is_ok_and(|modified| modified >= clock)
+                // Not a date in the future, which an unpacked archive may have.
+                modified.is_ok_and(|modified| modified >= clock && modified <= SystemTime::now())
             });
             self.forget(&headers, edited);
             if edited || fs::read(&path).ok().as_ref() != Some(&bytes) {
