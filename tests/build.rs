@@ -5,6 +5,9 @@
     clippy::expect_used,
     clippy::panic,
     clippy::float_cmp,
+    clippy::print_stderr,
+    clippy::format_push_string,
+    clippy::format_collect,
     unreachable_pub,
     reason = "a test"
 )]
