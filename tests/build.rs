@@ -5,6 +5,9 @@
     clippy::expect_used,
     clippy::panic,
     clippy::float_cmp,
+    clippy::print_stderr,
+    clippy::format_push_string,
+    clippy::format_collect,
     unreachable_pub,
     reason = "a test"
 )]
@@ -440,6 +443,14 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
         "depends = []\ncuda-flags = [\"--use_fast_math\"]",
     );
     assert_eq!(project.compiled("--arch 90").0, 1);
+    // A date in the future is no edit under way.
+    let header = fs::File::options()
+        .append(true)
+        .open(project.root.join("src/kernels.cuh"))
+        .unwrap();
+    let tomorrow = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    header.set_modified(tomorrow).unwrap();
+    assert_eq!(project.compiled("--arch 90 --force").0, 1);
     // A header that is gone is an error, not a stale success.
     fs::remove_file(project.root.join("src/kernels.cuh")).unwrap();
     fs::remove_file(project.root.join("include/kernels.cuh")).unwrap();
@@ -647,8 +658,7 @@ fn a_full_disk_fails_with_a_word_and_leaves_nothing_half() {
             .filter_map(|(name, value)| Some((name, value?))),
     );
     let ran = Ran::of(&mut command);
-    assert_ne!(ran.code, 0, "{ran:#?}");
-    assert!(!ran.err.is_empty());
+    ran.expect(1, &["there is no room in", "KERNELS_CACHE"]);
     project.build("--arch 90").expect(0, &["1 compiled"]);
     let left: Vec<_> = fs::read_dir(project.cache().join("work"))
         .unwrap()
@@ -745,4 +755,54 @@ fn what_is_missing_or_unknown_is_said_with_the_next_step() {
     project
         .build("--arch 90")
         .expect(1, &["-arch=sm_90 cannot be set by a project"]);
+}
+
+#[test]
+fn many_kernels_are_shown_a_template_a_row() {
+    let project = Project::new();
+    let launches: String = (1..=31)
+        .map(|n| format!("  hidden<{n}><<<1, 64, 0, stream>>>(x, out);\n"))
+        .collect();
+    project.edit(
+        "src/scale.cu",
+        "  hidden<4><<<1, 64, 0, stream>>>(x, out);\n",
+        &launches,
+    );
+    let ran = project.build("--arch 90");
+    ran.expect(
+        0,
+        &[
+            "(anonymous namespace)::hidden × 31 ",
+            "in 0 of 31",
+            "fixed ",
+            "32 kernels",
+        ],
+    );
+    assert_eq!(ran.out.matches("hidden").count(), 1, "{ran:#?}");
+    assert_eq!(kernels(&project.json("--arch 90")).len(), 32);
+}
+
+#[test]
+fn a_killed_build_leaves_nothing_that_counts() {
+    let project = Project::new();
+    let work = project.cache().join("work");
+    let mut child = project.command("build --arch 90").spawn().unwrap();
+    let busy = || {
+        fs::read_dir(&work)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| fs::read_dir(entry.path()).into_iter().flatten().count() > 2)
+    };
+    while !busy() {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it could be killed"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!project.cache().join("objects").exists());
+    assert_eq!(project.compiled("--arch 90").0, 1);
 }

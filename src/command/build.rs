@@ -1,6 +1,7 @@
 //! `kernels build`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::failure::Usage;
 use crate::cli::project::Build as Arguments;
-use crate::compile::{self, ARCHS, Accesses, Build, Kernel, Target, name};
+use crate::compile::{self, ARCHS, Build, Kernel, Target, name};
 use crate::gpu;
 use crate::project::Project;
 use crate::report::{Output, style};
@@ -139,7 +140,7 @@ fn table(target: &Target) -> Vec<String> {
     let line = |name: &str, cells: &[String]| {
         let mut text = format!("  {name:width$}", width = widths[0]);
         for (cell, width) in cells.iter().zip(&widths[1..]) {
-            text.push_str(&format!("  {cell:>width$}"));
+            let _ = write!(text, "  {cell:>width$}");
         }
         text
     };
@@ -155,7 +156,7 @@ fn table(target: &Target) -> Vec<String> {
     }
     if kernels.len() > MANY {
         lines.push(style::faint(format!(
-            "  {} kernels, one row a template with its worst figures; --json has each",
+            "  {} kernels, one row a template with its worst figures; --json has each kernel",
             kernels.len()
         )));
     }
@@ -167,6 +168,9 @@ fn one(kernel: &Kernel) -> Row {
 }
 
 fn worst(name: &str, group: &[&Kernel]) -> Row {
+    if let [kernel] = group {
+        return one(kernel);
+    }
     row(format!("{name} × {}", group.len()), group)
 }
 
@@ -181,20 +185,36 @@ fn row(name: String, group: &[&Kernel]) -> Row {
         .map(|kernel| (kernel.occupancy, kernel.max_threads))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .unwrap_or_default();
-    let wide = |accesses: fn(&Kernel) -> Accesses| {
-        // The kernel with the smallest part of wide accesses.
-        let part = |a: Accesses| f64::from(a.wide) / f64::from(a.all.max(1));
+    let (least, registers) = (
         group
             .iter()
-            .map(|kernel| accesses(kernel))
-            .min_by(|a, b| part(*a).total_cmp(&part(*b)))
-            .unwrap_or_default()
+            .map(|kernel| kernel.registers)
+            .min()
+            .unwrap_or_default(),
+        most(|kernel| kernel.registers),
+    );
+    let wide = if let [kernel] = group {
+        let (loads, stores) = (kernel.loads, kernel.stores);
+        format!(
+            "{}/{} {}/{}",
+            loads.wide, loads.all, stores.wide, stores.all
+        )
+    } else {
+        let both = |kernel: &&&Kernel| kernel.loads.wide > 0 && kernel.stores.wide > 0;
+        format!(
+            "in {} of {}",
+            group.iter().filter(both).count(),
+            group.len()
+        )
     };
-    let (loads, stores) = (wide(|kernel| kernel.loads), wide(|kernel| kernel.stores));
     Row {
         name,
         cells: vec![
-            most(|kernel| kernel.registers).to_string(),
+            if least == registers {
+                registers.to_string()
+            } else {
+                format!("{least}–{registers}")
+            },
             spills.to_string(),
             stack.to_string(),
             most(|kernel| kernel.shared).to_string(),
@@ -203,10 +223,7 @@ fn row(name: String, group: &[&Kernel]) -> Row {
                 occupancy.0 * 100.0,
                 threads = occupancy.1
             ),
-            format!(
-                "{}/{} {}/{}",
-                loads.wide, loads.all, stores.wide, stores.all
-            ),
+            wide,
         ],
         alarm: spills > 0 || stack > 0,
     }

@@ -66,5 +66,5 @@ pub(super) fn library(
             said.trim()
         );
     }
-    Ok(store.put(&key, work, &[LIBRARY], ())?.join(LIBRARY))
+    Ok(store.put(&key, &work, &[LIBRARY], ())?.join(LIBRARY))
 }

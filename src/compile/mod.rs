@@ -131,12 +131,12 @@ pub fn build(
         .iter()
         .flat_map(|&arch| project.sources.iter().map(move |source| (arch, source)))
         .collect();
-    let compiled = AtomicUsize::new(0);
+    let fresh = AtomicUsize::new(0);
     let made = parallel::map(&jobs, |&(arch, source)| {
         let made = compiler.unit(source, arch, &store, force)?;
         let word = match made.seconds {
             Some(seconds) => {
-                compiled.fetch_add(1, Ordering::Relaxed);
+                fresh.fetch_add(1, Ordering::Relaxed);
                 format!("compiled in {seconds:.1} s")
             }
             None => "from the cache".to_owned(),
@@ -167,6 +167,6 @@ pub fn build(
     Ok(Build {
         compiler: toolchain.version.clone(),
         targets,
-        compiled: compiled.into_inner(),
+        compiled: fresh.into_inner(),
     })
 }

@@ -67,7 +67,7 @@ impl Store {
     pub(super) fn put<Facts: Serialize>(
         &self,
         key: &str,
-        work: Work,
+        work: &Work,
         files: &[&str],
         facts: Facts,
     ) -> Result<PathBuf> {
@@ -146,7 +146,10 @@ impl Store {
     fn tidy(&self) {
         for entry in fs::read_dir(&self.work).into_iter().flatten().flatten() {
             let path = entry.path();
-            let old = age(&path) > Duration::from_secs(60);
+            // A new one may not be locked yet; trying it would take the lock from its owner.
+            if age(&path) < Duration::from_secs(60) {
+                continue;
+            }
             let abandoned = File::open(&path).is_ok_and(|folder| {
                 match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                     Ok(()) => true,
@@ -154,7 +157,7 @@ impl Store {
                     Err(_) => age(&path) > Duration::from_secs(24 * 3600),
                 }
             });
-            if old && abandoned {
+            if abandoned {
                 let _ = fs::remove_dir_all(path);
             }
         }

@@ -158,7 +158,8 @@ impl<'a> Compiler<'a> {
             // What was edited meanwhile may or may not be what nvcc saw: then once more.
             let edited = headers.iter().chain([&source.to_owned()]).any(|header| {
                 let modified = self.root.join(header).metadata().and_then(|m| m.modified());
-                modified.is_ok_and(|modified| modified >= clock)
+                // Not a date in the future, which an unpacked archive may have.
+                modified.is_ok_and(|modified| modified >= clock && modified <= SystemTime::now())
             });
             self.forget(&headers, edited);
             if edited || fs::read(&path).ok().as_ref() != Some(&bytes) {
@@ -173,7 +174,7 @@ impl<'a> Compiler<'a> {
             manifests.insert(0, headers);
             manifests.truncate(8);
             store.set_list(&base, &manifests, &work)?;
-            let folder = store.put(&key, work, &[OBJECT, CUBIN, PTX], &facts)?;
+            let folder = store.put(&key, &work, &[OBJECT, CUBIN, PTX], &facts)?;
             return Ok(Made {
                 key,
                 folder,
@@ -264,11 +265,20 @@ impl<'a> Compiler<'a> {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
             let out = String::from_utf8_lossy(&output.stdout);
+            let readable = self.readable(&format!("{out}{said}"), work);
+            let full = ["No space left on device", "File size limit exceeded"];
+            let hint = if full.iter().any(|words| readable.contains(words)) {
+                format!(
+                    "\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere",
+                    work.path.display()
+                )
+            } else {
+                String::new()
+            };
             bail!(
-                "{} does not compile for sm_{arch} ({}):\n{}",
+                "{} does not compile for sm_{arch} ({}):\n{readable}{hint}",
                 source.display(),
-                output.status,
-                self.readable(&format!("{out}{said}"), work)
+                output.status
             );
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {

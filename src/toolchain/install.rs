@@ -102,6 +102,7 @@ fn fetch(python: &Path, scratch: &Path, site: &Path, show: bool) -> Result<(), T
         .arg(site)
         .args(["--no-deps", "--require-hashes", "--only-binary", ":all:"])
         .args(["--no-input", "--disable-pip-version-check", "--no-compile"])
+        .args((!show).then_some("--quiet"))
         .arg("--requirement")
         .arg(&pins)
         // On the cache's own file system, and cleared with the rest.
@@ -120,10 +121,7 @@ fn fetch(python: &Path, scratch: &Path, site: &Path, show: bool) -> Result<(), T
         command.stdout(progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?);
         command.stderr(Stdio::inherit());
     } else {
-        command
-            .arg("--quiet")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
     }
     let output = command
         .spawn()
@@ -172,13 +170,10 @@ fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainError> {
         .write(true)
         .open(path)
         .map_err(|error| failed("write to", path, &error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            tell("another `kernels toolchain install` is at work; waiting for it");
-            while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
-        }
-        // A file system without locks: two installs at once do twice the work, and the rename is still one step.
-        Ok(()) | Err(_) => {}
+    // On a file system without locks, two installs at once do twice the work, and the rename is still one step.
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        tell("another `kernels toolchain install` is at work; waiting for it");
+        while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
     }
     Ok(file)
 }
@@ -197,14 +192,12 @@ fn swap(new: &Path, target: &Path) -> io::Result<()> {
     if fs::symlink_metadata(target).is_err() {
         return fs::rename(new, target);
     }
-    match renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(()),
-        Err(_) => {
-            let aside = new.with_extension("old");
-            fs::rename(target, &aside)?;
-            fs::rename(new, target)
-        }
+    if renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
     }
+    let aside = new.with_extension("old");
+    fs::rename(target, &aside)?;
+    fs::rename(new, target)
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> ToolchainError {
