@@ -180,7 +180,7 @@ fn project(root: &Path) -> Project {
 }
 
 fn run(lab: &Machine, root: &Path, wanted: &Wanted) -> Vec<Check> {
-    checks::project_checks(lab, &project(root), wanted)
+    checks::project_checks(lab, &project(root), root, wanted)
 }
 
 /// `build/sm_75 passed`

@@ -278,3 +278,23 @@ fn look() {
         "a case with a name that is far too long for the room that it has: rows=1 bf16".to_owned();
     export::write(&bench, &dir.join("sixty.svg")).unwrap();
 }
+
+#[test]
+fn the_terminal_s_table_has_every_case_under_its_titles() {
+    let lines: Vec<String> = kernels::report::timing::table(&report::bench())
+        .lines(Some(110))
+        .iter()
+        .map(|line| anstream::adapter::strip_str(line).to_string())
+        .collect();
+    assert_eq!(lines.len(), 7);
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 110),
+        "{lines:#?}"
+    );
+    let at = |line: &str, text: &str| {
+        line.chars().count() - line.split_once(text).unwrap().1.chars().count()
+    };
+    assert_eq!(at(&lines[0], "% roof"), at(&lines[1], " 99.1"));
+    assert_eq!(at(&lines[0], "GB/s"), at(&lines[4], " 838"));
+    assert!(lines[5].ends_with("hot"), "{lines:#?}");
+}

@@ -8,6 +8,10 @@
     reason = "a test"
 )]
 
+#[path = "support/report.rs"]
+mod report;
+mod support;
+
 use std::fs;
 use std::path::Path;
 
@@ -15,6 +19,8 @@ use kernels::compile;
 use kernels::evidence::{self, Freshness};
 use kernels::project::Project;
 use kernels::toolchain::{self, Toolchain};
+use serde_json::Value;
+use support::{Sandbox, write};
 
 fn pinned() -> Toolchain {
     let found = toolchain::candidates()
@@ -74,4 +80,88 @@ fn the_evidence_of_every_bundled_project_is_of_its_code() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The launchers of a project that is compiled and never run.
+const SOURCE: &str = r#"
+extern "C" __global__ void copy(float *out, const float *x) { out[threadIdx.x] = x[threadIdx.x] * 2.0f; }
+extern "C" int rms_norm_launch(float *out, const float *x, void *stream) {
+  copy<<<1, 32, 0, static_cast<cudaStream_t>(stream)>>>(out, x);
+  return 0;
+}
+"#;
+
+#[test]
+fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
+    let toolchain = pinned();
+    let sandbox = Sandbox::new();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
+    let dir = sandbox.project.join("p");
+    let spec = fs::read_to_string(bundled.join("kernel.toml")).unwrap();
+    // One operation, and neither budgets nor Python files of its own.
+    let spec = spec.split("[[budget]]").next().unwrap();
+    write(&dir.join("kernel.toml"), spec);
+    write(
+        &dir.join("build.toml"),
+        "[general]\nname = \"rmsnorm\"\nbackends = [\"cuda\"]\n\n[kernel.rmsnorm]\nbackend = \"cuda\"\n\
+         depends = []\nsrc = [\"a.cu\"]\n",
+    );
+    write(&dir.join("a.cu"), SOURCE);
+    let project = Project::open(&dir).unwrap();
+    let build = compile::build(&project, &[75, 80, 90], &toolchain, false, &|_| {}).unwrap();
+    let (mut bench, mut verify) = (report::bench(), report::verify());
+    bench.project.clone_from(&project.name);
+    verify.project.clone_from(&project.name);
+    bench
+        .cases
+        .retain(|case| case.operation == project.spec.operations[0].name);
+    evidence::record(
+        &sandbox.project.join("evidence"),
+        &bench,
+        &verify,
+        &build.device_digest().unwrap(),
+        &project.spec_digest,
+    )
+    .unwrap();
+    let ci = |evidence: &str| {
+        let ran = sandbox
+            .command()
+            .args(["ci", "p", "--json"])
+            .env("CUDA_HOME", toolchain.root())
+            .output()
+            .unwrap();
+        let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let checks = json["projects"][0]["checks"].as_array().unwrap();
+        let found = checks
+            .iter()
+            .find(|check| check["group"] == "evidence" && check["name"] != "all")
+            .unwrap_or_else(|| panic!("{json:#}"));
+        assert_eq!(found["status"], evidence, "{json:#}");
+        assert_eq!(ran.status.code(), Some(i32::from(evidence == "failed")));
+        found.to_string()
+    };
+    ci("passed");
+    write(&dir.join("a.cu"), format!("// a comment\n\n{SOURCE}"));
+    ci("passed");
+    write(&dir.join("a.cu"), SOURCE.replace("2.0f", "3.0f"));
+    let said = ci("failed");
+    assert!(
+        said.contains("rms_norm-h100.json") && said.contains("kernels bench p --record"),
+        "{said}"
+    );
+    write(&dir.join("a.cu"), SOURCE);
+    write(
+        &dir.join("kernel.toml"),
+        format!(
+            "{spec}
+# a comment
+"
+        ),
+    );
+    ci("passed");
+    write(
+        &dir.join("kernel.toml"),
+        spec.replace("rows = 8192", "rows = 8191"),
+    );
+    assert!(ci("failed").contains("kernel.toml is not the recorded one"));
 }

@@ -9,6 +9,7 @@ pub mod output;
 pub mod style;
 pub mod summary;
 pub mod table;
+pub mod timing;
 pub mod xml;
 
 pub use check::{Check, Status, Suite};

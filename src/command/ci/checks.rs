@@ -42,7 +42,9 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
                 "build.toml and kernel.toml",
                 plural(project.spec.operations.len(), "operation"),
             ));
-            suite.checks.extend(project_checks(lab, &project, wanted));
+            suite
+                .checks
+                .extend(project_checks(lab, &project, dir, wanted));
         }
         Err(error) => {
             suite.checks.push(Check::failed(
@@ -61,8 +63,8 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
     suite
 }
 
-/// The checks of a project that could be read.
-pub fn project_checks(lab: &dyn Lab, project: &Project, wanted: &Wanted) -> Vec<Check> {
+/// The checks of a project that could be read; `dir` is its folder as a person named it.
+pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted) -> Vec<Check> {
     let card = lab.card();
     let mut archs = BTreeSet::from(ARCHS);
     if let Ok(card) = &card {
@@ -78,7 +80,7 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, wanted: &Wanted) -> Vec<
             "the project did not build",
         )),
     }
-    checks.extend(evidence(lab, project, build.is_some(), wanted));
+    checks.extend(evidence(lab, project, dir, build.is_some(), wanted));
     match (card, build) {
         (Err(why), _) => {
             for group in ["verify", "bench"] {
@@ -161,7 +163,13 @@ fn budgets(project: &Project, build: &Build) -> Check {
     }
 }
 
-fn evidence(lab: &dyn Lab, project: &Project, built: bool, wanted: &Wanted) -> Vec<Check> {
+fn evidence(
+    lab: &dyn Lab,
+    project: &Project,
+    named: &Path,
+    built: bool,
+    wanted: &Wanted,
+) -> Vec<Check> {
     let dir = evidence::folder(&project.root, wanted.evidence);
     let operations: Vec<String> = project
         .spec
@@ -177,7 +185,7 @@ fn evidence(lab: &dyn Lab, project: &Project, built: bool, wanted: &Wanted) -> V
     };
     let record = format!(
         "`kernels bench {} --record` on a card records it",
-        project.root.display()
+        named.display()
     );
     if none && wanted.evidence.is_none() {
         return vec![Check::skipped(
