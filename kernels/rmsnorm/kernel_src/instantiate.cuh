@@ -3,12 +3,12 @@
 #include "kernels.h"
 #include "rms_norm.cuh"
 
-template <typename T, int N, int TPR, int NV, bool CLUSTER>
+template <typename T, int N, int TPR, int NV, bool CLUSTER, int FIRST, int LAST>
 const void* rows_kernel(bool add) {
   // Up to four packs of weight fit beside the row; then they are fetched before the reduction, to hide their latency.
   constexpr bool kEarly = NV <= 4;
-  const auto plain = rms_norm_rows<T, N, TPR, NV, false, CLUSTER, kStream, kAsked, kEarly>;
-  const auto with_add = rms_norm_rows<T, N, TPR, NV, true, CLUSTER, kStream, kAsked, kEarly>;
+  const auto plain = rms_norm_rows<T, N, TPR, NV, false, CLUSTER, kStream, kAsked, kEarly, FIRST, LAST>;
+  const auto with_add = rms_norm_rows<T, N, TPR, NV, true, CLUSTER, kStream, kAsked, kEarly, FIRST, LAST>;
   return reinterpret_cast<const void*>(add ? with_add : plain);
 }
 
@@ -20,9 +20,9 @@ const void* wide_kernel(bool add) {
 template <typename T, int N>
 const void* find_kernel(const Layout& layout, bool add) {
   if (layout.packs == 0) return wide_kernel<T, N>(add);
-#define RMS_NORM_FIND(THREADS, PACKS, CLUSTERED)                                                    \
+#define RMS_NORM_FIND(THREADS, PACKS, CLUSTERED, FIRST, LAST)                                    \
   if (layout.threads == THREADS && layout.packs == PACKS && (layout.blocks > 1) == CLUSTERED) \
-    return rows_kernel<T, N, THREADS, PACKS, CLUSTERED>(add);
+    return rows_kernel<T, N, THREADS, PACKS, CLUSTERED, FIRST, LAST>(add);
   if constexpr (N * sizeof(T) == 16) {
     RMS_NORM_LAYOUTS(RMS_NORM_FIND)
   } else {

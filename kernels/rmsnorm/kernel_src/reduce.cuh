@@ -58,15 +58,16 @@ __device__ __forceinline__ float row_sum(float v, float (&scratch)[32]) {
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
     __syncthreads();
     // Every lane reads all of them (a broadcast) rather than shuffle once more: the adds cost less than the shuffles.
+    const float* sums = scratch + threadIdx.x / TPR * (TPR / 32);
     v = 0.0f;
+    if constexpr (TPR >= 128) {
 #pragma unroll
-    for (int w = 0; w < TPR / 32; w += 4) {
-      if constexpr (TPR >= 128) {
-        const float4 s = *reinterpret_cast<const float4*>(scratch + w);
+      for (int w = 0; w < TPR / 32; w += 4) {
+        const float4 s = *reinterpret_cast<const float4*>(sums + w);
         v += (s.x + s.y) + (s.z + s.w);
-      } else {
-        v += scratch[w] + scratch[w + 1];
       }
+    } else {
+      v = sums[0] + sums[1];
     }
   }
   return v;

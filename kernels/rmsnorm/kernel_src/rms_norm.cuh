@@ -51,8 +51,23 @@ __device__ __forceinline__ void normalize(Pack<T, N>& x, const Pack<T, N>& weigh
   repack(x, f);
 }
 
-template <typename T, int N, int TPR, int NV, bool ADD, bool CLUSTER, Access LOAD, Access STORE, bool EARLY>
+// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
+// symbol must exist, its machine code would only cost compile time.
+#ifdef __CUDA_ARCH__
+template <int FIRST, int LAST>
+constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
+#else
+template <int FIRST, int LAST>
+constexpr bool kUsed = true;
+#endif
+
+template <typename T, int N, int TPR, int NV, bool ADD, bool CLUSTER, Access LOAD, Access STORE, bool EARLY,
+          int FIRST = 0, int LAST = 999>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArguments a) {
+  if constexpr (!kUsed<FIRST, LAST>) {
+    __trap();
+    return;
+  }
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
   constexpr int kGroup = NV > 8 ? 4 : NV;          // packs of a second tensor in flight: x has the registers
   __shared__ alignas(16) float scratch[CLUSTER ? 8 * 32 : 32];

@@ -12,22 +12,24 @@ struct Layout {
   int blocks;   // of the cluster that shares a row; above 1 from sm_90 on
 };
 
-// What is compiled for packs of 16 bytes. Each is two kernels (with and without residual add) a type and
-// architecture, about 0.1 s of compile time each: the list is short on purpose. X(threads, packs, clustered)
-#define RMS_NORM_LAYOUTS(X) \
-  X(8, 2, false)            \
-  X(32, 4, false)           \
-  X(128, 2, false)          \
-  X(128, 4, false)          \
-  X(256, 4, false)          \
-  X(512, 1, false)          \
-  X(512, 4, false)          \
-  X(512, 16, false)         \
-  X(256, 8, true)
+// What is compiled for packs of 16 bytes: X(threads, packs, clustered, first, last), where code of the architectures
+// from `first` to `last` uses it. Each is two kernels (with and without residual add) a type and architecture, about
+// 0.1 s of compile time each: the list is short on purpose.
+#define RMS_NORM_LAYOUTS(X)     \
+  X(8, 2, false, 75, kNewest)   \
+  X(32, 4, false, 75, kNewest)  \
+  X(128, 2, false, 75, kNewest) \
+  X(128, 4, false, 75, kNewest) \
+  X(256, 4, false, 75, kNewest) \
+  X(512, 4, false, 75, kNewest) \
+  X(512, 16, false, 75, 89)     \
+  X(256, 8, true, 90, kNewest)
 // What is compiled for smaller packs: rows whose address or width is no multiple of 16 bytes.
 #define RMS_NORM_NARROW_LAYOUTS(X) \
-  X(32, 4, false)                  \
-  X(512, 16, false)
+  X(32, 4, false, 75, kNewest)     \
+  X(256, 8, false, 75, kNewest)
+
+constexpr int kNewest = 999;
 
 struct Tuning {
   int arch;            // of the compiled code: this and all above it, up to the next one in the table
@@ -52,9 +54,7 @@ constexpr Tuning kTuning[] = {
     {90, 16, 256, 40, {128, 2, 1}, true},
     {90, 16, 256, 0, {128, 2, 1}, false},
     {90, 16, 512, 40, {128, 4, 1}, true},
-    {90, 16, 512, 4, {128, 4, 1}, false},
-    // Fewer rows than SMs: the latency of one row counts, and more threads with one pack each shorten it.
-    {90, 16, 512, 0, {512, 1, 1}, false},
+    {90, 16, 512, 0, {128, 4, 1}, false},
     {90, 16, 1024, 40, {256, 4, 1}, true},
     {90, 16, 1024, 0, {256, 4, 1}, false},
     {90, 16, 2048, 40, {512, 4, 1}, true},
@@ -66,7 +66,7 @@ constexpr Tuning kTuning[] = {
     {90, 16, 16384, 0, {256, 8, 8}, true},
     {90, 16, kAnyWidth, 0, {512, 0, 1}, true},
     {90, 4, 128, 0, {32, 4, 1}, false},
-    {90, 4, 8192, 0, {512, 16, 1}, false},
+    {90, 4, 2048, 0, {256, 8, 1}, false},
     {90, 4, kAnyWidth, 0, {512, 0, 1}, true},
 
     // A100 (108 SMs, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: half the H100's bytes in flight an SM
@@ -85,7 +85,7 @@ constexpr Tuning kTuning[] = {
     {80, 16, 8192, 0, {512, 16, 1}, true},
     {80, 16, kAnyWidth, 0, {512, 0, 1}, true},
     {80, 4, 128, 0, {32, 4, 1}, false},
-    {80, 4, 8192, 0, {512, 16, 1}, false},
+    {80, 4, 2048, 0, {256, 8, 1}, false},
     {80, 4, kAnyWidth, 0, {512, 0, 1}, true},
 
     // T4 (40 SMs of 1024 threads, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an SM fill the
@@ -104,17 +104,18 @@ constexpr Tuning kTuning[] = {
     {75, 16, 8192, 0, {512, 16, 1}, true},
     {75, 16, kAnyWidth, 0, {512, 0, 1}, true},
     {75, 4, 128, 0, {32, 4, 1}, false},
-    {75, 4, 8192, 0, {512, 16, 1}, false},
+    {75, 4, 2048, 0, {256, 8, 1}, false},
     {75, 4, kAnyWidth, 0, {512, 0, 1}, true},
 };
 
 // The architectures that have rows, the newest first.
 constexpr int kTunedArchs[] = {90, 80, 75};
 
-constexpr bool is_compiled(const Layout& layout, int pack_bytes) {
+constexpr bool is_compiled(const Layout& layout, int arch, int pack_bytes) {
   if (layout.packs == 0) return layout.threads == 512 && layout.blocks == 1;
-#define RMS_NORM_SAME(THREADS, PACKS, CLUSTERED) \
-  if (layout.threads == THREADS && layout.packs == PACKS && (layout.blocks > 1) == CLUSTERED) return true;
+#define RMS_NORM_SAME(THREADS, PACKS, CLUSTERED, FIRST, LAST)                                    \
+  if (layout.threads == THREADS && layout.packs == PACKS && (layout.blocks > 1) == CLUSTERED) \
+    return arch >= FIRST && arch <= LAST;
   if (pack_bytes == 16) {
     RMS_NORM_LAYOUTS(RMS_NORM_SAME)
   } else {
@@ -141,7 +142,7 @@ constexpr const Tuning* find_tuning(int arch, int pack_bytes, int64_t packs, int
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
     const Layout& l = row.layout;
-    if (!is_compiled(l, row.pack_bytes)) return false;
+    if (!is_compiled(l, row.arch, row.pack_bytes)) return false;
     if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs * l.blocks < row.packs) return false;
     if (l.blocks > 1 && row.arch < 90) return false;
   }
