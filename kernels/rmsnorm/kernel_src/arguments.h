@@ -10,9 +10,8 @@ struct RowArguments {
   const void* weight;    // null: 1
   int64_t rows, width;
   int64_t out_stride, sum_stride, x_stride, residual_stride;  // elements from row to row
-  float inverse_width;
+  float inverse_width;  // 1 / width
   float eps;
   float weight_offset;
-  int stream;       // whether stores ask to be the first to leave the L2
   int round_first;  // round norm(x) to T before it is multiplied by weight, as transformers' Llama and Qwen modules do
 };

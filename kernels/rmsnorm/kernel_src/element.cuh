@@ -1,7 +1,6 @@
 // The element types: bits to fp32 and back, one element or two at a time.
 //
-// They work on bits, so that a unit includes no more of CUDA's type headers than its own type needs; those headers
-// are a third of the compile time.
+// They work on bits, without CUDA's headers for these types: half of a small unit's compile time would be theirs.
 #pragma once
 #include <cstdint>
 

@@ -3,26 +3,20 @@
 #include "kernels.h"
 #include "rms_norm.cuh"
 
-template <typename T, int N, int TPR, int NV, bool CLUSTER>
+template <typename T, int N, int TPR, int NV, Access LOAD, int FIRST, int LAST>
 const void* rows_kernel(bool add) {
-  // Up to four packs of weight fit beside the row; then they are fetched before the reduction, to hide their latency.
-  constexpr bool kEarly = NV <= 4;
-  const auto plain = rms_norm_rows<T, N, TPR, NV, false, CLUSTER, kStream, kAsked, kEarly>;
-  const auto with_add = rms_norm_rows<T, N, TPR, NV, true, CLUSTER, kStream, kAsked, kEarly>;
-  return reinterpret_cast<const void*>(add ? with_add : plain);
-}
-
-template <typename T, int N>
-const void* wide_kernel(bool add) {
-  return reinterpret_cast<const void*>(add ? rms_norm_wide_rows<T, N, true> : rms_norm_wide_rows<T, N, false>);
+  return reinterpret_cast<const void*>(add ? rms_norm_rows<T, N, TPR, NV, true, LOAD, FIRST, LAST>
+                                           : rms_norm_rows<T, N, TPR, NV, false, LOAD, FIRST, LAST>);
 }
 
 template <typename T, int N>
 const void* find_kernel(const Layout& layout, bool add) {
-  if (layout.packs == 0) return wide_kernel<T, N>(add);
-#define RMS_NORM_FIND(THREADS, PACKS, CLUSTERED)                                                    \
-  if (layout.threads == THREADS && layout.packs == PACKS && (layout.blocks > 1) == CLUSTERED) \
-    return rows_kernel<T, N, THREADS, PACKS, CLUSTERED>(add);
+  if (layout.packs == 0) {
+    return reinterpret_cast<const void*>(add ? rms_norm_rows_twice<T, N, true> : rms_norm_rows_twice<T, N, false>);
+  }
+#define RMS_NORM_FIND(THREADS, PACKS, LOAD, FIRST, LAST)                                                 \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.stream == (LOAD == kStream)) \
+    return rows_kernel<T, N, THREADS, PACKS, LOAD, FIRST, LAST>(add);
   if constexpr (N * sizeof(T) == 16) {
     RMS_NORM_LAYOUTS(RMS_NORM_FIND)
   } else {
@@ -33,11 +27,11 @@ const void* find_kernel(const Layout& layout, bool add) {
 }
 
 template <typename T>
-const void* find_kernel(const Layout& layout, int pack_bytes, bool add) {
+const void* find_kernel(const Layout& layout, int access, bool add) {
   constexpr int kSize = static_cast<int>(sizeof(T));
-  if (pack_bytes == 16) return find_kernel<T, 16 / kSize>(layout, add);
+  if (access == 16) return find_kernel<T, 16 / kSize>(layout, add);
   if constexpr (kSize == 2) {
-    if (pack_bytes == 4) return find_kernel<T, 2>(layout, add);
+    if (access == 4) return find_kernel<T, 2>(layout, add);
   }
   return find_kernel<T, 1>(layout, add);
 }

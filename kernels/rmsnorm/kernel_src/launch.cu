@@ -56,8 +56,8 @@ int check(const RowArguments& a, int type, bool add) {
   return divides(size, a.weight) ? 0 : kMisaligned;
 }
 
-// The widest pack that every row of every tensor is a whole number of, at an aligned address.
-int widest_pack(const RowArguments& a, int size, bool add) {
+// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on.
+int widest_access(const RowArguments& a, int size, bool add) {
   const Matrix matrices[] = {{a.weight, 0},
                              {a.out, a.out_stride},
                              {a.x, a.x_stride},
@@ -101,36 +101,25 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   if (const int error = check(a, type, add)) return error;
   if (a.rows == 0 || a.width == 0) return cudaSuccess;
   const auto kernel_of = type == kF32 ? rms_norm_kernel_f32 : type == kF16 ? rms_norm_kernel_f16 : rms_norm_kernel_bf16;
-  const int size = type == kF32 ? 4 : 2, pack_bytes = widest_pack(a, size, add);
+  const int size = type == kF32 ? 4 : 2, access = widest_access(a, size, add);
 
   int arch = 0;
-  if (const cudaError_t error = code_arch(kernel_of({512, 0, 1}, size, false), arch)) return error;
+  if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
   const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
-  const Tuning* tuning = find_tuning(arch, pack_bytes, a.width * size / pack_bytes, bytes);
+  const Tuning* tuning = find_tuning(arch, access, a.width * size / access, bytes);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
-  const void* kernel = kernel_of(layout, pack_bytes, add);
+  const void* kernel = kernel_of(layout, access, add);
+  const int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
   a.inverse_width = 1.0f / static_cast<float>(a.width);
-  a.stream = tuning->stream;
-
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(layout.blocks);
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.blockDim = dim3(layout.threads < 128 ? 128 : static_cast<unsigned>(layout.threads));
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = layout.blocks > 1 ? 1 : 0;
 
   // One launch, but for more rows than a grid has blocks for.
-  const int64_t rows = a.rows, rows_per_block = config.blockDim.x / layout.threads;
-  const int64_t most = INT32_MAX / layout.blocks * rows_per_block;
+  const int64_t rows = a.rows, most = static_cast<int64_t>(INT32_MAX) * rows_per_block;
   for (int64_t done = 0; done < rows; done += most) {
     a.rows = rows - done < most ? rows - done : most;
-    config.gridDim = dim3(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block * layout.blocks));
     void* parameters[] = {&a};
-    if (const cudaError_t error = cudaLaunchKernelExC(&config, kernel, parameters)) return error;
+    const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block));
+    if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, stream)) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

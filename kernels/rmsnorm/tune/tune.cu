@@ -1,9 +1,9 @@
 // Times every candidate configuration on every shape that matters, on one card, in one run of about a minute.
 //
 // Not a part of the project's build: its winners become rows of kernel_src/tuning.h. Build and run:
-//   for c in "BF16 0 bf16 2" "BF16 1 bf16_add 2" "F16 0 f16 1" "F32 0 f32 1"; do set -- $c
+//   for c in "BF16 0 bf16" "BF16 1 bf16_add" "F16 0 f16" "F32 0 f32"; do set -- $c
 //     nvcc -O3 -std=c++17 -gencode arch=compute_90,code=sm_90 -DTUNE_ELEMENT=$1 -DTUNE_ADD=$2 \
-//          -DTUNE_NAME=candidates_$3 -DTUNE_BREADTH=$4 -c candidates.cu -o $3.o & done; wait
+//          -DTUNE_NAME=candidates_$3 -c candidates.cu -o $3.o & done; wait
 //   nvcc -O3 -std=c++17 -gencode arch=compute_90,code=sm_90 -cudart static tune.cu *.o -o tune
 //   ./tune [csv file] [only shapes whose name contains this]
 //
@@ -153,6 +153,7 @@ static cudaError_t launch(const Candidate& c, int cluster, RowArguments a, cudaS
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(threads);
   config.stream = stream;
+  config.dynamicSmemBytes = static_cast<size_t>(c.shared_bytes);
   if (c.clustered) {
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
@@ -274,7 +275,10 @@ int main(int argc, char** argv) {
       if (c.element != shape.element || c.add != shape.add) continue;
       for (int cluster = c.clustered ? 2 : 1; cluster <= (c.clustered ? 8 : 1); cluster *= 2) {
         const int64_t held = static_cast<int64_t>(c.threads_per_row) * c.packs_per_thread * cluster;
-        if (held < packs || held >= 2 * packs) continue;
+        if (c.most_packs != 0 ? packs < c.least_packs || packs > c.most_packs : held < packs || held > 2 * packs) continue;
+        if (c.shared_bytes > 0) {
+          CHECK(cudaFuncSetAttribute(c.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, c.shared_bytes));
+        }
         if (c.clustered && packs < 512) continue;
         Timed t;
         t.candidate = &c, t.cluster = cluster;

@@ -1,0 +1,164 @@
+// Candidates for the widest rows: a row kept in registers and shared memory together, and rows read twice.
+#pragma once
+#include "../kernel_src/rms_norm.cuh"
+
+// NS packs a thread lie in shared memory, each written and read by its own thread alone; NV more in registers.
+template <typename T, int N, int TPR, int NV, int NS, int BLOCKS, bool ADD, Access LOAD, Access STORE>
+__global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArguments a) {
+  constexpr int kGroup = 4;
+  static_assert(NS % 2 == 0, "");
+  __shared__ alignas(16) float scratch[32];
+  extern __shared__ uint4 kept[];
+  const int first = threadIdx.x, packs = static_cast<int>(a.width / N);
+  const int64_t row = blockIdx.x;
+  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+  const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
+  T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+  const T* weight_row = static_cast<const T*>(a.weight);
+  const uint32_t slot = static_cast<uint32_t>(__cvta_generic_to_shared(kept + threadIdx.x));
+
+  // The packs in shared memory are the row's first ones: their copies need no registers and go first.
+#pragma unroll
+  for (int v = 0; v < NS; ++v)
+    if (first + v * TPR < packs)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot + v * TPR * 16),
+                   "l"(x_row + (first + v * TPR) * N)
+                   : "memory");
+  Pack<T, N> x[NV];
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (first + (NS + v) * TPR < packs) load<LOAD>(x[v], x_row, first + (NS + v) * TPR);
+  float squares = 0.0f;
+  if constexpr (ADD) {
+#pragma unroll
+    for (int g = 0; g < NV; g += 2) {
+      Pack<T, N> r[2];
+#pragma unroll
+      for (int v = g; v < g + 2 && v < NV; ++v)
+        if (first + (NS + v) * TPR < packs) load<LOAD>(r[v - g], residual_row, first + (NS + v) * TPR);
+#pragma unroll
+      for (int v = g; v < g + 2 && v < NV; ++v)
+        if (first + (NS + v) * TPR < packs) {
+          add_residual(x[v], r[v - g]);
+          store<STORE>(sum_row, first + (NS + v) * TPR, x[v]);
+          keep_packed(x[v]);
+        }
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (first + (NS + v) * TPR < packs) squares = add_squares(x[v], squares);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) keep_packed(x[v]);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll
+  for (int g = 0; g < NS; g += kGroup) {
+    Pack<T, N> r[kGroup];
+    if constexpr (ADD) {
+#pragma unroll
+      for (int v = g; v < g + kGroup && v < NS; ++v)
+        if (first + v * TPR < packs) load<LOAD>(r[v - g], residual_row, first + v * TPR);
+    }
+#pragma unroll
+    for (int v = g; v < g + kGroup && v < NS; ++v) {
+      if (first + v * TPR < packs) {
+        Pack<T, N> p;
+        const uint4 u = kept[v * TPR + threadIdx.x];
+        p.word[0] = u.x, p.word[1] = u.y, p.word[2] = u.z, p.word[3] = u.w;
+        if constexpr (ADD) {
+          add_residual(p, r[v - g]);
+          store<STORE>(sum_row, first + v * TPR, p);
+          kept[v * TPR + threadIdx.x] = make_uint4(p.word[0], p.word[1], p.word[2], p.word[3]);
+        }
+        squares = add_squares(p, squares);
+      }
+    }
+  }
+  const float scale = rsqrtf(row_sum<TPR>(squares, scratch) * a.inverse_width + a.eps);
+#pragma unroll
+  for (int g = 0; g < NV; g += 2) {
+    Pack<T, N> w[2];
+#pragma unroll
+    for (int v = g; v < g + 2 && v < NV; ++v)
+      if (a.weight != nullptr && first + (NS + v) * TPR < packs) load<kCached>(w[v - g], weight_row, first + (NS + v) * TPR);
+#pragma unroll
+    for (int v = g; v < g + 2 && v < NV; ++v)
+      if (first + (NS + v) * TPR < packs) {
+        normalize(x[v], w[v - g], scale, a);
+        store<STORE>(out_row, first + (NS + v) * TPR, x[v]);
+      }
+  }
+#pragma unroll
+  for (int g = 0; g < NS; g += kGroup) {
+    Pack<T, N> w[kGroup];
+#pragma unroll
+    for (int v = g; v < g + kGroup && v < NS; ++v)
+      if (a.weight != nullptr && first + v * TPR < packs) load<kCached>(w[v - g], weight_row, first + v * TPR);
+#pragma unroll
+    for (int v = g; v < g + kGroup && v < NS; ++v) {
+      if (first + v * TPR < packs) {
+        Pack<T, N> p;
+        const uint4 u = kept[v * TPR + threadIdx.x];
+        p.word[0] = u.x, p.word[1] = u.y, p.word[2] = u.z, p.word[3] = u.w;
+        normalize(p, w[v - g], scale, a);
+        store<STORE>(out_row, first + v * TPR, p);
+      }
+    }
+  }
+}
+
+// Rows read twice; REVERSE: the second time from the end, where the caches are freshest.
+template <typename T, int N, int THREADS, int GROUP, bool ADD, Access SECOND, Access STORE, bool REVERSE>
+__global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) {
+  __shared__ alignas(16) float scratch[32];
+  const int64_t row = blockIdx.x, packs = a.width / N;
+  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+  const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
+  T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+  Pack<T, N> x[GROUP], other[GROUP];
+  float squares = 0.0f;
+  for (int64_t first = threadIdx.x; first < packs; first += GROUP * THREADS) {
+#pragma unroll
+    for (int v = 0; v < GROUP; ++v) {
+      const int64_t i = first + v * THREADS;
+      if (i < packs) {
+        load<kCached>(x[v], x_row, i);
+        if constexpr (ADD) load<kStream>(other[v], residual_row, i);
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < GROUP; ++v) {
+      const int64_t i = first + v * THREADS;
+      if (i < packs) {
+        if constexpr (ADD) {
+          add_residual(x[v], other[v]);
+          store<kCached>(sum_row, i, x[v]);
+        }
+        squares = add_squares(x[v], squares);
+      }
+    }
+  }
+  const float scale = rsqrtf(row_sum<THREADS>(squares, scratch) * a.inverse_width + a.eps);
+  const int64_t turns = (packs + GROUP * THREADS - 1) / (GROUP * THREADS);
+  for (int64_t t = 0; t < turns; ++t) {
+    const int64_t first = (REVERSE ? turns - 1 - t : t) * GROUP * THREADS + threadIdx.x;
+#pragma unroll
+    for (int v = 0; v < GROUP; ++v) {
+      const int64_t i = first + v * THREADS;
+      if (i < packs) {
+        load<SECOND>(x[v], ADD ? sum_row : x_row, i);
+        if (a.weight != nullptr) load<kCached>(other[v], static_cast<const T*>(a.weight), i);
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < GROUP; ++v) {
+      const int64_t i = first + v * THREADS;
+      if (i < packs) {
+        normalize(x[v], other[v], scale, a);
+        store<STORE>(out_row, i, x[v]);
+      }
+    }
+  }
+}
