@@ -365,7 +365,7 @@ impl Bench<'_> {
         let oracle = oracle_for(self.project, operation, bound, &given)?;
         let comparison = compare(oracle.as_ref(), &given, &got);
         Ok(judge(&comparison).map(|(kind, message)| {
-            (Kind::TimedOutput, format!("{} in a timed launch: {message}", name(kind)))
+            (Kind::TimedOutput, format!("{} in a timed launch: {message}", kind.name()))
         }))
     }
 
@@ -414,8 +414,4 @@ fn per_launch(times: &[f64], launches: u32) -> Spread {
 #[allow(clippy::cast_precision_loss)]
 fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e9
-}
-
-fn name(kind: Kind) -> String {
-    serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

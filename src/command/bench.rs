@@ -2,41 +2,113 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use serde_json::json;
 
+use super::failure::Usage;
 use super::prepare::{self, Progress};
-use crate::bench::{BenchReport, Residency, run};
+use crate::bench::{BenchReport, run};
 use crate::cli::project::Bench;
-use crate::report::{Output, style};
+use crate::evidence;
+use crate::report::table::window;
+use crate::report::{Output, export, style, timing};
+use crate::verify;
 
 /// Times a project on a card; exit 1 on findings.
 pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
+    for path in &arguments.export {
+        export::of(path)?;
+    }
+    let selection = &arguments.selection;
+    let partial = selection.filter.is_some() || !selection.shape.is_empty() || !selection.dtype.is_empty();
+    if arguments.record && partial {
+        return Err(Usage(
+            "--record keeps the whole of a project's cases: leave out --filter, --dtype and --shape".to_owned(),
+        )
+        .into());
+    }
     let progress = Progress::new(output);
-    let card = prepare::card(arguments.selection.device)?;
+    let card = prepare::card(selection.device)?;
     let (project, build) = prepare::build_for(&arguments.dir, &card, arguments.record, &progress)?;
-    let choice = prepare::choice(&arguments.selection, true)?;
+    let over = build.over_budget(&project);
+    if arguments.record && !over.is_empty() {
+        bail!("nothing was recorded, a budget is overrun:\n{}", over.join("\n"));
+    }
+    let choice = prepare::choice(selection, true)?;
+    let verified = if arguments.record {
+        let mut every_path = choice.clone();
+        every_path.native_only = false;
+        let verified = verify::run::run(&project, &build, &every_path, &|what| progress.tell(what))?;
+        if !verified.passed() {
+            progress.done();
+            super::verify::show(&verified, output);
+            bail!("nothing was timed or recorded: verification found the above");
+        }
+        Some(verified)
+    } else {
+        None
+    };
     let report = run::run(&project, &build, &choice, arguments.rounds, &|what| progress.tell(what))?;
     progress.done();
     show(&report, output);
-    output.json(&report);
-    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for path in &arguments.export {
+        export::write(&report, path)?;
+        output.note(format!("wrote {}", path.display()));
+    }
+    let mut recorded = Vec::new();
+    if let Some(verified) = &verified {
+        let folder = evidence::folder(&project.root, arguments.evidence.as_deref());
+        let digest = build.device_digest()?;
+        recorded = evidence::record(&folder, &report, verified, &digest, &project.spec_digest)?;
+        for path in &recorded {
+            output.note(format!("recorded {}", path.display()));
+        }
+    }
+    if verified.is_some() {
+        output.json(&json!({ "bench": report, "verification": verified, "recorded": recorded }));
+    } else {
+        output.json(&report);
+    }
+    Ok(if report.findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The report for people.
-#[allow(clippy::cast_precision_loss)]
-pub fn show(report: &BenchReport, output: Output) {
-    for case in &report.cases {
+fn show(report: &BenchReport, output: Output) {
+    output.line(format!(
+        "{} on {} (driver {}, nvcc {}), seed {}",
+        style::strong(&report.project),
+        report.card.name,
+        report.card.driver.as_deref().unwrap_or("unknown"),
+        report.compiler,
+        report.seed
+    ));
+    for line in timing::table(report).lines(window()) {
+        output.line(line);
+    }
+    for remark in &report.remarks {
+        output.line(format!("{} {remark}", style::warning("remark")));
+    }
+    for case in report.cases.iter().filter(|case| !case.remarks.is_empty()) {
         output.line(format!(
-            "{} {} {:.2} us copy {:.2} {:.1} %",
-            style::strong(&case.operation),
+            "{} {} {}: {}",
+            style::warning("remark"),
+            case.operation,
             case.case,
-            case.kernel.median,
-            case.copy.median,
-            100.0 * case.of_roof()
+            case.remarks.join("; ")
         ));
-        let _ = case.residency == Residency::Cold;
     }
     for finding in &report.findings {
-        output.line(format!("{} {}", style::bad("finding"), finding.message));
+        output.line(format!(
+            "{} {} {} [{}]\n    {}",
+            style::bad(finding.kind.name()),
+            style::strong(&finding.operation),
+            finding.case.as_deref().unwrap_or(""),
+            finding.path,
+            finding.message
+        ));
     }
 }

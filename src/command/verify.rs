@@ -57,13 +57,9 @@ pub fn show(report: &VerifyReport, output: Output) {
         ));
     }
     for finding in &report.findings {
-        let kind = serde_json::to_value(finding.kind)
-            .ok()
-            .and_then(|value| value.as_str().map(str::to_owned))
-            .unwrap_or_default();
         output.line(format!(
             "{} {} {} [{}]\n    {}",
-            style::bad(kind),
+            style::bad(finding.kind.name()),
             style::strong(&finding.operation),
             finding.case.as_deref().unwrap_or(""),
             finding.path,

@@ -52,6 +52,16 @@ pub enum Kind {
     Sanitizer,
 }
 
+impl Kind {
+    /// The name in kebab-case.
+    pub fn name(self) -> String {
+        serde_json::to_value(self)
+            .ok()
+            .and_then(|value| value.as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Finding {

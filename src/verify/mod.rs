@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod exports;
 pub mod files;
 pub mod finding;
 pub mod inputs;

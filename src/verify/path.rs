@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 
+use super::exports;
 use super::finding::Kind;
 use crate::compile::{Build, Target};
 use crate::gpu::recording::{Outcome, Value};
@@ -23,6 +24,8 @@ pub struct CodePath<'a> {
     ordinal: usize,
     recorder: Option<Recorder>,
     files: Files,
+    /// What is wrong with the library itself: then no child loads it.
+    unfit: Option<Fault>,
 }
 
 /// What stands in the way of a recording: a kind, and words.
@@ -45,6 +48,7 @@ impl<'a> CodePath<'a> {
             ordinal,
             recorder: None,
             files,
+            unfit: exports::interposed(&target.library)?.map(|what| (Kind::Interposes, what)),
         })
     }
 
@@ -118,6 +122,9 @@ impl<'a> CodePath<'a> {
         layout: &Layout,
         bases: &[u64],
     ) -> Result<Result<Vec<Outcome>, Fault>> {
+        if let Some(fault) = &self.unfit {
+            return Ok(Err(fault.clone()));
+        }
         let calls = bases.iter().map(|base| values(bound, layout, *base)).collect();
         if self.recorder.is_none() {
             match Recorder::start(self.ordinal, &self.target.library) {

@@ -1,12 +1,16 @@
 //! What the checks need of the machine: a compiler and a card. A trait, so that the checks can be tested with
 //! every compiler and every card, and with none.
 
-use crate::bench::BenchReport;
+use crate::bench::{self, BenchReport};
 use crate::compile::{self, Build};
-use crate::gpu::Card;
+use crate::gpu::{self, Card};
 use crate::project::Project;
 use crate::toolchain::{self, Toolchain};
-use crate::verify::VerifyReport;
+use crate::verify::run::Choice;
+use crate::verify::{self, VerifyReport};
+
+/// Timed rounds of a case.
+const ROUNDS: u32 = 30;
 
 /// A machine on which projects are compiled, verified and timed.
 pub trait Lab {
@@ -37,8 +41,7 @@ pub struct Here;
 
 impl Lab for Here {
     fn card(&self) -> Result<Card, String> {
-        // TO WIRE: the card of crate::gpu.
-        Err("this version of kernels does not reach the card yet".to_owned())
+        gpu::probe().map(|mut cards| cards.swap_remove(0))
     }
 
     fn toolchain(&self) -> Result<Toolchain, String> {
@@ -72,13 +75,11 @@ impl Lab for Here {
         build.device_digest()
     }
 
-    fn verify(&self, _project: &Project, _build: &Build) -> anyhow::Result<VerifyReport> {
-        // TO WIRE: crate::verify::run. Not reached before `card` answers one.
-        anyhow::bail!("this version of kernels cannot verify yet")
+    fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport> {
+        verify::run::run(project, build, &Choice::default(), &|_| {})
     }
 
-    fn bench(&self, _project: &Project, _build: &Build) -> anyhow::Result<BenchReport> {
-        // TO WIRE: crate::bench::run. Not reached before `card` answers one.
-        anyhow::bail!("this version of kernels cannot bench yet")
+    fn bench(&self, project: &Project, build: &Build) -> anyhow::Result<BenchReport> {
+        bench::run::run(project, build, &Choice::default(), ROUNDS, &|_| {})
     }
 }

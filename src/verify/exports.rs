@@ -1,0 +1,72 @@
+//! What a candidate's library would put in the place of the driver's, the runtime's or the C library's functions.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use object::{Object, ObjectSymbol};
+
+/// The functions of a library that interpose, as a sentence; none where it has none.
+pub fn interposed(library: &Path) -> Result<Option<String>> {
+    let own = defined(library)?;
+    let mut system = BTreeSet::new();
+    for path in loaded() {
+        system.extend(defined(&path)?);
+    }
+    let found: Vec<&str> = own
+        .iter()
+        .map(String::as_str)
+        .filter(|name| is_cuda(name) || system.contains(*name))
+        .filter(|name| !EVERYWHERE.contains(name))
+        .collect();
+    Ok((!found.is_empty()).then(|| {
+        format!(
+            "the project's library defines {}, which the system or the CUDA driver defines: a launcher has no use for that",
+            found.join(", ")
+        )
+    }))
+}
+
+/// Symbols that every shared object may define.
+const EVERYWHERE: [&str; 6] = ["_init", "_fini", "__bss_start", "_edata", "_end", "__data_start"];
+
+/// `cuLaunchKernel`, `cudaMalloc`, `nvmlInit`, `__cudaRegisterFunction`.
+fn is_cuda(name: &str) -> bool {
+    let bare = name.trim_start_matches('_');
+    ["cu", "cuda", "nvml", "cudart"].iter().any(|prefix| {
+        bare.strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    })
+}
+
+/// The dynamic symbols that a shared object defines, as others see them.
+fn defined(path: &Path) -> Result<BTreeSet<String>> {
+    let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let file = object::File::parse(&*bytes).with_context(|| format!("reading {} as a library", path.display()))?;
+    Ok(file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.is_global())
+        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+        .collect())
+}
+
+/// The C library as this process has it loaded, with what belongs to it.
+fn loaded() -> Vec<PathBuf> {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .filter(|path| {
+            let name = path.rsplit('/').next().unwrap_or("");
+            ["libc.so", "libc-", "libm.so", "libpthread", "libdl", "librt", "ld-linux", "libgcc_s"]
+                .iter()
+                .any(|known| name.starts_with(known))
+        })
+        .map(PathBuf::from)
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
