@@ -11,7 +11,6 @@ struct Candidate {
   Element element;
   bool add;
   int threads_per_row, packs_per_thread;
-  bool clustered = false, persistent = false;
   int shared_bytes = 0;
   int64_t least_packs = 0, most_packs = 0;  // 0: as the layout holds
 };

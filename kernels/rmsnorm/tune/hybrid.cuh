@@ -2,8 +2,37 @@
 #pragma once
 #include "../kernel_src/rms_norm.cuh"
 
+enum class Hint { kNone, kEvictFirst };
+
+__device__ __forceinline__ uint64_t evict_first() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+template <Hint H, typename T, int N>
+__device__ __forceinline__ void load(Pack<T, N>& pack, const T* p, int64_t i) {
+  if constexpr (H == Hint::kNone) {
+    load<kCached>(pack, p, i);
+  } else {
+    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=r"(pack.word[0]), "=r"(pack.word[1]), "=r"(pack.word[2]), "=r"(pack.word[3])
+                 : "l"(p + i * N), "l"(evict_first())
+                 : "memory");
+  }
+}
+template <Hint H, typename T, int N>
+__device__ __forceinline__ void store(T* p, int64_t i, const Pack<T, N>& pack) {
+  if constexpr (H == Hint::kNone) {
+    store(p, i, pack);
+  } else {
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p + i * N),
+                 "r"(pack.word[0]), "r"(pack.word[1]), "r"(pack.word[2]), "r"(pack.word[3]), "l"(evict_first())
+                 : "memory");
+  }
+}
+
 // NS packs a thread lie in shared memory, each written and read by its own thread alone; NV more in registers.
-template <typename T, int N, int TPR, int NV, int NS, int BLOCKS, bool ADD, Access LOAD, Access STORE>
+template <typename T, int N, int TPR, int NV, int NS, int BLOCKS, bool ADD>
 __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArguments a) {
   constexpr int kGroup = 4;
   static_assert(NS % 2 == 0, "");
@@ -28,7 +57,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
   Pack<T, N> x[NV];
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (first + (NS + v) * TPR < packs) load<LOAD>(x[v], x_row, first + (NS + v) * TPR);
+    if (first + (NS + v) * TPR < packs) load<kCached>(x[v], x_row, first + (NS + v) * TPR);
   float squares = 0.0f;
   if constexpr (ADD) {
 #pragma unroll
@@ -36,12 +65,12 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
       Pack<T, N> r[2];
 #pragma unroll
       for (int v = g; v < g + 2 && v < NV; ++v)
-        if (first + (NS + v) * TPR < packs) load<LOAD>(r[v - g], residual_row, first + (NS + v) * TPR);
+        if (first + (NS + v) * TPR < packs) load<kCached>(r[v - g], residual_row, first + (NS + v) * TPR);
 #pragma unroll
       for (int v = g; v < g + 2 && v < NV; ++v)
         if (first + (NS + v) * TPR < packs) {
           add_residual(x[v], r[v - g]);
-          store<STORE>(sum_row, first + (NS + v) * TPR, x[v]);
+          store(sum_row, first + (NS + v) * TPR, x[v]);
           keep_packed(x[v]);
         }
     }
@@ -58,7 +87,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
     if constexpr (ADD) {
 #pragma unroll
       for (int v = g; v < g + kGroup && v < NS; ++v)
-        if (first + v * TPR < packs) load<LOAD>(r[v - g], residual_row, first + v * TPR);
+        if (first + v * TPR < packs) load<kCached>(r[v - g], residual_row, first + v * TPR);
     }
 #pragma unroll
     for (int v = g; v < g + kGroup && v < NS; ++v) {
@@ -68,7 +97,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
         p.word[0] = u.x, p.word[1] = u.y, p.word[2] = u.z, p.word[3] = u.w;
         if constexpr (ADD) {
           add_residual(p, r[v - g]);
-          store<STORE>(sum_row, first + v * TPR, p);
+          store(sum_row, first + v * TPR, p);
           kept[v * TPR + threadIdx.x] = make_uint4(p.word[0], p.word[1], p.word[2], p.word[3]);
         }
         squares = add_squares(p, squares);
@@ -86,7 +115,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
     for (int v = g; v < g + 2 && v < NV; ++v)
       if (first + (NS + v) * TPR < packs) {
         normalize(x[v], w[v - g], scale, a);
-        store<STORE>(out_row, first + (NS + v) * TPR, x[v]);
+        store(out_row, first + (NS + v) * TPR, x[v]);
       }
   }
 #pragma unroll
@@ -102,14 +131,14 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
         const uint4 u = kept[v * TPR + threadIdx.x];
         p.word[0] = u.x, p.word[1] = u.y, p.word[2] = u.z, p.word[3] = u.w;
         normalize(p, w[v - g], scale, a);
-        store<STORE>(out_row, first + v * TPR, p);
+        store(out_row, first + v * TPR, p);
       }
     }
   }
 }
 
 // Rows read twice; REVERSE: the second time from the end, where the caches are freshest.
-template <typename T, int N, int THREADS, int GROUP, bool ADD, Access SECOND, Access STORE, bool REVERSE>
+template <typename T, int N, int THREADS, int GROUP, bool ADD, Hint HINT, bool REVERSE>
 __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) {
   __shared__ alignas(16) float scratch[32];
   const int64_t row = blockIdx.x, packs = a.width / N;
@@ -125,7 +154,7 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
       const int64_t i = first + v * THREADS;
       if (i < packs) {
         load<kCached>(x[v], x_row, i);
-        if constexpr (ADD) load<kStream>(other[v], residual_row, i);
+        if constexpr (ADD) load<kCached>(other[v], residual_row, i);
       }
     }
 #pragma unroll
@@ -134,7 +163,7 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
       if (i < packs) {
         if constexpr (ADD) {
           add_residual(x[v], other[v]);
-          store<kCached>(sum_row, i, x[v]);
+          store(sum_row, i, x[v]);
         }
         squares = add_squares(x[v], squares);
       }
@@ -148,7 +177,7 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
     for (int v = 0; v < GROUP; ++v) {
       const int64_t i = first + v * THREADS;
       if (i < packs) {
-        load<SECOND>(x[v], ADD ? sum_row : x_row, i);
+        load<HINT>(x[v], ADD ? sum_row : x_row, i);
         if (a.weight != nullptr) load<kCached>(other[v], static_cast<const T*>(a.weight), i);
       }
     }
@@ -157,7 +186,7 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
       const int64_t i = first + v * THREADS;
       if (i < packs) {
         normalize(x[v], other[v], scale, a);
-        store<STORE>(out_row, i, x[v]);
+        store<HINT>(out_row, i, x[v]);
       }
     }
   }
