@@ -46,7 +46,7 @@ pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttrib
     })
 }
 
-/// Reads the nodes of a captured graph: kernels in one chain, or what else they are.
+/// Reads the nodes of a captured graph: kernels in order, or what else they are.
 ///
 /// # Safety
 /// `graph` is a graph of the current context, and the modules of its kernels are loaded.
@@ -58,14 +58,14 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
         sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count).said(DOING)?;
         let mut nodes = vec![std::ptr::null_mut(); count];
         sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count).said(DOING)?;
-        let ordered = match chain(graph, &nodes)? {
-            Ok(ordered) => ordered,
-            Err(why) => return Ok(Outcome::NotAKernel(why)),
-        };
         let mut launches = Vec::with_capacity(count);
-        for node in ordered {
+        for node in ordered(graph, &nodes)? {
             let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
             sys::cuGraphNodeGetType(node, &raw mut kind).said(DOING)?;
+            // An empty node only waits, which the order keeps.
+            if kind == sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY {
+                continue;
+            }
             if kind != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
                 return Ok(Outcome::NotAKernel(format!(
                     "the launcher put a {} on its stream; only kernels are replayed",
@@ -96,11 +96,12 @@ fn name_of(kind: sys::CUgraphNodeType) -> String {
         .replace('_', " ")
 }
 
-/// The nodes in the order in which they run, where each waits for the one before and for nothing else.
-unsafe fn chain(
+/// The nodes in an order in which each stands behind all that it waits for. Branches that join again (a launcher may
+/// fork within its capture) are replayed one after another, which is right and never faster.
+unsafe fn ordered(
     graph: sys::CUgraph,
     nodes: &[sys::CUgraphNode],
-) -> Result<Result<Vec<sys::CUgraphNode>, String>, GpuError> {
+) -> Result<Vec<sys::CUgraphNode>, GpuError> {
     const DOING: &str = "reading the order of the captured launches";
     let mut count = 0;
     // SAFETY: as in `read`. An edge may carry data (programmatic launch), so the call that takes it is used.
@@ -128,31 +129,18 @@ unsafe fn chain(
         }
         (from, to)
     };
-    let refused = || {
-        "its launches run in parallel branches (another stream joined in); a replay is one chain of kernels"
-            .to_owned()
-    };
-    if nodes.is_empty() {
-        return Ok(Ok(Vec::new()));
-    }
-    let mut first = nodes.iter().filter(|node| !to.contains(node));
-    let (Some(start), None) = (first.next(), first.next()) else {
-        return Ok(Err(refused()));
-    };
-    let mut ordered = vec![*start];
-    while ordered.len() < nodes.len() {
-        let last = ordered[ordered.len() - 1];
-        let mut next = from.iter().zip(&to).filter(|(from, _)| **from == last);
-        let (Some((_, node)), None) = (next.next(), next.next()) else {
-            return Ok(Err(refused()));
+    let mut waiting: Vec<sys::CUgraphNode> = nodes.to_vec();
+    let mut order = Vec::with_capacity(nodes.len());
+    while !waiting.is_empty() {
+        let ready = waiting.iter().position(|node| {
+            !from.iter().zip(&to).any(|(before, after)| after == node && waiting.contains(before))
+        });
+        let Some(ready) = ready else {
+            return Err(GpuError::new(DOING, "they wait for each other in a circle"));
         };
-        ordered.push(*node);
+        order.push(waiting.remove(ready));
     }
-    Ok(if count + 1 == nodes.len() {
-        Ok(ordered)
-    } else {
-        Err(refused())
-    })
+    Ok(order)
 }
 
 /// One kernel node as data.

@@ -7,9 +7,6 @@ use cudarc::driver::{result, sys};
 use super::driver::{self, GpuError, Said};
 use super::{Buffer, Card, card};
 
-/// A kernel that runs longer than this is taken for one that never ends.
-const LONGEST: Duration = Duration::from_secs(30);
-
 /// A card in use by this thread.
 #[derive(Debug)]
 pub struct Device {
@@ -127,8 +124,8 @@ impl Event {
             match unsafe { result::event::query(self.0) } {
                 Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {
                     let waited = start.elapsed();
-                    if waited > LONGEST {
-                        return Err(GpuError::time_out(doing, LONGEST.as_secs()));
+                    if waited > driver::patience() {
+                        return Err(GpuError::time_out(doing, driver::patience().as_secs()));
                     }
                     // Spinning answers at once; after a while nobody is in a hurry.
                     if waited > Duration::from_millis(20) {

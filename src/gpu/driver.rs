@@ -1,5 +1,8 @@
 //! The CUDA driver: whether it is there, and its errors.
 
+use std::sync::OnceLock;
+use std::time::Duration;
+
 use cudarc::driver::{result, sys};
 use thiserror::Error;
 
@@ -7,6 +10,17 @@ use super::Card;
 
 /// The oldest CUDA version a driver may speak: `cuFuncGetParamInfo`, by which launches are recorded, came with it.
 const OLDEST: i32 = 12_040;
+
+/// How long a launch on the card, or an answer of the recording process, is waited for: `KERNELS_PATIENCE` seconds,
+/// else 30. A kernel that runs longer is taken for one that never ends.
+pub(super) fn patience() -> Duration {
+    static SECONDS: OnceLock<u64> = OnceLock::new();
+    let seconds = SECONDS.get_or_init(|| {
+        let set = std::env::var("KERNELS_PATIENCE").ok();
+        set.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0).unwrap_or(30)
+    });
+    Duration::from_secs(*seconds)
+}
 
 /// What the driver said, and to what.
 #[derive(Clone, Debug, Error)]

@@ -15,6 +15,7 @@ pub mod device;
 pub mod driver;
 pub mod graph;
 pub mod module;
+pub mod muffle;
 pub mod recorder;
 pub mod recording;
 

@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::child::Setup;
+use super::driver::patience;
 use super::recording::{Outcome, Reply, Request, Value};
 
-/// How long a start, with all that the candidate's constructors do, and one request may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Resident bytes at which the child is stopped.
 const MEMORY: u64 = 16 << 30;
 /// Bytes that a report of one launch may have at most; a longer line is no report.
@@ -44,7 +43,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts a child for a library. `patience` is for tests; none: a minute.
+    /// Starts a child for a library.
     pub fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
         let refused = |what: &str, error: std::io::Error| Answer::Refused(format!("{what}: {error}"));
         let scratch = tempfile::Builder::new()
@@ -180,11 +179,11 @@ impl Recorder {
                 Err(RecvTimeoutError::Disconnected) => return Err(Answer::Stopped(self.last_words())),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > patience() {
                 self.stop();
                 return Err(Answer::Stopped(format!(
                     "it was stopped: no answer after {} s",
-                    PATIENCE.as_secs()
+                    patience().as_secs()
                 )));
             }
             if resident(self.child.id()) > MEMORY {

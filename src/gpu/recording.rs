@@ -90,7 +90,7 @@ pub enum Outcome {
         /// How many nodes it had put on the stream all the same.
         nodes: usize,
     },
-    /// A node is no kernel, or the nodes are no chain.
+    /// A node is no kernel.
     NotAKernel(String),
     /// Work left the stream, or the capture was broken.
     Escaped(String),

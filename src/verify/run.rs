@@ -10,6 +10,7 @@ use super::path::{CodePath, choose};
 use super::random::fresh_seed;
 use crate::compile::Build;
 use crate::gpu::Device;
+use crate::gpu::muffle::Muffle;
 use crate::project::{Case, DType, Operation, Project};
 
 /// Findings that are told of one operation on one path; the rest are counted.
@@ -56,6 +57,8 @@ impl Choice {
 
 /// Verifies a project on a card. `tell` is called with what is being done.
 pub fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
+    // Dropped last, when the context has printed all that it will.
+    let _muffle = Muffle::new();
     let device = Device::open(choice.ordinal)?;
     let seed = choice.seed.unwrap_or_else(fresh_seed);
     let mut report = VerifyReport {
