@@ -27,7 +27,15 @@ impl Pool {
         let mut bytes = Vec::with_capacity(POOL * dtype.size());
         for _ in 0..POOL / 2 {
             for value in random.normals() {
-                encode(dtype, if dtype.is_float() { value } else { value * 100.0 }, &mut bytes);
+                encode(
+                    dtype,
+                    if dtype.is_float() {
+                        value
+                    } else {
+                        value * 100.0
+                    },
+                    &mut bytes,
+                );
             }
         }
         Self { dtype, bytes }
@@ -128,7 +136,11 @@ impl Ring {
                 let at = layout.starts[index] + (view.row_start(row) + column * stride) * size;
                 let range = usize::try_from(at)?..usize::try_from(at + count * size)?;
                 pool.fill(&mut bytes[range.clone()], random);
-                device.upload(&self.memory, u64::from(slot) * self.step + at, &bytes[range])?;
+                device.upload(
+                    &self.memory,
+                    u64::from(slot) * self.step + at,
+                    &bytes[range],
+                )?;
             }
         }
         Ok(())

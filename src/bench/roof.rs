@@ -25,7 +25,13 @@ impl Roof {
     ///
     /// A size that is no whole number of pages copies a fifth slower on an H100, and buffers a power of two apart
     /// share memory channels: sizes are rounded up to pages, and buffers lie an odd number of pages apart.
-    pub fn measure(device: &Device, copier: &Copier, bytes: u64, slots: u32, copies: u32) -> Result<Self> {
+    pub fn measure(
+        device: &Device,
+        tool: &Copier,
+        bytes: u64,
+        slots: u32,
+        copies: u32,
+    ) -> Result<Self> {
         let half = (bytes / 2).next_multiple_of(PAGE).max(PAGE);
         let step = half + PAGE * (1 + 2 * 7);
         let memory = Buffer::new(device, 2 * step * u64::from(slots))?;
@@ -35,7 +41,13 @@ impl Roof {
             let graph = Graph::capture(device, || {
                 for copy in 0..copies {
                     let pair = 2 * u64::from(copy % slots) * step;
-                    copier.copy(device, manner, (&memory, pair), (&memory, pair + step), half)?;
+                    tool.copy(
+                        device,
+                        manner,
+                        (&memory, pair),
+                        (&memory, pair + step),
+                        half,
+                    )?;
                 }
                 Ok(())
             })?;

@@ -12,7 +12,7 @@ use crate::compile::{Build, Kernel};
 use crate::gpu::copy::Copier;
 use crate::gpu::device::Event;
 use crate::gpu::muffle::Muffle;
-use crate::gpu::{Card, Device, Graph, GpuError, Recording};
+use crate::gpu::{Card, Device, GpuError, Graph, Recording};
 use crate::project::{Bound, Case, Operation, Project, Role};
 use crate::verify::check::{judge, oracle_for};
 use crate::verify::compare::compare;
@@ -93,7 +93,10 @@ pub fn run(
             any = true;
             let bound = operation.bind(&case)?;
             let fits = bound.bytes <= device.card.l2_bytes / 2
-                && bound.tensors.iter().all(|tensor| tensor.role != Role::InOut);
+                && bound
+                    .tensors
+                    .iter()
+                    .all(|tensor| tensor.role != Role::InOut);
             let mut wanted = vec![Residency::Cold];
             if fits {
                 wanted.push(Residency::Hot);
@@ -127,7 +130,9 @@ pub fn run(
             project.name
         );
     }
-    report.remarks.extend(Health::ask(choice.ordinal).remarks("after"));
+    report
+        .remarks
+        .extend(Health::ask(choice.ordinal).remarks("after"));
     if lost {
         std::mem::forget(bench);
         std::mem::forget(path);
@@ -172,9 +177,14 @@ impl Bench<'_> {
         let device = self.device;
         let layout = Layout::new(bound);
         if bound.bytes == 0 {
-            return Ok(Timed::fault(Kind::LaunchFailed, "an empty case cannot be timed: it moves no bytes".to_owned()));
+            return Ok(Timed::fault(
+                Kind::LaunchFailed,
+                "an empty case cannot be timed: it moves no bytes".to_owned(),
+            ));
         }
-        let wanted = (L2_TIMES * device.card.l2_bytes).div_ceil(bound.bytes).max(2);
+        let wanted = (L2_TIMES * device.card.l2_bytes)
+            .div_ceil(bound.bytes)
+            .max(2);
         let (slots, residency) = match residency {
             Residency::Hot => (1, Residency::Hot),
             Residency::Cold if wanted > MOST_SLOTS => (MOST_SLOTS, Residency::Hot),
@@ -190,14 +200,24 @@ impl Bench<'_> {
             );
         }
         let slots = u32::try_from(slots)?;
-        let mut ring = Ring::new(device, bound, &layout, slots, &mut self.pools, &mut self.random)?;
+        let mut ring = Ring::new(
+            device,
+            bound,
+            &layout,
+            slots,
+            &mut self.pools,
+            &mut self.random,
+        )?;
         let bases: Vec<u64> = (0..slots).map(|slot| ring.base(slot)).collect();
         let recordings = match path.record(&operation.launcher, bound, &layout, &bases)? {
             Ok(recordings) => recordings,
             Err((kind, message)) => return Ok(Timed::fault(kind, message)),
         };
         // A tensor that is input and output must be launched on once a round, or its contents are nobody's.
-        let in_place = bound.tensors.iter().any(|tensor| tensor.role == Role::InOut);
+        let in_place = bound
+            .tensors
+            .iter()
+            .any(|tensor| tensor.role == Role::InOut);
         let turns = if in_place {
             1
         } else if residency == Residency::Hot && slots == 1 {
@@ -232,13 +252,19 @@ impl Bench<'_> {
                     kernel: per_launch(&kernel, launches),
                     copy: per_launch(&copy, roof.copies),
                     copy_by: roof.manner.name().to_owned(),
-                    launches: recordings.first().map(|recording| self.describe(recording)).unwrap_or_default(),
+                    launches: recordings
+                        .first()
+                        .map(|recording| self.describe(recording))
+                        .unwrap_or_default(),
                     checked,
                     remarks: Vec::new(),
                 };
                 for (what, spread) in [("the kernel", bench.kernel), ("the copy", bench.copy)] {
                     if spread.relative() > UNSTEADY {
-                        bench.remarks.push(format!("{what} is unsteady: spread {:.0} %", 100.0 * spread.relative()));
+                        bench.remarks.push(format!(
+                            "{what} is unsteady: spread {:.0} %",
+                            100.0 * spread.relative()
+                        ));
                     }
                 }
                 if let Some(why) = too_fast(&bench, &device.card) {
@@ -321,13 +347,18 @@ impl Bench<'_> {
                 events[2].record(device)?;
                 events[2].wait(&doing)?;
                 let host = clock.elapsed().as_secs_f64() * 1e6;
-                let (kernel, copy) =
-                    (events[0].microseconds_to(&events[1])?, events[1].microseconds_to(&events[2])?);
+                let (kernel, copy) = (
+                    events[0].microseconds_to(&events[1])?,
+                    events[1].microseconds_to(&events[2])?,
+                );
                 // The second clock: the card cannot have worked for longer than the host waited.
                 if kernel + copy > host * 1.01 + 5.0 {
                     return Err(GpuError {
                         doing: doing.clone(),
-                        said: format!("the card's clock says {:.1} µs, the host's {host:.1} µs", kernel + copy),
+                        said: format!(
+                            "the card's clock says {:.1} µs, the host's {host:.1} µs",
+                            kernel + copy
+                        ),
                         sticky: false,
                     });
                 }
@@ -374,7 +405,10 @@ impl Bench<'_> {
         let oracle = oracle_for(self.project, operation, bound, &given)?;
         let comparison = compare(oracle.as_ref(), &given, &got);
         Ok(judge(&comparison).map(|(kind, message)| {
-            (Kind::TimedOutput, format!("{} in a timed launch: {message}", kind.name()))
+            (
+                Kind::TimedOutput,
+                format!("{} in a timed launch: {message}", kind.name()),
+            )
         }))
     }
 
@@ -394,7 +428,12 @@ impl Bench<'_> {
                     [x, y, 1] => format!("{x}×{y}"),
                     [x, y, z] => format!("{x}×{y}×{z}"),
                 };
-                format!("{name} <<<{}, {}, {}>>>", dims(launch.grid), dims(launch.block), launch.shared)
+                format!(
+                    "{name} <<<{}, {}, {}>>>",
+                    dims(launch.grid),
+                    dims(launch.block),
+                    launch.shared
+                )
             })
             .collect()
     }
@@ -416,7 +455,10 @@ fn too_fast(bench: &CaseBench, card: &Card) -> Option<String> {
 }
 
 fn per_launch(times: &[f64], launches: u32) -> Spread {
-    let each: Vec<f64> = times.iter().map(|time| time / f64::from(launches)).collect();
+    let each: Vec<f64> = times
+        .iter()
+        .map(|time| time / f64::from(launches))
+        .collect();
     Spread::of(&each)
 }
 

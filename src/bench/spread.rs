@@ -23,7 +23,11 @@ impl Spread {
 }
 
 /// A quantile of sorted numbers, between neighbours by their distance.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     if sorted.is_empty() {
         return 0.0;

@@ -20,7 +20,8 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         export::of(path)?;
     }
     let selection = &arguments.selection;
-    let partial = selection.filter.is_some() || !selection.shape.is_empty() || !selection.dtype.is_empty();
+    let partial =
+        selection.filter.is_some() || !selection.shape.is_empty() || !selection.dtype.is_empty();
     if arguments.record && partial {
         return Err(Usage(
             "--record keeps the whole of a project's cases: leave out --filter, --dtype and --shape".to_owned(),
@@ -32,13 +33,17 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let (project, build) = prepare::build_for(&arguments.dir, &card, arguments.record, &progress)?;
     let over = build.over_budget(&project);
     if arguments.record && !over.is_empty() {
-        bail!("nothing was recorded, a budget is overrun:\n{}", over.join("\n"));
+        bail!(
+            "nothing was recorded, a budget is overrun:\n{}",
+            over.join("\n")
+        );
     }
     let choice = prepare::choice(selection, true)?;
     let verified = if arguments.record {
         let mut every_path = choice.clone();
         every_path.native_only = false;
-        let verified = verify::run::run(&project, &build, &every_path, &|what| progress.tell(what))?;
+        let verified =
+            verify::run::run(&project, &build, &every_path, &|what| progress.tell(what))?;
         if !verified.passed() {
             progress.done();
             super::verify::show(&verified, output);
@@ -48,7 +53,9 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     } else {
         None
     };
-    let report = run::run(&project, &build, &choice, arguments.rounds, &|what| progress.tell(what))?;
+    let report = run::run(&project, &build, &choice, arguments.rounds, &|what| {
+        progress.tell(what);
+    })?;
     progress.done();
     show(&report, output);
     for path in &arguments.export {

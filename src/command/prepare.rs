@@ -26,24 +26,36 @@ pub fn card(ordinal: usize) -> Result<Card> {
         )
     })?;
     let count = cards.len();
-    cards
-        .into_iter()
-        .nth(ordinal)
-        .ok_or_else(|| Usage(format!("--device {ordinal}: this machine has {count}, counted from 0")).into())
+    cards.into_iter().nth(ordinal).ok_or_else(|| {
+        Usage(format!(
+            "--device {ordinal}: this machine has {count}, counted from 0"
+        ))
+        .into()
+    })
 }
 
 /// A project read and compiled for a card, and for the stand-ins that are older than it.
-pub fn build_for(dir: &Path, card: &Card, stand_ins: bool, progress: &Progress) -> Result<(Project, Build)> {
+pub fn build_for(
+    dir: &Path,
+    card: &Card,
+    stand_ins: bool,
+    progress: &Progress,
+) -> Result<(Project, Build)> {
     let project = Project::open(dir)?;
     let toolchain = Toolchain::find()?;
     let mut archs: Vec<u32> = if stand_ins {
-        STAND_INS.into_iter().filter(|arch| *arch < card.arch).collect()
+        STAND_INS
+            .into_iter()
+            .filter(|arch| *arch < card.arch)
+            .collect()
     } else {
         Vec::new()
     };
     archs.push(card.arch);
     progress.tell(&format!("building {}", project.name));
-    let build = compile::build(&project, &archs, &toolchain, false, &|line| progress.tell(line))?;
+    let build = compile::build(&project, &archs, &toolchain, false, &|line| {
+        progress.tell(line);
+    })?;
     Ok((project, build))
 }
 
@@ -53,8 +65,12 @@ pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
         .dtype
         .iter()
         .map(|name| {
-            DType::from_name(name)
-                .ok_or_else(|| Usage(format!("--dtype {name}: no such type; there are f32, f16, bf16, i32, i64")).into())
+            DType::from_name(name).ok_or_else(|| {
+                Usage(format!(
+                    "--dtype {name}: no such type; there are f32, f16, bf16, i32, i64"
+                ))
+                .into()
+            })
         })
         .collect::<Result<_>>()?;
     Ok(Choice {

@@ -25,7 +25,11 @@ pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     progress.done();
     show(&report, output);
     output.json(&report);
-    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The report for people.
@@ -72,11 +76,29 @@ pub fn show(report: &VerifyReport, output: Output) {
 }
 
 fn sanitize_all(arguments: &Verify, output: Output) -> Result<ExitCode> {
-    let results = sanitize::run(&arguments.dir, &arguments.selection)?;
+    let selection = &arguments.selection;
+    let mut inner = vec!["--device".to_owned(), selection.device.to_string()];
+    let mut pass = |flag: &str, values: &[String]| {
+        for value in values {
+            inner.extend([flag.to_owned(), value.clone()]);
+        }
+    };
+    pass("--dtype", &selection.dtype);
+    pass("--shape", &selection.shape);
+    pass("--filter", selection.filter.as_slice());
+    pass(
+        "--seed",
+        selection.seed.map(|seed| seed.to_string()).as_slice(),
+    );
+    let results = sanitize::run(&arguments.dir, &inner)?;
     for result in &results {
         output.line(format!(
             "{} {}: {}",
-            if result.clean { style::good("clean") } else { style::bad("sanitizer") },
+            if result.clean {
+                style::good("clean")
+            } else {
+                style::bad("sanitizer")
+            },
             style::strong(&result.tool),
             result.summary
         ));
@@ -85,5 +107,9 @@ fn sanitize_all(arguments: &Verify, output: Output) -> Result<ExitCode> {
         }
     }
     output.json(&results);
-    Ok(if results.iter().all(|result| result.clean) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if results.iter().all(|result| result.clean) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

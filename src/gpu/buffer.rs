@@ -17,8 +17,10 @@ impl Buffer {
     pub fn new(_device: &Device, bytes: u64) -> Result<Self, GpuError> {
         let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
         // SAFETY: freed once, by drop.
-        let address = unsafe { result::malloc_sync(length) }
-            .said(&format!("taking {:.1} MB of the card's memory", mega(bytes)))?;
+        let address = unsafe { result::malloc_sync(length) }.said(&format!(
+            "taking {:.1} MB of the card's memory",
+            mega(bytes)
+        ))?;
         Ok(Self { address, bytes })
     }
 

@@ -33,7 +33,9 @@ pub(super) fn function_attribute(number: u32) -> Option<sys::CUfunction_attribut
 
 /// A recorded launch attribute as the driver takes it.
 pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttribute> {
-    let id = ATTRIBUTES.into_iter().find(|known| *known as u32 == number)?;
+    let id = ATTRIBUTES
+        .into_iter()
+        .find(|known| *known as u32 == number)?;
     let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
     for (to, from) in (0..64).zip(bytes) {
         // SAFETY: `pad` covers the whole union, and every bit pattern of it is valid.
@@ -57,7 +59,10 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
     unsafe {
         sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count).said(DOING)?;
         let mut nodes = vec![std::ptr::null_mut(); count];
-        sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count).said(DOING)?;
+        // Of an empty graph the driver will not list the nodes.
+        if count > 0 {
+            sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count).said(DOING)?;
+        }
         let mut launches = Vec::with_capacity(count);
         for node in ordered(graph, &nodes)? {
             let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
@@ -103,6 +108,9 @@ unsafe fn ordered(
     nodes: &[sys::CUgraphNode],
 ) -> Result<Vec<sys::CUgraphNode>, GpuError> {
     const DOING: &str = "reading the order of the captured launches";
+    if nodes.len() < 2 {
+        return Ok(nodes.to_vec());
+    }
     let mut count = 0;
     // SAFETY: as in `read`. An edge may carry data (programmatic launch), so the call that takes it is used.
     let (from, to) = unsafe {
@@ -133,7 +141,10 @@ unsafe fn ordered(
     let mut order = Vec::with_capacity(nodes.len());
     while !waiting.is_empty() {
         let ready = waiting.iter().position(|node| {
-            !from.iter().zip(&to).any(|(before, after)| after == node && waiting.contains(before))
+            !from
+                .iter()
+                .zip(&to)
+                .any(|(before, after)| after == node && waiting.contains(before))
         });
         let Some(ready) = ready else {
             return Err(GpuError::new(DOING, "they wait for each other in a circle"));
@@ -168,7 +179,9 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
             if params.kernelParams.is_null() {
                 return Err(GpuError::new(
                     DOING,
-                    format!("{symbol} was launched with packed arguments (`extra`), which are not recorded"),
+                    format!(
+                        "{symbol} was launched with packed arguments (`extra`), which are not recorded"
+                    ),
                 ));
             }
             let from = (*params.kernelParams.add(arguments.len())).cast::<u8>();
@@ -177,7 +190,8 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
         let mut attributes = Vec::new();
         for id in ATTRIBUTES {
             let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
-            if sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value) == sys::CUresult::CUDA_SUCCESS
+            if sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value)
+                == sys::CUresult::CUDA_SUCCESS
                 && value.pad.iter().any(|byte| *byte != 0)
             {
                 let bytes = value.pad.iter().map(|byte| byte.cast_unsigned()).collect();

@@ -82,8 +82,6 @@ fn driver_version() -> Option<String> {
     text.lines()
         .next()?
         .split_whitespace()
-        .find(|word| {
-            word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.')
-        })
+        .find(|word| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.'))
         .map(str::to_owned)
 }

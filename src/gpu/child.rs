@@ -88,15 +88,19 @@ impl Stage {
 
     /// One call of a launcher under capture.
     fn record(&self, launcher: &str, values: &[Value]) -> Result<Outcome, GpuError> {
-        let name = CString::new(launcher).map_err(|_| GpuError::new("finding the launcher", "a zero byte"))?;
+        let name = CString::new(launcher)
+            .map_err(|_| GpuError::new("finding the launcher", "a zero byte"))?;
         // SAFETY: the type is given by kernel.toml, which is the author's word; a wrong one harms this process alone.
-        let symbol = unsafe { self.library.get::<unsafe extern "C" fn()>(name.as_bytes_with_nul()) }
-            .map_err(|_| {
-                GpuError::new(
-                    format!("finding the launcher {launcher}"),
-                    "the project's sources define no such extern \"C\" function",
-                )
-            })?;
+        let symbol = unsafe {
+            self.library
+                .get::<unsafe extern "C" fn()>(name.as_bytes_with_nul())
+        }
+        .map_err(|_| {
+            GpuError::new(
+                format!("finding the launcher {launcher}"),
+                "the project's sources define no such extern \"C\" function",
+            )
+        })?;
         let code = CodePtr::from_ptr(*symbol as *const c_void);
         // SAFETY: stream and graph are this process's own.
         unsafe {
@@ -114,7 +118,11 @@ impl Stage {
                         "the capture was broken, as by a synchronisation, an allocation or a launch on another \
                          stream: {}{}",
                         error.said,
-                        if returned == 0 { String::new() } else { format!("; the launcher returned {returned}") }
+                        if returned == 0 {
+                            String::new()
+                        } else {
+                            format!("; the launcher returned {returned}")
+                        }
                     )));
                 }
             };
@@ -125,7 +133,9 @@ impl Stage {
                 )));
             }
             if graph.is_null() {
-                return Ok(Outcome::Escaped("the launcher ended the capture itself".to_owned()));
+                return Ok(Outcome::Escaped(
+                    "the launcher ended the capture itself".to_owned(),
+                ));
             }
             let outcome = if returned == 0 {
                 capture::read(graph)

@@ -28,7 +28,8 @@ pub(super) fn limit() {
     set(Resource::Fsize, 64 << 20);
     #[cfg(target_os = "linux")]
     {
-        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        let _ =
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
 }
 
@@ -66,13 +67,20 @@ fn files(scratch: &Path) -> Result<landlock::RulesetStatus, landlock::RulesetErr
     let abi = ABI::V5;
     let all = AccessFs::from_all(abi);
     let mut rules = Ruleset::default().handle_access(all)?.create()?;
-    let mut allow = vec![(Path::new("/").to_path_buf(), AccessFs::from_read(abi)), (scratch.to_path_buf(), all)];
+    let mut allow = vec![
+        (Path::new("/").to_path_buf(), AccessFs::from_read(abi)),
+        (scratch.to_path_buf(), all),
+    ];
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     for entry in std::fs::read_dir("/dev").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("nvidia") || ["null", "zero", "urandom", "random"].contains(&&*name) {
-            let access = if entry.path().is_dir() { device | AccessFs::ReadDir } else { device };
+            let access = if entry.path().is_dir() {
+                device | AccessFs::ReadDir
+            } else {
+                device
+            };
             allow.push((entry.path(), access));
         }
     }
@@ -90,8 +98,8 @@ fn calls() -> Result<(), seccompiler::Error> {
     use std::collections::BTreeMap;
 
     use seccompiler::{
-        BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition,
-        SeccompFilter, SeccompRule, TargetArch,
+        BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op,
+        SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
     };
     let when = |argument, length, op, value| -> Result<Vec<SeccompRule>, seccompiler::Error> {
         let condition = SeccompCondition::new(argument, length, op, value)?;
@@ -151,12 +159,20 @@ fn calls() -> Result<(), seccompiler::Error> {
     forbidden.insert(libc::SYS_kill, when(0, Length::Dword, Op::Ne, own)?);
     forbidden.insert(libc::SYS_tgkill, when(0, Length::Dword, Op::Ne, own)?);
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
-    forbidden.insert(libc::SYS_clone, when(0, Length::Qword, Op::MaskedEq(thread), 0)?);
+    forbidden.insert(
+        libc::SYS_clone,
+        when(0, Length::Qword, Op::MaskedEq(thread), 0)?,
+    );
     // prlimit64 is also how limits are read: of this process, without setting any.
     forbidden.insert(libc::SYS_prlimit64, when(2, Length::Qword, Op::Ne, 0)?);
 
     let arch = || TargetArch::try_from(std::env::consts::ARCH);
-    let filter = SeccompFilter::new(forbidden, SeccompAction::Allow, SeccompAction::KillProcess, arch()?)?;
+    let filter = SeccompFilter::new(
+        forbidden,
+        SeccompAction::Allow,
+        SeccompAction::KillProcess,
+        arch()?,
+    )?;
     // clone3 hides its flags from filters: glibc takes the other call when it is not there.
     // A local socket is refused, not fatal: the driver tries one.
     #[allow(clippy::cast_sign_loss)]

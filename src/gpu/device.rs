@@ -24,7 +24,10 @@ impl Device {
         let count = result::device::get_count().said(&doing)?;
         let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
         if number >= count {
-            return Err(GpuError::new(doing, format!("this machine has {count}, counted from 0")));
+            return Err(GpuError::new(
+                doing,
+                format!("this machine has {count}, counted from 0"),
+            ));
         }
         let card = card::describe(number, version)?;
         let device = result::device::get(number).said(&doing)?;
@@ -33,7 +36,8 @@ impl Device {
             let context = result::primary_ctx::retain(device).said(&doing)?;
             result::ctx::set_current(context).said(&doing)?;
         }
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
+        let stream =
+            result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
         Ok(Self {
             card,
             stream,
@@ -62,7 +66,8 @@ impl Device {
         }
         // Not the synchronous copy: it returns while the last piece is still on its way, and no other stream waits.
         // SAFETY: the range lies in the buffer; from pageable memory the call returns when the host's bytes are read.
-        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.said("copying to the card")
+        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }
+            .said("copying to the card")
     }
 
     /// Device to host, in stream order; waits for it.
@@ -72,7 +77,8 @@ impl Device {
             return Ok(());
         }
         // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
-        unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }.said("copying from the card")?;
+        unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }
+            .said("copying from the card")?;
         self.finish("copying from the card")
     }
 
@@ -84,7 +90,8 @@ impl Device {
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         // SAFETY: the range lies in the buffer.
-        unsafe { result::memset_d8_async(address, byte, length, self.stream) }.said("filling memory")
+        unsafe { result::memset_d8_async(address, byte, length, self.stream) }
+            .said("filling memory")
     }
 }
 
@@ -142,7 +149,8 @@ impl Event {
     /// Microseconds from this one to a later one, both passed.
     pub fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
         // SAFETY: both events are alive and recorded.
-        let milliseconds = unsafe { result::event::elapsed(self.0, later.0) }.said("reading the clock")?;
+        let milliseconds =
+            unsafe { result::event::elapsed(self.0, later.0) }.said("reading the clock")?;
         Ok(f64::from(milliseconds) * 1e3)
     }
 }

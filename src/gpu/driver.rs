@@ -17,7 +17,9 @@ pub(super) fn patience() -> Duration {
     static SECONDS: OnceLock<u64> = OnceLock::new();
     let seconds = SECONDS.get_or_init(|| {
         let set = std::env::var("KERNELS_PATIENCE").ok();
-        set.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0).unwrap_or(30)
+        set.and_then(|text| text.parse().ok())
+            .filter(|seconds| *seconds > 0)
+            .unwrap_or(30)
     });
     Duration::from_secs(*seconds)
 }
@@ -68,7 +70,11 @@ impl<T> Said<T> for Result<T, result::DriverError> {
                     |text| text.to_string_lossy().into_owned(),
                 )
             };
-            let said = format!("{} ({})", text(error.error_string()), text(error.error_name()));
+            let said = format!(
+                "{} ({})",
+                text(error.error_string()),
+                text(error.error_name())
+            );
             let sticky = matches!(
                 error.0,
                 R::CUDA_ERROR_ILLEGAL_ADDRESS
@@ -103,7 +109,10 @@ pub(super) fn load() -> Result<i32, GpuError> {
     const DOING: &str = "loading the NVIDIA driver";
     // SAFETY: only looks whether the library can be opened.
     if !unsafe { sys::is_culib_present() } {
-        return Err(GpuError::new(DOING, "libcuda.so.1 is not there: this machine has no NVIDIA driver"));
+        return Err(GpuError::new(
+            DOING,
+            "libcuda.so.1 is not there: this machine has no NVIDIA driver",
+        ));
     }
     result::init().said(DOING)?;
     let mut version = 0;

@@ -28,7 +28,10 @@ impl Graph {
             )
             .said(DOING)?;
             let worked = work();
-            (worked, result::stream::end_capture(device.stream).said(DOING))
+            (
+                worked,
+                result::stream::end_capture(device.stream).said(DOING),
+            )
         };
         worked?;
         let graph = graph?;

@@ -65,7 +65,8 @@ impl Modules {
                 continue;
             };
             // SAFETY: the function is alive.
-            unsafe { result::function::set_function_attribute(function, attribute, *value) }.said(&doing)?;
+            unsafe { result::function::set_function_attribute(function, attribute, *value) }
+                .said(&doing)?;
         }
         check_sizes(function, launch, &doing)?;
         let mut attributes: Vec<sys::CUlaunchAttribute> = launch
@@ -109,7 +110,8 @@ fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Resul
     loop {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: writes two numbers.
-        let known = unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut size) };
+        let known =
+            unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut size) };
         if known != sys::CUresult::CUDA_SUCCESS {
             break;
         }
@@ -131,7 +133,10 @@ fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Resul
     } else {
         Err(GpuError::new(
             doing,
-            format!("it has {index} arguments, the recording {}", launch.arguments.len()),
+            format!(
+                "it has {index} arguments, the recording {}",
+                launch.arguments.len()
+            ),
         ))
     }
 }

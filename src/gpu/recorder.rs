@@ -39,18 +39,20 @@ pub struct Recorder {
     errors: Arc<Mutex<Vec<u8>>>,
     /// What holds the child.
     pub confinement: Vec<String>,
-    _scratch: TempDir,
+    scratch: TempDir,
 }
 
 impl Recorder {
     /// Starts a child for a library.
     pub fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
-        let refused = |what: &str, error: std::io::Error| Answer::Refused(format!("{what}: {error}"));
+        let refused =
+            |what: &str, error: std::io::Error| Answer::Refused(format!("{what}: {error}"));
         let scratch = tempfile::Builder::new()
             .prefix("kernels-record-")
             .tempdir()
             .map_err(|error| refused("making a scratch folder", error))?;
-        let program = std::env::current_exe().map_err(|error| refused("finding this program", error))?;
+        let program =
+            std::env::current_exe().map_err(|error| refused("finding this program", error))?;
         let mut command = Command::new(program);
         command
             .arg("__record")
@@ -60,7 +62,13 @@ impl Recorder {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // What the driver needs to be found; nothing else of ours is the candidate's business.
-        for name in ["LD_LIBRARY_PATH", "PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"] {
+        for name in [
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "CUDA_VISIBLE_DEVICES",
+            "CUDA_DEVICE_ORDER",
+            "NVIDIA_VISIBLE_DEVICES",
+        ] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
@@ -82,7 +90,8 @@ impl Recorder {
                     match (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line) {
                         Ok(0) | Err(_) => break,
                         Ok(_) => {
-                            let text = String::from_utf8(line).map_err(|_| "bytes that are no text".to_owned());
+                            let text = String::from_utf8(line)
+                                .map_err(|_| "bytes that are no text".to_owned());
                             if send.send(text).is_err() {
                                 break;
                             }
@@ -112,12 +121,12 @@ impl Recorder {
             replies,
             errors,
             confinement: Vec::new(),
-            _scratch: scratch,
+            scratch,
         };
         let setup = Setup {
             ordinal,
             library: library.to_path_buf(),
-            scratch: recorder._scratch.path().to_path_buf(),
+            scratch: recorder.scratch.path().to_path_buf(),
         };
         recorder.send(&setup)?;
         match recorder.receive()? {
@@ -126,12 +135,18 @@ impl Recorder {
                 Ok(recorder)
             }
             Reply::Refused { why } => Err(Answer::Refused(why)),
-            Reply::Recorded { .. } => Err(Answer::BadReport("a recording before any was asked for".to_owned())),
+            Reply::Recorded { .. } => Err(Answer::BadReport(
+                "a recording before any was asked for".to_owned(),
+            )),
         }
     }
 
     /// Calls a launcher once for each list of arguments.
-    pub fn record(&mut self, launcher: &str, calls: Vec<Vec<Value>>) -> Result<Vec<Outcome>, Answer> {
+    pub fn record(
+        &mut self,
+        launcher: &str,
+        calls: Vec<Vec<Value>>,
+    ) -> Result<Vec<Outcome>, Answer> {
         let wanted = calls.len();
         let request = Request {
             nonce: fresh_number(),
@@ -146,16 +161,23 @@ impl Recorder {
         }
         self.send(&request)?;
         match self.receive()? {
-            Reply::Recorded { nonce, outcomes } if nonce == request.nonce && outcomes.len() == wanted => Ok(outcomes),
-            Reply::Recorded { nonce, .. } if nonce != request.nonce => {
-                Err(Answer::BadReport("a report that answers another request".to_owned()))
+            Reply::Recorded { nonce, outcomes }
+                if nonce == request.nonce && outcomes.len() == wanted =>
+            {
+                Ok(outcomes)
             }
-            _ => Err(Answer::BadReport("not one outcome for each call".to_owned())),
+            Reply::Recorded { nonce, .. } if nonce != request.nonce => Err(Answer::BadReport(
+                "a report that answers another request".to_owned(),
+            )),
+            _ => Err(Answer::BadReport(
+                "not one outcome for each call".to_owned(),
+            )),
         }
     }
 
     fn send(&mut self, what: &impl serde::Serialize) -> Result<(), Answer> {
-        let mut line = serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
+        let mut line =
+            serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(requests) => requests.write_all(&line),
@@ -172,11 +194,14 @@ impl Recorder {
         loop {
             match self.replies.recv_timeout(Duration::from_millis(50)) {
                 Ok(Ok(line)) => {
-                    return serde_json::from_str(&line)
-                        .map_err(|_| Answer::BadReport(format!("no report: {}", beginning(&line))));
+                    return serde_json::from_str(&line).map_err(|_| {
+                        Answer::BadReport(format!("no report: {}", beginning(&line)))
+                    });
                 }
                 Ok(Err(why)) => return Err(Answer::BadReport(why)),
-                Err(RecvTimeoutError::Disconnected) => return Err(Answer::Stopped(self.last_words())),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Answer::Stopped(self.last_words()));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if start.elapsed() > patience() {
@@ -210,7 +235,9 @@ impl Recorder {
         let status = loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => break Some(status),
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 _ => {
                     self.stop();
                     break None;
@@ -252,7 +279,9 @@ impl Drop for Recorder {
 /// A number that a candidate cannot know beforehand.
 fn fresh_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
 }
 
 fn beginning(text: &str) -> String {

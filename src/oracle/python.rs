@@ -42,14 +42,20 @@ impl Python {
         values: &BTreeMap<String, f64>,
         tolerance: Tolerance,
     ) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("kernels-reference-").tempdir()?;
+        let folder = tempfile::Builder::new()
+            .prefix("kernels-reference-")
+            .tempdir()?;
         let mut described = Vec::new();
         for tensor in declared.iter().filter(|tensor| tensor.role != Role::Output) {
             let view = inputs.need(&tensor.name, function)?;
             let path = folder.path().join(format!("{}.in", tensor.name));
             let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
             let mut row = Vec::new();
-            for index in 0..if tensor.elements() == 0 { 0 } else { view.rows() } {
+            for index in 0..if tensor.elements() == 0 {
+                0
+            } else {
+                view.rows()
+            } {
                 view.row(index, &mut row);
                 for value in &row {
                     out.write_all(&value.to_le_bytes())?;
@@ -58,9 +64,13 @@ impl Python {
             out.flush()?;
             described.push(json!({"name": tensor.name, "shape": tensor.shape, "path": path}));
         }
-        let wanted: Vec<&BoundTensor> = declared.iter().filter(|tensor| tensor.role != Role::Input).collect();
-        let results: Vec<PathBuf> =
-            (0..wanted.len()).map(|index| folder.path().join(format!("{index}.out"))).collect();
+        let wanted: Vec<&BoundTensor> = declared
+            .iter()
+            .filter(|tensor| tensor.role != Role::Input)
+            .collect();
+        let results: Vec<PathBuf> = (0..wanted.len())
+            .map(|index| folder.path().join(format!("{index}.out")))
+            .collect();
         let request = json!({
             "file": project.join(file),
             "function": function,
@@ -73,7 +83,8 @@ impl Python {
         call(project, &request)?;
         let mut outputs = Vec::new();
         for (tensor, path) in wanted.iter().zip(&results) {
-            let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            let bytes =
+                std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
             let numbers: Vec<f64> = bytes
                 .chunks_exact(8)
                 .map(|c| f64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]))
@@ -89,12 +100,17 @@ impl Python {
             let length = tensor.shape.last().copied().unwrap_or(1);
             outputs.push((tensor.name.clone(), tensor.dtype, numbers, length));
         }
-        let rows: Vec<u64> = outputs.iter().map(|(_, _, n, length)| n.len() as u64 / (*length).max(1)).collect();
+        let rows: Vec<u64> = outputs
+            .iter()
+            .map(|(_, _, n, length)| n.len() as u64 / (*length).max(1))
+            .collect();
         // Outputs of different row counts are compared as one row each.
         let rows = if rows.windows(2).all(|pair| pair[0] == pair[1]) {
             rows.first().copied().unwrap_or(0)
         } else {
-            bail!("outputs with different numbers of rows are not supported by a Python oracle: {rows:?}");
+            bail!(
+                "outputs with different numbers of rows are not supported by a Python oracle: {rows:?}"
+            );
         };
         Ok(Self {
             outputs,
@@ -117,21 +133,28 @@ impl Oracle for Python {
         for ((_, dtype, numbers, length), expected) in self.outputs.iter().zip(expected) {
             let start = usize::try_from(row * length).unwrap_or(usize::MAX);
             let values = &numbers[start..start + usize::try_from(*length).unwrap_or(0)];
-            let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
+            let largest = values
+                .iter()
+                .fold(0f64, |most, value| most.max(value.abs()));
             let absolute = self.tolerance.absolute.unwrap_or(largest * OF_LARGEST);
             // Half a unit is the comparison's own.
             let ulps = (self.tolerance.ulps.unwrap_or(ULPS) - 0.5).max(0.0);
             expected.values.clear();
             expected.slack.clear();
             expected.values.extend(values);
-            expected.slack.extend(values.iter().map(|value| ulps * ulp(*dtype, *value) + absolute));
+            expected.slack.extend(
+                values
+                    .iter()
+                    .map(|value| ulps * ulp(*dtype, *value) + absolute),
+            );
         }
     }
 }
 
 /// Runs the driver in the interpreter that is active, without the card and without a way to reach it.
 fn call(project: &Path, request: &serde_json::Value) -> Result<()> {
-    let python = std::env::var_os("KERNELS_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+    let python =
+        std::env::var_os("KERNELS_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let mut child = Command::new(&python)
         .args(["-c", DRIVER])
         .current_dir(project)
@@ -141,7 +164,10 @@ fn call(project: &Path, request: &serde_json::Value) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| {
-            format!("starting {} for the Python reference; set KERNELS_PYTHON to a Python with torch", python.display())
+            format!(
+                "starting {} for the Python reference; set KERNELS_PYTHON to a Python with torch",
+                python.display()
+            )
         })?;
     if let Some(mut input) = child.stdin.take() {
         // A reference that dies early is reported by its exit.

@@ -1,4 +1,4 @@
-//! RMSNorm, alone and after a residual add.
+//! Root-mean-square normalisation, alone and after a residual add.
 //!
 //! `out = x · rsqrt(mean(x²) + eps) · (weight + weight_offset)`, per row of the last dimension. Without `weight` the
 //! factor is 1. `weight_offset` is 1 in Gemma. With `round_first` the normalised value is rounded to the element type
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rounding::{round, ulp};
+use super::rounding::round;
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
@@ -30,7 +30,11 @@ pub struct RmsNorm {
 impl RmsNorm {
     /// For tensors of these sizes. Needs `out` and `x`, and with the add `sum` and `residual`; takes `weight` where
     /// it is there, and the values `eps`, `weight_offset` and `round_first` where they are.
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>, add: bool) -> anyhow::Result<Self> {
+    pub fn new(
+        tensors: &Tensors,
+        values: &BTreeMap<String, f64>,
+        add: bool,
+    ) -> anyhow::Result<Self> {
         let name = if add { "add_rms_norm" } else { "rms_norm" };
         let x = tensors.need("x", name)?;
         let mut all = vec![tensors.need("out", name)?, x];
@@ -77,7 +81,11 @@ impl RmsNorm {
 
 impl Oracle for RmsNorm {
     fn outputs(&self) -> Vec<String> {
-        if self.add { vec!["out".to_owned(), "sum".to_owned()] } else { vec!["out".to_owned()] }
+        if self.add {
+            vec!["out".to_owned(), "sum".to_owned()]
+        } else {
+            vec!["out".to_owned()]
+        }
     }
 
     fn rows(&self) -> u64 {
@@ -91,7 +99,9 @@ impl Oracle for RmsNorm {
         let mut input = Vec::new();
         x.row(row, &mut input);
         if self.add {
-            let (Some(residual), Some(stored), [sum]) = (tensors.get("residual"), tensors.get("sum"), rest) else {
+            let (Some(residual), Some(stored), [sum]) =
+                (tensors.get("residual"), tensors.get("sum"), rest)
+            else {
                 return;
             };
             let mut other = Vec::new();
@@ -114,17 +124,23 @@ impl Oracle for RmsNorm {
         out.values.clear();
         out.slack.clear();
         for (column, value) in input.iter().enumerate() {
-            let factor = weights.get(column).map_or(1.0, |weight| weight + self.weight_offset);
+            let factor = weights
+                .get(column)
+                .map_or(1.0, |weight| weight + self.weight_offset);
             let mut normed = value * inverse;
             let mut slack = normed.abs() * self.arithmetic;
             if self.round_first {
                 // Near a tie the fp32 value may round to the other side: then that neighbour is right as well.
-                let (low, high) = (round(self.dtype, normed - slack), round(self.dtype, normed + slack));
+                let (low, high) = (
+                    round(self.dtype, normed - slack),
+                    round(self.dtype, normed + slack),
+                );
                 normed = round(self.dtype, normed);
-                slack = (high - low).abs().min(ulp(self.dtype, normed)) + normed.abs() * FP32;
+                slack = (high - normed).max(normed - low);
             }
             out.values.push(normed * factor);
-            out.slack.push(slack * factor.abs() + (normed * factor).abs() * 2.0 * FP32);
+            out.slack
+                .push(slack * factor.abs() + (normed * factor).abs() * 2.0 * FP32);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use half::{bf16, f16};
 
+use super::rounding::round;
 use crate::project::{BoundTensor, DType};
 
 /// A tensor's elements on the host.
@@ -69,15 +70,25 @@ impl<'a> View<'a> {
             let to = from + usize::try_from(length).unwrap_or(usize::MAX) * size;
             let bytes = &self.bytes[from..to];
             match self.dtype {
-                DType::F32 => into.extend(bytes.chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]])))),
-                DType::F16 => into.extend(bytes.chunks_exact(2).map(|c| f16::from_le_bytes([c[0], c[1]]).to_f64())),
-                // The upper half of an f32, so no table or branch is needed.
-                DType::BF16 => into.extend(
+                DType::F32 => into.extend(
+                    bytes
+                        .chunks_exact(4)
+                        .map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))),
+                ),
+                DType::F16 => into.extend(
                     bytes
                         .chunks_exact(2)
-                        .map(|c| f64::from(f32::from_bits(u32::from(u16::from_le_bytes([c[0], c[1]])) << 16))),
+                        .map(|c| f16::from_le_bytes([c[0], c[1]]).to_f64()),
                 ),
-                DType::I32 | DType::I64 => into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c))),
+                // The upper half of an f32, so no table or branch is needed.
+                DType::BF16 => into.extend(bytes.chunks_exact(2).map(|c| {
+                    f64::from(f32::from_bits(
+                        u32::from(u16::from_le_bytes([c[0], c[1]])) << 16,
+                    ))
+                })),
+                DType::I32 | DType::I64 => {
+                    into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c)));
+                }
             }
         } else {
             into.extend((0..length).map(|column| self.element(start + column * stride)));
@@ -93,7 +104,9 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
         (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
         (DType::BF16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f64(),
         (DType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
-        (DType::I64, &[a, b, c, d, e, f, g, h]) => i64::from_le_bytes([a, b, c, d, e, f, g, h]) as f64,
+        (DType::I64, _) => {
+            <[u8; 8]>::try_from(bytes).map_or(f64::NAN, |eight| i64::from_le_bytes(eight) as f64)
+        }
         _ => f64::NAN,
     }
 }
@@ -101,6 +114,7 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
 /// One element to its bytes, rounded to nearest.
 #[allow(clippy::cast_possible_truncation)]
 pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
+    let value = round(dtype, value);
     match dtype {
         DType::F32 => into.extend((value as f32).to_le_bytes()),
         DType::F16 => into.extend(f16::from_f64(value).to_le_bytes()),
@@ -126,11 +140,18 @@ impl<'a> Tensors<'a> {
     /// The tensor of that name, which the operation cannot do without.
     pub fn need(&self, name: &str, operation: &str) -> anyhow::Result<&View<'a>> {
         self.get(name).ok_or_else(|| {
-            anyhow::anyhow!("the oracle {operation} needs a tensor named `{name}`; kernel.toml declares {}", self.names())
+            anyhow::anyhow!(
+                "the oracle {operation} needs a tensor named `{name}`; kernel.toml declares {}",
+                self.names()
+            )
         })
     }
 
     fn names(&self) -> String {
-        self.views.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+        self.views
+            .keys()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }

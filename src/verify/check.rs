@@ -23,13 +23,11 @@ impl Arena {
             self.0 = None;
             self.0 = Some(Buffer::new(device, bytes.next_multiple_of(1 << 22))?);
         }
-        self.0
-            .as_ref()
-            .ok_or_else(|| GpuError {
-                doing: "taking memory".to_owned(),
-                said: "none".to_owned(),
-                sticky: false,
-            })
+        self.0.as_ref().ok_or_else(|| GpuError {
+            doing: "taking memory".to_owned(),
+            said: "none".to_owned(),
+            sticky: false,
+        })
     }
 }
 
@@ -100,7 +98,15 @@ pub fn check(
             return Ok(outcome);
         }
     };
-    let draw = |poison, stream: u64| Slot::new(&bound, &layout, poison, case.inputs, seed.wrapping_add(stream));
+    let draw = |poison, stream: u64| {
+        Slot::new(
+            &bound,
+            &layout,
+            poison,
+            case.inputs,
+            seed.wrapping_add(stream),
+        )
+    };
     let first = draw(Poison::NotANumber, 1);
     let again = first.repoisoned(&bound, &layout, Poison::Finite);
     let runs = [
@@ -111,7 +117,15 @@ pub fn check(
     ];
     let mut after: Vec<Vec<u8>> = Vec::new();
     for (slot, place) in &runs {
-        let launched = replay(device, path, buffer, places[*place], slot, &recordings[*place], &case.label);
+        let launched = replay(
+            device,
+            path,
+            buffer,
+            places[*place],
+            slot,
+            &recordings[*place],
+            &case.label,
+        );
         match launched {
             Ok(bytes) => after.push(bytes),
             Err(error) => {
@@ -176,31 +190,43 @@ fn replay(
 }
 
 /// Arguments that the launcher must refuse: an error code, and nothing launched.
-pub fn check_refusal(path: &mut CodePath, operation: &Operation, case: &Case, base: u64) -> Result<Option<Fault>> {
+pub fn check_refusal(
+    path: &mut CodePath,
+    operation: &Operation,
+    case: &Case,
+    base: u64,
+) -> Result<Option<Fault>> {
     let bound = operation.bind(case)?;
     let layout = Layout::new(&bound);
-    Ok(match path.ask(&operation.launcher, &bound, &layout, &[base])? {
-        Err(fault) => Some(fault),
-        Ok(outcomes) => match outcomes.first() {
-            Some(Outcome::Code { nodes: 0, .. }) => None,
-            Some(Outcome::Code { code, nodes }) => Some((
-                Kind::NotRefused,
-                format!("{} returned {code}, having launched {nodes} kernel(s)", operation.launcher),
-            )),
-            other => Some((
-                Kind::NotRefused,
-                format!(
-                    "{} accepted arguments that kernel.toml says it refuses{}",
-                    operation.launcher,
-                    match other {
-                        Some(Outcome::Done(recording)) => format!(", and launched {} kernel(s)", recording.launches.len()),
-                        Some(Outcome::Escaped(why) | Outcome::NotAKernel(why)) => format!(": {why}"),
-                        _ => String::new(),
-                    }
-                ),
-            )),
+    Ok(
+        match path.ask(&operation.launcher, &bound, &layout, &[base])? {
+            Err(fault) => Some(fault),
+            Ok(outcomes) => match outcomes.first() {
+                Some(Outcome::Code { nodes: 0, .. }) => None,
+                Some(Outcome::Code { code, nodes }) => Some((
+                    Kind::NotRefused,
+                    format!(
+                        "{} returned {code}, having launched {nodes} kernel(s)",
+                        operation.launcher
+                    ),
+                )),
+                other => Some((
+                    Kind::NotRefused,
+                    format!(
+                        "{} accepted arguments that kernel.toml says it refuses{}",
+                        operation.launcher,
+                        match other {
+                            Some(Outcome::Done(recording)) =>
+                                format!(", and launched {} kernel(s)", recording.launches.len()),
+                            Some(Outcome::Escaped(why) | Outcome::NotAKernel(why)) =>
+                                format!(": {why}"),
+                            _ => String::new(),
+                        }
+                    ),
+                )),
+            },
         },
-    })
+    )
 }
 
 /// The first element that holds one poison after the first run, and the other after the second.
@@ -214,8 +240,12 @@ fn unwritten(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Opt
         let (mut count, mut seen, mut place) = (0u64, 0u64, None);
         runs(tensor, |run| {
             let run = start + run.start..start + run.end;
-            for (a, b) in first[run.clone()].chunks_exact(size).zip(second[run].chunks_exact(size)) {
-                let left = |bytes: &[u8], poison: Poison| bytes.iter().all(|byte| *byte == poison.byte());
+            for (a, b) in first[run.clone()]
+                .chunks_exact(size)
+                .zip(second[run].chunks_exact(size))
+            {
+                let left =
+                    |bytes: &[u8], poison: Poison| bytes.iter().all(|byte| *byte == poison.byte());
                 if left(a, Poison::NotANumber) && left(b, Poison::Finite) {
                     count += 1;
                     place = place.or(Some(seen));
@@ -276,12 +306,16 @@ pub fn judge(comparison: &Comparison) -> Option<Fault> {
         };
         return Some((kind, describe(wrong, comparison)));
     }
-    comparison.norms.iter().find(|(_, norm, bound)| !(*norm <= *bound)).map(|(name, norm, bound)| {
-        (
-            Kind::RelativeNorm,
-            format!("{name}: ‖out − reference‖ / ‖reference‖ is {norm:.3e}, over {bound:.1e}"),
-        )
-    })
+    comparison
+        .norms
+        .iter()
+        .find(|(_, norm, bound)| norm.is_nan() || norm > bound)
+        .map(|(name, norm, bound)| {
+            (
+                Kind::RelativeNorm,
+                format!("{name}: ‖out − reference‖ / ‖reference‖ is {norm:.3e}, over {bound:.1e}"),
+            )
+        })
 }
 
 fn describe(wrong: &Wrong, comparison: &Comparison) -> String {

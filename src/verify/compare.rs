@@ -70,19 +70,31 @@ pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Compariso
     let names = oracle.outputs();
     let rows = oracle.rows();
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    // A thread costs about as much as a few thousand elements.
-    let threads = cores.min(rows.div_ceil(8)).max(1);
+    let elements: u64 = names
+        .iter()
+        .filter_map(|name| got.get(name))
+        .map(|view| view.rows() * view.row_length())
+        .sum();
+    // A thread costs about as much as some thousand elements.
+    let threads = cores.min(rows).min(elements / 16_384).max(1);
     let step = rows.div_ceil(threads).max(1);
-    let pieces: Vec<Vec<Part>> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| {
-                let names = &names;
-                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
-                scope.spawn(move || piece(oracle, given, got, names, range))
-            })
-            .collect();
-        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
-    });
+    let pieces: Vec<Vec<Part>> = if threads == 1 {
+        vec![piece(oracle, given, got, &names, 0..rows)]
+    } else {
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..threads)
+                .map(|thread| {
+                    let names = &names;
+                    let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
+                    scope.spawn(move || piece(oracle, given, got, names, range))
+                })
+                .collect();
+            handles
+                .into_iter()
+                .filter_map(|handle| handle.join().ok())
+                .collect()
+        })
+    };
     let mut total = Comparison::default();
     for (index, name) in names.iter().enumerate() {
         let mut sum = Part::default();
@@ -104,10 +116,18 @@ pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Compariso
             total.first = sum.first;
         }
         let dtype = got.get(name).map_or(DType::F32, |view| view.dtype);
-        let norm = if sum.error == 0.0 { 0.0 } else { (sum.error / sum.reference).sqrt() };
+        let norm = if sum.error == 0.0 {
+            0.0
+        } else {
+            (sum.error / sum.reference).sqrt()
+        };
         // Where the oracle itself grants more than rounding (tiny subnormal rows, a user's tolerance), only the
         // elements count.
-        let bound = if sum.loose { f64::INFINITY } else { norm_bound(dtype, sum.elements) };
+        let bound = if sum.loose {
+            f64::INFINITY
+        } else {
+            norm_bound(dtype, sum.elements)
+        };
         total.norms.push((name.clone(), norm, bound));
     }
     total
@@ -126,32 +146,53 @@ fn piece(
     for row in rows {
         oracle.row(given, row, &mut expected);
         for (index, name) in names.iter().enumerate() {
-            let Some(view) = results.get(name) else { continue };
+            let Some(view) = results.get(name) else {
+                continue;
+            };
             view.row(row, &mut got);
             let (part, expected) = (&mut parts[index], &expected[index]);
             let most = largest(view.dtype);
-            for (column, ((&got, &value), &slack)) in
-                got.iter().zip(&expected.values).zip(&expected.slack).enumerate()
+            for (column, ((&got, &value), &slack)) in got
+                .iter()
+                .zip(&expected.values)
+                .zip(&expected.slack)
+                .enumerate()
             {
                 part.elements += 1;
                 let unit = ulp(view.dtype, value);
-                let budget = unit / 2.0 + slack;
+                // What is rounded is the candidate's own value, which may lie where units are larger.
+                let budget = ulp(view.dtype, value.abs() + slack) / 2.0 + slack;
                 let error = if value.abs() > most {
                     // Beyond the type, infinity of the same sign is the right rounding, and the largest number is near.
-                    if got == value.signum() * f64::INFINITY || (got - value).abs() <= budget { 0.0 } else { f64::INFINITY }
+                    if (got.is_infinite() && got.is_sign_positive() == value.is_sign_positive())
+                        || (got - value).abs() <= budget
+                    {
+                        0.0
+                    } else {
+                        f64::INFINITY
+                    }
                 } else {
                     (got - value).abs()
                 };
-                part.error += if error.is_finite() { error * error } else { f64::INFINITY };
+                part.error += if error.is_finite() {
+                    error * error
+                } else {
+                    f64::INFINITY
+                };
                 part.reference += value * value;
-                part.loose |= unit > value.abs() / 64.0 && value != 0.0 || slack > 4.0 * unit && view.dtype != DType::F32;
+                part.loose |= unit > value.abs() / 64.0 && value != 0.0
+                    || slack > 4.0 * unit && view.dtype != DType::F32;
                 let share = error / budget;
                 // NaN is neither under nor over: it must be asked for by what passes.
                 if share <= 1.0 {
                     part.worst = part.worst.max(share);
                 } else {
                     part.wrong += 1;
-                    part.worst = if share.is_nan() { f64::INFINITY } else { part.worst.max(share) };
+                    part.worst = if share.is_nan() {
+                        f64::INFINITY
+                    } else {
+                        part.worst.max(share)
+                    };
                     if part.first.is_none() {
                         part.first = Some(Wrong {
                             output: index,

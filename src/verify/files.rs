@@ -17,13 +17,18 @@ impl Files {
     pub fn of(project: &Project, target: &Target) -> Result<Self> {
         let mut paths = vec![target.library.clone()];
         for unit in &target.units {
-            paths.extend([unit.cubin.clone(), unit.ptx.clone(), project.root.join(&unit.source)]);
+            paths.extend([
+                unit.cubin.clone(),
+                unit.ptx.clone(),
+                project.root.join(&unit.source),
+            ]);
         }
         paths.extend(["build.toml", "kernel.toml"].map(|name| project.root.join(name)));
         let digests = paths
             .into_iter()
             .map(|path| {
-                let digest = digest(&path).with_context(|| format!("reading {}", path.display()))?;
+                let digest =
+                    digest(&path).with_context(|| format!("reading {}", path.display()))?;
                 Ok((path, digest))
             })
             .collect::<Result<_>>()?;

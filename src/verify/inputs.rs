@@ -1,30 +1,83 @@
 //! The contents of input tensors.
 
+use std::sync::OnceLock;
+
 use crate::oracle::view::encode;
 use crate::project::{BoundTensor, DType, Inputs};
 
 use super::random::Random;
 
+/// Normally distributed numbers, drawn once: rows are cut from them at random places. Drawing each element anew would
+/// take most of a verification's time.
+const POOL: usize = 1 << 20;
+/// Elements from which on the rows are shared among the cores.
+const MANY: u64 = 1 << 16;
+
 /// The elements of a tensor in row-major order, without the gaps of its strides, as bytes.
 ///
-/// Tensors of one dimension (weights, scales) are normal whatever the distribution: it is about rows.
-pub fn draw(tensor: &BoundTensor, inputs: Inputs, random: &mut Random) -> Vec<u8> {
-    let length = tensor.shape.last().copied().unwrap_or(1).max(1);
-    let rows = tensor.elements() / length;
-    let mut bytes = Vec::with_capacity(usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size());
-    let inputs = if tensor.shape.len() < 2 { Inputs::Normal } else { inputs };
-    let mut row = Vec::new();
-    for index in 0..rows {
-        fill(&mut row, index, length, tensor.dtype, inputs, random);
-        for value in &row {
-            encode(tensor.dtype, *value, &mut bytes);
+/// Each row depends on the seed, the stream and its number alone. Tensors of one dimension (weights, scales) are normal
+/// whatever the distribution: it is about rows.
+pub fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec<u8> {
+    let length = usize::try_from(tensor.shape.last().copied().unwrap_or(1)).unwrap_or(0);
+    let row_bytes = length * tensor.dtype.size();
+    if tensor.elements() == 0 || row_bytes == 0 {
+        return Vec::new();
+    }
+    let inputs = if tensor.shape.len() < 2 {
+        Inputs::Normal
+    } else {
+        inputs
+    };
+    let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size()];
+    let fill = |first: usize, into: &mut [u8]| {
+        let (mut row, mut encoded) = (Vec::with_capacity(length), Vec::with_capacity(row_bytes));
+        for (index, into) in into.chunks_mut(row_bytes).enumerate() {
+            let number = (first + index) as u64;
+            let mut random = Random::new(
+                seed,
+                stream.wrapping_mul(0x1_0000_0001).wrapping_add(number),
+            );
+            fill(&mut row, number, length, tensor.dtype, inputs, &mut random);
+            encoded.clear();
+            for value in &row {
+                encode(tensor.dtype, *value, &mut encoded);
+            }
+            into.copy_from_slice(&encoded);
         }
+    };
+    let rows = bytes.len() / row_bytes;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if tensor.elements() < MANY || cores == 1 {
+        fill(0, &mut bytes);
+    } else {
+        let share = rows.div_ceil(cores);
+        std::thread::scope(|scope| {
+            for (piece, into) in bytes.chunks_mut(share * row_bytes).enumerate() {
+                let fill = &fill;
+                scope.spawn(move || fill(piece * share, into));
+            }
+        });
     }
     bytes
 }
 
+fn pool() -> &'static [f64] {
+    static NUMBERS: OnceLock<Vec<f64>> = OnceLock::new();
+    NUMBERS.get_or_init(|| {
+        let mut random = Random::new(0, 0);
+        (0..POOL / 2).flat_map(|_| random.normals()).collect()
+    })
+}
+
 /// One row.
-fn fill(row: &mut Vec<f64>, index: u64, length: u64, dtype: DType, inputs: Inputs, random: &mut Random) {
+fn fill(
+    row: &mut Vec<f64>,
+    index: u64,
+    length: usize,
+    dtype: DType,
+    inputs: Inputs,
+    random: &mut Random,
+) {
     row.clear();
     if !dtype.is_float() {
         row.extend((0..length).map(|_| {
@@ -33,10 +86,17 @@ fn fill(row: &mut Vec<f64>, index: u64, length: u64, dtype: DType, inputs: Input
         }));
         return;
     }
-    while (row.len() as u64) < length {
-        row.extend(random.normals());
+    while row.len() < length {
+        let start = usize::try_from(random.below(POOL as u64)).unwrap_or(0);
+        let count = (length - row.len()).min(POOL - start).min(4096);
+        // Another sign and size each time, so that no two pieces are the same numbers.
+        let factor = (0.75 + 0.5 * random.unit()) * if random.below(2) == 0 { -1.0 } else { 1.0 };
+        row.extend(
+            pool()[start..start + count]
+                .iter()
+                .map(|number| number * factor),
+        );
     }
-    row.truncate(usize::try_from(length).unwrap_or(usize::MAX));
     let half = dtype == DType::F16;
     match inputs {
         Inputs::Normal => {}
@@ -61,7 +121,7 @@ fn fill(row: &mut Vec<f64>, index: u64, length: u64, dtype: DType, inputs: Input
         }
         Inputs::Spike => {
             scale(row, 2f64.powi(-6));
-            let at = usize::try_from(random.below(length)).unwrap_or(0);
+            let at = usize::try_from(random.below(length as u64)).unwrap_or(0);
             row[at] = 64.0 + random.unit();
         }
     }
@@ -70,5 +130,52 @@ fn fill(row: &mut Vec<f64>, index: u64, length: u64, dtype: DType, inputs: Input
 fn scale(row: &mut [f64], factor: f64) {
     for value in row {
         *value *= factor;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::Role;
+
+    fn tensor(rows: u64, width: u64, dtype: DType) -> BoundTensor {
+        BoundTensor {
+            name: "x".to_owned(),
+            role: Role::Input,
+            dtype,
+            shape: vec![rows, width],
+            strides: vec![width, 1],
+            offset: 0,
+        }
+    }
+
+    #[test]
+    fn rows_are_their_own_whatever_the_threads() {
+        let few = draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 1);
+        let many = draw(&tensor(300, 1000, DType::F32), Inputs::Wide, 7, 1);
+        assert_eq!(few, many[..few.len()]);
+        assert_ne!(few, draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 8, 1));
+        assert_ne!(few, draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 2));
+        assert_ne!(many[..4000], many[4000..8000]);
+    }
+
+    #[test]
+    fn every_distribution_is_finite_in_every_type() {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for inputs in [
+                Inputs::Normal,
+                Inputs::Wide,
+                Inputs::Tiny,
+                Inputs::Sparse,
+                Inputs::Constant,
+                Inputs::Spike,
+            ] {
+                let bytes = draw(&tensor(40, 33, dtype), inputs, 1, 0);
+                for element in bytes.chunks_exact(dtype.size()) {
+                    let value = crate::oracle::view::decode(dtype, element);
+                    assert!(value.is_finite(), "{dtype:?} {inputs:?}: {value}");
+                }
+            }
+        }
     }
 }

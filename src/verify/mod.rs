@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod compare;
+pub mod exact;
 pub mod exports;
 pub mod files;
 pub mod finding;

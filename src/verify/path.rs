@@ -33,13 +33,23 @@ pub type Fault = (Kind, String);
 
 impl<'a> CodePath<'a> {
     /// Loads the code of one target. The images are read before any child is started.
-    pub fn load(device: &Device, ordinal: usize, project: &Project, target: &'a Target, jit: bool) -> Result<Self> {
+    pub fn load(
+        device: &Device,
+        ordinal: usize,
+        project: &Project,
+        target: &'a Target,
+        jit: bool,
+    ) -> Result<Self> {
         let files = Files::of(project, target)?;
         let mut images = Vec::new();
         for unit in &target.units {
             let path = if jit { &unit.ptx } else { &unit.cubin };
-            let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-            images.push((format!("{} for sm_{}", unit.source.display(), target.arch), bytes));
+            let bytes =
+                std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            images.push((
+                format!("{} for sm_{}", unit.source.display(), target.arch),
+                bytes,
+            ));
         }
         Ok(Self {
             target,
@@ -63,7 +73,10 @@ impl<'a> CodePath<'a> {
 
     /// What holds the child.
     pub fn confinement(&self) -> Vec<String> {
-        self.recorder.as_ref().map(|recorder| recorder.confinement.clone()).unwrap_or_default()
+        self.recorder
+            .as_ref()
+            .map(|recorder| recorder.confinement.clone())
+            .unwrap_or_default()
     }
 
     /// Records one call of a launcher for each base address of a slot.
@@ -86,7 +99,10 @@ impl<'a> CodePath<'a> {
             match outcome {
                 Outcome::Done(recording) => recordings.push(recording),
                 Outcome::Code { code, .. } => {
-                    return Ok(Err((Kind::LauncherFailed, format!("{launcher} returned {code}"))));
+                    return Ok(Err((
+                        Kind::LauncherFailed,
+                        format!("{launcher} returned {code}"),
+                    )));
                 }
                 Outcome::NotAKernel(why) => return Ok(Err((Kind::NotAKernel, why))),
                 Outcome::Escaped(why) => {
@@ -108,8 +124,15 @@ impl<'a> CodePath<'a> {
             .tensors
             .iter()
             .any(|tensor| tensor.role != crate::project::Role::Input && tensor.elements() > 0);
-        if writes && recordings.iter().any(|recording| recording.launches.is_empty()) {
-            return Ok(Err((Kind::NoLaunch, format!("{launcher} returned 0 and launched nothing"))));
+        if writes
+            && recordings
+                .iter()
+                .any(|recording| recording.launches.is_empty())
+        {
+            return Ok(Err((
+                Kind::NoLaunch,
+                format!("{launcher} returned 0 and launched nothing"),
+            )));
         }
         Ok(Ok(recordings))
     }
@@ -125,11 +148,16 @@ impl<'a> CodePath<'a> {
         if let Some(fault) = &self.unfit {
             return Ok(Err(fault.clone()));
         }
-        let calls = bases.iter().map(|base| values(bound, layout, *base)).collect();
+        let calls = bases
+            .iter()
+            .map(|base| values(bound, layout, *base))
+            .collect();
         if self.recorder.is_none() {
             match Recorder::start(self.ordinal, &self.target.library) {
                 Ok(recorder) => self.recorder = Some(recorder),
-                Err(Answer::Refused(why)) => anyhow::bail!("the recording process could not begin: {why}"),
+                Err(Answer::Refused(why)) => {
+                    anyhow::bail!("the recording process could not begin: {why}")
+                }
                 Err(answer) => return Ok(Err(self.fault(answer))),
             }
         }
@@ -172,7 +200,11 @@ fn values(bound: &Bound, layout: &Layout, base: u64) -> Vec<Value> {
 
 /// Which targets of a build a card can run, and how: its machine code first, then older PTX.
 pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool)> {
-    let mut targets: Vec<&Target> = build.targets.iter().filter(|target| target.arch <= arch).collect();
+    let mut targets: Vec<&Target> = build
+        .targets
+        .iter()
+        .filter(|target| target.arch <= arch)
+        .collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
     let mut chosen = Vec::new();
     // Machine code runs on its own generation, from its own revision on.
@@ -183,7 +215,9 @@ pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool
     }
     if !native_only {
         for target in &targets {
-            if target.arch / 10 != arch / 10 && !chosen.iter().any(|(other, _)| other.arch == target.arch) {
+            if target.arch / 10 != arch / 10
+                && !chosen.iter().any(|(other, _)| other.arch == target.arch)
+            {
                 chosen.push((*target, true));
             }
         }

@@ -8,6 +8,7 @@ use super::check::{Arena, check, check_refusal};
 use super::finding::{Finding, PathReport, VerifyReport};
 use super::path::{CodePath, choose};
 use super::random::fresh_seed;
+use super::{exact, sanitize};
 use crate::compile::Build;
 use crate::gpu::Device;
 use crate::gpu::muffle::Muffle;
@@ -35,7 +36,12 @@ pub struct Choice {
 
 impl Choice {
     /// The cases of an operation that are meant, of one of its tables.
-    pub fn cases(&self, operation: &Operation, sets: &[crate::project::CaseSet], seed: u64) -> Result<Vec<Case>> {
+    pub fn cases(
+        &self,
+        operation: &Operation,
+        sets: &[crate::project::CaseSet],
+        seed: u64,
+    ) -> Result<Vec<Case>> {
         let mut cases = if self.shapes.is_empty() {
             operation.cases(sets, seed)?
         } else {
@@ -49,14 +55,21 @@ impl Choice {
         };
         cases.retain(|case| self.dtypes.is_empty() || self.dtypes.contains(&case.dtype));
         if let Some(text) = &self.filter {
-            cases.retain(|case| operation.name.contains(text.as_str()) || case.label.contains(text.as_str()));
+            cases.retain(|case| {
+                operation.name.contains(text.as_str()) || case.label.contains(text.as_str())
+            });
         }
         Ok(cases)
     }
 }
 
 /// Verifies a project on a card. `tell` is called with what is being done.
-pub fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
+pub fn run(
+    project: &Project,
+    build: &Build,
+    choice: &Choice,
+    tell: &dyn Fn(&str),
+) -> Result<VerifyReport> {
     // Dropped last, when the context has printed all that it will.
     let _muffle = Muffle::new();
     let device = Device::open(choice.ordinal)?;
@@ -96,12 +109,26 @@ pub fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str
         };
         let mut lost = false;
         for operation in &project.spec.operations {
-            let cases = choice.cases(operation, &operation.verify, seed)?;
+            let mut cases = choice.cases(operation, &operation.verify, seed)?;
+            if sanitize::inside().is_some() {
+                cases = sanitize::thinned(operation, cases);
+            }
             let mut findings = Vec::new();
             for case in &cases {
                 any = true;
-                tell(&format!("{}: {} {}", path.name(), operation.name, case.label));
-                let outcome = check(&device, &mut arena, project, &mut path, operation, case, seed)?;
+                tell(&format!(
+                    "{}: {} {}",
+                    path.name(),
+                    operation.name,
+                    case.label
+                ));
+                let outcome = if sanitize::inside().is_some() {
+                    exact::run(&device, &mut path, operation, case, seed)?
+                } else {
+                    check(
+                        &device, &mut arena, project, &mut path, operation, case, seed,
+                    )?
+                };
                 summary.cases += 1;
                 summary.launches += outcome.launches;
                 summary.elements += outcome.elements;
@@ -124,7 +151,8 @@ pub fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str
                 for case in operation.cases(&operation.reject, seed)? {
                     let base = arena.reserve(&device, 1 << 22)?.address();
                     summary.cases += 1;
-                    if let Some((kind, message)) = check_refusal(&mut path, operation, &case, base)? {
+                    if let Some((kind, message)) = check_refusal(&mut path, operation, &case, base)?
+                    {
                         findings.push(Finding {
                             kind,
                             operation: operation.name.clone(),
@@ -163,7 +191,10 @@ pub fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str
         }
     }
     if !any {
-        bail!("no case is left of {}: --filter, --dtype or --shape leave nothing", project.name);
+        bail!(
+            "no case is left of {}: --filter, --dtype or --shape leave nothing",
+            project.name
+        );
     }
     Ok(report)
 }
@@ -175,7 +206,11 @@ fn shorten(findings: &mut Vec<Finding>) {
         findings.truncate(TOLD);
         if let Some(last) = findings.last_mut() {
             use std::fmt::Write;
-            let _ = write!(last.message, " (and {} more findings of this operation here)", all - TOLD);
+            let _ = write!(
+                last.message,
+                " (and {} more findings of this operation here)",
+                all - TOLD
+            );
         }
     }
 }

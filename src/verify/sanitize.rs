@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::cli::project::Selection;
+use crate::project::{Case, Operation};
 
 /// Tells the inner process which tool it runs under.
 const INSIDE: &str = "KERNELS_SANITIZER";
@@ -18,9 +18,23 @@ const TOOLS: [&str; 3] = ["memcheck", "racecheck", "initcheck"];
 /// What compute-sanitizer exits with when it found something.
 const FOUND: i32 = 86;
 /// Cases of an operation that are run under a tool, at most: they are a hundred times slower there.
-pub const MOST_CASES: usize = 48;
+const MOST_CASES: usize = 48;
 /// Bytes that a case may move under a tool.
-pub const MOST_BYTES: u64 = 8 << 20;
+const MOST_BYTES: u64 = 8 << 20;
+
+/// The cases that are run under a tool: of those that are small enough, an even choice.
+pub fn thinned(operation: &Operation, cases: Vec<Case>) -> Vec<Case> {
+    let small: Vec<Case> = cases
+        .into_iter()
+        .filter(|case| {
+            operation
+                .bind(case)
+                .is_ok_and(|bound| bound.bytes <= MOST_BYTES)
+        })
+        .collect();
+    let step = small.len().div_ceil(MOST_CASES).max(1);
+    small.into_iter().step_by(step).collect()
+}
 
 /// What one tool said.
 #[derive(Clone, Debug, Serialize)]
@@ -40,8 +54,8 @@ pub fn inside() -> Option<String> {
     std::env::var(INSIDE).ok()
 }
 
-/// Runs every tool over the project in a folder.
-pub fn run(dir: &Path, selection: &Selection) -> Result<Vec<ToolResult>> {
+/// Runs every tool over the project in a folder; `arguments` go to the inner `kernels verify`.
+pub fn run(dir: &Path, arguments: &[String]) -> Result<Vec<ToolResult>> {
     let sanitizer = find()?;
     let program = std::env::current_exe()?;
     let mut results = Vec::new();
@@ -49,27 +63,22 @@ pub fn run(dir: &Path, selection: &Selection) -> Result<Vec<ToolResult>> {
         let log = tempfile::NamedTempFile::new()?;
         let mut command = Command::new(&sanitizer);
         command
-            .args(["--tool", tool, "--target-processes", "application-only", "--print-limit", "20"])
+            .args([
+                "--tool",
+                tool,
+                "--target-processes",
+                "application-only",
+                "--print-limit",
+                "20",
+            ])
             .args(["--error-exitcode", &FOUND.to_string(), "--log-file"])
             .arg(log.path())
             .arg(&program)
             .arg("verify")
             .arg(dir)
-            .args(["--device", &selection.device.to_string()])
+            .args(arguments)
             .env(INSIDE, tool)
             .stdin(Stdio::null());
-        for dtype in &selection.dtype {
-            command.args(["--dtype", dtype]);
-        }
-        for shape in &selection.shape {
-            command.args(["--shape", shape]);
-        }
-        if let Some(filter) = &selection.filter {
-            command.args(["--filter", filter]);
-        }
-        if let Some(seed) = selection.seed {
-            command.args(["--seed", &seed.to_string()]);
-        }
         let output = command
             .output()
             .with_context(|| format!("starting {}", sanitizer.display()))?;
@@ -83,7 +92,10 @@ pub fn run(dir: &Path, selection: &Selection) -> Result<Vec<ToolResult>> {
                 String::from_utf8_lossy(&output.stderr)
             );
         }
-        let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches('=').trim()).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(|line| line.trim_start_matches('=').trim())
+            .collect();
         results.push(ToolResult {
             tool: tool.to_owned(),
             clean: output.status.success(),
@@ -92,7 +104,12 @@ pub fn run(dir: &Path, selection: &Selection) -> Result<Vec<ToolResult>> {
                 .rev()
                 .find(|line| line.contains("SUMMARY"))
                 .map_or_else(|| "no summary".to_owned(), |line| (*line).to_owned()),
-            text: lines.iter().take(60).copied().collect::<Vec<_>>().join("\n"),
+            text: lines
+                .iter()
+                .take(60)
+                .copied()
+                .collect::<Vec<_>>()
+                .join("\n"),
         });
     }
     Ok(results)
@@ -100,7 +117,9 @@ pub fn run(dir: &Path, selection: &Selection) -> Result<Vec<ToolResult>> {
 
 fn find() -> Result<PathBuf> {
     let name = "compute-sanitizer";
-    let mut folders: Vec<PathBuf> = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect())
+        .unwrap_or_default();
     for variable in ["CUDA_HOME", "CUDA_PATH"] {
         if let Some(home) = std::env::var_os(variable) {
             folders.push(PathBuf::from(&home).join("bin"));

@@ -5,7 +5,6 @@ use crate::project::{Bound, Inputs, Role};
 
 use super::inputs::draw;
 use super::layout::{Layout, runs};
-use super::random::Random;
 
 /// What untouched bytes hold. Two kinds, so that no candidate can write the one that is there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,7 +46,7 @@ impl Slot {
             if tensor.role == Role::Output {
                 continue;
             }
-            let elements = draw(tensor, inputs, &mut Random::new(seed, index as u64));
+            let elements = draw(tensor, inputs, seed, index as u64);
             let range = layout.range(bound, index);
             let into = &mut slot.bytes[range];
             let mut from = 0;
@@ -61,6 +60,7 @@ impl Slot {
     }
 
     /// The same inputs in another poison.
+    #[must_use]
     pub fn repoisoned(&self, bound: &Bound, layout: &Layout, poison: Poison) -> Self {
         let mut other = Self {
             bytes: vec![poison.byte(); self.bytes.len()],
@@ -96,11 +96,11 @@ impl Slot {
                 }
             });
             if let Some(byte) = found {
-                return Some(self.name(bound, layout, byte));
+                return Some(Self::name(bound, layout, byte));
             }
         }
         self.first_difference(after, at, self.bytes.len())
-            .map(|byte| self.name(bound, layout, byte))
+            .map(|byte| Self::name(bound, layout, byte))
     }
 
     fn first_difference(&self, after: &[u8], from: usize, to: usize) -> Option<usize> {
@@ -110,7 +110,7 @@ impl Slot {
         (from..to).find(|byte| self.bytes[*byte] != after[*byte])
     }
 
-    fn name(&self, bound: &Bound, layout: &Layout, byte: usize) -> Damage {
+    fn name(bound: &Bound, layout: &Layout, byte: usize) -> Damage {
         for (index, tensor) in bound.tensors.iter().enumerate() {
             let range = layout.range(bound, index);
             if range.contains(&byte) {
@@ -119,9 +119,15 @@ impl Slot {
                 runs(tensor, |run| inside |= run.contains(&offset));
                 let element = offset / tensor.dtype.size();
                 return if inside {
-                    Damage::Input(format!("input {} changed at element {element}", tensor.name))
+                    Damage::Input(format!(
+                        "input {} changed at element {element}",
+                        tensor.name
+                    ))
                 } else {
-                    Damage::Zone(format!("the gap between rows of {} was written at element {element}", tensor.name))
+                    Damage::Zone(format!(
+                        "the gap between rows of {} was written at element {element}",
+                        tensor.name
+                    ))
                 };
             }
         }
@@ -140,7 +146,10 @@ impl Slot {
         Damage::Zone(nearest.map_or_else(
             || format!("a byte at {byte} of the slot was written"),
             |(distance, side, index)| {
-                format!("{distance} byte(s) {side} {} was written", bound.tensors[index].name)
+                format!(
+                    "{distance} byte(s) {side} {} was written",
+                    bound.tensors[index].name
+                )
             },
         ))
     }
@@ -156,7 +165,12 @@ pub enum Damage {
 }
 
 /// The tensors of a slot, to be read: inputs from `inputs`, what the launcher writes from `after`.
-pub fn tensors<'a>(bound: &Bound, layout: &Layout, inputs: &'a [u8], after: &'a [u8]) -> Tensors<'a> {
+pub fn tensors<'a>(
+    bound: &Bound,
+    layout: &Layout,
+    inputs: &'a [u8],
+    after: &'a [u8],
+) -> Tensors<'a> {
     let mut all = Tensors::default();
     for (index, tensor) in bound.tensors.iter().enumerate() {
         let range = layout.range(bound, index);
@@ -164,7 +178,8 @@ pub fn tensors<'a>(bound: &Bound, layout: &Layout, inputs: &'a [u8], after: &'a 
             Role::Output => &after[range],
             Role::Input | Role::InOut => &inputs[range],
         };
-        all.views.insert(tensor.name.clone(), View::new(tensor, bytes));
+        all.views
+            .insert(tensor.name.clone(), View::new(tensor, bytes));
     }
     all
 }
@@ -175,7 +190,8 @@ pub fn results<'a>(bound: &Bound, layout: &Layout, after: &'a [u8]) -> Tensors<'
     for (index, tensor) in bound.tensors.iter().enumerate() {
         if tensor.role != Role::Input {
             let range = layout.range(bound, index);
-            all.views.insert(tensor.name.clone(), View::new(tensor, &after[range]));
+            all.views
+                .insert(tensor.name.clone(), View::new(tensor, &after[range]));
         }
     }
     all
@@ -196,7 +212,10 @@ mod tests {
             offset,
         };
         Bound {
-            tensors: vec![tensor("out", Role::Output, [8, 1], 1), tensor("x", Role::Input, [5, 1], 0)],
+            tensors: vec![
+                tensor("out", Role::Output, [8, 1], 1),
+                tensor("x", Role::Input, [5, 1], 0),
+            ],
             arguments: Vec::new(),
             values: std::collections::BTreeMap::new(),
             bytes: 60,
@@ -216,7 +235,10 @@ mod tests {
             after[byte] ^= 1;
             match slot.damage(&bound, &layout, &after) {
                 None => {
-                    assert!(out.contains(&byte) && (byte - out.start) % 16 < 10, "byte {byte}");
+                    assert!(
+                        out.contains(&byte) && (byte - out.start) % 16 < 10,
+                        "byte {byte}"
+                    );
                     writable += 1;
                 }
                 Some(Damage::Input(_)) => assert!(layout.range(&bound, 1).contains(&byte)),
@@ -237,13 +259,24 @@ mod tests {
             after[byte] ^= 1;
             slot.damage(&bound, &layout, &after)
         };
-        assert_eq!(name(out.start - 1), Some(Damage::Zone("1 byte(s) before out was written".to_owned())));
-        assert_eq!(name(out.end), Some(Damage::Zone("1 byte(s) after out was written".to_owned())));
+        assert_eq!(
+            name(out.start - 1),
+            Some(Damage::Zone("1 byte(s) before out was written".to_owned()))
+        );
+        assert_eq!(
+            name(out.end),
+            Some(Damage::Zone("1 byte(s) after out was written".to_owned()))
+        );
         assert_eq!(
             name(out.start + 10),
-            Some(Damage::Zone("the gap between rows of out was written at element 5".to_owned()))
+            Some(Damage::Zone(
+                "the gap between rows of out was written at element 5".to_owned()
+            ))
         );
         let x = layout.range(&bound, 1);
-        assert_eq!(name(x.start + 7), Some(Damage::Input("input x changed at element 3".to_owned())));
+        assert_eq!(
+            name(x.start + 7),
+            Some(Damage::Input("input x changed at element 3".to_owned()))
+        );
     }
 }

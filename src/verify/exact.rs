@@ -1,0 +1,64 @@
+//! One case under compute-sanitizer: every tensor in an allocation of its own of exactly its size, nothing poisoned.
+
+use anyhow::Result;
+
+use super::check::CaseOutcome;
+use super::finding::Kind;
+use super::inputs::draw;
+use super::layout::{Layout, runs, span_bytes};
+use super::path::CodePath;
+use crate::gpu::{Buffer, Device};
+use crate::project::{Case, Operation, Role};
+
+/// Runs a case once. Outputs are left as they were allocated, so that a read of them shows; the results are not
+/// compared, which a verification without the tool does.
+pub fn run(
+    device: &Device,
+    path: &mut CodePath,
+    operation: &Operation,
+    case: &Case,
+    seed: u64,
+) -> Result<CaseOutcome> {
+    let bound = operation.bind(case)?;
+    let mut outcome = CaseOutcome::default();
+    let mut buffers = Vec::new();
+    let mut starts = Vec::new();
+    for (index, tensor) in bound.tensors.iter().enumerate() {
+        let before = tensor.offset * tensor.dtype.size() as u64;
+        let buffer = Buffer::new(device, before + span_bytes(tensor))?;
+        if tensor.role != Role::Output {
+            let elements = draw(tensor, case.inputs, seed, index as u64);
+            let mut from = 0;
+            let mut uploads = Vec::new();
+            runs(tensor, |run| {
+                uploads.push((run.start as u64, from..from + run.len()));
+                from += run.len();
+            });
+            for (at, piece) in uploads {
+                device.upload(&buffer, before + at, &elements[piece])?;
+            }
+        }
+        starts.push(buffer.address() + before);
+        buffers.push(buffer);
+    }
+    // Addresses as they are: the slot begins at zero.
+    let layout = Layout { starts, bytes: 0 };
+    let recordings = match path.record(&operation.launcher, &bound, &layout, &[0])? {
+        Ok(recordings) => recordings,
+        Err(fault) => {
+            outcome.faults.push(fault);
+            return Ok(outcome);
+        }
+    };
+    let launched = recordings
+        .iter()
+        .flat_map(|recording| &recording.launches)
+        .try_for_each(|launch| path.modules.launch(device, launch))
+        .and_then(|()| device.finish(&format!("running {}", case.label)));
+    outcome.launches += 1;
+    if let Err(error) = launched {
+        outcome.lost = error.sticky;
+        outcome.faults.push((Kind::LaunchFailed, error.to_string()));
+    }
+    Ok(outcome)
+}
