@@ -105,6 +105,7 @@ impl Project {
         project
     }
 
+    #[allow(clippy::unused_self)]
     fn lay(&self, root: &Path, units: &[&str]) {
         let units: Vec<String> = units.iter().map(|unit| format!("\"src/{unit}\"")).collect();
         fs::create_dir_all(root.join("include")).unwrap();
