@@ -21,7 +21,10 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Install the cuda-kernels skill into coding agents. Offline; an edit of yours is never lost.
+/// Prove CUDA kernels, and teach coding agents to write them.
+///
+/// A kernel project goes in, the truth about it comes out: built, checked against fp64, timed beside a copy of the same
+/// bytes. The cuda-kernels skill is installed without ever losing an edit of yours.
 #[derive(Debug, Parser)]
 #[command(
     name = "kernels",
@@ -30,7 +33,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        into this project, for Claude Code\n  kernels skills add --global        for every agent on this machine\n  kernels skills status              what is installed, and whether it is current\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nNo command opens a network connection."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` uses the network, through pip."
 )]
 pub struct Cli {
     /// What to do.

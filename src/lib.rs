@@ -1,4 +1,4 @@
-//! `kernels`: packages the `cuda-kernels` agent skill and installs it into coding agents.
+//! `kernels`: proves CUDA kernels, and installs the `cuda-kernels` agent skill into coding agents.
 //!
 //! The rooms stand in one direction: [`command`] may use everything, [`install`] uses [`skill`] and
 //! [`agent`], and those two use nothing of the others.

@@ -5,7 +5,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::float_cmp,
-    clippy::print_stderr,
     clippy::format_push_string,
     clippy::format_collect,
     unreachable_pub,
@@ -269,8 +268,9 @@ fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
 #[test]
 fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
     let Some(nvdisasm) = cuda::nvdisasm() else {
-        eprintln!("not compared: no nvdisasm; ./test fetches it, or set KERNELS_NVDISASM");
-        return;
+        return support::not_run(
+            "no nvdisasm to compare with; ./test fetches it, or set KERNELS_NVDISASM",
+        );
     };
     let project = Project::of("widths.cu");
     let archs: Vec<String> = ARCHS.iter().map(ToString::to_string).collect();

@@ -36,6 +36,11 @@ pub trait Oracle: Sync {
     /// is computed from another one's rounded values, the oracle starts from what the candidate stored there, which
     /// is held to its own budget.
     fn row(&self, tensors: &Tensors, row: u64, expected: &mut [Expected]);
+
+    /// The largest ‖out − reference‖ / ‖reference‖ of an output, where it does not follow from the type: a user's own.
+    fn relative_norm(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// The names of the bundled operations.

@@ -149,6 +149,13 @@ impl Oracle for Python {
             );
         }
     }
+
+    /// Who sets a tolerance for the elements means it for the whole as well.
+    fn relative_norm(&self) -> Option<f64> {
+        let elements = self.tolerance.ulps.is_some() || self.tolerance.absolute.is_some();
+        let whole = self.tolerance.relative_norm;
+        whole.or(elements.then_some(f64::INFINITY))
+    }
 }
 
 /// Runs the driver in the interpreter that is active, without the card and without a way to reach it.
@@ -183,4 +190,53 @@ fn call(project: &Path, request: &serde_json::Value) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::View;
+    use crate::verify::compare::compare;
+
+    /// `(wrong elements, norm, bound)` of results that are all one in a thousand off, f32.
+    fn judged(tolerance: Tolerance) -> (u64, f64, f64) {
+        let oracle = Python {
+            outputs: vec![("out".to_owned(), DType::F32, vec![1.0; 8], 4)],
+            rows: 2,
+            tolerance,
+        };
+        let bytes: Vec<u8> = [1.001_f32; 8]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        let view = View {
+            dtype: DType::F32,
+            shape: vec![2, 4],
+            strides: vec![4, 1],
+            bytes: &bytes,
+        };
+        let got = Tensors {
+            views: BTreeMap::from([("out".to_owned(), view)]),
+        };
+        let comparison = compare(&oracle, &got, &got);
+        let (_, norm, bound) = comparison.norms[0].clone();
+        (comparison.wrong, norm, bound)
+    }
+
+    #[test]
+    fn a_tolerance_takes_the_place_of_the_bounds_that_follow_from_the_type() {
+        let (wrong, norm, bound) = judged(Tolerance::default());
+        assert!(wrong == 8 && norm > bound, "{norm} {bound}");
+        let absolute = Tolerance {
+            absolute: Some(0.01),
+            ..Tolerance::default()
+        };
+        let (wrong, norm, bound) = judged(absolute);
+        assert!(wrong == 0 && norm < bound, "{norm} {bound}");
+        let (wrong, norm, bound) = judged(Tolerance {
+            relative_norm: Some(1e-4),
+            ..absolute
+        });
+        assert!(wrong == 0 && norm > bound, "{norm} {bound}");
+    }
 }

@@ -121,12 +121,11 @@ pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Compariso
         } else {
             (sum.error / sum.reference).sqrt()
         };
-        // Where the oracle itself grants more than rounding (tiny subnormal rows, a user's tolerance), only the
-        // elements count.
-        let bound = if sum.loose {
-            f64::INFINITY
-        } else {
-            norm_bound(dtype, sum.elements)
+        // Where the oracle itself grants more than rounding (tiny subnormal rows), only the elements count.
+        let bound = match oracle.relative_norm() {
+            Some(bound) => bound,
+            None if sum.loose => f64::INFINITY,
+            None => norm_bound(dtype, sum.elements),
         };
         total.norms.push((name.clone(), norm, bound));
     }

@@ -1,6 +1,7 @@
 //! A CUDA compiler for tests: the one that `CUDA_HOME` names if it is the pinned one, else `kernels toolchain install`
 //! puts it into the test cache, once for all test programs (the install itself lets one go first).
 
+#![allow(dead_code, reason = "every test target uses its own part of this")]
 #![allow(
     clippy::unwrap_used,
     unreachable_pub,

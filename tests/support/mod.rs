@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -26,6 +27,15 @@ pub struct Sandbox {
     pub home: PathBuf,
     pub project: PathBuf,
     root: TempDir,
+}
+
+/// Says that a test could not try what it is for; under CI that is a failure.
+pub fn not_run(why: &str) {
+    // Set but empty is not set: that is how a shell script passes a variable on.
+    let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    assert!(!ci, "CI must be able to run this: {why}");
+    // Not eprintln!, which the test runner swallows when a test passes. ./test repeats the line at its end.
+    let _ = writeln!(std::io::stderr(), "\nnot run: {why}");
 }
 
 /// What a command did.
