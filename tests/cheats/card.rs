@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::Mutex;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use kernels::bench::BenchReport;
 use kernels::gpu::Card;
 use kernels::verify::{Finding, VerifyReport};
+use serde::{Deserialize, Serialize};
 
 use super::record::{Entry, Honest, Record};
 use super::suite::{self, Candidate, Cheat, Command, Suite};
@@ -26,6 +27,7 @@ const NO_FASTER: f64 = 0.85;
 type Task = (Command, Candidate);
 
 /// What a command said.
+#[derive(Clone, Deserialize, Serialize)]
 struct Outcome {
     /// None: no report; then `said` tells why.
     report: Option<Report>,
@@ -36,6 +38,7 @@ struct Outcome {
 }
 
 /// What the two reports have in common, and the times.
+#[derive(Clone, Deserialize, Serialize)]
 struct Report {
     card: Card,
     findings: Vec<Finding>,
@@ -76,6 +79,17 @@ pub fn run(suite: &Suite) -> Record {
     tasks.sort();
     tasks.dedup();
 
+    // What an earlier run of the same suite found is not run again: a card is lent by the minute.
+    let log = Log::open();
+    let mut done = BTreeMap::new();
+    tasks.retain(|task| match log.found.get(&Log::key(task)) {
+        Some(outcome) => {
+            done.insert(task.clone(), outcome.clone());
+            false
+        }
+        None => true,
+    });
+
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let candidates: Vec<Candidate> = tasks.iter().map(|(_, one)| one.clone()).collect();
     // A build that fails is told by the command that needs it.
@@ -87,9 +101,10 @@ pub fn run(suite: &Suite) -> Record {
     let (checks, timings): (Vec<Task>, Vec<Task>) = tasks
         .into_iter()
         .partition(|(command, _)| *command == Command::Verify);
-    let outcomes = Mutex::new(BTreeMap::new());
+    let outcomes = Mutex::new(done);
     let perform = |task: Task| {
         let outcome = outcome(&task, scratch.path());
+        log.keep(&task, &outcome);
         outcomes.lock().unwrap().insert(task, outcome);
     };
     each(jobs, checks, perform);
@@ -131,6 +146,43 @@ pub fn run(suite: &Suite) -> Record {
             .find_map(|outcome| outcome.report.as_ref().map(|report| report.card.clone())),
         honest: honest.into_values().collect(),
         seconds: rounded(begin.elapsed().as_secs_f64()),
+    }
+}
+
+/// Outcomes as they come, a line each in the file that `KERNELS_OUTCOMES` names: a run that is cut off keeps what it
+/// found, and the next one goes on from there.
+struct Log {
+    path: Option<PathBuf>,
+    found: BTreeMap<String, Outcome>,
+}
+
+impl Log {
+    fn open() -> Self {
+        let path = std::env::var_os("KERNELS_OUTCOMES").map(PathBuf::from);
+        let text = path
+            .as_ref()
+            .and_then(|path| fs::read_to_string(path).ok())
+            .unwrap_or_default();
+        let line = |line: &str| -> Option<(String, Outcome)> {
+            let (suite, key, outcome): (String, String, Outcome) =
+                serde_json::from_str(line).ok()?;
+            (suite == suite::digest()).then_some((key, outcome))
+        };
+        Self {
+            path,
+            found: text.lines().filter_map(line).collect(),
+        }
+    }
+
+    fn key((command, candidate): &Task) -> String {
+        format!("{} {}", command.name(), candidate.slug())
+    }
+
+    fn keep(&self, task: &Task, outcome: &Outcome) {
+        let Some(path) = &self.path else { return };
+        let line = serde_json::to_string(&(suite::digest(), Self::key(task), outcome)).unwrap();
+        let file = fs::File::options().create(true).append(true).open(path);
+        writeln!(file.unwrap(), "{line}").unwrap();
     }
 }
 
