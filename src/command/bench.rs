@@ -44,9 +44,9 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         every_path.native_only = false;
         let verified =
             verify::run::run(&project, &build, &every_path, &|what| progress.tell(what))?;
+        progress.done();
+        super::verify::show(&verified, output);
         if !verified.passed() {
-            progress.done();
-            super::verify::show(&verified, output);
             bail!("nothing was timed or recorded: verification found the above");
         }
         Some(verified)

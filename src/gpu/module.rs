@@ -19,20 +19,49 @@ pub struct Modules {
 impl Modules {
     /// Loads images: a cubin's bytes, or a PTX text's.
     pub fn load(_device: &Device, images: &[(String, Vec<u8>)]) -> Result<Self, GpuError> {
+        const DOING: &str = "loading device code";
+        let context = result::ctx::get_current().said(DOING)?;
+        let context = context.map_or(0, |context| context as usize);
+        // The driver compiles PTX on the thread that loads it, so each image gets one.
+        let handles: Vec<Result<usize, GpuError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = images
+                .iter()
+                .map(|(name, image)| {
+                    scope.spawn(move || {
+                        // PTX must end with a zero byte; a cubin does not mind one.
+                        let mut bytes = image.clone();
+                        bytes.push(0);
+                        // SAFETY: the context is the caller's and outlives the scope; the driver copies the image.
+                        unsafe {
+                            result::ctx::set_current(context as sys::CUcontext).said(DOING)?;
+                            result::module::load_data(bytes.as_ptr().cast::<c_void>())
+                        }
+                        .said(&format!("loading {name}"))
+                        .map(|module| module as usize)
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| {
+                    thread
+                        .join()
+                        .unwrap_or_else(|_| Err(GpuError::new(DOING, "its thread died")))
+                })
+                .collect()
+        });
         let mut loaded = Self {
             modules: Vec::new(),
             functions: RefCell::default(),
         };
-        for (name, image) in images {
-            // PTX must end with a zero byte; a cubin does not mind one.
-            let mut bytes = image.clone();
-            bytes.push(0);
-            // SAFETY: the image outlives the call, which copies it.
-            let module = unsafe { result::module::load_data(bytes.as_ptr().cast::<c_void>()) }
-                .said(&format!("loading {name}"))?;
-            loaded.modules.push(module);
+        let mut failed = None;
+        for handle in handles {
+            match handle {
+                Ok(module) => loaded.modules.push(module as sys::CUmodule),
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(loaded)
+        failed.map_or(Ok(loaded), Err)
     }
 
     /// The kernel of that symbol; none where no module has it.

@@ -76,7 +76,8 @@ impl Recorder {
         command
             .env("HOME", scratch.path())
             .env("TMPDIR", scratch.path())
-            .env("CUDA_CACHE_PATH", scratch.path())
+            // What this process had the driver compile, the child need not have compiled again; it can only read there.
+            .env("CUDA_CACHE_PATH", compute_cache())
             .env("CUDA_MODULE_LOADING", "LAZY");
         let mut child = command
             .spawn()
@@ -274,6 +275,18 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Where the driver keeps what it compiled.
+fn compute_cache() -> std::path::PathBuf {
+    std::env::var_os("CUDA_CACHE_PATH").map_or_else(
+        || {
+            std::env::home_dir()
+                .unwrap_or_default()
+                .join(".nv/ComputeCache")
+        },
+        Into::into,
+    )
 }
 
 /// A number that a candidate cannot know beforehand.

@@ -19,10 +19,11 @@ const FP32: f64 = 1.0 / 16_777_216.0;
 pub struct RmsNorm {
     add: bool,
     eps: f64,
-    weight_offset: f64,
     round_first: bool,
     dtype: DType,
     rows: u64,
+    /// What each column is multiplied with; empty: 1.
+    factors: Vec<f64>,
     /// Relative error that fp32 arithmetic may add over a row of this width.
     arithmetic: f64,
 }
@@ -49,7 +50,9 @@ impl RmsNorm {
                 x.shape
             );
         }
+        let mut factors = Vec::new();
         if let Some(weight) = tensors.get("weight") {
+            weight.row(0, &mut factors);
             anyhow::ensure!(
                 weight.shape == [x.row_length()],
                 "the oracle {name}: weight has the shape {:?} for rows of {}",
@@ -65,11 +68,16 @@ impl RmsNorm {
         #[allow(clippy::cast_precision_loss)]
         let width = x.row_length() as f64;
         #[allow(clippy::cast_possible_truncation)]
+        let offset = f64::from(value("weight_offset", 0.0) as f32);
+        for factor in &mut factors {
+            *factor += offset;
+        }
+        #[allow(clippy::cast_possible_truncation)]
         Ok(Self {
             add,
             // The launcher takes a float.
             eps: f64::from(eps as f32),
-            weight_offset: f64::from(value("weight_offset", 0.0) as f32),
+            factors,
             round_first: value("round_first", 0.0) != 0.0,
             dtype: x.dtype,
             rows: x.rows(),
@@ -117,16 +125,10 @@ impl Oracle for RmsNorm {
         #[allow(clippy::cast_precision_loss)]
         let mean = input.iter().map(|v| v * v).sum::<f64>() / input.len() as f64;
         let inverse = 1.0 / (mean + self.eps).sqrt();
-        let mut weights = Vec::new();
-        if let Some(weight) = tensors.get("weight") {
-            weight.row(0, &mut weights);
-        }
         out.values.clear();
         out.slack.clear();
         for (column, value) in input.iter().enumerate() {
-            let factor = weights
-                .get(column)
-                .map_or(1.0, |weight| weight + self.weight_offset);
+            let factor = self.factors.get(column).copied().unwrap_or(1.0);
             let mut normed = value * inverse;
             let mut slack = normed.abs() * self.arithmetic;
             if self.round_first {
