@@ -22,6 +22,8 @@ mod card;
 mod compile;
 #[path = "support/cuda.rs"]
 mod cuda;
+#[path = "support/pending.rs"]
+mod pending;
 #[path = "cheats/record.rs"]
 mod record;
 #[path = "cheats/suite.rs"]
@@ -120,6 +122,17 @@ fn the_record_is_of_this_suite_and_every_cheat_was_caught() {
     let suite = Suite::read();
     let evidence = suite::folder().join("../../evidence");
     let records = record::all(&evidence);
+    if let Some(why) = pending::pending().get("harness") {
+        assert!(
+            records.is_empty(),
+            "evidence/pending.toml names harness, which is recorded"
+        );
+        let _ = writeln!(
+            std::io::stderr(),
+            "\nnot run: the suite's record of a card is not there yet: {why}"
+        );
+        return;
+    }
     assert!(
         !records.is_empty(),
         "no evidence/harness-*.json: on a machine with a card, run \

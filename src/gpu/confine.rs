@@ -92,6 +92,10 @@ fn files(scratch: &Path) -> Result<landlock::RulesetStatus, landlock::RulesetErr
     Ok(rules.restrict_self()?.ruleset)
 }
 
+/// `fchmodat2`, which is younger than crate libc's names; the same number everywhere.
+#[cfg(target_os = "linux")]
+const SYS_FCHMODAT2: i64 = 452;
+
 /// System calls with which a library could reach out of its process. What is forbidden kills.
 #[cfg(target_os = "linux")]
 fn calls() -> Result<(), seccompiler::Error> {
@@ -183,7 +187,38 @@ fn calls() -> Result<(), seccompiler::Error> {
     let denied = SeccompAction::Errno(libc::EACCES as u32);
     let sockets = BTreeMap::from([(libc::SYS_socket, when(0, Length::Dword, Op::Eq, local)?)]);
     let sockets = SeccompFilter::new(sockets, SeccompAction::Allow, denied, arch()?)?;
-    for filter in [hidden, sockets, filter] {
+    // Landlock guards what files hold, not their modes, owners, times and attributes.
+    let entries = [
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        SYS_FCHMODAT2,
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_utimensat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+    ];
+    let mut entries: BTreeMap<i64, Vec<SeccompRule>> =
+        entries.map(|call| (call, Vec::new())).into();
+    #[cfg(target_arch = "x86_64")]
+    for call in [
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+        libc::SYS_futimesat,
+    ] {
+        entries.insert(call, Vec::new());
+    }
+    #[allow(clippy::cast_sign_loss)]
+    let kept = SeccompAction::Errno(libc::EACCES as u32);
+    let entries = SeccompFilter::new(entries, SeccompAction::Allow, kept, arch()?)?;
+    for filter in [hidden, sockets, entries, filter] {
         let program: BpfProgram = filter.try_into()?;
         seccompiler::apply_filter_all_threads(&program)?;
     }

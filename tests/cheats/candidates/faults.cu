@@ -7,7 +7,8 @@ __global__ void faults_kernel(Rows<float> a) {
 #elif defined(ILLEGAL_ADDRESS)
   if (threadIdx.x == 0) *reinterpret_cast<volatile float*>(16) = 1;
 #elif defined(NEVER_ENDS)
-  for (volatile bool forever = true; forever;) {}
+  // A loop without effect is compiled away.
+  for (;;) asm volatile("nanosleep.u32 1000;");
 #elif defined(MISALIGNED)
   if (threadIdx.x == 0)
     *reinterpret_cast<volatile double*>(reinterpret_cast<char*>(a.out) + 1) = 1;
