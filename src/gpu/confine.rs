@@ -224,3 +224,117 @@ fn calls() -> Result<(), seccompiler::Error> {
     }
     Ok(())
 }
+
+#[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    const PROBE: &str = "KERNELS_CONFINE_PROBE";
+    const SCRATCH: &str = "KERNELS_CONFINE_SCRATCH";
+    /// What the probe ends with when its deed was done, and when it was refused.
+    const DONE: i32 = 10;
+    const REFUSED: i32 = 11;
+    const NO_LANDLOCK: i32 = 12;
+
+    /// Tries one deed in a process that is locked down. Run by the test below, in a process of its own.
+    #[test]
+    fn probe() {
+        let Ok(deed) = std::env::var(PROBE) else {
+            return;
+        };
+        let scratch = std::path::PathBuf::from(std::env::var_os(SCRATCH).unwrap());
+        let outside = scratch.parent().unwrap().join("outside");
+        limit();
+        let held = lock_down(&scratch).unwrap();
+        let guarded = held.iter().any(|line| line.starts_with("Landlock:"));
+        // SAFETY: plain system calls, whose outcome is looked at.
+        let done = unsafe {
+            match deed.as_str() {
+                "internet" => libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) >= 0,
+                "internet6" => libc::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0) >= 0,
+                "local socket" => libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) >= 0,
+                "program" => Command::new("/bin/true").status().is_ok(),
+                "fork" => {
+                    if libc::fork() == 0 {
+                        libc::_exit(0);
+                    }
+                    true
+                }
+                "signal" => libc::kill(libc::getppid(), 0) == 0,
+                "trace" => libc::ptrace(libc::PTRACE_ATTACH, libc::getppid(), 0, 0) == 0,
+                "raise the limit" => {
+                    let most = libc::rlimit {
+                        rlim_cur: 1 << 30,
+                        rlim_max: 1 << 30,
+                    };
+                    libc::setrlimit(libc::RLIMIT_FSIZE, &raw const most) == 0
+                }
+                "thread" => std::thread::spawn(|| 1).join().is_ok(),
+                "read" => std::fs::read("/etc/passwd").is_ok(),
+                "write in scratch" => std::fs::write(scratch.join("file"), "x").is_ok(),
+                "mode" => libc::chmod(c"/etc/hostname".as_ptr(), 0o644) == 0,
+                "write outside" if guarded => std::fs::write(&outside, "x").is_ok(),
+                "remove outside" if guarded => {
+                    std::fs::remove_file(outside.with_extension("there")).is_ok()
+                }
+                "write outside" | "remove outside" => std::process::exit(NO_LANDLOCK),
+                other => panic!("no deed {other}"),
+            }
+        };
+        std::process::exit(if done { DONE } else { REFUSED });
+    }
+
+    #[test]
+    fn a_locked_down_process_reaches_nothing_but_its_scratch_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = folder.path().join("scratch");
+        std::fs::create_dir(&scratch).unwrap();
+        std::fs::write(folder.path().join("outside.there"), "precious").unwrap();
+        let killed = Err(libc::SIGSYS);
+        for (deed, expected) in [
+            ("internet", killed),
+            ("internet6", killed),
+            ("local socket", Ok(REFUSED)),
+            ("program", killed),
+            ("fork", killed),
+            ("signal", killed),
+            ("trace", killed),
+            ("raise the limit", killed),
+            ("mode", Ok(REFUSED)),
+            ("write outside", Ok(REFUSED)),
+            ("remove outside", Ok(REFUSED)),
+            ("thread", Ok(DONE)),
+            ("read", Ok(DONE)),
+            ("write in scratch", Ok(DONE)),
+        ] {
+            let status = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "gpu::confine::tests::probe",
+                    "--test-threads",
+                    "1",
+                ])
+                .env(PROBE, deed)
+                .env(SCRATCH, &scratch)
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .status()
+                .unwrap();
+            let outcome = status.code().ok_or_else(|| status.signal().unwrap_or(0));
+            if outcome == Ok(NO_LANDLOCK) {
+                use std::io::Write;
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "\nnot run: {deed}: this kernel has no Landlock"
+                );
+                continue;
+            }
+            assert_eq!(outcome, expected, "{deed}");
+        }
+        assert!(!folder.path().join("outside").exists());
+        assert!(folder.path().join("outside.there").exists());
+    }
+}

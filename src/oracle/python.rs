@@ -1,11 +1,13 @@
 //! A reference in Python: a function of the project's own file, run with torch on the CPU in its own process.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{Expected, Oracle, Tensors};
@@ -80,7 +82,7 @@ impl Python {
                 .map(|(tensor, path)| json!({"name": tensor.name, "shape": tensor.shape, "path": path}))
                 .collect::<Vec<_>>(),
         });
-        call(project, &request)?;
+        call(&request)?;
         let mut outputs = Vec::new();
         for (tensor, path) in wanted.iter().zip(&results) {
             let bytes =
@@ -158,85 +160,178 @@ impl Oracle for Python {
     }
 }
 
-/// Runs the driver in the interpreter that is active, without the card and without a way to reach it.
-fn call(project: &Path, request: &serde_json::Value) -> Result<()> {
-    let python =
-        std::env::var_os("KERNELS_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
-    let mut child = Command::new(&python)
-        .args(["-c", DRIVER])
-        .current_dir(project)
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| {
-            format!(
-                "starting {} for the Python reference; set KERNELS_PYTHON to a Python with torch",
-                python.display()
-            )
-        })?;
-    if let Some(mut input) = child.stdin.take() {
-        // A reference that dies early is reported by its exit.
-        let _ = input.write_all(request.to_string().as_bytes());
+/// A Python process that serves references: importing torch takes seconds, which are spent once.
+struct Server {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    errors: std::fs::File,
+}
+
+/// What the driver says to a request.
+#[derive(Deserialize)]
+struct Answer {
+    ok: bool,
+    #[serde(default)]
+    error: String,
+}
+
+impl Server {
+    /// Starts the interpreter that is active, without the card and without a way to reach it.
+    fn start() -> Result<Self> {
+        let python = std::env::var_os("KERNELS_PYTHON")
+            .map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+        let errors = tempfile::tempfile()?;
+        let mut child = Command::new(&python)
+            .args(["-c", DRIVER])
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors.try_clone()?)
+            .spawn()
+            .with_context(|| {
+                format!(
+                    "starting {} for the Python reference; set KERNELS_PYTHON to a Python with torch",
+                    python.display()
+                )
+            })?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("the Python reference has no pipes");
+        };
+        Ok(Self {
+            child,
+            requests,
+            answers: BufReader::new(answers),
+            errors,
+        })
     }
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "the Python reference failed ({}):\n{}",
-            output.status,
-            said.trim_end()
+
+    fn ask(&mut self, request: &serde_json::Value) -> Result<()> {
+        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        let mut line = String::new();
+        if sent.is_err() || self.answers.read_line(&mut line).unwrap_or(0) == 0 {
+            let status = self.child.wait()?;
+            let mut said = String::new();
+            self.errors.rewind()?;
+            self.errors.read_to_string(&mut said)?;
+            bail!(
+                "the Python reference died ({status}); KERNELS_PYTHON must name a Python with torch:\n{}",
+                said.trim_end()
+            );
+        }
+        let answer: Answer =
+            serde_json::from_str(&line).context("reading the Python reference's answer")?;
+        ensure!(
+            answer.ok,
+            "the Python reference failed:\n{}",
+            answer.error.trim_end()
         );
+        Ok(())
     }
-    Ok(())
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+thread_local! {
+    /// One server a thread, for as long as the thread lives.
+    static SERVER: RefCell<Option<Server>> = const { RefCell::new(None) };
+}
+
+fn call(request: &serde_json::Value) -> Result<()> {
+    SERVER.with_borrow_mut(|kept| {
+        let mut server = match kept.take() {
+            Some(server) => server,
+            None => Server::start()?,
+        };
+        let outcome = server.ask(request);
+        // One that died is not asked again.
+        if matches!(server.child.try_wait(), Ok(None)) {
+            *kept = Some(server);
+        }
+        outcome
+    })
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
     use crate::oracle::View;
-    use crate::verify::compare::compare;
 
-    /// `(wrong elements, norm, bound)` of results that are all one in a thousand off, f32.
-    fn judged(tolerance: Tolerance) -> (u64, f64, f64) {
-        let oracle = Python {
-            outputs: vec![("out".to_owned(), DType::F32, vec![1.0; 8], 4)],
-            rows: 2,
-            tolerance,
-        };
-        let bytes: Vec<u8> = [1.001_f32; 8]
-            .iter()
-            .flat_map(|v| v.to_le_bytes())
-            .collect();
-        let view = View {
+    fn tensor(name: &str, role: Role) -> BoundTensor {
+        BoundTensor {
+            name: name.to_owned(),
+            role,
             dtype: DType::F32,
-            shape: vec![2, 4],
-            strides: vec![4, 1],
-            bytes: &bytes,
-        };
-        let got = Tensors {
-            views: BTreeMap::from([("out".to_owned(), view)]),
-        };
-        let comparison = compare(&oracle, &got, &got);
-        let (_, norm, bound) = comparison.norms[0].clone();
-        (comparison.wrong, norm, bound)
+            shape: vec![2, 3],
+            strides: vec![5, 1],
+            offset: 0,
+        }
     }
 
+    /// With a Python that has torch: `KERNELS_PYTHON=… cargo test oracle::python`.
     #[test]
-    fn a_tolerance_takes_the_place_of_the_bounds_that_follow_from_the_type() {
-        let (wrong, norm, bound) = judged(Tolerance::default());
-        assert!(wrong == 8 && norm > bound, "{norm} {bound}");
-        let absolute = Tolerance {
-            absolute: Some(0.01),
-            ..Tolerance::default()
+    fn a_reference_is_called_by_name_and_its_faults_are_told() {
+        let python = std::env::var_os("KERNELS_PYTHON").unwrap_or_else(|| "python3".into());
+        let torch = Command::new(python).args(["-c", "import torch"]).output();
+        if !torch.is_ok_and(|output| output.status.success()) {
+            let line =
+                "\nnot run: the Python oracle, for want of a Python with torch (KERNELS_PYTHON)";
+            let _ = writeln!(std::io::stderr(), "{line}");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(
+            folder.path().join("reference.py"),
+            "print('noise')\ndef double(x, factor):\n    return x * factor\n\
+             def two(x):\n    return x, x\ndef raises(x):\n    raise ValueError('no such thing')\n\
+             def dies(x):\n    import os; os._exit(3)\n",
+        )
+        .unwrap();
+        let declared = [tensor("y", Role::Output), tensor("x", Role::Input)];
+        let bytes: Vec<u8> = (0..8u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+        let mut given = Tensors::default();
+        given
+            .views
+            .insert("x".to_owned(), View::new(&declared[1], &bytes));
+        let values = BTreeMap::from([("factor".to_owned(), 2.5), ("unused".to_owned(), 1.0)]);
+        let run = |function: &str| {
+            let file = Path::new("reference.py");
+            Python::run(
+                folder.path(),
+                file,
+                function,
+                &declared,
+                &given,
+                &values,
+                Tolerance::default(),
+            )
         };
-        let (wrong, norm, bound) = judged(absolute);
-        assert!(wrong == 0 && norm < bound, "{norm} {bound}");
-        let (wrong, norm, bound) = judged(Tolerance {
-            relative_norm: Some(1e-4),
-            ..absolute
-        });
-        assert!(wrong == 0 && norm > bound, "{norm} {bound}");
+        let mut expected = [Expected::default()];
+        for _ in 0..2 {
+            let oracle = run("double").unwrap();
+            assert_eq!((oracle.rows(), oracle.outputs()), (2, vec!["y".to_owned()]));
+            oracle.row(&given, 1, &mut expected);
+            // The second row begins after a gap of two.
+            assert_eq!(expected[0].values, [12.5, 15.0, 17.5]);
+        }
+        for (function, word) in [
+            ("two", "returned 2 tensors"),
+            ("raises", "no such thing"),
+            ("missing", "has no function missing"),
+            ("dies", "died"),
+        ] {
+            let error = format!("{:#}", run(function).unwrap_err());
+            assert!(error.contains(word), "{function}: {error}");
+        }
+        assert!(
+            run("double").is_ok(),
+            "a reference that died keeps others from running"
+        );
     }
 }

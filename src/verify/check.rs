@@ -74,8 +74,42 @@ pub fn oracle_for(
     }
 }
 
-/// Checks one case: the same inputs under two poisons, then fresh inputs at another address, then fresh inputs at
-/// the first one.
+/// A case with its inputs drawn. Drawing takes the host about as long as all the rest, so it is done ahead.
+#[derive(Debug)]
+pub struct Prepared {
+    bound: Bound,
+    layout: Layout,
+    /// Each slot with the place that it goes to: the same inputs under two poisons, then fresh inputs at another
+    /// address, then fresh inputs at the first one.
+    runs: [(Slot, usize); 4],
+}
+
+impl Prepared {
+    /// Fills the sizes in and draws the inputs.
+    pub fn new(operation: &Operation, case: &Case, seed: u64) -> Result<Self> {
+        let bound = operation.bind(case)?;
+        let layout = Layout::new(&bound);
+        let draw = |poison, stream: u64| {
+            let seed = seed.wrapping_add(stream);
+            Slot::new(&bound, &layout, poison, case.inputs, seed)
+        };
+        let first = draw(Poison::NotANumber, 1);
+        let again = first.repoisoned(&bound, &layout, Poison::Finite);
+        let runs = [
+            (first, 0),
+            (again, 0),
+            (draw(Poison::NotANumber, 2), 1),
+            (draw(Poison::Finite, 3), 0),
+        ];
+        Ok(Self {
+            bound,
+            layout,
+            runs,
+        })
+    }
+}
+
+/// Checks one case.
 pub fn check(
     device: &Device,
     arena: &mut Arena,
@@ -83,40 +117,26 @@ pub fn check(
     path: &mut CodePath,
     operation: &Operation,
     case: &Case,
-    seed: u64,
+    prepared: &Prepared,
 ) -> Result<CaseOutcome> {
-    let bound = operation.bind(case)?;
-    let layout = Layout::new(&bound);
+    let Prepared {
+        bound,
+        layout,
+        runs,
+    } = prepared;
     let buffer = arena.reserve(device, 2 * layout.bytes)?;
     let places = [0, layout.bytes];
     let bases = places.map(|place| buffer.address() + place);
     let mut outcome = CaseOutcome::default();
-    let recordings = match path.record(&operation.launcher, &bound, &layout, &bases)? {
+    let recordings = match path.record(&operation.launcher, bound, layout, &bases)? {
         Ok(recordings) => recordings,
         Err(fault) => {
             outcome.faults.push(fault);
             return Ok(outcome);
         }
     };
-    let draw = |poison, stream: u64| {
-        Slot::new(
-            &bound,
-            &layout,
-            poison,
-            case.inputs,
-            seed.wrapping_add(stream),
-        )
-    };
-    let first = draw(Poison::NotANumber, 1);
-    let again = first.repoisoned(&bound, &layout, Poison::Finite);
-    let runs = [
-        (first, 0),
-        (again, 0),
-        (draw(Poison::NotANumber, 2), 1),
-        (draw(Poison::Finite, 3), 0),
-    ];
     let mut after: Vec<Vec<u8>> = Vec::new();
-    for (slot, place) in &runs {
+    for (slot, place) in runs {
         let launched = replay(
             device,
             path,
@@ -137,14 +157,14 @@ pub fn check(
         outcome.launches += 1;
     }
     for ((slot, _), after) in runs.iter().zip(&after) {
-        match slot.damage(&bound, &layout, after) {
+        match slot.damage(bound, layout, after) {
             Some(Damage::Input(what)) => outcome.faults.push((Kind::InputModified, what)),
             Some(Damage::Zone(what)) => outcome.faults.push((Kind::RedZone, what)),
             None => continue,
         }
         break;
     }
-    let unwritten = unwritten(&bound, &layout, &after[0], &after[1]);
+    let unwritten = unwritten(bound, layout, &after[0], &after[1]);
     if let Some(what) = unwritten {
         outcome.faults.push((Kind::Unwritten, what));
         return Ok(outcome);
@@ -152,9 +172,9 @@ pub fn check(
     // The second of the four launches differs from the first in nothing that a right kernel reads, so it is held to
     // the same bytes instead of the oracle.
     for index in [0, 2, 3] {
-        let given = tensors(&bound, &layout, &runs[index].0.bytes, &after[index]);
-        let got = results(&bound, &layout, &after[index]);
-        let oracle = oracle_for(project, operation, &bound, &given)?;
+        let given = tensors(bound, layout, &runs[index].0.bytes, &after[index]);
+        let got = results(bound, layout, &after[index]);
+        let oracle = oracle_for(project, operation, bound, &given)?;
         let comparison = compare(oracle.as_ref(), &given, &got);
         outcome.elements += comparison.elements;
         outcome.worst = outcome.worst.max(comparison.worst);
@@ -163,7 +183,7 @@ pub fn check(
             break;
         }
     }
-    if let Some(what) = differing(&bound, &layout, &after[0], &after[1]) {
+    if let Some(what) = differing(bound, layout, &after[0], &after[1]) {
         outcome.faults.push((Kind::NotDeterministic, what));
     }
     Ok(outcome)

@@ -1,10 +1,11 @@
 //! A whole verification: every code path, operation and case.
 
+use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use super::check::{Arena, check, check_refusal};
+use super::check::{Arena, CaseOutcome, Prepared, check, check_refusal};
 use super::finding::{Finding, PathReport, VerifyReport};
 use super::path::{CodePath, choose};
 use super::random::fresh_seed;
@@ -16,6 +17,9 @@ use crate::project::{Case, DType, Operation, Project};
 
 /// Findings that are told of one operation on one path; the rest are counted.
 const TOLD: usize = 12;
+
+/// Cases whose inputs are drawn ahead.
+const AHEAD: usize = 2;
 
 /// What to verify.
 #[derive(Clone, Debug, Default)]
@@ -108,27 +112,15 @@ pub fn run(
             seconds: 0.0,
         };
         let mut lost = false;
+        let name = path.name();
         for operation in &project.spec.operations {
             let mut cases = choice.cases(operation, &operation.verify, seed)?;
             if sanitize::inside().is_some() {
                 cases = sanitize::thinned(operation, cases);
             }
             let mut findings = Vec::new();
-            for case in &cases {
+            let mut each = |case: &Case, outcome: CaseOutcome| {
                 any = true;
-                tell(&format!(
-                    "{}: {} {}",
-                    path.name(),
-                    operation.name,
-                    case.label
-                ));
-                let outcome = if sanitize::inside().is_some() {
-                    exact::run(&device, &mut path, operation, case, seed)?
-                } else {
-                    check(
-                        &device, &mut arena, project, &mut path, operation, case, seed,
-                    )?
-                };
                 summary.cases += 1;
                 summary.launches += outcome.launches;
                 summary.elements += outcome.elements;
@@ -138,14 +130,42 @@ pub fn run(
                         kind,
                         operation: operation.name.clone(),
                         case: Some(case.label.clone()),
-                        path: path.name(),
+                        path: name.clone(),
                         message,
                     });
                 }
                 lost |= outcome.lost;
-                if lost {
-                    break;
+                !lost
+            };
+            if sanitize::inside().is_some() {
+                for case in &cases {
+                    tell(&format!("{name}: {} {}", operation.name, case.label));
+                    let outcome = exact::run(&device, &mut path, operation, case, seed)?;
+                    if !each(case, outcome) {
+                        break;
+                    }
                 }
+            } else {
+                std::thread::scope(|scope| -> Result<()> {
+                    let (ahead, prepared) = sync_channel(AHEAD);
+                    let cases = &cases;
+                    // Ends with the last case, or when nobody receives any more.
+                    scope.spawn(move || {
+                        cases
+                            .iter()
+                            .all(|case| ahead.send(Prepared::new(operation, case, seed)).is_ok())
+                    });
+                    for (case, prepared) in cases.iter().zip(prepared) {
+                        tell(&format!("{name}: {} {}", operation.name, case.label));
+                        let outcome = check(
+                            &device, &mut arena, project, &mut path, operation, case, &prepared?,
+                        )?;
+                        if !each(case, outcome) {
+                            break;
+                        }
+                    }
+                    Ok(())
+                })?;
             }
             if !lost && choice.shapes.is_empty() && choice.filter.is_none() {
                 for case in operation.cases(&operation.reject, seed)? {
