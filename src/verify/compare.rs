@@ -49,7 +49,8 @@ fn norm_bound(dtype: DType, elements: u64) -> f64 {
         DType::BF16 => 3.2e-3,
         DType::F16 if few => 1.0 / 1024.0,
         DType::F16 => 4.2e-4,
-        DType::F32 => 4e-6,
+        // A plain loop over the row in fp32 leans one way for the whole row.
+        DType::F32 => 2e-5,
         DType::I32 | DType::I64 => 0.0,
     }
 }
