@@ -80,6 +80,7 @@ pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
         seed: selection.seed,
         ordinal: selection.device,
         native_only,
+        only_arch: None,
     })
 }
 

@@ -20,7 +20,8 @@ pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     }
     let native_only = arguments.native_only || sanitize::inside().is_some();
     let (project, build) = prepare::build_for(&arguments.dir, &card, !native_only, &progress)?;
-    let choice = prepare::choice(&arguments.selection, native_only)?;
+    let mut choice = prepare::choice(&arguments.selection, native_only)?;
+    choice.only_arch = arguments.path_arch;
     let report = run::run(&project, &build, &choice, &|what| progress.tell(what))?;
     progress.done();
     show(&report, output);

@@ -1,5 +1,6 @@
 //! Inputs, poison, red zones, comparison.
 
+pub mod beside;
 pub mod check;
 pub mod compare;
 pub mod exact;

@@ -1,10 +1,12 @@
 //! A whole verification: every code path, operation and case.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
+use super::beside::Beside;
 use super::check::{Arena, CaseOutcome, Prepared, check, check_refusal};
 use super::finding::{Finding, PathReport, VerifyReport};
 use super::path::{CodePath, choose};
@@ -36,6 +38,8 @@ pub struct Choice {
     pub ordinal: usize,
     /// Only the code for this card.
     pub native_only: bool,
+    /// Only the code for this architecture.
+    pub only_arch: Option<u32>,
 }
 
 impl Choice {
@@ -87,7 +91,10 @@ pub fn run(
         paths: Vec::new(),
         findings: Vec::new(),
     };
-    let paths = choose(build, device.card.arch, choice.native_only);
+    let mut paths = choose(build, device.card.arch, choice.native_only);
+    if let Some(arch) = choice.only_arch {
+        paths.retain(|(target, _)| target.arch == arch);
+    }
     if paths.is_empty() {
         bail!(
             "nothing in this build runs on {} (sm_{}): build for it with --arch {}",
@@ -98,7 +105,35 @@ pub fn run(
     }
     let mut arena = Arena::default();
     let mut any = false;
-    for (target, jit) in paths {
+    // The first path is checked here, the others beside it.
+    let mut here: VecDeque<_> = paths.into();
+    let mut beside = Vec::new();
+    if sanitize::inside().is_none() {
+        for (target, _) in here.drain(1..) {
+            beside.push(Beside::start(project, target, choice, seed)?);
+        }
+    }
+    loop {
+        let Some((target, jit)) = here.pop_front() else {
+            if beside.is_empty() {
+                break;
+            }
+            let mut one = beside.remove(0);
+            tell(&format!(
+                "waiting for the code for compute_{}",
+                one.target.arch
+            ));
+            match one.finish() {
+                Ok(other) => {
+                    any = true;
+                    report.paths.extend(other.paths);
+                    report.findings.extend(other.findings);
+                }
+                // Whatever kept it from reporting, here it will show.
+                Err(_) => here.push_back((one.target, true)),
+            }
+            continue;
+        };
         let start = Instant::now();
         tell(&format!("loading the code for sm_{}", target.arch));
         let mut path = CodePath::load(&device, choice.ordinal, project, target, jit)?;
@@ -199,7 +234,7 @@ pub fn run(
         if lost {
             if let Some(last) = report.findings.last_mut() {
                 last.message.push_str(
-                    " (the card's context is lost with this: nothing after it was run; `kernels verify --sanitize` \
+                    " (the card's context is lost with this: nothing after it was run on this path; `kernels verify --sanitize` \
                      shows where it happens)",
                 );
             }
@@ -207,6 +242,10 @@ pub fn run(
             std::mem::forget(path);
             std::mem::forget(arena);
             std::mem::forget(device);
+            for other in beside.iter_mut().filter_map(|one| one.finish().ok()) {
+                report.paths.extend(other.paths);
+                report.findings.extend(other.findings);
+            }
             return Ok(report);
         }
     }
