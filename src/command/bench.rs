@@ -109,13 +109,6 @@ fn show(report: &BenchReport, output: Output) {
         ));
     }
     for finding in &report.findings {
-        output.line(format!(
-            "{} {} {} [{}]\n    {}",
-            style::bad(finding.kind.name()),
-            style::strong(&finding.operation),
-            finding.case.as_deref().unwrap_or(""),
-            finding.path,
-            finding.message
-        ));
+        super::verify::show_finding(finding, output);
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::prepare::{self, Progress};
 use crate::cli::project::Verify;
 use crate::report::{Output, style};
-use crate::verify::{VerifyReport, run, sanitize};
+use crate::verify::{Finding, VerifyReport, run, sanitize};
 
 /// Checks a project on a card; exit 1 on findings.
 pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
@@ -62,18 +62,23 @@ pub fn show(report: &VerifyReport, output: Output) {
         ));
     }
     for finding in &report.findings {
-        output.line(format!(
-            "{} {} {} [{}]\n    {}",
-            style::bad(finding.kind.name()),
-            style::strong(&finding.operation),
-            finding.case.as_deref().unwrap_or(""),
-            finding.path,
-            finding.message
-        ));
+        show_finding(finding, output);
     }
     if report.passed() {
         output.line(style::good("all right"));
     }
+}
+
+/// One thing that is wrong, for people.
+pub fn show_finding(finding: &Finding, output: Output) {
+    output.line(format!(
+        "{} {} {} [{}]\n    {}",
+        style::bad(finding.kind.name()),
+        style::strong(&finding.operation),
+        finding.case.as_deref().unwrap_or(""),
+        finding.path,
+        finding.message
+    ));
 }
 
 fn sanitize_all(arguments: &Verify, output: Output) -> Result<ExitCode> {
