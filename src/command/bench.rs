@@ -85,14 +85,13 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
 
 /// The report for people.
 fn show(report: &BenchReport, output: Output) {
-    output.line(format!(
-        "{} on {} (driver {}, nvcc {}), seed {}",
-        style::strong(&report.project),
-        report.card.name,
-        report.card.driver.as_deref().unwrap_or("unknown"),
-        report.compiler,
-        report.seed
-    ));
+    prepare::show_heading(
+        &report.project,
+        &report.card,
+        &report.compiler,
+        report.seed,
+        output,
+    );
     for line in timing::table(report).lines(window()) {
         output.line(line);
     }

@@ -11,7 +11,7 @@ use crate::command::failure::Usage;
 use crate::compile::{self, Build};
 use crate::gpu::{self, Card};
 use crate::project::{DType, Project};
-use crate::report::Output;
+use crate::report::{Output, style};
 use crate::toolchain::Toolchain;
 use crate::verify::run::Choice;
 
@@ -82,6 +82,16 @@ pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
         native_only,
         only_arch: None,
     })
+}
+
+/// What a report is of: project, card, driver, compiler, seed.
+pub fn show_heading(project: &str, card: &Card, compiler: &str, seed: u64, output: Output) {
+    output.line(format!(
+        "{} on {} (driver {}, nvcc {compiler}), seed {seed}",
+        style::strong(project),
+        card.name,
+        card.driver.as_deref().unwrap_or("unknown"),
+    ));
 }
 
 /// A line on the terminal that says what is being done; nothing anywhere else.

@@ -35,14 +35,13 @@ pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
 
 /// The report for people.
 pub fn show(report: &VerifyReport, output: Output) {
-    output.line(format!(
-        "{} on {} (driver {}, nvcc {}), seed {}",
-        style::strong(&report.project),
-        report.card.name,
-        report.card.driver.as_deref().unwrap_or("unknown"),
-        report.compiler,
-        report.seed
-    ));
+    prepare::show_heading(
+        &report.project,
+        &report.card,
+        &report.compiler,
+        report.seed,
+        output,
+    );
     for held in &report.confinement {
         output.line(style::faint(format!("  held: {held}")));
     }

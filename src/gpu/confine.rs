@@ -145,7 +145,6 @@ fn calls() -> Result<(), seccompiler::Error> {
         libc::SYS_clock_adjtime,
         libc::SYS_sethostname,
         libc::SYS_setpriority,
-        libc::SYS_prlimit64,
         libc::SYS_keyctl,
         libc::SYS_add_key,
         libc::SYS_open_by_handle_at,
