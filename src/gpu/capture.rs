@@ -26,6 +26,11 @@ const FUNCTION: [sys::CUfunction_attribute; 3] = [
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
 ];
 
+/// `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`: an edge that need not wait for the end.
+const PROGRAMMATIC: u8 = 1;
+/// `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`: it waits for the trigger of all blocks (`griddepcontrol.launch_dependents`).
+const ON_TRIGGER: u8 = 1;
+
 /// The function attribute of that number, of those that are recorded.
 pub(super) fn function_attribute(number: u32) -> Option<sys::CUfunction_attribute> {
     FUNCTION.into_iter().find(|known| *known as u32 == number)
@@ -64,7 +69,7 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
             sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count).said(DOING)?;
         }
         let mut launches = Vec::with_capacity(count);
-        for node in ordered(graph, &nodes)? {
+        for (node, programmatic) in ordered(graph, &nodes)? {
             let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
             sys::cuGraphNodeGetType(node, &raw mut kind).said(DOING)?;
             // An empty node only waits, which the order keeps.
@@ -77,7 +82,17 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
                     name_of(kind)
                 )));
             }
-            launches.push(launch(node)?);
+            let mut launch = launch(node)?;
+            if programmatic {
+                // Capture turns the attribute into a kind of edge; on a stream it is the attribute again.
+                let id =
+                    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+                let mut value = vec![0; 64];
+                value[0] = 1;
+                launch.attributes.retain(|(known, _)| *known != id as u32);
+                launch.attributes.push((id as u32, value));
+            }
+            launches.push(launch);
         }
         Ok(Outcome::Done(Recording { launches }))
     }
@@ -103,17 +118,19 @@ fn name_of(kind: sys::CUgraphNodeType) -> String {
 
 /// The nodes in an order in which each stands behind all that it waits for. Branches that join again (a launcher may
 /// fork within its capture) are replayed one after another, which is right and never faster.
+///
+/// With each: whether it may begin before the one in front of it is done (programmatic dependent launch).
 unsafe fn ordered(
     graph: sys::CUgraph,
     nodes: &[sys::CUgraphNode],
-) -> Result<Vec<sys::CUgraphNode>, GpuError> {
+) -> Result<Vec<(sys::CUgraphNode, bool)>, GpuError> {
     const DOING: &str = "reading the order of the captured launches";
     if nodes.len() < 2 {
-        return Ok(nodes.to_vec());
+        return Ok(nodes.iter().map(|node| (*node, false)).collect());
     }
     let mut count = 0;
     // SAFETY: as in `read`. An edge may carry data (programmatic launch), so the call that takes it is used.
-    let (from, to) = unsafe {
+    let (from, to, data) = unsafe {
         sys::cuGraphGetEdges_v2(
             graph,
             std::ptr::null_mut(),
@@ -135,10 +152,10 @@ unsafe fn ordered(
             )
             .said(DOING)?;
         }
-        (from, to)
+        (from, to, data)
     };
     let mut waiting: Vec<sys::CUgraphNode> = nodes.to_vec();
-    let mut order = Vec::with_capacity(nodes.len());
+    let mut order: Vec<(sys::CUgraphNode, bool)> = Vec::with_capacity(nodes.len());
     while !waiting.is_empty() {
         let ready = waiting.iter().position(|node| {
             !from
@@ -149,7 +166,20 @@ unsafe fn ordered(
         let Some(ready) = ready else {
             return Err(GpuError::new(DOING, "they wait for each other in a circle"));
         };
-        order.push(waiting.remove(ready));
+        let node = waiting.remove(ready);
+        let mut edges = from
+            .iter()
+            .zip(&to)
+            .zip(&data)
+            .filter(|((_, after), _)| **after == node);
+        // One edge, from the launch right before it, that waits for its trigger only.
+        let programmatic = match (edges.next(), edges.next(), order.last()) {
+            (Some(((before, _), edge)), None, Some((last, _))) => {
+                before == last && edge.type_ == PROGRAMMATIC && edge.from_port == ON_TRIGGER
+            }
+            _ => false,
+        };
+        order.push((node, programmatic));
     }
     Ok(order)
 }

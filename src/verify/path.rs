@@ -12,6 +12,9 @@ use crate::project::{Bound, BoundArgument, Project};
 use super::files::Files;
 use super::layout::Layout;
 
+/// Recording processes that may end in a path; then none is started for what is left of it.
+const CHILDREN: u32 = 3;
+
 /// A code path, loaded and ready.
 #[derive(Debug)]
 pub struct CodePath<'a> {
@@ -26,6 +29,8 @@ pub struct CodePath<'a> {
     files: Files,
     /// What is wrong with the library itself: then no child loads it.
     unfit: Option<Fault>,
+    /// Recording processes that ended before their time.
+    ended: u32,
 }
 
 /// What stands in the way of a recording: a kind, and words.
@@ -59,6 +64,7 @@ impl<'a> CodePath<'a> {
             recorder: None,
             files,
             unfit: exports::interposed(&target.library)?.map(|what| (Kind::Interposes, what)),
+            ended: 0,
         })
     }
 
@@ -101,14 +107,16 @@ impl<'a> CodePath<'a> {
                 Outcome::Code { code, .. } => {
                     return Ok(Err((
                         Kind::LauncherFailed,
-                        format!("{launcher} returned {code}"),
+                        format!(
+                            "{launcher} returned {code} (it is recorded, not run: copies and fills by the driver fail here, \
+                             too; only kernels may be launched)"
+                        ),
                     )));
                 }
                 Outcome::NotAKernel(why) => return Ok(Err((Kind::NotAKernel, why))),
                 Outcome::Escaped(why) => {
                     // The child's context may be lost: the next case gets a new one.
-                    self.recorder = None;
-                    return Ok(Err((Kind::EscapedStream, why)));
+                    return Ok(Err(self.ended(Kind::EscapedStream, why)));
                 }
             }
         }
@@ -172,12 +180,30 @@ impl<'a> CodePath<'a> {
     }
 
     fn fault(&mut self, answer: Answer) -> Fault {
-        self.recorder = None;
         match answer {
-            Answer::Stopped(why) => (Kind::ChildStopped, format!("the recording process: {why}")),
-            Answer::BadReport(why) => (Kind::BadReport, format!("the recording process: {why}")),
-            Answer::Refused(why) => (Kind::ChildStopped, why),
+            Answer::Stopped(why) => {
+                self.ended(Kind::ChildStopped, format!("the recording process: {why}"))
+            }
+            Answer::BadReport(why) => {
+                self.ended(Kind::BadReport, format!("the recording process: {why}"))
+            }
+            Answer::Refused(why) => self.ended(Kind::ChildStopped, why),
         }
+    }
+
+    /// The child is done with. A library that ends every one is not given one a case.
+    fn ended(&mut self, kind: Kind, why: String) -> Fault {
+        self.recorder = None;
+        self.ended += 1;
+        if self.ended < CHILDREN {
+            return (kind, why);
+        }
+        let fault = (
+            kind,
+            format!("{why} (as {CHILDREN} times here: no other process is started for it)"),
+        );
+        self.unfit = Some(fault.clone());
+        fault
     }
 }
 
