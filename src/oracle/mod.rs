@@ -22,23 +22,37 @@ pub struct Expected {
     pub slack: Vec<f64>,
 }
 
+impl Expected {
+    /// Forgets the row before.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.slack.clear();
+    }
+
+    /// Adds an element.
+    pub fn push(&mut self, value: f64, slack: f64) {
+        self.values.push(value);
+        self.slack.push(slack);
+    }
+}
+
 /// The right answer of one operation.
 pub trait Oracle: Sync {
-    /// The outputs it gives, by name. All have the same number of rows.
+    /// The outputs it gives, by name.
     fn outputs(&self) -> Vec<String>;
 
-    /// How many rows each output has; a row is what lies along its last dimension.
-    fn rows(&self) -> u64;
+    /// How many rows an output has, by its place in [`Oracle::outputs`]; a row is what lies along its last dimension.
+    fn rows(&self, output: usize) -> u64;
 
-    /// Fills in one row of every output, in the order of [`Oracle::outputs`].
+    /// Fills in one row of one output.
     ///
     /// `tensors` holds the inputs as they were uploaded, and the outputs as the candidate left them: where an output
     /// is computed from another one's rounded values, the oracle starts from what the candidate stored there, which
     /// is held to its own budget.
-    fn row(&self, tensors: &Tensors, row: u64, expected: &mut [Expected]);
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected);
 
-    /// The largest ‖out − reference‖ / ‖reference‖ of an output, where it does not follow from the type: a user's own.
-    fn relative_norm(&self) -> Option<f64> {
+    /// The largest ‖out − reference‖ / ‖reference‖ of an output, where it does not follow from the type.
+    fn relative_norm(&self, _output: usize) -> Option<f64> {
         None
     }
 }

@@ -7,12 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::rounding::round;
+use super::rounding::{FP32, round};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
-
-/// Half a unit of fp32's last place, relative: what one fp32 operation may lose.
-const FP32: f64 = 1.0 / 16_777_216.0;
 
 /// The oracle of one case.
 #[derive(Debug)]
@@ -97,37 +94,33 @@ impl Oracle for RmsNorm {
         }
     }
 
-    fn rows(&self) -> u64 {
+    fn rows(&self, _output: usize) -> u64 {
         self.rows
     }
 
-    fn row(&self, tensors: &Tensors, row: u64, expected: &mut [Expected]) {
-        let (Some(x), [out, rest @ ..]) = (tensors.get("x"), expected) else {
-            return;
-        };
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let Some(x) = tensors.get("x") else { return };
         let mut input = Vec::new();
         x.row(row, &mut input);
         if self.add {
-            let (Some(residual), Some(stored), [sum]) =
-                (tensors.get("residual"), tensors.get("sum"), rest)
+            let (Some(residual), Some(stored)) = (tensors.get("residual"), tensors.get("sum"))
             else {
                 return;
             };
-            let mut other = Vec::new();
-            residual.row(row, &mut other);
-            sum.values.clear();
-            sum.slack.clear();
-            for (a, b) in input.iter().zip(&other) {
-                sum.values.push(a + b);
-                sum.slack.push((a + b).abs() * 2.0 * FP32);
+            if output == 1 {
+                let mut other = Vec::new();
+                residual.row(row, &mut other);
+                for (a, b) in input.iter().zip(&other) {
+                    expected.push(a + b, (a + b).abs() * 2.0 * FP32);
+                }
+                return;
             }
             stored.row(row, &mut input);
         }
         #[allow(clippy::cast_precision_loss)]
         let mean = input.iter().map(|v| v * v).sum::<f64>() / input.len() as f64;
         let inverse = 1.0 / (mean + self.eps).sqrt();
-        out.values.clear();
-        out.slack.clear();
         for (column, value) in input.iter().enumerate() {
             let factor = self.factors.get(column).copied().unwrap_or(1.0);
             let mut normed = value * inverse;
@@ -141,9 +134,8 @@ impl Oracle for RmsNorm {
                 normed = round(self.dtype, normed);
                 slack = (high - normed).max(normed - low);
             }
-            out.values.push(normed * factor);
-            out.slack
-                .push(slack * factor.abs() + (normed * factor).abs() * 2.0 * FP32);
+            let value = normed * factor;
+            expected.push(value, slack * factor.abs() + value.abs() * 2.0 * FP32);
         }
     }
 }

@@ -4,6 +4,9 @@ use half::{bf16, f16};
 
 use crate::project::DType;
 
+/// Half a unit of fp32's last place, relative: what one fp32 operation may lose.
+pub const FP32: f64 = 1.0 / 16_777_216.0;
+
 /// The unit in the last place of `value` in a type: the gap between neighbours there. Integers: 1.
 pub fn ulp(dtype: DType, value: f64) -> f64 {
     let (fraction_bits, least_exponent) = match dtype {

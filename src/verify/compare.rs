@@ -1,7 +1,7 @@
 //! Outputs against the oracle, element by element, on all cores.
 
 use crate::oracle::rounding::{largest, ulp};
-use crate::oracle::{Expected, Oracle, Tensors};
+use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
 /// What a comparison found.
@@ -68,146 +68,144 @@ struct Part {
 
 /// Compares all outputs of a case: `got` with what the oracle says to `given`.
 pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Comparison {
-    let names = oracle.outputs();
-    let rows = oracle.rows();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let elements: u64 = names
-        .iter()
-        .filter_map(|name| got.get(name))
-        .map(|view| view.rows() * view.row_length())
-        .sum();
-    // A thread costs about as much as some thousand elements.
-    let threads = cores.min(rows).min(elements / 16_384).max(1);
-    let step = rows.div_ceil(threads).max(1);
-    let pieces: Vec<Vec<Part>> = if threads == 1 {
-        vec![piece(oracle, given, got, &names, 0..rows)]
-    } else {
-        std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..threads)
-                .map(|thread| {
-                    let names = &names;
-                    let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
-                    scope.spawn(move || piece(oracle, given, got, names, range))
-                })
-                .collect();
-            handles
-                .into_iter()
-                .filter_map(|handle| handle.join().ok())
-                .collect()
-        })
-    };
     let mut total = Comparison::default();
-    for (index, name) in names.iter().enumerate() {
-        let mut sum = Part::default();
-        for part in pieces.iter().filter_map(|piece| piece.get(index)) {
-            sum.elements += part.elements;
-            sum.wrong += part.wrong;
-            sum.worst = sum.worst.max(part.worst);
-            sum.error += part.error;
-            sum.reference += part.reference;
-            sum.loose |= part.loose;
-            if sum.first.is_none() {
-                sum.first.clone_from(&part.first);
-            }
-        }
+    for (index, name) in oracle.outputs().iter().enumerate() {
+        let Some(view) = got.get(name) else { continue };
+        let sum = output(oracle, given, view, index, name);
         total.elements += sum.elements;
         total.wrong += sum.wrong;
         total.worst = total.worst.max(sum.worst);
         if total.first.is_none() {
             total.first = sum.first;
         }
-        let dtype = got.get(name).map_or(DType::F32, |view| view.dtype);
         let norm = if sum.error == 0.0 {
             0.0
         } else {
             (sum.error / sum.reference).sqrt()
         };
         // Where the oracle itself grants more than rounding (tiny subnormal rows), only the elements count.
-        let bound = match oracle.relative_norm() {
+        let bound = match oracle.relative_norm(index) {
             Some(bound) => bound,
             None if sum.loose => f64::INFINITY,
-            None => norm_bound(dtype, sum.elements),
+            None => norm_bound(view.dtype, sum.elements),
         };
         total.norms.push((name.clone(), norm, bound));
     }
     total
 }
 
+/// One output, on all cores.
+fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name: &str) -> Part {
+    let rows = oracle.rows(index);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    // A thread costs about as much as some thousand elements.
+    let threads = cores
+        .min(rows)
+        .min(rows * view.row_length() / 16_384)
+        .max(1);
+    let step = rows.div_ceil(threads).max(1);
+    if threads == 1 {
+        return piece(oracle, given, view, index, name, 0..rows);
+    }
+    let pieces: Vec<Part> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
+                scope.spawn(move || piece(oracle, given, view, index, name, range))
+            })
+            .collect();
+        handles
+            .into_iter()
+            .filter_map(|handle| handle.join().ok())
+            .collect()
+    });
+    let mut sum = Part::default();
+    for part in pieces {
+        sum.elements += part.elements;
+        sum.wrong += part.wrong;
+        sum.worst = sum.worst.max(part.worst);
+        sum.error += part.error;
+        sum.reference += part.reference;
+        sum.loose |= part.loose;
+        sum.first = sum.first.or(part.first);
+    }
+    sum
+}
+
+/// Some rows of one output.
 fn piece(
     oracle: &dyn Oracle,
     given: &Tensors,
-    results: &Tensors,
-    names: &[String],
+    view: &View,
+    index: usize,
+    name: &str,
     rows: std::ops::Range<u64>,
-) -> Vec<Part> {
-    let mut parts = vec![Part::default(); names.len()];
-    let mut expected = vec![Expected::default(); names.len()];
+) -> Part {
+    let mut part = Part::default();
+    let mut expected = Expected::default();
     let mut got = Vec::new();
+    let most = largest(view.dtype);
     for row in rows {
-        oracle.row(given, row, &mut expected);
-        for (index, name) in names.iter().enumerate() {
-            let Some(view) = results.get(name) else {
-                continue;
-            };
-            view.row(row, &mut got);
-            let (part, expected) = (&mut parts[index], &expected[index]);
-            let most = largest(view.dtype);
-            for (column, ((&got, &value), &slack)) in got
-                .iter()
-                .zip(&expected.values)
-                .zip(&expected.slack)
-                .enumerate()
-            {
-                part.elements += 1;
-                let unit = ulp(view.dtype, value);
-                // What is rounded is the candidate's own value, which may lie where units are larger.
-                let budget = ulp(view.dtype, value.abs() + slack) / 2.0 + slack;
-                let error = if value.abs() > most {
-                    // Beyond the type, infinity of the same sign is the right rounding, and the largest number is near.
-                    if (got.is_infinite() && got.is_sign_positive() == value.is_sign_positive())
-                        || (got - value).abs() <= budget
-                    {
-                        0.0
-                    } else {
-                        f64::INFINITY
-                    }
-                } else {
-                    (got - value).abs()
-                };
-                part.error += if error.is_finite() {
-                    error * error
+        oracle.row(given, index, row, &mut expected);
+        view.row(row, &mut got);
+        // An element that the oracle says nothing of is never right.
+        expected.values.resize(got.len(), f64::NAN);
+        expected.slack.resize(got.len(), 0.0);
+        for (column, ((&got, &value), &slack)) in got
+            .iter()
+            .zip(&expected.values)
+            .zip(&expected.slack)
+            .enumerate()
+        {
+            part.elements += 1;
+            let unit = ulp(view.dtype, value);
+            // What is rounded is the candidate's own value, which may lie where units are larger.
+            let budget = ulp(view.dtype, value.abs() + slack) / 2.0 + slack;
+            let error = if value.abs() > most {
+                // Beyond the type, infinity of the same sign is the right rounding, and the largest number is near.
+                if (got.is_infinite() && got.is_sign_positive() == value.is_sign_positive())
+                    || (got - value).abs() <= budget
+                {
+                    0.0
                 } else {
                     f64::INFINITY
-                };
-                part.reference += value * value;
-                part.loose |= unit > value.abs() / 64.0 && value != 0.0
-                    || slack > 4.0 * unit && view.dtype != DType::F32;
-                let share = error / budget;
-                // NaN is neither under nor over: it must be asked for by what passes.
-                if share <= 1.0 {
-                    part.worst = part.worst.max(share);
-                } else {
-                    part.wrong += 1;
-                    part.worst = if share.is_nan() {
-                        f64::INFINITY
-                    } else {
-                        part.worst.max(share)
-                    };
-                    if part.first.is_none() {
-                        part.first = Some(Wrong {
-                            output: index,
-                            name: name.clone(),
-                            row,
-                            column: column as u64,
-                            expected: value,
-                            got,
-                            ulps: error / unit,
-                            allowed: budget / unit,
-                        });
-                    }
                 }
+            } else {
+                (got - value).abs()
+            };
+            part.error += if error.is_finite() {
+                error * error
+            } else {
+                f64::INFINITY
+            };
+            part.reference += value * value;
+            part.loose |= unit > value.abs() / 64.0 && value != 0.0
+                || slack > 4.0 * unit && view.dtype != DType::F32;
+            let share = error / budget;
+            // NaN is neither under nor over: it must be asked for by what passes.
+            if share <= 1.0 {
+                part.worst = part.worst.max(share);
+                continue;
+            }
+            part.wrong += 1;
+            part.worst = if share.is_nan() {
+                f64::INFINITY
+            } else {
+                part.worst.max(share)
+            };
+            if part.first.is_none() {
+                part.first = Some(Wrong {
+                    output: index,
+                    name: name.to_owned(),
+                    row,
+                    column: column as u64,
+                    expected: value,
+                    got,
+                    ulps: error / unit,
+                    allowed: budget / unit,
+                });
             }
         }
     }
-    parts
+    part
 }
