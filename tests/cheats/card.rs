@@ -79,7 +79,7 @@ pub fn run(suite: &Suite) -> Record {
     tasks.sort();
     tasks.dedup();
 
-    // What an earlier run of the same suite found is not run again: a card is lent by the minute.
+    // What an earlier run found of the same candidate is not run again: a run that was cut off goes on.
     let log = Log::open();
     let mut done = BTreeMap::new();
     tasks.retain(|task| match log.found.get(&Log::key(task)) {
@@ -163,24 +163,26 @@ impl Log {
             .as_ref()
             .and_then(|path| fs::read_to_string(path).ok())
             .unwrap_or_default();
-        let line = |line: &str| -> Option<(String, Outcome)> {
-            let (suite, key, outcome): (String, String, Outcome) =
-                serde_json::from_str(line).ok()?;
-            (suite == suite::digest()).then_some((key, outcome))
-        };
+        let line = |line: &str| serde_json::from_str::<(String, Outcome)>(line).ok();
         Self {
             path,
             found: text.lines().filter_map(line).collect(),
         }
     }
 
+    /// The command, the name, and a hash of what the project is: another candidate of that name is run again.
     fn key((command, candidate): &Task) -> String {
-        format!("{} {}", command.name(), candidate.slug())
+        format!(
+            "{} {} {}",
+            command.name(),
+            candidate.slug(),
+            suite::hash(&candidate.files())
+        )
     }
 
     fn keep(&self, task: &Task, outcome: &Outcome) {
         let Some(path) = &self.path else { return };
-        let line = serde_json::to_string(&(suite::digest(), Self::key(task), outcome)).unwrap();
+        let line = serde_json::to_string(&(Self::key(task), outcome)).unwrap();
         let file = fs::File::options().create(true).append(true).open(path);
         writeln!(file.unwrap(), "{line}").unwrap();
     }

@@ -240,8 +240,13 @@ pub fn digest() -> String {
         let text = file(&name);
         files.insert(name, text);
     }
+    hash(&files)
+}
+
+/// Of some files, by name.
+pub fn hash(files: &BTreeMap<String, String>) -> String {
     let mut hash = Sha256::new();
-    for (name, text) in &files {
+    for (name, text) in files {
         hash.update(format!("{name}\0{}\0{text}", text.len()));
     }
     hex(&hash.finalize())
