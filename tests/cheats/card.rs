@@ -264,7 +264,7 @@ fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
         Command::Bench => process.args(["--rounds", "10"]),
     };
     // Several candidates hang; the launches here take microseconds.
-    process.env("KERNELS_PATIENCE", "4");
+    process.env("KERNELS_PATIENCE", "6");
     let begin = Instant::now();
     let ran = finished(&mut process);
     let seconds = begin.elapsed().as_secs_f64();

@@ -9,6 +9,7 @@ struct RowArguments {
   const void* residual;  // null without a residual add
   const void* weight;    // null: 1
   int64_t rows, width;
+  int64_t packs;  // accesses a row
   int64_t out_stride, sum_stride, x_stride, residual_stride;  // elements from row to row
   float inverse_width;  // 1 / width
   float eps;

@@ -106,7 +106,8 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
   const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
-  const Tuning* tuning = find_tuning(arch, access, a.width * size / access, bytes);
+  a.packs = a.width * size / access;
+  const Tuning* tuning = find_tuning(arch, access, a.packs, bytes);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(layout, access, add);

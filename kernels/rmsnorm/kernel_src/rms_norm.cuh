@@ -21,13 +21,13 @@ template <int FIRST, int LAST>
 constexpr bool kUsed = true;
 #endif
 
+// Two chains of sums: in the smallest launches their latency is on the way from the load to the store.
 template <typename T, int N>
-__device__ __forceinline__ float add_squares(const Pack<T, N>& pack, float total) {
+__device__ __forceinline__ void add_squares(const Pack<T, N>& pack, float (&total)[2]) {
   float f[N];
   unpack(pack, f);
 #pragma unroll
-  for (int j = 0; j < N; ++j) total = fmaf(f[j], f[j], total);
-  return total;
+  for (int j = 0; j < N; ++j) total[j % 2] = fmaf(f[j], f[j], total[j % 2]);
 }
 
 // x becomes residual + x, rounded to T: the norm sees what the next layer will.
@@ -71,63 +71,65 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
   constexpr bool kEarly = NV <= 4;  // the weight fits beside the row: fetched before the reduction, its latency hides
   __shared__ alignas(16) float scratch[32];
 
-  const int first = threadIdx.x % TPR;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / TPR;
-  const int packs = row < a.rows ? static_cast<int>(a.width / N) : 0;  // none: behind the last row, in the last block
-  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
-  const T* weight_row = static_cast<const T*>(a.weight);
+  // Pointers to this thread's first pack: the others lie at constant distances. What is left of it, in packs, is not
+  // above zero behind the last row either.
+  const int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
+  const int64_t row = kRows == 1 ? blockIdx.x : static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / TPR;
+  const int left = kRows == 1 || row < a.rows ? static_cast<int>(a.packs) - first : 0;
+  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
+  const T* weight_row = static_cast<const T*>(a.weight) + first * N;
 
   Pack<T, N> x[NV], weight[kEarly ? NV : kGroup];
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (first + v * TPR < packs) load<LOAD>(x[v], x_row, first + v * TPR);
+    if (v * TPR < left) load<LOAD>(x[v], x_row, v * TPR);
   if (kEarly && a.weight != nullptr) {
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < packs) load<kCached>(weight[v], weight_row, first + v * TPR);
+      if (v * TPR < left) load<kCached>(weight[v], weight_row, v * TPR);
   }
 
   if constexpr (ADD) {
-    const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
-    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+    const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride + first * N;
+    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride + first * N;
 #pragma unroll
     for (int g = 0; g < NV; g += kGroup) {
       Pack<T, N> residual[kGroup];
 #pragma unroll
       for (int v = g; v < g + kGroup; ++v)
-        if (first + v * TPR < packs) load<LOAD>(residual[v - g], residual_row, first + v * TPR);
+        if (v * TPR < left) load<LOAD>(residual[v - g], residual_row, v * TPR);
 #pragma unroll
       for (int v = g; v < g + kGroup; ++v) {
-        if (first + v * TPR < packs) {
+        if (v * TPR < left) {
           add_residual(x[v], residual[v - g]);
-          store(sum_row, first + v * TPR, x[v]);
+          store(sum_row, v * TPR, x[v]);
           keep_packed(x[v]);
         }
       }
     }
   }
 
-  float squares = 0.0f;
+  float squares[2] = {0.0f, 0.0f};
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (first + v * TPR < packs) squares = add_squares(x[v], squares);
-  const float scale = rsqrtf(row_sum<TPR>(squares, scratch) * a.inverse_width + a.eps);
+    if (v * TPR < left) add_squares(x[v], squares);
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride + first * N;
+  const float scale = rsqrtf(row_sum<TPR>(squares[0] + squares[1], scratch) * a.inverse_width + a.eps);
 #pragma unroll
   for (int v = 0; v < NV; ++v) keep_packed(x[v]);
 
-  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
 #pragma unroll
   for (int g = 0; g < NV; g += kGroup) {
     if (!kEarly && a.weight != nullptr) {
 #pragma unroll
       for (int v = g; v < g + kGroup; ++v)
-        if (first + v * TPR < packs) load<kCached>(weight[v - g], weight_row, first + v * TPR);
+        if (v * TPR < left) load<kCached>(weight[v - g], weight_row, v * TPR);
     }
 #pragma unroll
     for (int v = g; v < g + kGroup; ++v) {
-      if (first + v * TPR < packs) {
+      if (v * TPR < left) {
         normalize(x[v], weight[kEarly ? v : v - g], scale, a);
-        store(out_row, first + v * TPR, x[v]);
+        store(out_row, v * TPR, x[v]);
       }
     }
   }
@@ -138,14 +140,14 @@ template <typename T, int N, bool ADD>
 __global__ void __launch_bounds__(512) rms_norm_rows_twice(const RowArguments a) {
   constexpr int kGroup = 4;  // packs in flight a thread
   __shared__ alignas(16) float scratch[32];
-  const int64_t row = blockIdx.x, packs = a.width / N, step = blockDim.x;
+  const int64_t row = blockIdx.x, packs = a.packs, step = blockDim.x;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
   T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   Pack<T, N> x[kGroup], other[kGroup];
 
-  float squares = 0.0f;
+  float squares[2] = {0.0f, 0.0f};
   for (int64_t first = threadIdx.x; first < packs; first += kGroup * step) {
 #pragma unroll
     for (int v = 0; v < kGroup; ++v) {
@@ -163,11 +165,11 @@ __global__ void __launch_bounds__(512) rms_norm_rows_twice(const RowArguments a)
           add_residual(x[v], other[v]);
           store(sum_row, i, x[v]);  // read back below by this same thread
         }
-        squares = add_squares(x[v], squares);
+        add_squares(x[v], squares);
       }
     }
   }
-  const float scale = rsqrtf(block_sum(squares, scratch) * a.inverse_width + a.eps);
+  const float scale = rsqrtf(block_sum(squares[0] + squares[1], scratch) * a.inverse_width + a.eps);
 
   for (int64_t first = threadIdx.x; first < packs; first += kGroup * step) {
 #pragma unroll
