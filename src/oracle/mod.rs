@@ -4,6 +4,8 @@
 //! It says of each element the exact value, and how much the arithmetic of a right kernel may add to the one
 //! rounding of its output: its *slack*.
 
+pub mod adaln;
+pub mod gate_residual;
 pub mod python;
 pub mod rms_norm;
 pub mod rounding;
@@ -58,7 +60,16 @@ pub trait Oracle: Sync {
 }
 
 /// The names of the bundled operations.
-pub const BUNDLED: [&str; 2] = ["rms_norm", "add_rms_norm"];
+pub const BUNDLED: [&str; 8] = [
+    "adaln",
+    "add_rms_norm",
+    "gate_residual",
+    "gate_residual_adaln",
+    "gate_residual_adaln_in_place",
+    "gate_residual_in_place",
+    "layer_norm",
+    "rms_norm",
+];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
 ///
@@ -69,9 +80,22 @@ pub fn bundled(
     tensors: &Tensors,
     values: &BTreeMap<String, f64>,
 ) -> anyhow::Result<Option<Box<dyn Oracle>>> {
+    let adaln = |kind| -> anyhow::Result<Option<Box<dyn Oracle>>> {
+        Ok(Some(Box::new(adaln::AdaLn::new(tensors, values, kind)?)))
+    };
+    let gate_residual = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
+        let oracle = gate_residual::GateResidual::new(tensors, values, in_place)?;
+        Ok(Some(Box::new(oracle)))
+    };
     Ok(match name {
-        "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
+        "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        "gate_residual" => gate_residual(false)?,
+        "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
+        "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
+        "gate_residual_in_place" => gate_residual(true)?,
+        "layer_norm" => adaln(adaln::Kind::LayerNorm)?,
+        "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
         _ => None,
     })
 }

@@ -1,0 +1,14 @@
+// The kernels of each element type, one unit a type.
+#pragma once
+#include "tuning.h"
+
+// The kernel of a layout that is compiled for accesses of so many bytes (16, or an element's); its one parameter is
+// an Arguments. Null if there is none.
+const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
+const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
+const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);
+
+// The same of a gated residual without a norm, by the packs that a thread has.
+const void* gate_residual_kernel_f32(int packs, int access);
+const void* gate_residual_kernel_f16(int packs, int access);
+const void* gate_residual_kernel_bf16(int packs, int access);

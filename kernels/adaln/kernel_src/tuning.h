@@ -1,0 +1,177 @@
+// The tuning tables: which kernel runs a launch, by the code's architecture, the size of its accesses, the width of a
+// row and the bytes moved.
+//
+// All data, and one lookup each: a launch takes the first row that fits it. ADALN_LAYOUTS says what is compiled; a row
+// that names anything else, or that more elements come to than its threads hold, does not compile.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+// How the work of a row is laid out.
+struct Layout {
+  int threads;  // that share a row; a block has at least 128, a wide row's any whole number of warps
+  int packs;    // that each holds in registers, 1 or 2; or one of the two below
+  bool stream;  // loads of x and h leave no line in L1, so that the modulation's rows stay there
+};
+constexpr int kShared = 0;  // a wide row, kept in shared memory
+constexpr int kAgain = -1;  // a wide row, read again
+
+constexpr int kNewest = 999;
+
+// What is compiled for accesses of 16 bytes: X(threads, packs, load, first, last), where code of the architectures
+// from `first` to `last` uses it. Each is two kernels (with and without gated residual) a type and architecture. Wide
+// rows have two kernels more, and two for accesses of one element, where an address, a stride or the width is no
+// multiple of 16 bytes.
+#define ADALN_LAYOUTS(X)          \
+  X(16, 1, kStream, 75, kNewest)  \
+  X(32, 1, kStream, 75, kNewest)  \
+  X(64, 2, kStream, 75, kNewest)  \
+  X(128, 2, kStream, 75, kNewest) \
+  X(256, 1, kStream, 90, kNewest) \
+  X(256, 2, kStream, 75, kNewest) \
+  X(512, 1, kStream, 90, kNewest) \
+  X(512, 2, kStream, 75, kNewest)
+
+struct Tuning {
+  int arch;           // of the compiled code: this one and all above it, up to the next in the table
+  int access;         // 16 bytes, or kElement for one element
+  int64_t packs;      // accesses a row, at most
+  int64_t megabytes;  // moved in all, at least
+  Layout alone;       // layer_norm, adaln
+  Layout gated;       // gate_residual_adaln
+};
+
+constexpr int kElement = 0;
+constexpr int64_t kAnyWidth = INT64_MAX;
+constexpr bool kCachedLoads = false, kStreamLoads = true;
+
+constexpr Tuning kTuning[] = {
+    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Not yet measured for these kernels: estimates from
+    // RMSNorm's rows, where many small blocks an SM, that overlap one row's stores with another's loads, decided. One
+    // pack a thread fits 32 registers with gate, scale and shift beside it: 2048 threads an SM; two fit 48: 1280.
+    {90, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}},      // 128 bf16: 8 rows a block, no barrier
+    {90, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}},      // 256: 4 rows a block, no barrier
+    {90, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}},     // to 1024: 2 rows a block
+    {90, 16, 256, 0, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}},   // 1152, 1536, LTX's 2048; else 128 x 2
+    {90, 16, 512, 0, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}},   // 3072, 4096, f32's 2048; else 256 x 2
+    {90, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}},  // 8192, f32's 4096
+    {90, 16, 4096, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},    // 32768: 64 KB, three rows an SM
+    {90, 16, 8192, 0, {1024, kShared, kCachedLoads}, {1024, kShared, kCachedLoads}},  // 65536: 128 KB, one row an SM
+    {90, 16, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
+    {90, kElement, 512, 0, {128, kShared, kCachedLoads}, {128, kShared, kCachedLoads}},
+    {90, kElement, 8192, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},
+    {90, kElement, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
+
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight an
+    // SM fill the latency, half of what the H100 needs, and two packs a thread have 40 KB.
+    {80, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}},
+    {80, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}},
+    {80, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}},
+    {80, 16, 256, 0, {128, 2, kStreamLoads}, {128, 2, kStreamLoads}},
+    {80, 16, 512, 0, {256, 2, kStreamLoads}, {256, 2, kStreamLoads}},
+    {80, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}},
+    {80, 16, 4096, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},
+    {80, 16, 8192, 0, {1024, kShared, kCachedLoads}, {1024, kShared, kCachedLoads}},  // 128 of 163 KB
+    {80, 16, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
+    {80, kElement, 512, 0, {128, kShared, kCachedLoads}, {128, kShared, kCachedLoads}},
+    {80, kElement, 8192, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},
+    {80, kElement, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
+
+    // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an
+    // SM fill the latency, which 320 threads with one pack each give. A block has 48 KB of shared memory, two an SM 32.
+    {75, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}},
+    {75, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}},
+    {75, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}},
+    {75, 16, 256, 0, {128, 2, kStreamLoads}, {128, 2, kStreamLoads}},
+    {75, 16, 512, 0, {256, 2, kStreamLoads}, {256, 2, kStreamLoads}},
+    {75, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}},
+    {75, 16, 2560, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},  // 40 KB
+    {75, 16, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
+    {75, kElement, 512, 0, {128, kShared, kCachedLoads}, {128, kShared, kCachedLoads}},
+    {75, kElement, 8192, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},
+    {75, kElement, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
+};
+
+// gate_residual: every thread has one pack or two of all rows' sequence.
+struct GateTuning {
+  int arch;
+  int access;         // 16 bytes, or kElement
+  int64_t megabytes;  // moved in all, at least
+  int threads;        // a block, at most 256
+  int packs;          // a thread: 1, or 2 with accesses of 16 bytes
+};
+
+constexpr GateTuning kGateTuning[] = {
+    {90, 16, 0, 256, 1},  // not yet measured; three loads a thread fill the latency, full occupancy overlaps the stores
+    {90, kElement, 0, 256, 1},
+    {80, 16, 0, 256, 1},  // estimate
+    {80, kElement, 0, 256, 1},
+    {75, 16, 0, 256, 1},  // estimate
+    {75, kElement, 0, 256, 1},
+};
+
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
+// The one whose rows code of `arch` takes; 0 below the oldest.
+constexpr int tuned_arch(int arch) {
+  for (const int a : kTunedArchs)
+    if (a <= arch) return a;
+  return 0;
+}
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_tuning(int arch, int access, int64_t packs, int64_t bytes) {
+  for (const Tuning& row : kTuning) {
+    if (row.arch == tuned_arch(arch) && (row.access == 16) == (access == 16) && packs <= row.packs &&
+        bytes >= row.megabytes * 1000000) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+constexpr const GateTuning* find_gate_tuning(int arch, int access, int64_t bytes) {
+  for (const GateTuning& row : kGateTuning) {
+    if (row.arch == tuned_arch(arch) && (row.access == 16) == (access == 16) && bytes >= row.megabytes * 1000000) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+constexpr bool is_compiled(const Layout& layout, int arch, int access) {
+  if (layout.packs <= 0) return layout.threads >= 32 && layout.threads <= 1024 && layout.threads % 32 == 0 && !layout.stream;
+  [[maybe_unused]] constexpr bool kCached = kCachedLoads, kStream = kStreamLoads;
+#define ADALN_SAME(THREADS, PACKS, STREAM, FIRST, LAST)                                                \
+  if (access == 16 && layout.threads == THREADS && layout.packs == PACKS && layout.stream == STREAM) \
+    return arch >= FIRST && arch <= LAST;
+  ADALN_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+  return false;
+}
+
+// What a block of an architecture may have of shared memory, less what the kernel itself has.
+constexpr int64_t shared_bytes(int arch) { return (arch >= 90 ? 227 : arch >= 80 ? 163 : 48) * 1024 - 256; }
+
+constexpr bool tables_are_sound() {
+  for (const Tuning& row : kTuning) {
+    for (const Layout& l : {row.alone, row.gated}) {
+      if (!is_compiled(l, row.arch, row.access)) return false;
+      const int64_t bytes = row.access == 16 ? 16 : 4;
+      if (l.packs == kShared && row.packs > shared_bytes(row.arch) / bytes) return false;
+      if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    }
+  }
+  for (const GateTuning& row : kGateTuning) {
+    if (row.threads < 32 || row.threads > 256 || row.threads % 32 != 0) return false;
+    if (row.packs != 1 && !(row.packs == 2 && row.access == 16)) return false;
+  }
+  for (const int arch : kTunedArchs) {  // every launch finds a row
+    for (const int access : {16, kElement}) {
+      if (find_tuning(arch, access, kAnyWidth, 0) == nullptr || find_gate_tuning(arch, access, 0) == nullptr) return false;
+    }
+  }
+  return true;
+}
+static_assert(tables_are_sound(), "a row of a tuning table names a layout that is not compiled or is too narrow");

@@ -1,0 +1,237 @@
+//! Normalisation with modulation, alone and after a gated residual; LayerNorm is the case without modulation.
+//!
+//! `out = norm(x) · (1 + scale + scale_table) + (shift + shift_table)`, per row of the last dimension, where
+//! `norm(x) = (x − mean) · rsqrt(variance + eps) · weight + bias` for LayerNorm, and the same with a mean of 0 for
+//! RMSNorm. `scale` and `shift` have a row for every `rows_per_modulation` rows of `x`. What is not there is 1 (weight) or
+//! 0. After a gated residual, the norm is of `sum = h + x · (gate + gate_table)` as rounded and stored.
+
+use std::collections::BTreeMap;
+
+use super::gate_residual::{check_modulation, modulation, rows_per_modulation, sums};
+use super::rounding::{FP32, round};
+use super::{Expected, Oracle, Tensors};
+use crate::project::DType;
+
+/// Which operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `layer_norm`: of `x`, without modulation.
+    LayerNorm,
+    /// `adaln`: of `x`.
+    Modulated,
+    /// `gate_residual_adaln`: of the output `sum`.
+    Gated,
+    /// `gate_residual_adaln_in_place`: of `h`, which the sum replaces.
+    GatedInPlace,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::LayerNorm => "layer_norm",
+            Self::Modulated => "adaln",
+            Self::Gated => "gate_residual_adaln",
+            Self::GatedInPlace => "gate_residual_adaln_in_place",
+        }
+    }
+}
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct AdaLn {
+    kind: Kind,
+    layer: bool,
+    eps: f64,
+    dtype: DType,
+    rows: u64,
+    rows_per_modulation: u64,
+    weight: Vec<f64>,
+    bias: Vec<f64>,
+    /// Relative error that fp32 arithmetic may add to a row's root.
+    root: f64,
+    /// The same for a row's sum, relative to the sum of absolute values.
+    sum: f64,
+}
+
+impl AdaLn {
+    /// For tensors of these sizes. Needs `out` and `x`, after a residual `h` and perhaps `sum`; takes `weight`, `bias`,
+    /// `scale`, `shift`, `gate` and the tables where they are there; needs the value `eps`, and takes
+    /// `rows_per_modulation` and `norm` (0 RMSNorm, 1 LayerNorm) where they are.
+    pub fn new(
+        tensors: &Tensors,
+        values: &BTreeMap<String, f64>,
+        kind: Kind,
+    ) -> anyhow::Result<Self> {
+        let name = kind.name();
+        let x = tensors.need("x", name)?;
+        let mut all = vec![tensors.need("out", name)?];
+        if matches!(kind, Kind::Gated | Kind::GatedInPlace) {
+            all.push(tensors.need("h", name)?);
+        }
+        if kind == Kind::Gated {
+            all.push(tensors.need("sum", name)?);
+        }
+        for view in all {
+            anyhow::ensure!(
+                view.shape == x.shape,
+                "the oracle {name}: shapes differ, {:?} and {:?}",
+                view.shape,
+                x.shape
+            );
+        }
+        let each = rows_per_modulation(values);
+        let names = [
+            "weight",
+            "bias",
+            "scale",
+            "shift",
+            "gate",
+            "scale_table",
+            "shift_table",
+            "gate_table",
+        ];
+        let modulations = x.rows().div_ceil(each);
+        check_modulation(tensors, name, &names, modulations, x.row_length())?;
+        let row = |name: &str| {
+            let mut values = Vec::new();
+            if let Some(view) = tensors.get(name) {
+                view.row(0, &mut values);
+            }
+            values
+        };
+        let eps = values
+            .get("eps")
+            .copied()
+            .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `eps`"))?;
+        let norm = values.get("norm").copied().unwrap_or(0.0);
+        #[allow(clippy::cast_precision_loss)]
+        let width = x.row_length() as f64;
+        #[allow(clippy::cast_possible_truncation)]
+        Ok(Self {
+            kind,
+            layer: kind == Kind::LayerNorm || norm != 0.0,
+            // The launcher takes a float.
+            eps: f64::from(eps as f32),
+            dtype: x.dtype,
+            rows: x.rows(),
+            rows_per_modulation: each,
+            weight: row("weight"),
+            bias: row("bias"),
+            // As for RMSNorm: a plain loop over n terms of one sign may lose n/2 half-units, of which half reaches the
+            // root; beyond some thousand terms nobody sums in one chain.
+            root: (8.0 + width.min(4096.0) / 8.0) * FP32,
+            sum: (4.0 + width.min(4096.0) / 4.0) * FP32,
+        })
+    }
+
+    /// What is normalised, and how far each element may be from what the candidate stored.
+    fn normalised(&self, tensors: &Tensors, row: u64) -> Expected {
+        let mut input = Expected::default();
+        let stored = match self.kind {
+            Kind::LayerNorm | Kind::Modulated => tensors.get("x"),
+            Kind::Gated => tensors.get("sum"),
+            Kind::GatedInPlace => None,
+        };
+        if let Some(stored) = stored {
+            stored.row(row, &mut input.values);
+            input.slack.resize(input.values.len(), 0.0);
+            return input;
+        }
+        // In place nobody has both h and what replaced it. The sum is rounded here; near a tie, and in f32, where each
+        // fp32 operation shows, the candidate may have stored a neighbour.
+        sums(tensors, row, self.rows_per_modulation, &mut input);
+        for (value, slack) in input.values.iter_mut().zip(&mut input.slack) {
+            let (low, high) = (
+                round(self.dtype, *value - *slack),
+                round(self.dtype, *value + *slack),
+            );
+            *value = round(self.dtype, *value);
+            *slack = (high - *value).max(*value - low);
+        }
+        input
+    }
+}
+
+impl Oracle for AdaLn {
+    fn outputs(&self) -> Vec<String> {
+        let names: &[&str] = match self.kind {
+            Kind::LayerNorm | Kind::Modulated => &["out"],
+            Kind::Gated => &["out", "sum"],
+            Kind::GatedInPlace => &["out", "h"],
+        };
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.rows
+    }
+
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        if output == 1 {
+            sums(tensors, row, self.rows_per_modulation, expected);
+            return;
+        }
+        expected.clear();
+        let input = self.normalised(tensors, row);
+        let scale = modulation(
+            tensors,
+            "scale",
+            "scale_table",
+            row,
+            self.rows_per_modulation,
+        );
+        let shift = modulation(
+            tensors,
+            "shift",
+            "shift_table",
+            row,
+            self.rows_per_modulation,
+        );
+        #[allow(clippy::cast_precision_loss)]
+        let over = |total: f64| total / input.values.len() as f64;
+        let unsure = over(input.slack.iter().sum());
+        let (mut mean, mut mean_slack) = (0.0, 0.0);
+        if self.layer {
+            mean = over(input.values.iter().sum());
+            mean_slack = self.sum * over(input.values.iter().map(|v| v.abs()).sum()) + unsure;
+        }
+        let pairs = || input.values.iter().zip(&input.slack);
+        let variance = over(pairs().map(|(v, _)| (v - mean) * (v - mean)).sum());
+        let inverse = 1.0 / (variance + self.eps).sqrt();
+        // What the root is off by, relative: its own arithmetic; a mean that is off by d adds d² to the variance; and
+        // what was stored may be other elements.
+        let stored = over(pairs().map(|(v, s)| (v - mean).abs() * s).sum());
+        let root = self.root + (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
+        for (column, (value, slack)) in pairs().enumerate() {
+            let centred = value - mean;
+            let mut value = centred * inverse;
+            let mut slack = value.abs() * root + (slack + mean_slack) * inverse;
+            // Each later step rounds once or twice, relative to the terms that it adds.
+            let mut terms = value.abs();
+            if let Some(weight) = self.weight.get(column) {
+                (value, slack, terms) =
+                    (value * weight, slack * weight.abs(), terms * weight.abs());
+            }
+            if let Some(bias) = self.bias.get(column) {
+                value += bias;
+                terms += bias.abs();
+            }
+            if let Some(scale) = scale.get(column) {
+                value *= 1.0 + scale;
+                slack *= (1.0 + scale).abs();
+                terms *= 1.0 + scale.abs();
+            }
+            if let Some(shift) = shift.get(column) {
+                value += shift;
+                terms += shift.abs();
+            }
+            expected.push(value, slack + terms * 4.0 * FP32);
+        }
+    }
+
+    fn relative_norm(&self, output: usize) -> Option<f64> {
+        // Where a row has hardly any variance, LayerNorm makes its mean's rounding large: what f32's results then are
+        // beside their own size does not follow from the type. Each element has its slack.
+        (output == 0 && self.layer && self.dtype == DType::F32).then_some(f64::INFINITY)
+    }
+}
