@@ -235,3 +235,171 @@ impl Oracle for AdaLn {
         (output == 0 && self.layer && self.dtype == DType::F32).then_some(f64::INFINITY)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::View;
+
+    const WIDTH: usize = 64;
+
+    fn bytes(values: impl Iterator<Item = f32>) -> Vec<u8> {
+        values.flat_map(f32::to_le_bytes).collect()
+    }
+
+    fn view(bytes: &[u8], rows: u64) -> View<'_> {
+        View {
+            dtype: DType::F32,
+            shape: if rows == 0 {
+                vec![WIDTH as u64]
+            } else {
+                vec![rows, WIDTH as u64]
+            },
+            strides: if rows == 0 {
+                vec![1]
+            } else {
+                vec![WIDTH as u64, 1]
+            },
+            bytes,
+        }
+    }
+
+    /// Numbers that look random, around `centre`.
+    fn noise(seed: u32, rows: usize, centre: f32) -> Vec<u8> {
+        let count = u32::try_from(rows.max(1) * WIDTH).unwrap_or(0);
+        bytes((0..count).map(|i| {
+            let mixed = (i + 977 * seed).wrapping_mul(2_654_435_761) >> 16;
+            #[allow(clippy::cast_precision_loss)]
+            let unit = (mixed & 0x3ff) as f32 / 512.0 - 1.0;
+            centre + unit
+        }))
+    }
+
+    fn within(expected: &Expected, got: impl Fn(usize) -> f32) -> bool {
+        expected
+            .values
+            .iter()
+            .zip(&expected.slack)
+            .enumerate()
+            .all(|(column, (value, slack))| {
+                (f64::from(got(column)) - value).abs() <= slack + value.abs() * FP32
+            })
+    }
+
+    fn f32s(bytes: &[u8]) -> Vec<f32> {
+        bytes
+            .chunks_exact(4)
+            .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+            .collect()
+    }
+
+    #[test]
+    #[allow(clippy::cast_precision_loss)]
+    fn a_plain_f32_loop_passes_and_what_is_wrong_does_not() {
+        let (x, scale, shift, table) = (
+            noise(1, 4, 30.0),
+            noise(2, 2, 0.0),
+            noise(3, 2, 0.0),
+            noise(4, 0, 0.0),
+        );
+        let out = vec![0; x.len()];
+        let mut tensors = Tensors::default();
+        for (name, bytes, rows) in [
+            ("x", &x, 4),
+            ("out", &out, 4),
+            ("scale", &scale, 2),
+            ("shift", &shift, 2),
+            ("scale_table", &table, 0),
+        ] {
+            tensors.views.insert(name.to_owned(), view(bytes, rows));
+        }
+        let values = BTreeMap::from([
+            ("eps".to_owned(), 1e-6),
+            ("norm".to_owned(), 1.0),
+            ("rows_per_modulation".to_owned(), 2.0),
+        ]);
+        let oracle =
+            AdaLn::new(&tensors, &values, Kind::Modulated).unwrap_or_else(|_| unreachable!());
+        let (x, scale, shift, table) = (f32s(&x), f32s(&scale), f32s(&shift), f32s(&table));
+        // The third row, whose modulation is the second.
+        let row = &x[2 * WIDTH..3 * WIDTH];
+        let n = WIDTH as f32;
+        let mean = row.iter().sum::<f32>() / n;
+        let variance = row.iter().map(|v| (v - mean) * (v - mean)).sum::<f32>() / n;
+        let formula = |variance: f32, modulation: usize, with_table: f32| {
+            let inverse = 1.0 / (variance + 1e-6).sqrt();
+            let (x, scale, shift, table) = (&x, &scale, &shift, &table);
+            move |c: usize| {
+                let i = modulation * WIDTH + c;
+                (x[2 * WIDTH + c] - mean) * inverse * (1.0 + scale[i] + with_table * table[c])
+                    + shift[i]
+            }
+        };
+        let mut expected = Expected::default();
+        oracle.row(&tensors, 0, 2, &mut expected);
+        assert!(within(&expected, formula(variance, 1, 1.0)));
+        assert!(
+            !within(&expected, formula(variance, 0, 1.0)),
+            "the first row of modulation"
+        );
+        assert!(!within(&expected, formula(variance, 1, 0.0)), "no table");
+        assert!(
+            !within(&expected, formula(variance * n / (n - 1.0), 1, 1.0)),
+            "the sample's variance"
+        );
+        let squares = row.iter().map(|v| v * v).sum::<f32>() / n;
+        assert!(
+            !within(&expected, formula(squares - mean * mean, 1, 1.0)),
+            "E[x²] − E[x]²"
+        );
+        assert!(
+            !within(&expected, formula(squares, 1, 1.0)),
+            "RMSNorm's root"
+        );
+    }
+
+    #[test]
+    fn the_norm_after_a_residual_is_of_what_was_stored() {
+        let (h, x, gate) = (noise(5, 2, 0.0), noise(6, 2, 0.0), noise(7, 1, 0.0));
+        let out = vec![0; h.len()];
+        // A sum that the candidate rounded to bf16, say: the norm is held to it.
+        let sum = bytes(f32s(&noise(8, 2, 0.0)).into_iter());
+        let mut tensors = Tensors::default();
+        for (name, bytes, rows) in [
+            ("h", &h, 2),
+            ("x", &x, 2),
+            ("gate", &gate, 1),
+            ("sum", &sum, 2),
+            ("out", &out, 2),
+        ] {
+            tensors.views.insert(name.to_owned(), view(bytes, rows));
+        }
+        let values = BTreeMap::from([
+            ("eps".to_owned(), 1e-6),
+            ("rows_per_modulation".to_owned(), 2.0),
+        ]);
+        let row = |kind: Kind, output: usize| {
+            let oracle = AdaLn::new(&tensors, &values, kind).unwrap_or_else(|_| unreachable!());
+            let mut expected = Expected::default();
+            oracle.row(&tensors, output, 1, &mut expected);
+            expected
+        };
+        let (h, x, gate, sum) = (f32s(&h), f32s(&x), f32s(&gate), f32s(&sum));
+        let added: Vec<f32> = (0..WIDTH)
+            .map(|c| h[WIDTH + c] + x[WIDTH + c] * gate[c])
+            .collect();
+        assert!(within(&row(Kind::Gated, 1), |c| added[c]));
+        assert!(!within(&row(Kind::Gated, 1), |c| h[WIDTH + c] + x[WIDTH + c]));
+        let norm = |of: &[f32]| -> Vec<f32> {
+            #[allow(clippy::cast_precision_loss)]
+            let mean = of.iter().map(|v| v * v).sum::<f32>() / of.len() as f32;
+            of.iter().map(|v| v / (mean + 1e-6).sqrt()).collect()
+        };
+        let (of_stored, of_added) = (norm(&sum[WIDTH..]), norm(&added));
+        assert!(within(&row(Kind::Gated, 0), |c| of_stored[c]));
+        assert!(!within(&row(Kind::Gated, 0), |c| of_added[c]));
+        // In place there is no stored sum to look at.
+        assert!(within(&row(Kind::GatedInPlace, 0), |c| of_added[c]));
+        assert!(!within(&row(Kind::GatedInPlace, 0), |c| of_stored[c]));
+    }
+}

@@ -179,7 +179,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool wide = layout.packs <= 0;
   const int threads = wide || layout.threads > 128 ? layout.threads : 128;
   const int rows_per_block = threads / layout.threads;
-  const int64_t shared = layout.packs == kShared ? packs * access : 0;
+  const int64_t shared = layout.packs == kShared ? packs * (access < 4 ? 4 : access) : 0;  // a Pack is whole words
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
