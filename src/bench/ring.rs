@@ -66,6 +66,8 @@ pub struct Ring {
     base: Vec<u8>,
     /// What was overwritten since in each slot, in order: where, and with what.
     patches: Vec<Vec<(usize, Vec<u8>)>>,
+    /// The base on the card, where a tensor is input and output at once.
+    fresh: Option<Buffer>,
 }
 
 /// What the rest of a slot holds.
@@ -100,6 +102,13 @@ impl Ring {
         for slot in 1..u64::from(slots) {
             driver_copy(device, (&memory, slot * step), (&memory, 0), layout.bytes)?;
         }
+        let fresh = if bound.tensors.iter().any(|t| t.role == Role::InOut) {
+            let fresh = Buffer::new(device, layout.bytes)?;
+            driver_copy(device, (&fresh, 0), (&memory, 0), layout.bytes)?;
+            Some(fresh)
+        } else {
+            None
+        };
         device.finish("filling the slots")?;
         Ok(Self {
             memory,
@@ -107,7 +116,33 @@ impl Ring {
             step,
             base,
             patches: vec![Vec::new(); slots as usize],
+            fresh,
         })
+    }
+
+    /// Gives tensors that are input and output at once their first contents again, in every slot.
+    pub fn restore(&self, device: &Device, bound: &Bound, layout: &Layout) -> Result<()> {
+        let Some(fresh) = &self.fresh else {
+            return Ok(());
+        };
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            let (at, bytes) = (
+                layout.starts[index],
+                layout.range(bound, index).len() as u64,
+            );
+            if tensor.role != Role::InOut || bytes == 0 {
+                continue;
+            }
+            for slot in 0..u64::from(self.slots) {
+                driver_copy(
+                    device,
+                    (&self.memory, slot * self.step + at),
+                    (fresh, at),
+                    bytes,
+                )?;
+            }
+        }
+        Ok(())
     }
 
     /// The address of a slot.
@@ -149,16 +184,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Poisons a slot's outputs, and gives tensors that are input and output at once their first contents again.
+    /// Poisons a slot's outputs.
     pub fn poison(&self, device: &Device, bound: &Bound, layout: &Layout, slot: u32) -> Result<()> {
         let base = u64::from(slot) * self.step;
         for (index, tensor) in bound.tensors.iter().enumerate() {
             let range = layout.range(bound, index);
             let at = base + layout.starts[index];
-            match tensor.role {
-                Role::Input => {}
-                Role::Output => device.fill(&self.memory, at, range.len() as u64, POISON.byte())?,
-                Role::InOut => device.upload(&self.memory, at, &self.base[range])?,
+            if tensor.role == Role::Output {
+                device.fill(&self.memory, at, range.len() as u64, POISON.byte())?;
             }
         }
         Ok(())

@@ -320,6 +320,7 @@ impl Bench<'_> {
             return Ok(Err(error));
         }
         for round in 0..rounds {
+            ring.restore(device, bound, layout)?;
             ring.patch(device, bound, layout, &mut self.pools, &mut self.random)?;
             let mut picked = Vec::new();
             if checked_rounds.contains(&round) {

@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
       RowArguments a = {};
       a.out = slot[s].out, a.sum = slot[s].sum, a.x = slot[s].x, a.residual = slot[s].residual;
       a.weight = shape.weight ? weight : nullptr;
-      a.rows = shape.rows, a.width = shape.width;
+      a.rows = shape.rows, a.width = shape.width, a.packs = shape.width * item / 16;
       a.out_stride = a.sum_stride = a.x_stride = a.residual_stride = shape.width;
       a.inverse_width = 1.0f / static_cast<float>(shape.width);
       a.eps = 1e-6f;
