@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use kernels::project::{
-    Argument, BoundArgument, CType, DType, Inputs, InvalidProject, OracleRef, Project,
+    Argument, BoundArgument, CType, DType, Inputs, InvalidProject, OracleRef, Project, Role,
 };
 use tempfile::TempDir;
 
@@ -343,6 +343,41 @@ fn a_case_becomes_tensors_and_arguments() {
 }
 
 #[test]
+fn scratch_is_a_tensor_of_a_size_of_its_own_and_no_output() {
+    let folder = Folder::new();
+    let scratch = "  { tensor = \"sums\", role = \"scratch\", dtype = \"f32\", shape = [\"blocks\", \"width\"], present = \"rows\" },\n";
+    folder.spoil(
+        "kernel.toml",
+        "  { scalar = \"rows\"",
+        &format!("{scratch}  {{ scalar = \"rows\""),
+    );
+    let project = folder.open();
+    let operation = &project.spec.operations[0];
+    let bound = |shape: &str| {
+        let case = operation.case_of_shape(shape, DType::BF16).unwrap();
+        operation.bind(&case).unwrap()
+    };
+    let some = bound("rows=3, width=600");
+    let sums = some.tensors.last().unwrap();
+    assert_eq!((sums.role, sums.dtype), (Role::Scratch, DType::F32));
+    assert_eq!(sums.shape[1], 600);
+    assert!(sums.role.is_written() && !sums.role.is_given() && !sums.role.is_result());
+    assert_eq!(some.bytes, 2 * 3 * 600 * 2, "scratch is not in bytes");
+    assert_eq!(bound("rows=0, width=600").tensors.len(), 2);
+    // It is no output, and its elements may not overlap.
+    folder.spoil("kernel.toml", "role = \"output\"", "role = \"scratch\"");
+    assert!(folder.refused().contains("no output"));
+    folder.spoil("kernel.toml", "role = \"scratch\"", "role = \"output\"");
+    folder.spoil(
+        "kernel.toml",
+        "shape = [\"blocks\", \"width\"]",
+        "shape = [\"rows\", \"width\"], strides = [1, 1]",
+    );
+    let message = folder.refused();
+    assert!(message.contains("its elements overlap"), "{message}");
+}
+
+#[test]
 fn sizes_that_cannot_be_are_refused_when_a_case_is_bound() {
     let project = Folder::new().open();
     let operation = &project.spec.operations[0];
@@ -574,7 +609,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             "role = \"output\"",
             "role = \"result\"",
             "\"result\"",
-            &["unknown role `result`", "input, output, inout"],
+            &["unknown role `result`", "input, output, inout, scratch"],
         ),
         ("role = \"output\"", "role = \"input\"", "[", &["no output"]),
         (

@@ -88,7 +88,7 @@ impl Ring {
         let memory = Buffer::new(device, step * u64::from(slots))?;
         let mut base = vec![POISON.byte(); usize::try_from(layout.bytes)?];
         for (index, tensor) in bound.tensors.iter().enumerate() {
-            if tensor.role == Role::Output {
+            if !tensor.role.is_given() {
                 continue;
             }
             let pool = pool_of(tensor, pools, random);
@@ -184,13 +184,13 @@ impl Ring {
         Ok(())
     }
 
-    /// Poisons a slot's outputs.
+    /// Poisons a slot's outputs and scratch.
     pub fn poison(&self, device: &Device, bound: &Bound, layout: &Layout, slot: u32) -> Result<()> {
         let base = u64::from(slot) * self.step;
         for (index, tensor) in bound.tensors.iter().enumerate() {
             let range = layout.range(bound, index);
             let at = base + layout.starts[index];
-            if tensor.role == Role::Output {
+            if matches!(tensor.role, Role::Output | Role::Scratch) {
                 device.fill(&self.memory, at, range.len() as u64, POISON.byte())?;
             }
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{Expected, Oracle, Tensors};
 use crate::oracle::rounding::ulp;
-use crate::project::{BoundTensor, DType, Role, Tolerance};
+use crate::project::{BoundTensor, DType, Tolerance};
 
 /// What runs in the Python process.
 const DRIVER: &str = include_str!("driver.py");
@@ -47,7 +47,7 @@ impl Python {
             .prefix("kernels-reference-")
             .tempdir()?;
         let mut described = Vec::new();
-        for tensor in declared.iter().filter(|tensor| tensor.role != Role::Output) {
+        for tensor in declared.iter().filter(|tensor| tensor.role.is_given()) {
             let view = inputs.need(&tensor.name, function)?;
             let path = folder.path().join(format!("{}.in", tensor.name));
             let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
@@ -67,7 +67,7 @@ impl Python {
         }
         let wanted: Vec<&BoundTensor> = declared
             .iter()
-            .filter(|tensor| tensor.role != Role::Input)
+            .filter(|tensor| tensor.role.is_result())
             .collect();
         let results: Vec<PathBuf> = (0..wanted.len())
             .map(|index| folder.path().join(format!("{index}.out")))
@@ -241,6 +241,7 @@ fn call(request: &serde_json::Value) -> Result<()> {
 mod tests {
     use super::*;
     use crate::oracle::View;
+    use crate::project::Role;
 
     fn tensor(name: &str, role: Role) -> BoundTensor {
         BoundTensor {

@@ -7,7 +7,6 @@ use super::formula::FormulaError;
 use super::names::{Given, Resolver};
 use super::{
     Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Operation,
-    Role,
 };
 
 /// The most elements that a tensor may span: 2^40.
@@ -216,7 +215,7 @@ fn check(tensor: &BoundTensor) -> Result<(), String> {
             dimensions.push((*stride, *size));
         }
     }
-    if tensor.role != Role::Input {
+    if tensor.role.is_written() {
         dimensions.sort_unstable();
         let mut span = 1;
         for (stride, size) in dimensions {

@@ -594,11 +594,12 @@ fn read_tensor(
             "input" => Some(Role::Input),
             "output" => Some(Role::Output),
             "inout" => Some(Role::InOut),
+            "scratch" => Some(Role::Scratch),
             other => {
                 reader.fail(
                     value.span(),
                     format!("unknown role `{other}`"),
-                    ["allowed: input, output, inout".to_owned()],
+                    ["allowed: input, output, inout, scratch".to_owned()],
                 );
                 None
             }

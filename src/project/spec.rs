@@ -69,6 +69,25 @@ pub enum Role {
     Output,
     /// Reads it, and writes all of it.
     InOut,
+    /// Works in it: what it holds before a launch is nobody's, and what it holds afterwards as well.
+    Scratch,
+}
+
+impl Role {
+    /// Whether it holds drawn elements before a launch; else it is poisoned.
+    pub fn is_given(self) -> bool {
+        matches!(self, Self::Input | Self::InOut)
+    }
+
+    /// Whether it holds a result after a launch, to be compared.
+    pub fn is_result(self) -> bool {
+        matches!(self, Self::Output | Self::InOut)
+    }
+
+    /// Whether the launcher may write it.
+    pub fn is_written(self) -> bool {
+        self != Self::Input
+    }
 }
 
 /// One argument of a launcher.

@@ -299,7 +299,7 @@ fn poisoned(first: &[u8], second: &[u8], size: usize) -> u64 {
 /// The first element that differs between two runs on the same inputs.
 fn differing(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Option<String> {
     for (index, tensor) in bound.tensors.iter().enumerate() {
-        if tensor.role == Role::Input {
+        if !tensor.role.is_result() {
             continue;
         }
         let start = layout.range(bound, index).start;

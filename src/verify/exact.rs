@@ -8,9 +8,9 @@ use super::inputs::draw;
 use super::layout::{Layout, runs, span_bytes};
 use super::path::CodePath;
 use crate::gpu::{Buffer, Device};
-use crate::project::{Case, Operation, Role};
+use crate::project::{Case, Operation};
 
-/// Runs a case once. Outputs are left as they were allocated, so that a read of them shows; the results are not
+/// Runs a case once. Outputs and scratch are left as they were allocated, so that a read of them shows; the results are not
 /// compared, which a verification without the tool does.
 pub fn run(
     device: &Device,
@@ -26,7 +26,7 @@ pub fn run(
     for (index, tensor) in bound.tensors.iter().enumerate() {
         let before = tensor.offset * tensor.dtype.size() as u64;
         let buffer = Buffer::new(device, before + span_bytes(tensor))?;
-        if tensor.role != Role::Output {
+        if tensor.role.is_given() {
             let elements = draw(tensor, case.inputs, seed, index as u64);
             let mut from = 0;
             let mut uploads = Vec::new();

@@ -131,7 +131,7 @@ impl<'a> CodePath<'a> {
         let writes = bound
             .tensors
             .iter()
-            .any(|tensor| tensor.role != crate::project::Role::Input && tensor.elements() > 0);
+            .any(|tensor| tensor.role.is_result() && tensor.elements() > 0);
         if writes
             && recordings
                 .iter()

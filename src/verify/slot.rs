@@ -43,7 +43,7 @@ impl Slot {
             poison,
         };
         for (index, tensor) in bound.tensors.iter().enumerate() {
-            if tensor.role == Role::Output {
+            if !tensor.role.is_given() {
                 continue;
             }
             let elements = draw(tensor, inputs, seed, index as u64);
@@ -67,7 +67,7 @@ impl Slot {
             poison,
         };
         for (index, tensor) in bound.tensors.iter().enumerate() {
-            if tensor.role == Role::Output {
+            if !tensor.role.is_given() {
                 continue;
             }
             let start = layout.range(bound, index).start;
@@ -84,7 +84,7 @@ impl Slot {
         // Bytes that the launcher may write are passed over; everything else must be as it was.
         let mut at = 0;
         for (index, tensor) in bound.tensors.iter().enumerate() {
-            if tensor.role == Role::Input {
+            if !tensor.role.is_written() {
                 continue;
             }
             let start = layout.range(bound, index).start;
@@ -164,7 +164,7 @@ pub enum Damage {
     Zone(String),
 }
 
-/// The tensors of a slot, to be read: inputs from `inputs`, what the launcher writes from `after`.
+/// The tensors of a slot, to be read: inputs from `inputs`, what the launcher writes from `after`; no scratch.
 pub fn tensors<'a>(
     bound: &Bound,
     layout: &Layout,
@@ -177,6 +177,7 @@ pub fn tensors<'a>(
         let bytes = match tensor.role {
             Role::Output => &after[range],
             Role::Input | Role::InOut => &inputs[range],
+            Role::Scratch => continue,
         };
         all.views
             .insert(tensor.name.clone(), View::new(tensor, bytes));
@@ -188,7 +189,7 @@ pub fn tensors<'a>(
 pub fn results<'a>(bound: &Bound, layout: &Layout, after: &'a [u8]) -> Tensors<'a> {
     let mut all = Tensors::default();
     for (index, tensor) in bound.tensors.iter().enumerate() {
-        if tensor.role != Role::Input {
+        if tensor.role.is_result() {
             let range = layout.range(bound, index);
             all.views
                 .insert(tensor.name.clone(), View::new(tensor, &after[range]));
@@ -246,6 +247,44 @@ mod tests {
             }
         }
         assert_eq!(writable, 30);
+    }
+
+    #[test]
+    fn scratch_is_poisoned_each_time_guarded_at_its_borders_and_looked_at_by_nobody() {
+        let mut bound = bound();
+        bound.tensors.push(BoundTensor {
+            name: "scratch".to_owned(),
+            role: Role::Scratch,
+            dtype: DType::F32,
+            shape: vec![2, 5],
+            strides: vec![5, 1],
+            offset: 1,
+        });
+        let layout = Layout::new(&bound);
+        let slot = Slot::new(&bound, &layout, Poison::NotANumber, Inputs::Normal, 7);
+        let again = slot.repoisoned(&bound, &layout, Poison::Finite);
+        let scratch = layout.range(&bound, 2);
+        assert_eq!(scratch.len(), 40);
+        assert!(slot.bytes[scratch.clone()].iter().all(|byte| *byte == 0xff));
+        assert!(
+            again.bytes[scratch.clone()]
+                .iter()
+                .all(|byte| *byte == 0x5a)
+        );
+        let mut after = slot.bytes.clone();
+        after[scratch.clone()].fill(3);
+        assert_eq!(slot.damage(&bound, &layout, &after), None);
+        after[scratch.end] ^= 1;
+        assert_eq!(
+            slot.damage(&bound, &layout, &after),
+            Some(Damage::Zone(
+                "1 byte(s) after scratch was written".to_owned()
+            ))
+        );
+        let given = tensors(&bound, &layout, &slot.bytes, &after);
+        assert!(given.get("scratch").is_none() && given.get("out").is_some());
+        let got = results(&bound, &layout, &after);
+        assert!(got.get("scratch").is_none() && got.get("out").is_some());
     }
 
     #[test]

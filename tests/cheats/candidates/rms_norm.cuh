@@ -8,6 +8,7 @@ struct Call {
   void* out;
   const void* x;
   const void* weight;  // null: no weight
+  float* scratch;      // one element a row
   int64_t rows, width, out_stride, x_stride;
   float eps, weight_offset;
   int round_first, dtype;
@@ -20,6 +21,7 @@ struct Rows {
   T* out;
   const T* x;
   const T* weight;
+  float* scratch;
   int64_t rows, width, out_stride, x_stride;
   float eps, weight_offset;
   int round_first;
@@ -28,7 +30,7 @@ struct Rows {
 template <typename T>
 static Rows<T> rows_of(const Call& c) {
   return {static_cast<T*>(c.out), static_cast<const T*>(c.x), static_cast<const T*>(c.weight),
-          c.rows, c.width, c.out_stride, c.x_stride, c.eps, c.weight_offset, c.round_first};
+          c.scratch, c.rows, c.width, c.out_stride, c.x_stride, c.eps, c.weight_offset, c.round_first};
 }
 
 constexpr int THREADS = 256;
@@ -92,15 +94,15 @@ static int launch_rows(void (*kernel)(Rows<T>), const Call& c) {
 // Each candidate's own.
 static int launch(const Call& call);
 
-extern "C" int rms_norm_launch(void* out, const void* x, const void* weight, int64_t rows,
-                               int64_t width, int64_t out_stride, int64_t x_stride, float eps,
-                               float weight_offset, int round_first, int dtype,
-                               cudaStream_t stream) {
+extern "C" int rms_norm_launch(void* out, const void* x, const void* weight, float* scratch,
+                               int64_t rows, int64_t width, int64_t out_stride,
+                               int64_t x_stride, float eps, float weight_offset, int round_first,
+                               int dtype, cudaStream_t stream) {
 #ifndef NEVER_REFUSES
   if (rows < 0 || width <= 0 || rows > 0x7fffffff || x_stride < width || out_stride < width)
     return static_cast<int>(cudaErrorInvalidValue);
 #endif
   if (rows <= 0) return 0;
-  return launch({out, x, weight, rows, width, out_stride, x_stride, eps, weight_offset,
+  return launch({out, x, weight, scratch, rows, width, out_stride, x_stride, eps, weight_offset,
                  round_first, dtype, stream});
 }
