@@ -8,6 +8,7 @@ pub mod adaln;
 pub mod gate_residual;
 pub mod python;
 pub mod rms_norm;
+pub mod rms_norm_backward;
 pub mod rounding;
 pub mod view;
 
@@ -60,7 +61,7 @@ pub trait Oracle: Sync {
 }
 
 /// The names of the bundled operations.
-pub const BUNDLED: [&str; 8] = [
+pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
     "gate_residual",
@@ -69,6 +70,7 @@ pub const BUNDLED: [&str; 8] = [
     "gate_residual_in_place",
     "layer_norm",
     "rms_norm",
+    "rms_norm_backward",
 ];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
@@ -96,6 +98,9 @@ pub fn bundled(
         "gate_residual_in_place" => gate_residual(true)?,
         "layer_norm" => adaln(adaln::Kind::LayerNorm)?,
         "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
+        "rms_norm_backward" => Some(Box::new(rms_norm_backward::RmsNormBackward::new(
+            tensors, values,
+        )?)),
         _ => None,
     })
 }

@@ -1,0 +1,29 @@
+// Instantiates every layout of backward_tuning.h for one element type.
+#pragma once
+#include "backward_kernels.h"
+#include "rms_norm_backward.cuh"
+
+template <typename T, int N>
+const void* find_backward_kernel(const BackwardTuning& row) {
+  if (row.held == 0) return reinterpret_cast<const void*>(rms_norm_backward_rows_twice<T, N>);
+#define RMS_NORM_BACKWARD_FIND(THREADS, PACKS, BLOCKS, FIRST, LAST) \
+  if (row.threads == THREADS && row.held == PACKS)                  \
+    return reinterpret_cast<const void*>(rms_norm_backward_rows<T, N, THREADS, PACKS, BLOCKS, FIRST, LAST>);
+  if constexpr (N * sizeof(T) == 16) {
+    RMS_NORM_BACKWARD_LAYOUTS(RMS_NORM_BACKWARD_FIND)
+  } else {
+    RMS_NORM_BACKWARD_NARROW_LAYOUTS(RMS_NORM_BACKWARD_FIND)
+  }
+#undef RMS_NORM_BACKWARD_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_backward_kernel(const BackwardTuning& row, int access) {
+  constexpr int kSize = static_cast<int>(sizeof(T));
+  if (access == 16) return find_backward_kernel<T, 16 / kSize>(row);
+  if constexpr (kSize == 2) {
+    if (access == 4) return find_backward_kernel<T, 2>(row);
+  }
+  return find_backward_kernel<T, 1>(row);
+}

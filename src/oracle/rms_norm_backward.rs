@@ -1,0 +1,459 @@
+//! The gradient of root-mean-square normalisation.
+//!
+//! With `r = rsqrt(mean(x²) + eps)`, `xhat = x · r` and `g = dy · (weight + weight_offset)`, per row:
+//!
+//! `dx = r · (g − xhat · mean(g · xhat))`, and over all rows `dw = Σ dy · xhat`.
+//!
+//! Without `weight` the factor is 1; `dw` is the same then. Outputs are `dx`, and `dw` (in the element type) and `dw_f32`
+//! where they are there.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::rounding::FP32;
+use super::{Expected, Oracle, Tensors, View};
+use crate::project::DType;
+
+/// How far dx in fp32 may be off as a whole, relative to its two terms: as much as the norm itself.
+const NORM: f64 = 2e-5;
+/// Elements from which on the rows are shared among the cores.
+const MANY: u64 = 1 << 16;
+
+/// The oracle of one case. Everything that needs a look at all rows is worked out at the beginning.
+#[derive(Debug)]
+pub struct RmsNormBackward {
+    outputs: Vec<(String, DType)>,
+    rows: u64,
+    /// What dy is multiplied with; empty: 1.
+    factors: Vec<f64>,
+    /// Of each row: r, mean(g · xhat), and the mean of the magnitudes.
+    means: Vec<[f64; 3]>,
+    /// Of each column: Σ dy · xhat, and the sum of the magnitudes.
+    sums: Vec<[f64; 2]>,
+    /// Σ dx² and the same of the magnitudes of its two terms.
+    norms: [f64; 2],
+    /// Relative error that fp32 arithmetic may add to r over a row of this width.
+    root: f64,
+    /// The same for a sum over a row, and over the rows, relative to the sum of magnitudes.
+    across: f64,
+    down: f64,
+}
+
+/// What a plain loop over the n terms of a row in fp32 may add, relative to the sum of their magnitudes. Terms may be
+/// equal (a constant row), and then err to the same side for half of the loop; beyond some thousand terms nobody sums in
+/// one chain.
+#[allow(clippy::cast_precision_loss)]
+fn across(terms: u64) -> f64 {
+    (8.0 + terms.min(4096) as f64 / 4.0) * FP32
+}
+
+/// The same of the n terms of a column, one a row. Rows differ, so the roundings fall to either side: of a plain loop over
+/// terms of one sign they come to about sqrt(n) / 6 half-units, of terms that cancel to less. More than this would let
+/// terms pass that were rounded to bf16.
+#[allow(clippy::cast_precision_loss)]
+fn down(terms: u64) -> f64 {
+    (8.0 + (terms as f64).sqrt()) * FP32
+}
+
+/// What some rows come to.
+struct Part {
+    means: Vec<[f64; 3]>,
+    sums: Vec<[f64; 2]>,
+    norms: [f64; 2],
+}
+
+impl RmsNormBackward {
+    /// For tensors of these sizes. Needs `dx`, `dy` and `x`, and a value `eps`; takes `weight` and the value
+    /// `weight_offset` where they are.
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        let name = "rms_norm_backward";
+        let x = tensors.need("x", name)?;
+        let dy = tensors.need("dy", name)?;
+        let dx = tensors.need("dx", name)?;
+        for view in [dy, dx] {
+            anyhow::ensure!(
+                view.shape == x.shape,
+                "the oracle {name}: shapes differ, {:?} and {:?}",
+                view.shape,
+                x.shape
+            );
+        }
+        let width = x.row_length();
+        let mut outputs = vec![("dx".to_owned(), dx.dtype)];
+        for one in ["weight", "dw", "dw_f32"] {
+            let Some(view) = tensors.get(one) else {
+                continue;
+            };
+            anyhow::ensure!(
+                view.shape == [width],
+                "the oracle {name}: {one} has the shape {:?} for rows of {width}",
+                view.shape
+            );
+            if one != "weight" {
+                outputs.push((one.to_owned(), view.dtype));
+            }
+        }
+        // The launcher takes floats.
+        #[allow(clippy::cast_possible_truncation)]
+        let value = |name: &str| values.get(name).map(|value| f64::from(*value as f32));
+        let eps = value("eps")
+            .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `eps`"))?;
+        let mut factors = Vec::new();
+        if let Some(weight) = tensors.get("weight") {
+            weight.row(0, &mut factors);
+        }
+        for factor in &mut factors {
+            *factor += value("weight_offset").unwrap_or(0.0);
+        }
+        let part = all(x, dy, &factors, eps);
+        Ok(Self {
+            outputs,
+            rows: x.rows(),
+            factors,
+            means: part.means,
+            sums: part.sums,
+            norms: part.norms,
+            // Half of what the sum of squares is off by reaches the root.
+            root: (8.0 * FP32).midpoint(across(width)),
+            across: across(width),
+            down: down(x.rows()),
+        })
+    }
+
+    /// What a column's sum may be off by, relative to its terms' magnitudes: each has r's error and two roundings of its
+    /// own; the rest is the sum's, in whatever order.
+    fn column(&self) -> f64 {
+        self.root + 2.0 * FP32 + self.down
+    }
+
+    fn factor(&self, column: usize) -> f64 {
+        self.factors.get(column).copied().unwrap_or(1.0)
+    }
+}
+
+/// All rows, on all cores.
+fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
+    let rows = x.rows();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let threads = if rows * x.row_length() < MANY {
+        1
+    } else {
+        cores.min(rows)
+    };
+    let step = rows.div_ceil(threads).max(1);
+    let pieces: Vec<Part> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
+                scope.spawn(move || some(x, dy, factors, eps, range))
+            })
+            .collect();
+        // A piece that panicked leaves rows without an expectation, which are then never right.
+        handles
+            .into_iter()
+            .filter_map(|handle| handle.join().ok())
+            .collect()
+    });
+    let width = usize::try_from(x.row_length()).unwrap_or(0);
+    let mut total = Part {
+        means: Vec::new(),
+        sums: vec![[0.0; 2]; width],
+        norms: [0.0; 2],
+    };
+    for piece in pieces {
+        total.means.extend(piece.means);
+        for (sum, more) in total.sums.iter_mut().zip(piece.sums) {
+            *sum = [sum[0] + more[0], sum[1] + more[1]];
+        }
+        total.norms = [
+            total.norms[0] + piece.norms[0],
+            total.norms[1] + piece.norms[1],
+        ];
+    }
+    total
+}
+
+/// Some rows.
+#[allow(clippy::cast_precision_loss)]
+fn some(x: &View, dy: &View, factors: &[f64], eps: f64, rows: Range<u64>) -> Part {
+    let width = usize::try_from(x.row_length()).unwrap_or(0);
+    let factor = |column: usize| factors.get(column).copied().unwrap_or(1.0);
+    let mut part = Part {
+        means: Vec::new(),
+        sums: vec![[0.0; 2]; width],
+        norms: [0.0; 2],
+    };
+    let (mut values, mut gradients) = (Vec::new(), Vec::new());
+    for row in rows {
+        x.row(row, &mut values);
+        dy.row(row, &mut gradients);
+        let squares = values.iter().map(|v| v * v).sum::<f64>();
+        let r = 1.0 / (squares / width as f64 + eps).sqrt();
+        let (mut mean, mut magnitude) = (0.0, 0.0);
+        for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
+            let product = dy * factor(column) * x * r;
+            mean += product;
+            magnitude += product.abs();
+        }
+        mean /= width as f64;
+        magnitude /= width as f64;
+        for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
+            let (g, xhat) = (dy * factor(column), x * r);
+            let (direct, back) = (r * g, r * xhat * mean);
+            part.norms[0] += (direct - back).powi(2);
+            part.norms[1] += (direct.abs() + back.abs()).powi(2);
+            let sum = &mut part.sums[column];
+            *sum = [sum[0] + dy * xhat, sum[1] + (dy * xhat).abs()];
+        }
+        part.means.push([r, mean, magnitude]);
+    }
+    part
+}
+
+impl Oracle for RmsNormBackward {
+    fn outputs(&self) -> Vec<String> {
+        self.outputs.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn rows(&self, output: usize) -> u64 {
+        if output == 0 { self.rows } else { 1 }
+    }
+
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        if output > 0 {
+            for [sum, magnitude] in &self.sums {
+                expected.push(*sum, magnitude * self.column());
+            }
+            return;
+        }
+        let (Some(x), Some(dy)) = (tensors.get("x"), tensors.get("dy")) else {
+            return;
+        };
+        let Some([r, mean, magnitude]) = usize::try_from(row)
+            .ok()
+            .and_then(|row| self.means.get(row))
+        else {
+            return;
+        };
+        let (mut values, mut gradients) = (Vec::new(), Vec::new());
+        x.row(row, &mut values);
+        dy.row(row, &mut gradients);
+        for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
+            let (g, xhat) = (dy * self.factor(column), x * r);
+            // r is in the second term three times. The mean is off by its products' roundings and its sum's, relative to
+            // their magnitudes, for they may cancel; so may the two terms.
+            let slack = (r * g).abs() * (self.root + 4.0 * FP32)
+                + (r * xhat).abs()
+                    * (mean.abs() * (3.0 * self.root + 4.0 * FP32)
+                        + magnitude * (self.across + 3.0 * FP32));
+            expected.push(r * (g - xhat * mean), slack);
+        }
+    }
+
+    /// In fp32 the arithmetic is all that errs, and it does relative to terms that may cancel: all of dx does where rows
+    /// have one element. Of a column's sum a whole output may have half of what each element may.
+    fn relative_norm(&self, output: usize) -> Option<f64> {
+        let (_, dtype) = self.outputs.get(output)?;
+        let ([result, terms], bound) = if output == 0 {
+            (self.norms, NORM)
+        } else {
+            let squares = self.sums.iter().fold([0.0; 2], |all, [sum, magnitude]| {
+                [all[0] + sum * sum, all[1] + magnitude * magnitude]
+            });
+            (squares, self.column() / 2.0)
+        };
+        (*dtype == DType::F32).then(|| bound * (terms / result.max(f64::MIN_POSITIVE)).sqrt())
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss
+)]
+mod tests {
+    use super::*;
+    use crate::oracle::rounding::ulp;
+
+    const ROWS: usize = 40;
+    const WIDTH: usize = 24;
+
+    /// A number between -1 and 1.
+    fn drawn(at: usize) -> f32 {
+        (((at as u64 * 2_654_435_761) >> 5) % 2001) as f32 / 1000.0 - 1.0
+    }
+
+    struct Given {
+        bytes: BTreeMap<&'static str, Vec<u8>>,
+    }
+
+    impl Given {
+        fn new() -> Self {
+            let make = |from: usize, count: usize| -> Vec<u8> {
+                (from..from + count)
+                    .flat_map(|at| drawn(at).to_le_bytes())
+                    .collect()
+            };
+            Self {
+                bytes: BTreeMap::from([
+                    ("x", make(0, ROWS * WIDTH)),
+                    ("dy", make(10_000, ROWS * WIDTH)),
+                    ("dx", vec![0; 4 * ROWS * WIDTH]),
+                    ("weight", make(20_000, WIDTH)),
+                    ("dw", vec![0; 4 * WIDTH]),
+                ]),
+            }
+        }
+
+        fn tensors(&self) -> Tensors<'_> {
+            let mut all = Tensors::default();
+            for (name, bytes) in &self.bytes {
+                let elements = bytes.len() as u64 / 4;
+                let width = WIDTH as u64;
+                let (shape, strides) = if elements == width {
+                    (vec![width], vec![1])
+                } else {
+                    (vec![elements / width, width], vec![width, 1])
+                };
+                let view = View {
+                    dtype: DType::F32,
+                    shape,
+                    strides,
+                    bytes,
+                };
+                all.views.insert((*name).to_owned(), view);
+            }
+            all
+        }
+
+        fn numbers(&self, name: &str) -> Vec<f64> {
+            self.bytes[name]
+                .chunks_exact(4)
+                .map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]])))
+                .collect()
+        }
+
+        fn oracle(&self) -> RmsNormBackward {
+            let values =
+                BTreeMap::from([("eps".to_owned(), 1e-3), ("weight_offset".to_owned(), 1.0)]);
+            RmsNormBackward::new(&self.tensors(), &values).unwrap()
+        }
+
+        fn expected(&self, output: usize) -> Expected {
+            let (oracle, tensors) = (self.oracle(), self.tensors());
+            let (mut row, mut all) = (Expected::default(), Expected::default());
+            for index in 0..oracle.rows(output) {
+                oracle.row(&tensors, output, index, &mut row);
+                all.values.append(&mut row.values);
+                all.slack.append(&mut row.slack);
+            }
+            all
+        }
+    }
+
+    /// Σ dy · rms_norm(x), whose gradient it is.
+    fn loss(x: &[f64], dy: &[f64], weight: &[f64]) -> f64 {
+        let eps = f64::from(1e-3f32);
+        x.chunks_exact(WIDTH)
+            .zip(dy.chunks_exact(WIDTH))
+            .map(|(x, dy)| {
+                let mean = x.iter().map(|v| v * v).sum::<f64>() / WIDTH as f64;
+                let r = 1.0 / (mean + eps).sqrt();
+                x.iter()
+                    .zip(dy)
+                    .zip(weight)
+                    .map(|((x, dy), w)| dy * x * r * (w + 1.0))
+                    .sum::<f64>()
+            })
+            .sum()
+    }
+
+    #[test]
+    fn it_is_the_slope_of_the_norm() {
+        let given = Given::new();
+        let [x, dy, weight] = ["x", "dy", "weight"].map(|name| given.numbers(name));
+        let slope = |of: &dyn Fn(f64) -> f64| (of(1e-5) - of(-1e-5)) / 2e-5;
+        let dx = given.expected(0).values;
+        for at in [0, 7, 100, ROWS * WIDTH - 1] {
+            let by = slope(&|step| {
+                let mut x = x.clone();
+                x[at] += step;
+                loss(&x, &dy, &weight)
+            });
+            assert!((by - dx[at]).abs() < 1e-7, "{by} and {}", dx[at]);
+        }
+        let dw = given.expected(1).values;
+        for at in 0..WIDTH {
+            let by = slope(&|step| {
+                let mut weight = weight.clone();
+                weight[at] += step;
+                loss(&x, &dy, &weight)
+            });
+            assert!((by - dw[at]).abs() < 1e-7, "{by} and {}", dw[at]);
+        }
+    }
+
+    /// In fp32 throughout, as plainly as it can be written; the second has no mean, the third sums dw in bf16.
+    fn plain(given: &Given, kind: usize) -> [Vec<f32>; 2] {
+        let [x, dy, weight] = ["x", "dy", "weight"].map(|name| {
+            given
+                .numbers(name)
+                .iter()
+                .map(|v| *v as f32)
+                .collect::<Vec<_>>()
+        });
+        let (mut dx, mut dw) = (Vec::new(), vec![0f32; WIDTH]);
+        for (x, dy) in x.chunks_exact(WIDTH).zip(dy.chunks_exact(WIDTH)) {
+            let squares = x.iter().fold(0f32, |sum, v| sum + v * v);
+            let r = 1.0 / (squares / WIDTH as f32 + 1e-3).sqrt();
+            let g = |at: usize| dy[at] * (weight[at] + 1.0);
+            let mean = (0..WIDTH).fold(0f32, |sum, at| sum + g(at) * (x[at] * r)) / WIDTH as f32;
+            let mean = if kind == 1 { 0.0 } else { mean };
+            for at in 0..WIDTH {
+                dx.push(r * (g(at) - x[at] * r * mean));
+                dw[at] += dy[at] * (x[at] * r);
+                if kind == 2 {
+                    dw[at] = half::bf16::from_f32(dw[at]).to_f32();
+                }
+            }
+        }
+        [dx, dw]
+    }
+
+    #[test]
+    fn plain_fp32_is_within_the_budget_and_what_is_wrong_is_not() {
+        let given = Given::new();
+        let expected = [given.expected(0), given.expected(1)];
+        let wrong = |kind: usize| {
+            let got = plain(&given, kind);
+            [0, 1].map(|output| {
+                let expected = &expected[output];
+                got[output]
+                    .iter()
+                    .zip(expected.values.iter().zip(&expected.slack))
+                    .filter(|(got, (value, slack))| {
+                        let budget = ulp(DType::F32, value.abs() + **slack) / 2.0 + **slack;
+                        (f64::from(**got) - **value).abs() > budget
+                    })
+                    .count()
+            })
+        };
+        assert_eq!(wrong(0), [0, 0]);
+        assert!(wrong(1)[0] > ROWS * WIDTH / 2 && wrong(1)[1] == 0);
+        assert!(wrong(2)[0] == 0 && wrong(2)[1] > WIDTH / 2);
+    }
+
+    #[test]
+    fn without_rows_the_weights_gradient_is_zero() {
+        let mut given = Given::new();
+        for name in ["x", "dy", "dx"] {
+            given.bytes.insert(name, Vec::new());
+        }
+        let expected = given.expected(1);
+        assert!(expected.values.iter().all(|value| *value == 0.0));
+        assert_eq!(expected.values.len(), WIDTH);
+        assert_eq!(given.oracle().rows(0), 0);
+    }
+}
