@@ -9,6 +9,8 @@ pub mod gate_residual;
 pub mod python;
 pub mod rms_norm;
 pub mod rms_norm_backward;
+pub mod rope3d;
+pub mod rope3d_table;
 pub mod rounding;
 pub mod view;
 
@@ -69,8 +71,11 @@ pub const BUNDLED: &[&str] = &[
     "gate_residual_adaln_in_place",
     "gate_residual_in_place",
     "layer_norm",
+    "qk_norm_rope3d",
     "rms_norm",
     "rms_norm_backward",
+    "rope3d",
+    "rope3d_table",
 ];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
@@ -97,10 +102,12 @@ pub fn bundled(
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
         "gate_residual_in_place" => gate_residual(true)?,
         "layer_norm" => adaln(adaln::Kind::LayerNorm)?,
+        "qk_norm_rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, true)?)),
         "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
         "rms_norm_backward" => Some(Box::new(rms_norm_backward::RmsNormBackward::new(
             tensors, values,
         )?)),
+        "rope3d_table" => Some(Box::new(rope3d_table::Rope3dTable::new(tensors, values)?)),
         _ => None,
     })
 }

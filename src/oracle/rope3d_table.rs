@@ -1,0 +1,189 @@
+//! The cosines and sines of LTX-Video's rotary embedding (diffusers' `LTXVideoRotaryPosEmbed`), one row a position.
+//!
+//! A row is (1, 0), for the elements that stay, and (cos, sin) of `frequency · (2 · coordinate − 1)` for every frequency.
+//! The angle is defined by its fp32 roundings: it reaches 15,000 rad, where a unit of its last place is 1e-3 rad. So the
+//! fp32 steps are done in fp32 here as well, and cosine and sine of what they give in double precision.
+
+use std::collections::BTreeMap;
+
+use super::rounding::{FP32, ulp};
+use super::{Expected, Oracle, Tensors};
+use crate::project::DType;
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct Rope3dTable {
+    rows: u64,
+    frequencies: Vec<f32>,
+    /// Whether the frequencies were computed, and not given.
+    computed: bool,
+}
+
+impl Rope3dTable {
+    /// For tensors of these sizes. Needs `table` and `coords`; takes `frequencies` where they are there, else needs a
+    /// value named `theta`.
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        let name = "rope3d_table";
+        let (table, coords) = (tensors.need("table", name)?, tensors.need("coords", name)?);
+        anyhow::ensure!(
+            table.shape.len() == 3 && table.shape[..2] == coords.shape[..] && table.shape[2] >= 2,
+            "the oracle {name}: table has the shape {:?} for coords of {:?}",
+            table.shape,
+            coords.shape
+        );
+        let count = (table.row_length() - 2) / 2;
+        let given = tensors.get("frequencies");
+        #[allow(clippy::cast_possible_truncation)]
+        let frequencies = if let Some(given) = given {
+            let mut row = Vec::new();
+            if count > 0 {
+                given.row(0, &mut row);
+            }
+            row.iter().map(|value| *value as f32).collect()
+        } else {
+            let theta = values
+                .get("theta")
+                .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `theta`"))?;
+            (0..count)
+                .map(|index| frequency(index, count, *theta as f32))
+                .collect()
+        };
+        Ok(Self {
+            rows: table.rows(),
+            frequencies,
+            computed: given.is_none(),
+        })
+    }
+}
+
+/// `theta ** linspace(0, 1, count)[index] * pi / 2`, in fp32 steps; the power exact and rounded once.
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+fn frequency(index: u64, count: u64, theta: f32) -> f32 {
+    let step = 1.0 / count.saturating_sub(1) as f32;
+    // torch computes the far half from the end, with one rounding (its code is compiled to a fused multiply-add).
+    let place = if count == 1 {
+        0.0
+    } else if index < count / 2 {
+        step * index as f32
+    } else {
+        (-step).mul_add((count - 1 - index) as f32, 1.0)
+    };
+    let power = f64::from(theta).powf(f64::from(place)) as f32;
+    power * std::f32::consts::PI / 2.0
+}
+
+impl Oracle for Rope3dTable {
+    fn outputs(&self) -> Vec<String> {
+        vec!["table".to_owned()]
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.rows
+    }
+
+    fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let Some(coords) = tensors.get("coords") else {
+            return;
+        };
+        let length = coords.row_length();
+        let mut line = Vec::new();
+        coords.row(row / length, &mut line);
+        let column = usize::try_from(row % length).unwrap_or(0);
+        #[allow(clippy::cast_possible_truncation)]
+        let turn = line[column] as f32 * 2.0 - 1.0;
+        expected.push(1.0, 0.0);
+        expected.push(0.0, 0.0);
+        for frequency in &self.frequencies {
+            let angle = f64::from(frequency * turn);
+            // An honest power is within a unit of its last place, which may cost two of the angle's after the two
+            // roundings behind it.
+            let off = if self.computed {
+                2.0 * ulp(DType::F32, angle)
+            } else {
+                0.0
+            };
+            for value in [angle.cos(), angle.sin()] {
+                // Library cosines and sines are within two units of their last place.
+                expected.push(value, 4.0 * FP32 * value.abs() + off);
+            }
+        }
+    }
+
+    /// With a unit of the angle's last place lost at every frequency, a table for coordinates of some units is off by
+    /// 1e-3 of its norm.
+    fn relative_norm(&self, _output: usize) -> Option<f64> {
+        self.computed.then_some(2e-3)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::float_cmp)]
+mod tests {
+    use super::*;
+    use crate::oracle::View;
+
+    fn view(shape: &[u64], bytes: &'static [u8]) -> View<'static> {
+        let mut strides = vec![1; shape.len()];
+        for index in (1..shape.len()).rev() {
+            strides[index - 1] = strides[index] * shape[index];
+        }
+        View {
+            dtype: DType::F32,
+            shape: shape.to_vec(),
+            strides,
+            bytes,
+        }
+    }
+
+    /// One position, of coordinate 0.75, with four frequencies.
+    fn tensors() -> Tensors<'static> {
+        let mut all = Tensors::default();
+        all.views
+            .insert("table".to_owned(), view(&[1, 1, 10], &[0; 40]));
+        let coordinate: &'static [u8] = &[0, 0, 0x40, 0x3f];
+        all.views
+            .insert("coords".to_owned(), view(&[1, 1], coordinate));
+        all
+    }
+
+    #[test]
+    fn the_frequencies_are_the_models() {
+        // What torch 2.11 gives on a CPU: 10000.0 ** torch.linspace(0, 1, 341) * math.pi / 2.
+        let expected = [
+            (0, 1.570_796_4f32),
+            (1, 1.613_929_6),
+            (170, 157.079_64),
+            (339, 15_288.156),
+            (340, 15_707.964),
+        ];
+        for (index, value) in expected {
+            assert_eq!(frequency(index, 341, 10_000.0), value, "{index}");
+        }
+        assert_eq!(frequency(0, 1, 10_000.0), std::f32::consts::FRAC_PI_2);
+    }
+
+    #[test]
+    fn a_row_is_the_padding_and_then_each_frequency() {
+        let values = BTreeMap::from([("theta".to_owned(), 16.0)]);
+        let all = tensors();
+        let oracle = Rope3dTable::new(&all, &values).unwrap();
+        let mut expected = Expected::default();
+        oracle.row(&all, 0, 0, &mut expected);
+        assert_eq!(expected.values[..2], [1.0, 0.0]);
+        assert_eq!(expected.slack[..2], [0.0, 0.0]);
+        // Half a turn less a quarter: the first angle is pi / 4, the last sixteen times that.
+        let half = 0.5f64.sqrt();
+        assert!((expected.values[2] - half).abs() < 1e-7);
+        assert!((expected.values[3] - half).abs() < 1e-7);
+        assert!((expected.values[8] - 1.0).abs() < 1e-6);
+        // An angle in double precision throughout is another one where angles are large.
+        let values = BTreeMap::from([("theta".to_owned(), 10_000.0)]);
+        let oracle = Rope3dTable::new(&all, &values).unwrap();
+        oracle.row(&all, 0, 0, &mut expected);
+        let double = 0.5 * 10_000f64.powf(2.0 / 3.0) * std::f64::consts::FRAC_PI_2;
+        assert!((double.cos() - expected.values[6]).abs() > 1e-6);
+        // Sines that lose the reduction of the argument, as __sinf does, are outside what is granted.
+        assert!(expected.slack[7] < 1e-3, "{}", expected.slack[7]);
+    }
+}
