@@ -1,4 +1,4 @@
-//! The rotary embedding of a video's three axes (LTX-Video), alone or behind an RMSNorm of q and k.
+//! The rotary embedding of a video's three axes (LTX-Video), alone or behind an `RMSNorm` of q and k.
 //!
 //! Tokens lie in the order (batch, frame, row, column). Each pair (x, y) of elements 2i and 2i + 1, over the whole width
 //! `dim` of a token, becomes `(x·cos − y·sin, y·cos + x·sin)`. The `dim % 6` elements in front have the first entry of

@@ -12,10 +12,6 @@ import torch
 from diffusers.models.transformers.transformer_ltx import LTXVideoRotaryPosEmbed
 
 
-def entry(values):
-    return [float(value) for value in values]
-
-
 def case(dim, batch, frames, height, width, scale):
     rope = LTXVideoRotaryPosEmbed(dim)
     hidden = torch.zeros(batch, frames * height * width, dim)
@@ -55,7 +51,8 @@ def main():
     ]
     document = {
         "operation": "rope3d_table",
-        "source": f"diffusers {diffusers.__version__} diffusers.models.transformers.transformer_ltx.LTXVideoRotaryPosEmbed, "
+        "source": f"diffusers {diffusers.__version__} "
+        "diffusers.models.transformers.transformer_ltx.LTXVideoRotaryPosEmbed, "
         f"torch {torch.__version__}, float32 on a CPU",
         "cases": cases,
     }

@@ -213,13 +213,13 @@ int launch(RotaryArguments a, const Video& video, const Options& options, void* 
 
 }  // namespace
 
-// Rotates q and k [batch * frames * height * width, dim], tokens in this order: the pair (x, y) of elements 2i and 2i + 1
-// becomes (x cos - y sin, y cos + x sin). dim % 6 elements in front stay; from there on pair 3 * frequency + axis turns
-// with the position on the axis (frame, row, column). table [tables, frames + height + width, dim / 6 + 1, 2] is what
-// rope3d_table_launch makes; tables is batch, or 1 for a table that all share. k and k_out may be null, for q alone.
-// inverse: the rotation back, which is also the gradient's. dtype: 0 f32, 1 f16, 2 bf16. Strides are elements from token
-// to token. Returns 0, a cudaError_t, or a code that rope3d_error explains; with such a code nothing was launched. An
-// empty tensor launches nothing and returns 0.
+// Rotates q and k [batch * frames * height * width, dim], tokens in this order: the pair (x, y) of elements 2i and
+// 2i + 1 becomes (x cos - y sin, y cos + x sin). dim % 6 elements in front stay; from there on pair 3 * frequency + axis
+// turns with the position on the axis (frame, row, column). table [tables, frames + height + width, dim / 6 + 1, 2] is
+// what rope3d_table_launch makes; tables is batch, or 1 for a table that all share. k and k_out may be null, for q
+// alone. inverse: the rotation back, which is also the gradient's. dtype: 0 f32, 1 f16, 2 bf16. Strides are elements
+// from token to token. Returns 0, a cudaError_t, or a code that rope3d_error explains; with such a code nothing was
+// launched. An empty tensor launches nothing and returns 0.
 extern "C" int rope3d_launch(void* q_out, void* k_out, const void* q, const void* k, const void* table, int64_t batch,
                              int64_t frames, int64_t height, int64_t width, int64_t dim, int64_t tables,
                              int64_t q_out_stride, int64_t k_out_stride, int64_t q_stride, int64_t k_stride,
@@ -263,9 +263,10 @@ extern "C" int qk_norm_rope3d_in_place_launch(void* q, void* k, const void* q_we
                                q_stride, k_stride, q_stride, k_stride, eps, round_first, dtype, stream);
 }
 
-// table [tables, positions, dim / 6 + 1, 2] of fp32 (cos, sin): of each position (1, 0), and then of each of the dim / 6
-// frequencies the turn by frequency * (2 * coordinate - 1). coords [tables, positions] of fp32 are the model's grid:
-// what the positions of the frames, then of the rows, then of the columns are after scaling. frequencies [dim / 6] of
+// table [tables, positions, dim / 6 + 1, 2] of fp32 (cos, sin): of each position (1, 0), and then of each of the
+// dim / 6 frequencies the turn by frequency * (2 * coordinate - 1), an angle of up to 2^50. coords [tables, positions]
+// of fp32 are the model's grid: what the positions of the frames, then of the rows, then of the columns are after
+// scaling. Frames that a pipeline puts in front as conditions are positions like any other. frequencies [dim / 6] of
 // fp32 may be null: they are theta ** linspace(0, 1, dim / 6) * pi / 2, in the model's fp32 steps.
 extern "C" int rope3d_table_launch(void* table, const void* coords, const void* frequencies, int64_t tables,
                                    int64_t positions, int64_t dim, float theta, void* stream) {
