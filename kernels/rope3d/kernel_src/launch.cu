@@ -213,10 +213,10 @@ int launch(RotaryArguments a, const Video& video, const Options& options, void* 
 
 }  // namespace
 
-// Rotates q and k [batch * frames * height * width, dim], tokens in this order: the pair (x, y) of elements 2i and
-// 2i + 1 becomes (x cos - y sin, y cos + x sin). dim % 6 elements in front stay; from there on pair 3 * frequency + axis
-// turns with the position on the axis (frame, row, column). table [tables, frames + height + width, dim / 6 + 1, 2] is
-// what rope3d_table_launch makes; tables is batch, or 1 for a table that all share. k and k_out may be null, for q
+// Rotates q and k [batch * frames * height * width, dim], tokens in this order: the pair (x, y) of elements 2i and 2i
+// + 1 becomes (x cos - y sin, y cos + x sin). dim % 6 elements in front stay; from there on pair 3 * frequency + axis
+// turns with the position on the axis (frame, row, column). table [tables, frames + height + width, dim / 6 + 1, 2]
+// is what rope3d_table_launch makes; tables is batch, or 1 for a table that all share. k and k_out may be null, for q
 // alone. inverse: the rotation back, which is also the gradient's. dtype: 0 f32, 1 f16, 2 bf16. Strides are elements
 // from token to token. Returns 0, a cudaError_t, or a code that rope3d_error explains; with such a code nothing was
 // launched. An empty tensor launches nothing and returns 0.
