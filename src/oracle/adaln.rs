@@ -1,9 +1,9 @@
-//! Normalisation with modulation, alone and after a gated residual; LayerNorm is the case without modulation.
+//! Normalisation with modulation, alone and after a gated residual; `LayerNorm` is the case without modulation.
 //!
 //! `out = norm(x) · (1 + scale + scale_table) + (shift + shift_table)`, per row of the last dimension, where
-//! `norm(x) = (x − mean) · rsqrt(variance + eps) · weight + bias` for LayerNorm, and the same with a mean of 0 for
-//! RMSNorm. `scale` and `shift` have a row for every `rows_per_modulation` rows of `x`. What is not there is 1 (weight) or
-//! 0. After a gated residual, the norm is of `sum = h + x · (gate + gate_table)` as rounded and stored.
+//! `norm(x) = (x − mean) · rsqrt(variance + eps) · weight + bias` for `LayerNorm`, and the same with a mean of 0 for
+//! `RMSNorm`. `scale` and `shift` have a row for every `rows_per_modulation` rows of `x`. What is not there is 1
+//! (weight) or 0. After a gated residual, the norm is of `sum = h + x · (gate + gate_table)` as rounded and stored.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub struct AdaLn {
 impl AdaLn {
     /// For tensors of these sizes. Needs `out` and `x`, after a residual `h` and perhaps `sum`; takes `weight`, `bias`,
     /// `scale`, `shift`, `gate` and the tables where they are there; needs the value `eps`, and takes
-    /// `rows_per_modulation` and `norm` (0 RMSNorm, 1 LayerNorm) where they are.
+    /// `rows_per_modulation` and `norm` (0 `RMSNorm`, 1 `LayerNorm`) where they are.
     pub fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,

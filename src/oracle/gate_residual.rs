@@ -1,7 +1,7 @@
 //! A gated residual: `sum = h + x · (gate + gate_table)`.
 //!
-//! `gate` has a row for every `rows_per_modulation` rows of `x` (one a batch element, or one a token); `gate_table` is one
-//! row for all. Without `gate` the factor is 1. In place, the sum replaces `h`.
+//! `gate` has a row for every `rows_per_modulation` rows of `x` (one a batch element, or one a token); `gate_table` is
+//! one row for all. Without `gate` the factor is 1. In place, the sum replaces `h`.
 
 use std::collections::BTreeMap;
 
@@ -90,8 +90,8 @@ pub struct GateResidual {
 }
 
 impl GateResidual {
-    /// For tensors of these sizes. Needs `h`, `x` and, unless it is in place, `out`; takes `gate` and `gate_table` where
-    /// they are there.
+    /// For tensors of these sizes. Needs `h`, `x` and, unless it is in place, `out`; takes `gate` and `gate_table`
+    /// where they are there.
     pub fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,

@@ -24,8 +24,9 @@
 // 2^-8 of each term. Here all of it is fp32 and out is rounded once; h' is rounded once, where eager rounds gate, x *
 // gate and the sum. The norm is of h' as stored.
 //
-// The floor is memory: x (and h) are read once, out (and sum) written once; modulation rows come from L1 or L2. So a row
-// stays in registers, packed, from its load to its store: TPR threads share it, and each holds NV packs of N elements.
+// The floor is memory: x (and h) are read once, out (and sum) written once; modulation rows come from L1 or L2. So a
+// row stays in registers, packed, from its load to its store: TPR threads share it, and each holds NV packs of N
+// elements.
 // The variance is the mean of squared deviations from the mean, of the registers: no cancellation.
 #pragma once
 #include "modulate.cuh"

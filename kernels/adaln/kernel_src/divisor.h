@@ -22,6 +22,7 @@ struct Divisor {
 };
 
 static_assert(Divisor(1).quotient(0x7fffffffu) == 0x7fffffffu && Divisor(3).quotient(0x7fffffffu) == 0x7fffffffu / 3 &&
-                  Divisor(2688).quotient(2688u * 798000u - 1) == 797999u && Divisor(2688).quotient(2688u * 798000u) == 798000u &&
+                  Divisor(2688).quotient(2688u * 798000u - 1) == 797999u &&
+                  Divisor(2688).quotient(2688u * 798000u) == 798000u &&
                   Divisor(0x7fffffffu).quotient(0x7ffffffeu) == 0u && Divisor(0x7fffffffu).quotient(0x7fffffffu) == 1u,
               "quotients");

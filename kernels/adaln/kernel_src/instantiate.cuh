@@ -32,5 +32,6 @@ template <typename T>
 const void* find_gate_residual(int packs, int access) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
   if (access != 16) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, 1>);
-  return reinterpret_cast<const void*>(packs == 2 ? gate_residual_packs<T, kMany, 2> : gate_residual_packs<T, kMany, 1>);
+  if (packs == 2) return reinterpret_cast<const void*>(gate_residual_packs<T, kMany, 2>);
+  return reinterpret_cast<const void*>(gate_residual_packs<T, kMany, 1>);
 }

@@ -63,7 +63,9 @@ struct Matrices {
     all[i++] = {a.scale, a.scale_stride, modulations, false};
     all[i++] = {a.shift, a.shift_stride, modulations, false};
     all[i++] = {a.gate, a.gate_stride, modulations, false};
-    for (const void* row : {a.weight, a.bias, a.scale_table, a.shift_table, a.gate_table}) all[i++] = {row, 0, 1, false};
+    for (const void* row : {a.weight, a.bias, a.scale_table, a.shift_table, a.gate_table}) {
+      all[i++] = {row, 0, 1, false};
+    }
   }
 };
 
@@ -99,8 +101,8 @@ int check(const Call& c) {
   return 0;
 }
 
-// The bytes of an access: 16 if every row of every tensor is a whole number of them, from an aligned address on; else an
-// element's.
+// The bytes of an access: 16 if every row of every tensor is a whole number of them, from an aligned address on; else
+// an element's.
 int widest_access(const Call& c) {
   const int size = size_of(c.type);
   const Matrices matrices(c);
@@ -246,7 +248,7 @@ extern "C" int layer_norm_launch(void* out, const void* x, const void* weight, c
   return launch(c, stream);
 }
 
-// out = norm(x) * (1 + scale + scale_table) + (shift + shift_table), norm: 0 RMSNorm, 1 LayerNorm, of eps and weight and
+// out = norm(x) * (1 + scale + scale_table) + (shift + shift_table), norm: 0 RMSNorm, 1 LayerNorm, of eps, weight and
 // bias. scale and shift have a row for every rows_per_modulation rows of x, the last one perhaps for fewer. weight,
 // bias, scale, shift and the tables may be null, for 1, 0, 0, 0 and 0; a table needs its tensor.
 extern "C" int adaln_launch(void* out, const void* x, const void* weight, const void* bias, const void* scale,
@@ -313,9 +315,9 @@ extern "C" int gate_residual_adaln_in_place_launch(void* out, void* h, const voi
                                                    int64_t rows_per_modulation, int64_t out_stride, int64_t h_stride,
                                                    int64_t x_stride, int64_t gate_stride, int64_t scale_stride,
                                                    int64_t shift_stride, float eps, int norm, int dtype, void* stream) {
-  return gate_residual_adaln_launch(out, h, h, x, gate, gate_table, weight, bias, scale, shift, scale_table, shift_table,
-                                    rows, width, rows_per_modulation, out_stride, h_stride, h_stride, x_stride,
-                                    gate_stride, scale_stride, shift_stride, eps, norm, dtype, stream);
+  return gate_residual_adaln_launch(out, h, h, x, gate, gate_table, weight, bias, scale, shift, scale_table,
+                                    shift_table, rows, width, rows_per_modulation, out_stride, h_stride, h_stride,
+                                    x_stride, gate_stride, scale_stride, shift_stride, eps, norm, dtype, stream);
 }
 
 // What a launcher's return value means.

@@ -141,7 +141,8 @@ constexpr const GateTuning* find_gate_tuning(int arch, int access, int64_t bytes
 }
 
 constexpr bool is_compiled(const Layout& layout, int arch, int access) {
-  if (layout.packs <= 0) return layout.threads >= 32 && layout.threads <= 1024 && layout.threads % 32 == 0 && !layout.stream;
+  const bool whole_warps = layout.threads >= 32 && layout.threads <= 1024 && layout.threads % 32 == 0;
+  if (layout.packs <= 0) return whole_warps && !layout.stream;
   [[maybe_unused]] constexpr bool kCached = kCachedLoads, kStream = kStreamLoads;
 #define ADALN_SAME(THREADS, PACKS, STREAM, FIRST, LAST)                                                \
   if (access == 16 && layout.threads == THREADS && layout.packs == PACKS && layout.stream == STREAM) \
@@ -169,7 +170,8 @@ constexpr bool tables_are_sound() {
   }
   for (const int arch : kTunedArchs) {  // every launch finds a row
     for (const int access : {16, kElement}) {
-      if (find_tuning(arch, access, kAnyWidth, 0) == nullptr || find_gate_tuning(arch, access, 0) == nullptr) return false;
+      if (find_tuning(arch, access, kAnyWidth, 0) == nullptr) return false;
+      if (find_gate_tuning(arch, access, 0) == nullptr) return false;
     }
   }
   return true;
