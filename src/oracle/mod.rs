@@ -6,6 +6,7 @@
 
 pub mod adaln;
 pub mod gate_residual;
+pub mod gated;
 pub mod python;
 pub mod rms_norm;
 pub mod rms_norm_backward;
@@ -70,12 +71,17 @@ pub const BUNDLED: &[&str] = &[
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
     "gate_residual_in_place",
+    "geglu",
+    "geglu_backward",
     "layer_norm",
     "qk_norm_rope3d",
     "rms_norm",
     "rms_norm_backward",
     "rope3d",
     "rope3d_table",
+    "swiglu",
+    "swiglu_backward",
+    "swiglu_packed",
 ];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
@@ -101,6 +107,8 @@ pub fn bundled(
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
         "gate_residual_in_place" => gate_residual(true)?,
+        "geglu" => Some(Box::new(gated::Gated::geglu(tensors, values, false)?)),
+        "geglu_backward" => Some(Box::new(gated::Gated::geglu(tensors, values, true)?)),
         "layer_norm" => adaln(adaln::Kind::LayerNorm)?,
         "qk_norm_rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, true)?)),
         "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
@@ -108,6 +116,9 @@ pub fn bundled(
             tensors, values,
         )?)),
         "rope3d_table" => Some(Box::new(rope3d_table::Rope3dTable::new(tensors, values)?)),
+        "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
+        "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),
+        "swiglu_packed" => Some(Box::new(gated::Gated::swiglu_packed(tensors, values)?)),
         _ => None,
     })
 }
