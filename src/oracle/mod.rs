@@ -115,6 +115,7 @@ pub fn bundled(
         "rms_norm_backward" => Some(Box::new(rms_norm_backward::RmsNormBackward::new(
             tensors, values,
         )?)),
+        "rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, false)?)),
         "rope3d_table" => Some(Box::new(rope3d_table::Rope3dTable::new(tensors, values)?)),
         "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
         "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),

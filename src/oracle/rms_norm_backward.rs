@@ -353,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Σ dy · rms_norm(x), whose gradient it is.
+    /// Σ dy · `rms_norm(x)`, whose gradient it is.
     fn loss(x: &[f64], dy: &[f64], weight: &[f64]) -> f64 {
         let eps = f64::from(1e-3f32);
         x.chunks_exact(WIDTH)
