@@ -10,6 +10,7 @@ pub mod gated;
 pub mod python;
 pub mod rms_norm;
 pub mod rms_norm_backward;
+pub mod rope;
 pub mod rope3d;
 pub mod rope3d_table;
 pub mod rounding;
@@ -74,11 +75,15 @@ pub const BUNDLED: &[&str] = &[
     "geglu",
     "geglu_backward",
     "layer_norm",
+    "qk_norm_rope",
     "qk_norm_rope3d",
+    "qk_norm_rope_in_place",
     "rms_norm",
     "rms_norm_backward",
+    "rope",
     "rope3d",
     "rope3d_table",
+    "rope_in_place",
     "swiglu",
     "swiglu_backward",
     "swiglu_packed",
@@ -100,6 +105,12 @@ pub fn bundled(
         let oracle = gate_residual::GateResidual::new(tensors, values, in_place)?;
         Ok(Some(Box::new(oracle)))
     };
+    let rope = |norm, in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
+        let form = rope::Form { norm, in_place };
+        Ok(Some(Box::new(rope::Rope::new(
+            tensors, values, name, form,
+        )?)))
+    };
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
@@ -110,13 +121,17 @@ pub fn bundled(
         "geglu" => Some(Box::new(gated::Gated::geglu(tensors, values, false)?)),
         "geglu_backward" => Some(Box::new(gated::Gated::geglu(tensors, values, true)?)),
         "layer_norm" => adaln(adaln::Kind::LayerNorm)?,
+        "qk_norm_rope" => rope(true, false)?,
         "qk_norm_rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, true)?)),
+        "qk_norm_rope_in_place" => rope(true, true)?,
         "rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, false)?)),
         "rms_norm_backward" => Some(Box::new(rms_norm_backward::RmsNormBackward::new(
             tensors, values,
         )?)),
+        "rope" => rope(false, false)?,
         "rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, false)?)),
         "rope3d_table" => Some(Box::new(rope3d_table::Rope3dTable::new(tensors, values)?)),
+        "rope_in_place" => rope(false, true)?,
         "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
         "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),
         "swiglu_packed" => Some(Box::new(gated::Gated::swiglu_packed(tensors, values)?)),

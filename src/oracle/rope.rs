@@ -1,0 +1,422 @@
+//! Rotary position embedding of the halves of a head, alone and after an RMSNorm per head.
+//!
+//! Of each head of `q` and `k`, with h = `rotary_dim` / 2: `out[i] = x[i]·cos[i] − x[h+i]·sin[i]` and
+//! `out[h+i] = x[h+i]·cos[i] + x[i]·sin[i]` for i < h; what lies behind `rotary_dim` stays. This is transformers'
+//! `apply_rotary_pos_emb`, whose tables hold the same values in both halves of their columns: the first half is read.
+//! `inverse` turns the other way. With the norm, x is `x · rsqrt(mean(x²) + eps) · (weight + weight_offset)` of the
+//! whole head, and `round_first` rounds it to the element type before the weight, as `Qwen3RMSNorm` does.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+
+use super::rounding::{FP32, round};
+use super::{Expected, Oracle, Tensors};
+use crate::project::DType;
+
+/// Which of the four operations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Form {
+    /// RMSNorm per head first.
+    pub norm: bool,
+    /// The outputs are `q` and `k` themselves, else `q_out` and `k_out`.
+    pub in_place: bool,
+}
+
+/// The norm of one case.
+#[derive(Debug)]
+struct Norm {
+    eps: f64,
+    round_first: bool,
+    /// What each column is multiplied with, for q and for k; empty: 1.
+    factors: [Vec<f64>; 2],
+    /// Relative error that fp32 arithmetic may add over a head of this size.
+    arithmetic: f64,
+}
+
+impl Norm {
+    /// A head of q (0) or k (1) becomes its norm.
+    fn apply(&self, dtype: DType, side: usize, values: &mut [f64], slacks: &mut [f64]) {
+        #[allow(clippy::cast_precision_loss)]
+        let mean = values.iter().map(|v| v * v).sum::<f64>() / values.len() as f64;
+        let inverse = 1.0 / (mean + self.eps).sqrt();
+        for (column, (value, slack)) in values.iter_mut().zip(slacks).enumerate() {
+            let factor = self.factors[side].get(column).copied().unwrap_or(1.0);
+            let mut normed = *value * inverse;
+            *slack = normed.abs() * self.arithmetic;
+            if self.round_first {
+                // Near a tie the fp32 value may round to the other side: then that neighbour is right as well.
+                let (low, high) = (round(dtype, normed - *slack), round(dtype, normed + *slack));
+                normed = round(dtype, normed);
+                *slack = (high - normed).max(normed - low);
+            }
+            *value = normed * factor;
+            *slack = *slack * factor.abs() + value.abs() * 2.0 * FP32;
+        }
+    }
+}
+
+/// An output.
+#[derive(Debug)]
+struct Side {
+    output: &'static str,
+    input: &'static str,
+    /// 0: q, 1: k.
+    index: usize,
+    rows: u64,
+}
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct Rope {
+    sides: Vec<Side>,
+    half: usize,
+    /// -1 for the inverse.
+    sign: f64,
+    norm: Option<Norm>,
+}
+
+impl Rope {
+    /// For tensors of these sizes: `q` and `k`, of which one may be absent, `cos` and `sin`, and the outputs where they
+    /// are others. Needs the value `rotary_dim`, and `eps` with the norm; takes `inverse` without the norm, and with it
+    /// `weight_offset`, `round_first` and the tensors `q_weight` and `k_weight`, where they are there.
+    pub fn new(
+        tensors: &Tensors,
+        values: &BTreeMap<String, f64>,
+        name: &str,
+        form: Form,
+    ) -> anyhow::Result<Self> {
+        let value = |name: &str| values.get(name).copied();
+        let need = |wanted: &str| {
+            value(wanted)
+                .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `{wanted}`"))
+        };
+        let names = if form.in_place {
+            [("q", "q"), ("k", "k")]
+        } else {
+            [("q_out", "q"), ("k_out", "k")]
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let half = (need("rotary_dim")? / 2.0) as u64;
+        let (cos, sin) = (tensors.need("cos", name)?, tensors.need("sin", name)?);
+        let mut sides = Vec::new();
+        let mut width = 0;
+        for (index, (output, input)) in names.into_iter().enumerate() {
+            let Some(x) = tensors.get(input) else {
+                continue;
+            };
+            let out = tensors.need(output, name)?;
+            width = x.row_length();
+            sides.push(Side {
+                output,
+                input,
+                index,
+                rows: x.rows(),
+            });
+            ensure!(
+                x.shape.len() == 4 && x.shape == out.shape && 2 * half <= width,
+                "the oracle {name}: {input} is {:?} and {output} {:?}, and {half} pairs are rotated",
+                x.shape,
+                out.shape
+            );
+            for table in [cos, sin] {
+                ensure!(
+                    table.shape.len() == 3
+                        && (table.shape[0] == 1 || table.shape[0] == x.shape[0])
+                        && table.shape[1] == x.shape[1]
+                        && table.shape[2] >= half,
+                    "the oracle {name}: a table is {:?} for {input} of {:?} and {half} pairs",
+                    table.shape,
+                    x.shape
+                );
+            }
+        }
+        ensure!(!sides.is_empty(), "the oracle {name} needs `q` or `k`");
+        // The launcher takes floats.
+        #[allow(clippy::cast_possible_truncation)]
+        let float = |value: f64| f64::from(value as f32);
+        let norm = if form.norm {
+            let mut factors = [Vec::new(), Vec::new()];
+            for (into, weight) in factors.iter_mut().zip(["q_weight", "k_weight"]) {
+                let Some(weight) = tensors.get(weight) else {
+                    continue;
+                };
+                ensure!(
+                    weight.shape == [width],
+                    "the oracle {name}: a weight is {:?} for heads of {width}",
+                    weight.shape
+                );
+                weight.row(0, into);
+                for factor in into {
+                    *factor += float(value("weight_offset").unwrap_or(0.0));
+                }
+            }
+            #[allow(clippy::cast_precision_loss)]
+            let terms = width.min(4096) as f64;
+            Some(Norm {
+                eps: float(need("eps")?),
+                round_first: value("round_first").unwrap_or(0.0) != 0.0,
+                factors,
+                // As for RMSNorm: a plain loop over the squares is honest.
+                arithmetic: (8.0 + terms / 8.0) * FP32,
+            })
+        } else {
+            None
+        };
+        Ok(Self {
+            sides,
+            half: usize::try_from(half)?,
+            sign: if !form.norm && value("inverse").unwrap_or(0.0) != 0.0 {
+                -1.0
+            } else {
+                1.0
+            },
+            norm,
+        })
+    }
+}
+
+impl Oracle for Rope {
+    fn outputs(&self) -> Vec<String> {
+        self.sides
+            .iter()
+            .map(|side| side.output.to_owned())
+            .collect()
+    }
+
+    fn rows(&self, output: usize) -> u64 {
+        self.sides[output].rows
+    }
+
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let side = &self.sides[output];
+        let tables = (tensors.get("cos"), tensors.get("sin"));
+        let (Some(x), (Some(cos), Some(sin))) = (tensors.get(side.input), tables) else {
+            return;
+        };
+        let mut values = Vec::new();
+        x.row(row, &mut values);
+        let mut slacks = vec![0.0; values.len()];
+        if let Some(norm) = &self.norm {
+            norm.apply(x.dtype, side.index, &mut values, &mut slacks);
+        }
+
+        let (tokens, heads) = (x.shape[1], x.shape[2]);
+        let (batch, token) = (row / heads / tokens, row / heads % tokens);
+        let table_row = if cos.shape[0] == 1 {
+            token
+        } else {
+            batch * tokens + token
+        };
+        let (mut c, mut s) = (Vec::new(), Vec::new());
+        if self.half > 0 {
+            cos.row(table_row, &mut c);
+            sin.row(table_row, &mut s);
+        }
+        // Each product and the sum lose half a unit of fp32 at most: relative to the products, which may cancel.
+        let turn = |near: usize, far: usize, c: f64, s: f64| {
+            let (a, b) = (values[near] * c, values[far] * s);
+            let slack = slacks[near] * c.abs() + slacks[far] * s.abs();
+            (a + b, slack + (a.abs() + b.abs()) * 2.0 * FP32)
+        };
+        let half = self.half;
+        for i in 0..values.len() {
+            let (value, slack) = if i < half {
+                turn(i, half + i, c[i], -self.sign * s[i])
+            } else if i < 2 * half {
+                turn(i, i - half, c[i - half], self.sign * s[i - half])
+            } else {
+                (values[i], slacks[i])
+            };
+            expected.push(value, slack);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::float_cmp, clippy::cast_precision_loss)]
+mod tests {
+    use super::*;
+    use crate::oracle::View;
+    use crate::oracle::view::encode;
+
+    fn bytes(dtype: DType, count: u64, from: f64) -> Vec<u8> {
+        let mut all = Vec::new();
+        for i in 0..count {
+            encode(dtype, (from + i as f64 * 0.37).sin(), &mut all);
+        }
+        all
+    }
+
+    fn view(dtype: DType, shape: &[u64], bytes: &'static [u8]) -> View<'static> {
+        let mut strides = vec![1; shape.len()];
+        for i in (1..shape.len()).rev() {
+            strides[i - 1] = strides[i] * shape[i];
+        }
+        View {
+            dtype,
+            shape: shape.to_vec(),
+            strides,
+            bytes,
+        }
+    }
+
+    /// 2 x 3 tokens with 2 heads of q and 1 of k, of 6 elements each.
+    fn tensors(dtype: DType, table_batch: u64) -> Tensors<'static> {
+        let mut all = Tensors::default();
+        for (name, shape, from) in [
+            ("q", vec![2, 3, 2, 6], 0.0),
+            ("k", vec![2, 3, 1, 6], 1.0),
+            ("q_out", vec![2, 3, 2, 6], 0.0),
+            ("k_out", vec![2, 3, 1, 6], 0.0),
+            ("q_weight", vec![6], 2.0),
+            ("k_weight", vec![6], 3.0),
+            ("cos", vec![table_batch, 3, 6], 4.0),
+            ("sin", vec![table_batch, 3, 6], 5.0),
+        ] {
+            let bytes = bytes(dtype, shape.iter().product(), from).leak();
+            all.views
+                .insert(name.to_owned(), view(dtype, &shape, bytes));
+        }
+        all
+    }
+
+    fn oracle(tensors: &Tensors, form: Form, values: &[(&str, f64)]) -> Rope {
+        let values = values.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+        Rope::new(tensors, &values, "rope", form).unwrap()
+    }
+
+    fn row(tensors: &Tensors, name: &str, row: u64) -> Vec<f64> {
+        let mut into = Vec::new();
+        tensors.need(name, "test").unwrap().row(row, &mut into);
+        into
+    }
+
+    const PLAIN: Form = Form {
+        norm: false,
+        in_place: false,
+    };
+    const NORM: Form = Form {
+        norm: true,
+        in_place: false,
+    };
+
+    #[test]
+    fn halves_turn_against_each_other_with_the_row_of_their_token() {
+        for table_batch in [1, 2] {
+            let tensors = tensors(DType::F32, table_batch);
+            let oracle = oracle(&tensors, PLAIN, &[("rotary_dim", 6.0)]);
+            assert_eq!(oracle.outputs(), ["q_out", "k_out"]);
+            assert_eq!((oracle.rows(0), oracle.rows(1)), (12, 6));
+            // The second head of the last token of the second batch, and the head of k there.
+            for (output, input, at) in [(0, "q", 11), (1, "k", 5)] {
+                let mut expected = Expected::default();
+                oracle.row(&tensors, output, at, &mut expected);
+                let table = if table_batch == 1 { 2 } else { 5 };
+                let (x, c, s) = (
+                    row(&tensors, input, at),
+                    row(&tensors, "cos", table),
+                    row(&tensors, "sin", table),
+                );
+                for i in 0..3 {
+                    assert_eq!(expected.values[i], x[i] * c[i] - x[3 + i] * s[i]);
+                    assert_eq!(expected.values[3 + i], x[3 + i] * c[i] + x[i] * s[i]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_partly_rotated_head_stays_to_the_bit() {
+        let tensors = tensors(DType::F32, 1);
+        let oracle = oracle(&tensors, PLAIN, &[("rotary_dim", 2.0)]);
+        let mut expected = Expected::default();
+        oracle.row(&tensors, 0, 3, &mut expected);
+        assert_eq!(expected.values[2..], row(&tensors, "q", 3)[2..]);
+        assert_eq!(expected.slack[2..], [0.0; 4]);
+    }
+
+    #[test]
+    fn the_inverse_turns_back() {
+        let tensors = tensors(DType::F32, 1);
+        let all = [("rotary_dim", 6.0), ("inverse", 1.0)];
+        let (there, back) = (
+            oracle(&tensors, PLAIN, &all[..1]),
+            oracle(&tensors, PLAIN, &all),
+        );
+        let (mut a, mut b) = (Expected::default(), Expected::default());
+        there.row(&tensors, 0, 0, &mut a);
+        back.row(&tensors, 0, 0, &mut b);
+        let (x, c) = (row(&tensors, "q", 0), row(&tensors, "cos", 0));
+        for i in 0..6 {
+            // There and back again by the same angle: the sines cancel.
+            assert!((a.values[i] + b.values[i] - 2.0 * x[i] * c[i % 3]).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn the_norm_is_of_the_head_and_its_own_weight() {
+        let tensors = tensors(DType::F32, 1);
+        let values = [("rotary_dim", 2.0), ("eps", 1e-6), ("weight_offset", 1.0)];
+        let oracle = oracle(&tensors, NORM, &values);
+        let mut expected = Expected::default();
+        oracle.row(&tensors, 1, 4, &mut expected);
+        let (x, w) = (row(&tensors, "k", 4), row(&tensors, "k_weight", 0));
+        let mean = x.iter().map(|v| v * v).sum::<f64>() / 6.0;
+        let eps = f64::from(1e-6_f32);
+        for i in 2..6 {
+            let right = x[i] / (mean + eps).sqrt() * (w[i] + 1.0);
+            assert!((expected.values[i] - right).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn fp32_arithmetic_is_within_the_slack_and_wrong_variants_are_not() {
+        let tensors = tensors(DType::F32, 1);
+        let oracle = oracle(&tensors, PLAIN, &[("rotary_dim", 6.0)]);
+        let (mut pairs, mut far) = (0, 0);
+        for at in 0..12 {
+            let mut expected = Expected::default();
+            oracle.row(&tensors, 0, at, &mut expected);
+            let x = row(&tensors, "q", at);
+            let (c, s) = (
+                row(&tensors, "cos", at / 2 % 3),
+                row(&tensors, "sin", at / 2 % 3),
+            );
+            for i in 0..3 {
+                #[allow(clippy::cast_possible_truncation)]
+                let [x1, x2, c, s, far_c] =
+                    [x[i], x[3 + i], c[i], s[i], c[3 + i]].map(|v| v as f32);
+                let off = |value: f32| (f64::from(value) - expected.values[i]).abs();
+                let budget = expected.slack[i];
+                assert!(off(x1 * c - x2 * s) <= budget);
+                assert!(off(x1 * c + x2 * s) > budget, "the other way round");
+                // Interleaved pairs, and the second half of the columns.
+                #[allow(clippy::cast_possible_truncation)]
+                let neighbour = x[(i + 1) % 6] as f32;
+                pairs += usize::from(off(x1 * c - neighbour * s) > budget);
+                far += usize::from(off(x1 * far_c - x2 * s) > budget);
+            }
+        }
+        // One may be near by chance.
+        assert!(pairs >= 35 && far >= 35, "{pairs} {far}");
+    }
+
+    #[test]
+    fn rounding_first_admits_both_neighbours_of_a_tie_only() {
+        let tensors = tensors(DType::BF16, 1);
+        let values = [("rotary_dim", 0.0), ("eps", 1e-6), ("round_first", 1.0)];
+        let oracle = oracle(&tensors, NORM, &values);
+        let mut expected = Expected::default();
+        for at in 0..12 {
+            oracle.row(&tensors, 0, at, &mut expected);
+            let w = row(&tensors, "q_weight", 0);
+            for ((value, slack), w) in expected.values.iter().zip(&expected.slack).zip(&w) {
+                let normed = value / w;
+                assert!((round(DType::BF16, normed) - normed).abs() <= 1e-14 * normed.abs());
+                assert!(*slack <= value.abs() / 120.0);
+            }
+        }
+    }
+}
