@@ -1,4 +1,4 @@
-//! Rotary position embedding of the halves of a head, alone and after an RMSNorm per head.
+//! Rotary position embedding of the halves of a head, alone and after a root-mean-square norm per head.
 //!
 //! Of each head of `q` and `k`, with h = `rotary_dim` / 2: `out[i] = x[i]·cos[i] − x[h+i]·sin[i]` and
 //! `out[h+i] = x[h+i]·cos[i] + x[i]·sin[i]` for i < h; what lies behind `rotary_dim` stays. This is transformers'
@@ -17,7 +17,7 @@ use crate::project::DType;
 /// Which of the four operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Form {
-    /// RMSNorm per head first.
+    /// Each head is normalised first.
     pub norm: bool,
     /// The outputs are `q` and `k` themselves, else `q_out` and `k_out`.
     pub in_place: bool,
@@ -157,7 +157,7 @@ impl Rope {
                 eps: float(need("eps")?),
                 round_first: value("round_first").unwrap_or(0.0) != 0.0,
                 factors,
-                // As for RMSNorm: a plain loop over the squares is honest.
+                // As for `rms_norm`: a plain loop over the squares is honest.
                 arithmetic: (8.0 + terms / 8.0) * FP32,
             })
         } else {
@@ -209,23 +209,23 @@ impl Oracle for Rope {
         } else {
             batch * tokens + token
         };
-        let (mut c, mut s) = (Vec::new(), Vec::new());
+        let (mut cosines, mut sines) = (Vec::new(), Vec::new());
         if self.half > 0 {
-            cos.row(table_row, &mut c);
-            sin.row(table_row, &mut s);
+            cos.row(table_row, &mut cosines);
+            sin.row(table_row, &mut sines);
         }
         // Each product and the sum lose half a unit of fp32 at most: relative to the products, which may cancel.
-        let turn = |near: usize, far: usize, c: f64, s: f64| {
-            let (a, b) = (values[near] * c, values[far] * s);
-            let slack = slacks[near] * c.abs() + slacks[far] * s.abs();
-            (a + b, slack + (a.abs() + b.abs()) * 2.0 * FP32)
+        let turn = |near: usize, far: usize, cos: f64, sin: f64| {
+            let (one, two) = (values[near] * cos, values[far] * sin);
+            let slack = slacks[near] * cos.abs() + slacks[far] * sin.abs();
+            (one + two, slack + (one.abs() + two.abs()) * 2.0 * FP32)
         };
         let half = self.half;
         for i in 0..values.len() {
             let (value, slack) = if i < half {
-                turn(i, half + i, c[i], -self.sign * s[i])
+                turn(i, half + i, cosines[i], -self.sign * sines[i])
             } else if i < 2 * half {
-                turn(i, i - half, c[i - half], self.sign * s[i - half])
+                turn(i, i - half, cosines[i - half], self.sign * sines[i - half])
             } else {
                 (values[i], slacks[i])
             };
