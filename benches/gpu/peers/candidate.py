@@ -1,0 +1,142 @@
+"""One candidate of a row: its graph, whether it is right, its times."""
+
+import math
+import random
+import statistics
+
+# Relative error in the 2-norm. One rounding to bf16 is about 1.7e-3, two 2.4e-3.
+TOLERANCE = {"bf16": 4e-3, "f16": 6e-4, "f32": 4e-6}
+# Rounds after which a variant that is slower than another of the same name is replayed no more.
+TRIED = 8
+
+
+class Candidate:
+    """`call(i)` launches on set i on the current stream and returns its outputs. `restore(i)`, where it works in place, gives
+    set i its inputs back. `other`: what else it computes, then `holds(i, outputs)` is asked what is wrong with it."""
+
+    def __init__(self, name, call, label=None, restore=None, other=None, holds=None, rounds=1.0):
+        self.name, self.call, self.label, self.restore = name, call, label or name, restore
+        self.other, self.holds, self.rounds = other, holds, rounds
+        self.graph = self.held = self.fault = None
+        self.samples, self.late, self.every, self.out = [], [], 1, False
+
+    @property
+    def median(self):
+        return statistics.median(self.samples)
+
+    def percentile(self, p):
+        ordered = sorted(self.samples)
+        at = p * (len(ordered) - 1)
+        low = math.floor(at)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+    def capture(self, sets, cycles, on):
+        """Captures `cycles` turns through the sets. What it allocates is kept until the set's next turn, so that its outputs
+        rotate as preallocated ones do and cannot stay in the L2."""
+        import torch
+
+        with torch.cuda.stream(on):
+            for i in range(min(3, sets)):
+                self.call(i)
+            on.synchronize()
+            graph, held = torch.cuda.CUDAGraph(), [None] * sets
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for _ in range(cycles):
+                    for i in range(sets):
+                        held[i] = None
+                        held[i] = self.call(i)
+            except BaseException:
+                try:
+                    graph.capture_end()
+                except RuntimeError:
+                    pass  # the first error is the one to tell
+                raise
+            graph.capture_end()
+        self.graph, self.held = graph, held
+
+    def check(self, chosen, wanted, dtype, on):
+        """What is wrong with the outputs of the chosen sets, or None. `wanted(i)` are the right ones."""
+        import torch
+
+        if self.restore:
+            with torch.cuda.stream(on):
+                for i in chosen:
+                    self.restore(i)
+                    self.held[i] = self.call(i)
+        else:
+            for i in chosen:
+                for output in self.held[i]:
+                    output.fill_(math.nan if output.is_floating_point() else 0)
+            self.graph.replay()
+        torch.cuda.synchronize()
+        for i in chosen:
+            if self.holds:
+                fault = self.holds(i, self.held[i])
+                if fault:
+                    return fault
+                continue
+            allowed = TOLERANCE[dtype] * self.rounds
+            for at, (got, want) in enumerate(zip(self.held[i], wanted(i), strict=True)):
+                error = relative_error(got, want)
+                if not error <= allowed:
+                    return f"relative error {error:.2e} in output {at}, allowed {allowed:.1e}"
+        return None
+
+
+def relative_error(got, want):
+    """In the 2-norm; NaN where something was not written."""
+    if got.numel() != want.numel():
+        raise ValueError(f"an output of {list(got.shape)} where {list(want.shape)} is right")
+    off = (got.reshape(want.shape).double() - want).norm()
+    return (off / want.norm().clamp_min(1e-300)).item()
+
+
+def measure(candidates, launches, rounds):
+    """Replays all graphs in turn, in a fresh order each round, and returns how many samples were dropped because the host
+    was late. A pause on the card before each start keeps the host ahead of it, so that no launch is timed. What is slow
+    takes part in fewer rounds, and a variant that is slower than another of its name soon in none."""
+    import torch
+
+    drop, late = 2, 0
+    shuffle = random.Random(1)
+    events = {}
+    for number in range(rounds + drop):
+        order = [candidate for candidate in candidates if not candidate.out and number % candidate.every == 0]
+        shuffle.shuffle(order)
+        torch.cuda._sleep(2_000_000)
+        before, behind = None, set()
+        for candidate in order:
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            events[id(candidate)] = begin, end
+            torch.cuda._sleep(400_000)
+            begin.record()
+            if before is not None and before.query():
+                behind.add(id(candidate))
+            candidate.graph.replay()
+            end.record()
+            before = end
+        torch.cuda.synchronize()
+        for candidate in order:
+            begin, end = events[id(candidate)]
+            whole = begin.elapsed_time(end) * 1e3
+            if number < drop:
+                # 6 ms a graph at most, on average, and eight samples at least.
+                candidate.every = max(1, min(math.ceil(whole / 6000), rounds // TRIED))
+                continue
+            (candidate.late if id(candidate) in behind else candidate.samples).append(whole / launches)
+            late += id(candidate) in behind
+        if number == drop + TRIED:
+            leave_out(candidates)
+    return late
+
+
+def leave_out(candidates):
+    """Variants that are clearly not the best of their name, or wrong where another is right."""
+    for name in {candidate.name for candidate in candidates}:
+        timed = [candidate for candidate in candidates if candidate.name == name and candidate.samples]
+        right = [candidate.median for candidate in timed if not candidate.fault]
+        for candidate in timed:
+            if right and (candidate.fault or candidate.median > 1.04 * min(right)):
+                candidate.out = True

@@ -1,0 +1,204 @@
+"""torch.compile and Triton ahead of the measuring, in processes beside each other that share their caches. Whatever they time
+on the card they time alone, so that no autotuner chooses amid the others' noise."""
+
+import ctypes
+import fcntl
+import functools
+import gc
+import importlib
+import multiprocessing
+import queue
+import time
+
+from . import CACHE, clock
+from .library import Skip
+from .operations import of_case
+from .peer_modules import described
+from .project import Project
+from .tensors import Slots
+
+MODES = {"compile": None, "compile-max": "max-autotune-no-cudagraphs"}
+# What takes longest is begun first.
+ORDER = ["compile-max", "quack", "compile", "liger"]
+# Imported once, instead of in each process.
+BEFORE_FORK = [
+    "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.graph", "torch._inductor.scheduler",
+    "torch._inductor.codegen.triton", "torch._inductor.runtime.triton_heuristics",
+]
+
+
+def compiled(function, mode):
+    """`function` through torch.compile. Its earlier compilations are forgotten: every shape is specialised, and the limit
+    on recompilations of one function (after which it silently runs eagerly) is never met."""
+    import torch
+
+    torch._dynamo.reset()
+    return torch.compile(function, mode=mode, dynamic=False, fullgraph=True)
+
+
+def configure():
+    """Every shape is its own; a fallback to eager is an error, not a time."""
+    import torch._dynamo
+
+    config = torch._dynamo.config
+    config.automatic_dynamic_shapes = False
+    config.suppress_errors = False
+    if hasattr(config, "fail_on_recompile_limit_hit"):
+        config.fail_on_recompile_limit_hit = True
+
+
+class CardLock:
+    """One process on the card at a time. An flock belongs to the open file, so each process opens its own."""
+
+    def __init__(self):
+        self.file = open(f"{CACHE}/card.lock", "w")
+
+    def __enter__(self):
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_):
+        fcntl.flock(self.file, fcntl.LOCK_UN)
+
+
+class Task:
+    """One thing to compile. Cases do not travel between processes: a folder, an operation and a case's number do."""
+
+    def __init__(self, name, formulation, row):
+        self.name, self.formulation, self.row = name, formulation, str(row.case)
+        operation = row.case.operation
+        self.folder, self.operation, self.number = str(operation.project.folder), operation.name, row.number
+
+    @property
+    def key(self):
+        return self.name, self.formulation, self.row
+
+    def __str__(self):
+        return " ".join(part for part in self.key if part)
+
+
+@functools.cache
+def bench_cases(folder, name):
+    return next(operation for operation in Project(folder).operations if operation.name == name).cases("bench")
+
+
+def compile_task(task, args):
+    import torch
+
+    case = bench_cases(task.folder, task.operation)[task.number]
+    adapter = of_case(case)
+    with CardLock():
+        tensors = Slots(case, 1, fill=adapter.fill)[0]
+        torch.cuda.synchronize()
+    if task.name in MODES:
+        compiled(adapter.formulas()[task.formulation], MODES[task.name])(*adapter.given(tensors))
+    else:
+        peer = getattr(adapter, task.name)(args)
+        peer.call(peer.prepare(tensors))
+    torch.cuda.synchronize()
+    del tensors
+    torch.cuda.empty_cache()
+
+
+def work(tasks, todo, done, args):
+    """A compiling process."""
+    import torch
+    from torch._inductor.runtime import triton_heuristics
+
+    torch.set_grad_enabled(False)
+    configure()
+    bench = triton_heuristics.CachingAutotuner.bench
+    lock = CardLock()
+
+    def alone(self, *given, **named):
+        with lock:
+            return bench(self, *given, **named)
+
+    triton_heuristics.CachingAutotuner.bench = alone
+    while True:
+        try:
+            index = todo.get(timeout=1)
+        except queue.Empty:
+            return
+        began = time.monotonic()
+        try:
+            compile_task(tasks[index], args)
+            done.put((index, None, time.monotonic() - began))
+        except Skip:  # there is no such peer, which its row says
+            done.put((index, None, time.monotonic() - began))
+        except BaseException as error:  # named by the parent; the next task is another's
+            done.put((index, described(error), time.monotonic() - began))
+
+
+def driver_started():
+    """Whether this process has started the CUDA driver: it would be broken in a forked child."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        return True
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    not_initialized = 3
+    return driver.cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) != not_initialized
+
+
+def tasks_of(rows, args):
+    """What the rows' peers need."""
+    tasks, seen = [], set()
+    for row in rows:
+        if row.adapter is None or row.case.dtype != "bf16":
+            continue
+        for name, formulations in row.adapter.compilations().items():
+            if name in args.wanted:
+                tasks += [Task(name, formulation, row) for formulation in formulations]
+        if "liger" in args.wanted:
+            tasks.append(Task("liger", "", row))
+        # QuACK compiles for a width.
+        width = row.case.operation.name, row.case.values.get("width")
+        if "quack" in args.wanted and not args.quack and width not in seen:
+            seen.add(width)
+            tasks.append(Task("quack", "", row))
+    return sorted(tasks, key=lambda task: ORDER.index(task.name))
+
+
+def compile_all(rows, args):
+    """Compiles what the peers need, and returns {(candidate, formulation, row): why not} of what failed or came too late."""
+    tasks, failed = tasks_of(rows, args), {}
+    if not tasks:
+        return failed
+    for module in BEFORE_FORK:
+        importlib.import_module(module)
+    way = "spawn" if driver_started() else "fork"
+    context = multiprocessing.get_context(way)
+    todo, done = context.Queue(), context.Queue()
+    for index in range(len(tasks)):
+        todo.put(index)
+    count = min(args.workers, len(tasks))
+    processes = [context.Process(target=work, args=(tasks, todo, done, args), daemon=True) for _ in range(count)]
+    gc.freeze()
+    for process in processes:
+        process.start()
+    waiting, slowest = set(range(len(tasks))), (0.0, "")
+    deadline = time.monotonic() + args.compile_seconds
+    while waiting and time.monotonic() < deadline:
+        try:
+            index, error, took = done.get(timeout=0.5)
+        except queue.Empty:
+            if not any(process.is_alive() for process in processes):
+                break
+            continue
+        waiting.discard(index)
+        slowest = max(slowest, (took, str(tasks[index])))
+        if error:
+            failed[tasks[index].key] = error
+    for index in waiting:
+        failed[tasks[index].key] = f"not compiled within {args.compile_seconds:.0f} s"
+    for process in processes:
+        process.kill() if waiting else None
+        process.join()
+    print(
+        f"compiled {len(tasks) - len(failed)} of {len(tasks)} in {count} processes ({way}); "
+        f"the slowest, {slowest[1]}, took {slowest[0]:.1f} s [{clock()}]"
+    )
+    return failed

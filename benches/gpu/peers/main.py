@@ -1,0 +1,175 @@
+"""Every operation of kernels/ and every peer of it, timed on one card in one run, as one JSON.
+
+A row is one of a project's bench cases: ours is called as kernel.toml says, through ctypes, so that any project can be timed;
+what others have for it stands in benches/gpu/peers/operations. Each candidate's launches over `n` rotating sets of tensors
+(n sets hold more than 4 x the L2) are captured in a CUDA graph of its own, and the graphs are replayed in turn, round after
+round, beside copies of the same bytes. Times are microseconds a launch: median, tenth and ninetieth percentile.
+
+Nobody wins by being wrong: before timing, outputs are filled with NaN, the graph is replayed, and the first and last set are
+compared whole with double precision (what works in place is run once on fresh inputs). Nobody is left out in silence: what is
+not installed, fails, is not built or would come too late is named with its reason, in the table and under `skipped`. Whoever
+computes another function than the model's is timed, and marked under `other`.
+
+Peers are compiled first, in parallel processes that share compile caches; whatever they time on the card they time alone.
+"""
+
+import argparse
+import collections
+import gc
+import json
+import os
+import pathlib
+import sys
+
+from . import clock, elapsed
+from .library import Libraries
+from .project import projects
+from .row import NAMES, PEERS, all_rows
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+EPILOG = """
+--blog: a shared object with launchers of burtenshaw/kernel-skill, examples/ltx_video, bf16, as extern "C" as they are there:
+  rmsnorm_forward_bf16, rmsnorm_residual_forward_bf16, adaln_rmsnorm_forward_bf16, adaln_layernorm_forward_bf16,
+  geglu_forward_bf16, geglu_exact_forward_bf16, swiglu_forward_bf16, rope_3d_forward_bf16;
+a missing one is named. A file of the same name ending in .txt says which revision it is.
+"""
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        prog="peers.py", description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--projects", metavar="DIR", default=str(ROOT / "kernels"), help="kernel projects (default: kernels/)")
+    parser.add_argument("--library", action="append", default=[], metavar="FILE", help="a built library with launchers: its projects are not built; may be repeated")
+    parser.add_argument("--build", metavar="DIR", help="where projects' libraries are built (default: a temporary folder)")
+    parser.add_argument("--arch", default="90", help="what they are built for (default 90)")
+    parser.add_argument("--blog", metavar="FILE", help="shared object with the blog's launchers, below")
+    parser.add_argument("--quack", metavar="DIR", help="QuACK's kernels compiled ahead, as rms_norm_4096.so: instead of the installed package")
+    parser.add_argument("--out", help="where the JSON goes; written again after each row")
+    parser.add_argument("--keep", metavar="FILE", help="an earlier JSON of the same card and packages: its rows that are not timed here are kept")
+    parser.add_argument("--rounds", type=int, default=30, help="timed rounds, at least 20 (default 30)")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="only rows whose name has TEXT, such as 'add_rms_norm ' or 'bf16'; may be repeated")
+    parser.add_argument("--without", action="append", default=[], choices=PEERS, help="leave a peer out; may be repeated")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="compiling processes")
+    parser.add_argument("--compile-seconds", type=float, default=80.0, help="what is not compiled by then is skipped (default 80)")
+    parser.add_argument("--seconds", type=float, default=160.0, help="no torch.compile candidate and no row of f16 or f32 is begun after this (default 160)")
+    parser.add_argument("--against-harness", action="append", default=[], metavar="BENCH.JSON", help="compare with a report of `kernels bench --json`; 1 is returned over --within; may be repeated")
+    parser.add_argument("--within", type=float, default=3.0, help="per cent (default 3)")
+    parser.add_argument("--list", action="store_true", help="the rows in their order, a line of JSON each; needs no card and no torch")
+    parser.add_argument("--cpu", action="store_true", help="holds the formulas against each other and the projects' fixtures on the CPU, and exits")
+    args = parser.parse_args()
+    if args.rounds < 20:
+        parser.error("--rounds: at least 20")
+    args.wanted = [name for name in NAMES if name not in args.without]
+    return args
+
+
+def chosen_rows(args):
+    found, unreadable = projects(args.projects)
+    for name, why in unreadable.items():
+        print(f"  SKIPPED project {name}: {why}")
+    rows = [row for row in all_rows(found) if not args.only or any(text in f"{row} " for text in args.only)]
+    if not rows:
+        sys.exit(f"--only leaves no row; there are: {', '.join(map(str, all_rows(found)))}")
+    return [project for project in found if any(row.case.operation.project is project for row in rows)], rows
+
+
+def listed(row):
+    """A row before it is timed. `arguments`: of the launcher, tensors by name."""
+    arguments = [what if kind == "tensor" else kind if kind == "stream" else what for kind, what in row.case.plan]
+    return {
+        "operation": row.case.operation.name,
+        "case": row.case.label,
+        "dtype": row.case.dtype,
+        "bytes": row.case.bytes,
+        "values": row.shape,
+        "arguments": arguments,
+        **({"unchecked": row.unknown} if row.unknown else {}),
+    }
+
+
+def main():
+    args = parse()
+    if args.cpu:
+        from .cpu import check
+
+        sys.exit(check(args))
+    needed, rows = chosen_rows(args)
+    if args.list:
+        for row in rows:
+            print(json.dumps(listed(row)))
+        return
+    # Its compilers run while torch is imported and the peers are compiled.
+    libraries = Libraries(needed, args.library, args.build, args.arch)
+    import torch
+
+    print(f"torch {torch.__version__}, {len(rows)} rows [{clock()}]", flush=True)
+    torch.set_grad_enabled(False)
+    from .compiling import compile_all, configure
+    from .report import agreement, driver, kept, label, table, versions
+    from .row import run_row
+
+    failed = compile_all(rows, args)
+    told = collections.defaultdict(list)
+    for (name, formulation, row), reason in failed.items():
+        told[name, formulation, reason].append(row)
+    for (name, formulation, reason), which in told.items():
+        print(f"  NOT COMPILED {name} {formulation}: {reason}: {len(which)} rows: {'; '.join(which)}")
+    for error in libraries.wait():
+        print(f"  NOT BUILT {error}")
+    print(f"projects built [{clock()}]", flush=True)
+    if not torch.cuda.is_available():
+        sys.exit("no CUDA device")
+    configure()
+    report = {
+        "format": 1,
+        "card": torch.cuda.get_device_name(0),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "packages": versions(args),
+        # Their outputs come from the graph's pool, and rotate over the same sets.
+        "allocates": [name for name in ("torch", "compile", "compile-max", "liger", "quack") if name in args.wanted],
+        "rounds": args.rounds,
+        "rows": [],
+    }
+    print(f"{report['card']}, driver {report['driver']}, {report['packages']}", flush=True)
+    on, bad, new = torch.cuda.Stream(), [], []
+    gc.freeze()  # what is imported is not looked through after each row
+    earlier = []
+    if args.keep:
+        try:
+            earlier = kept(args.keep, report)
+        except (OSError, ValueError) as error:
+            print(f"  NOT KEPT: {error}")
+    for row in rows:
+        if row.case.dtype != "bf16" and elapsed() > args.seconds:
+            print(f"  SKIPPED {row}: the run's {args.seconds:.0f} s are over")
+            continue
+        began = elapsed()
+        try:
+            new.append(run_row(args, row, failed, libraries, on))
+        except Exception as error:  # the other rows still count
+            bad.append(f"{row}: {type(error).__name__}: {error}")
+            print(f"  FAILED {bad[-1]}", flush=True)
+        gc.collect()
+        torch.cuda.empty_cache()
+        print(f"{row}: {elapsed() - began:.1f} s [{clock()}]", flush=True)
+        if args.out:
+            from .report import same
+
+            report["rows"] = new + [old for old in earlier if not any(same(old, entry) for entry in new)]
+            pathlib.Path(f"{args.out}.part").write_text(json.dumps(report, indent=1) + "\n")
+            os.replace(f"{args.out}.part", args.out)
+    counters = torch._dynamo.utils.counters
+    print(f"compile caches: {dict(counters['aot_autograd'])}, {({k: v for k, v in counters['inductor'].items() if 'fxgraph' in k})}")
+    print("\n" + table(new))
+    for entry in new:
+        if "kernels" in entry["wrong"]:
+            bad.append(f"{label(entry)}: ours is wrong")
+        elif "kernels" not in entry["times_us"]:
+            bad.append(f"{label(entry)}: ours was not timed: {entry['skipped'].get('kernels')}")
+    for line in bad:
+        print(f"FAILED {line}")
+    agrees = not args.against_harness or agreement(args.against_harness, new, args.within / 100)
+    print(f"[{clock()}]", flush=True)
+    sys.exit(0 if agrees and not bad else 1)

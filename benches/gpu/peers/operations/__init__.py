@@ -1,0 +1,26 @@
+"""What each operation computes, and which peers compute it as well. One file a family; `of_case` finds the right one."""
+
+import importlib
+
+FAMILIES = ("norms", "adaln", "gated", "rope3d", "rope")
+
+
+def adapters():
+    """{operation's name: its class} over all families."""
+    found = {}
+    for family in FAMILIES:
+        module = importlib.import_module(f"{__name__}.{family}")
+        for made in module.ADAPTERS:
+            for name in made.names:
+                found[name] = made
+    return found
+
+
+def of_case(case):
+    """The operation of a case as peers see it. Skip: nobody here knows what is right for it."""
+    from ..library import Skip
+
+    made = adapters().get(case.operation.name)
+    if made is None:
+        raise Skip(f"no formula for the operation {case.operation.name}: add one in benches/gpu/peers/operations")
+    return made(case)

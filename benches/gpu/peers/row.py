@@ -1,0 +1,273 @@
+"""One row: a bench case of a project, by everybody."""
+
+import ctypes
+import math
+
+from . import elapsed
+from .candidate import Candidate, measure
+from .compiling import MODES, compiled
+from .copies import copies
+from .library import Skip
+from .operations import of_case
+from .operations.adapter import is_variant
+from .peer_modules import described, stream
+from .tensors import Slots, allocate
+
+PEERS = ["torch", "compile", "compile-max", "liger", "quack", "blog"]
+NAMES = ["kernels", *PEERS]
+MIN_BYTES = 200e6
+GRAPH_US = 1200.0
+told = set()
+
+
+class Row:
+    """`number`: the case's among its operation's bench cases. `unknown`: why its outputs cannot be checked."""
+
+    def __init__(self, case, number):
+        self.case, self.number, self.adapter, self.unknown = case, number, None, None
+        try:
+            self.adapter = of_case(case)
+        except Skip as error:
+            self.unknown = str(error)
+
+    @property
+    def shape(self):
+        return {name: int(value) if value == int(value) else value for name, value in self.case.values.items()}
+
+    def __str__(self):
+        return str(self.case)
+
+
+def all_rows(projects):
+    """Every bench case, those that matter most first: a run that is cut short has them. First of each operation the largest
+    in bf16 and the smallest, then the rest of bf16, then launchers that differ from another in where they write, then the
+    other types; each operation in turn."""
+    ranked = []
+    for project in projects:
+        for operation in project.operations:
+            rows = [Row(case, number) for number, case in enumerate(operation.cases("bench"))]
+            sizes = [row.case.bytes for row in rows if row.case.dtype == "bf16"]
+            for place, row in enumerate(rows):
+                rank = 3 if row.case.dtype != "bf16" else 2 if is_variant(row.case) else 0 if row.case.bytes in (min(sizes), max(sizes)) else 1
+                ranked.append((rank, place, len(ranked), row))
+    return [row for *_, row in sorted(ranked, key=lambda entry: entry[:3])]
+
+
+class Run:
+    """What the candidates of a row share."""
+
+    def __init__(self, args, row, failed, libraries):
+        import torch
+
+        self.args, self.row, self.failed, self.libraries = args, row, failed, libraries
+        self.case, self.adapter = row.case, row.adapter
+        l2 = torch.cuda.get_device_properties(0).L2_cache_size
+        self.sets = max(4, math.ceil(max(4.2 * l2, MIN_BYTES) / self.case.bytes))
+        # From the bytes at 3 TB/s, and no launch under 2 us.
+        guess = max(2.0, self.case.bytes / 3e6)
+        self.cycles = max(1, math.ceil(GRAPH_US / (guess * self.sets)))
+        self.slots = Slots(self.case, self.sets, fill=self.adapter.fill if self.adapter else None)
+        self.references, self.given = {}, None
+        self.own_rounds = self.adapter.own_rounds if self.adapter else 1.0
+
+    @property
+    def launches(self):
+        return self.sets * self.cycles
+
+    def wanted(self, i):
+        """What is right for set i, in the adapter's order, worked out once."""
+        if i not in self.references:
+            found = self.adapter.reference(self.slots.inputs(i))
+            self.references[i] = tuple(found[name] for name in self.adapter.outputs)
+        return self.references[i]
+
+    def models(self):
+        """The formulas' tensors, made once."""
+        if self.given is None:
+            self.given = [self.adapter.given(self.slots[i]) for i in range(self.sets)]
+        return self.given
+
+    def kernels(self):
+        """This repository's own."""
+        launch = self.libraries.launcher(self.case.operation)
+        written = [name for name, spec in self.case.tensors.items() if spec.role == "inout"]
+        # What it overwrites is its own, with the case's strides: nobody else is given what it left.
+        own = {name: allocate(self.case.tensors[name], self.sets, "cuda")[0] for name in written}
+        tensors = [{**shared, **{name: own[name][i] for name in written}} for i, shared in enumerate(self.slots.sets)]
+        given = [self.case.arguments(lambda name, i=i: tensors[i][name].data_ptr()) for i in range(self.sets)]
+        at = next(index for index, (kind, _) in enumerate(self.case.plan) if kind == "stream")
+        names = self.adapter.outputs if self.adapter else [n for n, spec in self.case.tensors.items() if spec.role in ("output", "inout")]
+        outputs = [tuple(tensors[i][name] for name in names) for i in range(self.sets)]
+
+        def call(i):
+            arguments = given[i]
+            arguments[at] = ctypes.c_void_p(stream())
+            code = launch(*arguments)
+            if code:
+                raise RuntimeError(f"{self.case.operation.launcher} returned {code}")
+            return outputs[i]
+
+        def restore(i):
+            for name in written:
+                own[name][i].copy_(self.slots[i][name])
+
+        for i in range(self.sets):
+            restore(i)
+        unchecked = None if self.adapter else lambda i, outputs: None
+        return [Candidate("kernels", call, restore=restore if written else None, holds=unchecked, rounds=self.own_rounds)]
+
+    def eager(self):
+        formulas = self.adapter.formulas()
+        if not formulas:
+            raise Skip("no model has this operation alone")
+        name = self.adapter.eager if self.adapter.eager in formulas else next(iter(formulas))
+        given = self.models()
+        return [Candidate("torch", lambda i: formulas[name](*given[i]), rounds=self.adapter.rounds)]
+
+    def inductor(self, name):
+        made, reasons, given = [], [], self.models()
+        for formulation in self.adapter.compilations().get(name, []):
+            reason = self.failed.get((name, formulation, str(self.case)))
+            if not reason and elapsed() > self.args.seconds:
+                reason = f"the run's {self.args.seconds:.0f} s are over"
+            if reason:
+                reasons.append(f"{formulation}: {reason}")
+                continue
+            made.append(Candidate(name, self.late(name, formulation, given), f"{name} ({formulation})", rounds=self.adapter.rounds))
+        if not made:
+            raise Skip("; ".join(reasons) or "not compiled: too little to gain here, or the same formula as another operation's")
+        return made
+
+    def late(self, name, formulation, given):
+        """Compiled when the call is first made, and captured before the next candidate's compilation forgets it."""
+        state = []
+
+        def call(i):
+            if not state:
+                state.append(compiled(self.adapter.formulas()[formulation], MODES[name]))
+            return state[0](*given[i])
+
+        return call
+
+    def other(self, name):
+        reason = self.failed.get((name, "", str(self.case)))
+        if reason:
+            raise Skip(reason)
+        peer = getattr(self.adapter, name)(self.args)
+        given = [peer.prepare(self.slots[i]) for i in range(self.sets)]
+        pristine, restore = {}, None
+        if peer.inplace:
+            # Its tensors are its own: nobody else is given what it overwrote.
+            given = [tuple(_own(tensor) for tensor in one) for one in given]
+            pristine = {i: peer.prepare(self.slots[i]) for i in self.chosen}
+
+            def restore(i):
+                for mine, first in zip(given[i], pristine[i], strict=True):
+                    if mine is not None:
+                        mine.copy_(first)
+
+        holds = (lambda i, outputs: peer.holds(self.slots[i], outputs)) if peer.holds else None
+        candidate = Candidate(name, lambda i: peer.call(given[i]), restore=restore, other=peer.other, holds=holds)
+        candidate.rounds = self.adapter.rounds
+        return [candidate]
+
+    @property
+    def chosen(self):
+        return sorted({0, self.sets - 1})
+
+    def make(self, name):
+        if name == "kernels":
+            return self.kernels()
+        if self.adapter is None:
+            raise Skip(self.row.unknown)
+        if name == "torch":
+            return self.eager()
+        return self.inductor(name) if name in MODES else self.other(name)
+
+
+def _own(tensor):
+    return None if tensor is None else tensor.clone()
+
+
+def run_row(args, row, failed, libraries, on):
+    """One row of the report."""
+    import torch
+
+    run = Run(args, row, failed, libraries)
+    skipped, candidates = {}, []
+    roof, source = copies(row.case.bytes, run.sets)
+    for candidate in roof:
+        candidate.holds = lambda i, outputs: None if torch.equal(outputs[0], source[i, : outputs[0].numel()]) else "is no copy"
+
+    def admit(made):
+        """Captures and checks them; those that fail are named."""
+        for candidate in made:
+            try:
+                candidate.capture(run.sets, run.cycles, on)
+                candidate.fault = candidate.check(run.chosen, run.wanted, row.case.dtype, on)
+            except Exception as error:
+                skipped[candidate.label] = described(error)
+                continue
+            if candidate.fault:
+                print(f"  WRONG {row}: {candidate.label}: {candidate.fault}")
+            candidates.append(candidate)
+
+    admit(roof)
+    for name in NAMES:
+        if name != "kernels" and row.case.dtype != "bf16":
+            continue
+        if name not in args.wanted:
+            skipped[name] = "left out by --without"
+            continue
+        try:
+            made = run.make(name)
+        except Skip as error:
+            skipped[name] = str(error)
+            continue
+        except Exception as error:
+            skipped[name] = described(error)
+            continue
+        admit(made)
+
+    for candidate in candidates:
+        candidate.graph.replay()
+    torch.cuda.synchronize()
+    late = measure(candidates, run.launches, args.rounds)
+    best = {}
+    for candidate in candidates:
+        taken = len(candidate.samples) + len(candidate.late)
+        if len(candidate.samples) < taken // 2 or not candidate.samples:
+            print(f"  UNSTEADY {row}: {candidate.label}: the host was late in {len(candidate.late)} of {taken} rounds, all taken")
+            candidate.samples += candidate.late
+        key = (candidate.fault is not None, candidate.median)
+        if candidate.name not in best or key < best[candidate.name][0]:
+            best[candidate.name] = (key, candidate)
+    chosen = {name: candidate for name, (_, candidate) in best.items()}
+    if "copy" not in chosen or chosen["copy"].fault:
+        raise RuntimeError(f"no copy could be timed: {skipped}")
+    if row.unknown:
+        skipped["check"] = row.unknown
+    for name, reason in skipped.items():
+        # Once an operation; the JSON has all.
+        if (row.case.operation.name, name, reason) not in told:
+            told.add((row.case.operation.name, name, reason))
+            print(f"  SKIPPED {row}: {name}: {reason}")
+    if late:
+        print(f"  {row}: {late} samples dropped: the host was late")
+    ours = [name for name in NAMES if name in chosen]
+    return {
+        "operation": row.case.operation.name,
+        "case": row.case.label,
+        "shape": row.shape,
+        "dtype": row.case.dtype,
+        "mb": round(row.case.bytes / 1e6, 1),
+        "copy_us": round(chosen["copy"].median, 3),
+        "times_us": {name: round(chosen[name].median, 3) for name in ours},
+        "spread": {name: [round(chosen[name].percentile(p), 3) for p in (0.1, 0.9)] for name in ["copy", *ours]},
+        "wrong": [name for name in ours if chosen[name].fault],
+        "other": {name: chosen[name].other for name in ours if chosen[name].other},
+        "chosen": {name: chosen[name].label for name in ["copy", *ours] if chosen[name].label != name},
+        "sets": run.sets,
+        "launches": run.launches,
+        "skipped": skipped,
+    }

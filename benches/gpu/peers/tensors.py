@@ -1,0 +1,62 @@
+"""The tensors of a case: so many sets of them, each with the case's shapes, strides and offsets."""
+
+import math
+
+ALIGN = 256
+# Roles of tensors that nobody reads before they are written.
+UNREAD = ("output", "scratch")
+# Weights lie around 1 and differ: ones would hide a fault.
+AROUND_ONE = ("weight", "gamma")
+
+
+def torch_dtype(name):
+    import torch
+
+    return {
+        "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64,
+    }[name]
+
+
+def allocate(spec, sets, device, dtype=None):
+    """`sets` tensors as `spec` says, each at a multiple of 256 bytes and its offset."""
+    import torch
+
+    kind = torch_dtype(dtype or spec.dtype)
+    a_line = ALIGN // kind.itemsize
+    pitch = math.ceil((spec.offset + max(spec.span, 1)) / a_line) * a_line
+    buffer = torch.zeros(sets, pitch, dtype=kind, device=device)
+    return [torch.as_strided(buffer[i], spec.shape, spec.strides, i * pitch + spec.offset) for i in range(sets)], buffer
+
+
+class Slots:
+    """Sets of a case's tensors. `sets[i][name]` is a tensor; inputs are filled, outputs are not."""
+
+    def __init__(self, case, count, device="cuda", fill=None):
+        import torch
+
+        self.case, self.count = case, count
+        self.sets = [{} for _ in range(count)]
+        for name, spec in case.tensors.items():
+            views, buffer = allocate(spec, count, device)
+            for one, view in zip(self.sets, views, strict=True):
+                one[name] = view
+            if spec.role in UNREAD:
+                continue
+            if buffer.is_floating_point():
+                around_one = any(word in name for word in AROUND_ONE)
+                buffer.normal_(1.0 if around_one else 0.0, 0.25 if around_one else 1.0)
+            elif spec.shape:
+                for view in views:
+                    view.copy_(torch.arange(spec.shape[-1], device=device).expand(view.shape))
+        if fill:
+            for one in self.sets:
+                fill(one)
+
+    def __getitem__(self, i):
+        return self.sets[i]
+
+    def __len__(self):
+        return self.count
+
+    def inputs(self, i):
+        return {name: tensor for name, tensor in self.sets[i].items() if self.case.tensors[name].role not in UNREAD}
