@@ -1,5 +1,5 @@
 //! Evidence: what is recorded, what is refused, when it is stale, and the tables that are rendered from it.
-//! `UPDATE=1 cargo test --test evidence` writes README's tables anew.
+//! `UPDATE=1 cargo test --test evidence` writes the pages' tables anew.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The pages with tables of evidence.
-const PAGES: [&str; 1] = ["README.md"];
+const PAGES: [&str; 2] = ["README.md", "docs/evidence-tables.md"];
 
 #[test]
 fn the_tables_of_the_pages_are_those_of_the_evidence() {
@@ -339,5 +339,64 @@ fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
     ] {
         let error = readme::render(page, dir.path()).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
+    }
+}
+
+/// Rows by the case's values, one of them by a kernel that computes something else.
+const OTHER_PEERS: &str = r#"{
+  "format": 1, "card": "NVIDIA H100 80GB HBM3", "driver": "580.159.04", "torch": "2.11.0+cu130",
+  "rows": [
+    {"operation": "rms_norm", "case": "Qwen3-8B: rows=8192 width=4096 bf16", "shape": {"rows": 8192, "width": 4096, "eps": 1e-6},
+     "dtype": "bf16", "mb": 134.2, "copy_us": 46.3, "times_us": {"kernels": 46.5, "compile": 93.0, "liger": 69.75, "blog": 23.25},
+     "wrong": [], "other": {"blog": "takes half the row"}, "skipped": {"quack": "not there"}},
+    {"operation": "rms_norm", "shape": {"rows": 128, "width": 4096, "eps": 1e-6}, "dtype": "bf16", "mb": 2.1, "copy_us": 2.2,
+     "times_us": {"kernels": 2.5, "torch": 1.0, "compile-max": 2.75}, "wrong": ["torch"]},
+    {"operation": "add_rms_norm", "shape": {"rows": 8192, "width": 4096, "eps": 1e-5}, "dtype": "bf16", "mb": 134.2,
+     "copy_us": 90.0, "times_us": {"kernels": 1.0, "compile": 9.0}}
+  ]
+}"#;
+
+#[test]
+fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_those_that_do_the_same()
+ {
+    let dir = TempDir::new().unwrap();
+    let page = "<!-- evidence:summary -->\n<!-- /evidence -->\n<!-- evidence:all -->\n<!-- /evidence -->\n";
+    let empty = readme::render(page, dir.path()).unwrap();
+    assert_eq!(
+        empty.matches("Nothing is recorded yet").count(),
+        2,
+        "{empty}"
+    );
+    record(dir.path());
+    let alone = readme::render(page, dir.path()).unwrap();
+    assert!(alone.contains("no peer was timed on this card"), "{alone}");
+    fs::write(dir.path().join("peers-h100.json"), OTHER_PEERS).unwrap();
+    let rendered = readme::render(page, dir.path()).unwrap();
+    assert_eq!(readme::render(&rendered, dir.path()).unwrap(), rendered);
+    let (summary, all) = rendered.split_once("<!-- evidence:all -->").unwrap();
+    let rows: Vec<&str> = summary
+        .lines()
+        .filter(|line| line.contains("rms_norm |"))
+        .collect();
+    // Neither f16 nor f32 nor what is hot; a peer's row of another eps is of another case.
+    assert_eq!(
+        rows,
+        [
+            "| add_rms_norm | Qwen3-8B: rows=8192 width=4096 | 91.8 | 98.4 | — | — | — |",
+            "| rms_norm | Qwen3-8B: rows=128 width=4096 | 2.51 | 87.7 | — | 1.10 | torch.compile max-autotune, 1.10 |",
+            "| rms_norm | Qwen3-8B: rows=8192 width=4096 | 46.7 | 99.1 | 0.50† | 2.00 | Liger, 1.50 |",
+        ]
+    );
+    assert!(
+        summary.contains("† the blog's kernel computes something else: it takes half the row."),
+        "{summary}"
+    );
+    for said in [
+        "\n## `add_rms_norm`\n\n| operation |",
+        "\n\n## `rms_norm`\n\n| operation |",
+        "| rms_norm | Qwen3-8B: rows=8192 width=4096 | bf16 | 46.7 (46.3–47.7) | 99.1 | 2.00 | 0.50† |",
+        "| rms_norm | Qwen3-8B: rows=128 width=4096, hot | bf16 | 1.61 (1.60–1.65) | 111.8 | — | — |",
+    ] {
+        assert!(all.contains(said), "{said}\n{all}");
     }
 }

@@ -7,6 +7,7 @@ pub mod freshness;
 pub mod peers;
 pub mod readme;
 pub mod recorded;
+mod summary;
 
 pub use freshness::{Digest, Freshness, Standing, check};
 pub use peers::{PeerRow, Peers};

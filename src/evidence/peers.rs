@@ -31,7 +31,10 @@ pub struct Peers {
 pub struct PeerRow {
     /// The operation.
     pub operation: String,
-    /// Sizes and options by name.
+    /// The label of the bench case, where the script took the row from one.
+    #[serde(default)]
+    pub case: Option<String>,
+    /// Sizes and options by name: those of the bench case, or fewer.
     pub shape: BTreeMap<String, f64>,
     /// What `T` is.
     pub dtype: crate::project::DType,
@@ -47,6 +50,10 @@ pub struct PeerRow {
     /// Those whose result was wrong: their times count for nothing.
     #[serde(default)]
     pub wrong: Vec<String>,
+    /// Those who compute another function than the model's, and which: they are compared with by name, and are
+    /// nobody's best peer.
+    #[serde(default)]
+    pub other: BTreeMap<String, String>,
 }
 
 impl Peers {
@@ -126,5 +133,16 @@ impl PeerRow {
             .filter_map(|name| self.time(name))
             .reduce(f64::min)?;
         Some(theirs / ours)
+    }
+
+    /// The fastest of all others that compute the same and were right, and how many times faster than it this
+    /// project's kernel is.
+    pub fn best_peer(&self) -> Option<(&str, f64)> {
+        let ours = self.time("kernels")?;
+        self.times_us
+            .keys()
+            .filter(|name| *name != "kernels" && !self.other.contains_key(*name))
+            .filter_map(|name| Some((name.as_str(), self.time(name)? / ours)))
+            .min_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 }

@@ -1,22 +1,25 @@
 //! The tables of a page that are rendered from evidence: what stands between
-//! `<!-- evidence:OPERATION -->` and `<!-- /evidence -->`.
+//! `<!-- evidence:OPERATION -->` and `<!-- /evidence -->`. `summary` in an operation's place is a table over all of
+//! them, `all` every operation with a heading.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use super::{Evidence, Peers};
+use super::summary::{BLOG, COMPILED, note, times};
+use super::{Evidence, Peers, summary};
+use crate::bench::Residency;
 use crate::report::export::cell;
 use crate::report::figure;
 
 const OPEN: &str = "<!-- evidence:";
 const OPEN_END: &str = " -->";
 const CLOSE: &str = "<!-- /evidence -->";
-/// Both ways that torch compiles; the faster is compared with.
-const COMPILED: [&str; 2] = ["compile", "compile-max"];
-/// The kernel of the article that this project's operations are measured against.
-const BLOG: [&str; 1] = ["blog"];
+/// The blocks that are no operation's.
+const SUMMARY: &str = "summary";
+const ALL: &str = "all";
 
 /// The page with every block rendered from the evidence in `dir`. Markers stand alone on their lines.
 /// Errors name the line of a block that is not closed, or the file that cannot be read.
@@ -46,7 +49,11 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
             (Some(_), None) => {}
             (None, Some(operation)) => {
                 text.push_str(line);
-                text.push_str(&block(operation.trim(), &evidence, dir)?);
+                text.push_str(&match operation.trim() {
+                    SUMMARY => summarized(&evidence, dir)?,
+                    ALL => sections(&evidence, dir)?,
+                    operation => block(operation, &evidence, dir)?,
+                });
                 inside = Some(at + 1);
             }
             (None, None) => {
@@ -59,6 +66,59 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
         Some(since) => anyhow::bail!("line {since}: the evidence is not closed with {CLOSE}"),
         None => Ok(text),
     }
+}
+
+/// The table over all operations, one a card.
+fn summarized(evidence: &[Evidence], dir: &Path) -> Result<String> {
+    let cards: BTreeSet<String> = evidence.iter().map(|one| one.card.slug()).collect();
+    let mut text = String::new();
+    for card in cards {
+        let of_card: Vec<&Evidence> = by_project(evidence)
+            .into_iter()
+            .filter(|one| one.card.slug() == card)
+            .collect();
+        let table = summary::table(&of_card, Peers::of_card(dir, &card)?.as_ref());
+        if !table.is_empty() {
+            text.push('\n');
+            text.push_str(&table);
+        }
+    }
+    if text.is_empty() {
+        text.push_str("\nNothing is recorded yet: on a card, benches/gpu/prove does it.\n");
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// Every operation's tables below its name.
+fn sections(evidence: &[Evidence], dir: &Path) -> Result<String> {
+    let mut text = String::new();
+    let mut last = "";
+    for one in by_project(evidence) {
+        if one.operation != last {
+            let _ = write!(
+                text,
+                "\n## `{}`\n{}",
+                one.operation,
+                block(&one.operation, evidence, dir)?
+            );
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            last = &one.operation;
+        }
+    }
+    if text.is_empty() {
+        text.push_str("\nNothing is recorded yet: on a card, benches/gpu/prove does it.\n");
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// Projects together, and their operations by name.
+fn by_project(evidence: &[Evidence]) -> Vec<&Evidence> {
+    let mut all: Vec<&Evidence> = evidence.iter().collect();
+    all.sort_by_key(|one| (&one.project, &one.operation));
+    all
 }
 
 /// The tables of one operation, one a card.
@@ -87,15 +147,16 @@ fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
         "| operation | shape | dtype | µs (p10–p90) | % of roof | × torch.compile | × the blog's kernel |\n\
          |---|---|---|--:|--:|--:|--:|\n",
     );
+    let mut others = Vec::new();
     for case in &evidence.cases {
-        let row = peers.and_then(|peers| peers.row(case));
-        let times = |names: &[&str]| {
-            row.and_then(|row| row.times_faster(names))
-                .map_or_else(|| "—".to_owned(), figure::times)
-        };
+        // Peers are timed cold.
+        let row = peers
+            .filter(|_| case.residency == Residency::Cold)
+            .and_then(|peers| peers.row(case));
+        others.extend(row.map(|row| row.other.clone()).unwrap_or_default());
         let hot = match case.residency {
-            crate::bench::Residency::Cold => "",
-            crate::bench::Residency::Hot => ", hot",
+            Residency::Cold => "",
+            Residency::Hot => ", hot",
         };
         let _ = writeln!(
             text,
@@ -107,8 +168,8 @@ fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
             figure::micros(case.kernel.p10),
             figure::micros(case.kernel.p90),
             figure::percent(case.of_roof()),
-            times(&COMPILED),
-            times(&BLOG),
+            times(row, &COMPILED),
+            times(row, &BLOG),
         );
     }
     let _ = write!(
@@ -133,6 +194,7 @@ fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
         evidence.verification.paths.len(),
         figure::times(evidence.verification.worst),
     );
+    text.push_str(&note(&others));
     for remark in &evidence.remarks {
         let _ = writeln!(text, "\nRemark: {}.", cell(remark.trim_end_matches('.')));
     }
