@@ -156,11 +156,11 @@ def tasks_of(rows, args):
         for name, formulations in row.adapter.compilations().items():
             if name in args.wanted:
                 tasks += [Task(name, formulation, row) for formulation in formulations]
-        if "liger" in args.wanted:
+        if "liger" in args.wanted and row.adapter.has_peer("liger"):
             tasks.append(Task("liger", "", row))
         # QuACK compiles for a width.
         width = row.case.operation.name, row.case.values.get("width")
-        if "quack" in args.wanted and not args.quack and width not in seen:
+        if "quack" in args.wanted and not args.quack and row.adapter.has_peer("quack") and width not in seen:
             seen.add(width)
             tasks.append(Task("quack", "", row))
     return sorted(tasks, key=lambda task: ORDER.index(task.name))

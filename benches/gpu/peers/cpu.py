@@ -16,8 +16,6 @@ from .tensors import UNREAD, Slots, torch_dtype
 MOST_ELEMENTS, MOST_CASES = 300_000, 40
 # What torch has no code for on a CPU.
 elsewhere = set()
-# Of a fixture's outputs, relative to the largest: fp64 against fp64, but angles that are fp32 in both.
-EXACT = 1e-9
 
 
 def small(operation):
@@ -122,7 +120,7 @@ def fixture(operation, path):
                 continue
             want = torch.tensor(output["data"], dtype=torch.float64)
             off = (wide(right[name]).flatten() - want).abs().max() / want.abs().max().clamp_min(1e-300)
-            if not off.item() <= EXACT:
+            if not off.item() <= adapter.exact:
                 found.append(f"{path.name}, case {number}: {name} is off by {off.item():.1e} of its largest")
     return found
 

@@ -25,6 +25,9 @@ class Adapter:
     rounds = 1.0
     # The same of our kernel.
     own_rounds = 1.0
+    # How far the reference may be from a fixture of the model's own module in fp64, relative to the largest: an eps may have
+    # been rounded to fp32 on its way.
+    exact = 1e-7
     # Whose formula `torch` is: run eagerly as it stands.
     eager = "plain"
 
@@ -64,6 +67,10 @@ class Adapter:
     def compilations(self):
         """The same, but none for a variant: to a compiler its formula is that of another row."""
         return {} if is_variant(self.case) else self.compiled()
+
+    def has_peer(self, name):
+        """Whether this family knows of one."""
+        return getattr(type(self), name) is not getattr(Adapter, name)
 
     # Each answers a `Peer`, or raises Skip with the reason why there is none.
 
