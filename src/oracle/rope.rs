@@ -131,7 +131,6 @@ impl Rope {
                 );
             }
         }
-        ensure!(!sides.is_empty(), "the oracle {name} needs `q` or `k`");
         // The launcher takes floats.
         #[allow(clippy::cast_possible_truncation)]
         let float = |value: f64| f64::from(value as f32);

@@ -167,10 +167,9 @@ impl Oracle for Rope3d {
         let padding = x.len() % 6 / 2;
         let (x, slack) = self.normed(x, factors);
         for (pair, (x, slack)) in x.chunks_exact(2).zip(slack.chunks_exact(2)).enumerate() {
-            // The first entry of every row is the padding's.
-            let (axis, entry) = pair
-                .checked_sub(padding)
-                .map_or((0, 0), |pair| (pair % AXES, pair / AXES + 1));
+            // The first entry of every row is the padding's, which comes in front: as if pairs were counted from there.
+            let place = pair + AXES - padding;
+            let (axis, entry) = (place % AXES, place / AXES);
             let (cos, sin) = (
                 turns[axis][2 * entry],
                 self.sign * turns[axis][2 * entry + 1],

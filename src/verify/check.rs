@@ -53,7 +53,7 @@ pub fn oracle_for(
     bound: &Bound,
     given: &Tensors,
 ) -> Result<Box<dyn Oracle>> {
-    match &operation.oracle {
+    let oracle = match &operation.oracle {
         OracleRef::Bundled(name) => oracle::bundled(name, given, &bound.values)?.ok_or_else(|| {
             anyhow::anyhow!(
                 "{}: there is no bundled oracle named `{name}`; there are {}, or name a function of your own: \
@@ -61,8 +61,8 @@ pub fn oracle_for(
                 operation.name,
                 oracle::BUNDLED.join(", ")
             )
-        }),
-        OracleRef::Python { file, function } => Ok(Box::new(oracle::python::Python::run(
+        })?,
+        OracleRef::Python { file, function } => Box::new(oracle::python::Python::run(
             &project.root,
             file,
             function,
@@ -70,8 +70,21 @@ pub fn oracle_for(
             given,
             &bound.values,
             operation.tolerance,
-        )?)),
+        )?),
+    };
+    // What nobody compares is not right, it is unseen.
+    let compared = oracle.outputs();
+    if let Some(unseen) = bound.tensors.iter().find(|tensor| {
+        tensor.role.is_result() && tensor.elements() > 0 && !compared.contains(&tensor.name)
+    }) {
+        anyhow::bail!(
+            "{}: its oracle says nothing of the output `{}`; it knows {}",
+            operation.name,
+            unseen.name,
+            compared.join(", ")
+        );
     }
+    Ok(oracle)
 }
 
 /// A case with its inputs drawn. Drawing takes the host about as long as all the rest, so it is done ahead.

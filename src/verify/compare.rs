@@ -41,9 +41,10 @@ pub struct Wrong {
 }
 
 /// The largest relative norm of a result that was rounded once, or twice where the model does so. Over few elements
-/// the roundings need not average out: then it is what a single one may be.
-fn norm_bound(dtype: DType, elements: u64) -> f64 {
-    let few = elements < 4096;
+/// the roundings need not average out: then it is what a single one may be. `elements` is how many equal ones would
+/// weigh as much: a few large ones may be most of the norm.
+fn norm_bound(dtype: DType, elements: f64) -> f64 {
+    let few = elements < 4096.0;
     match dtype {
         DType::BF16 if few => 1.0 / 128.0,
         DType::BF16 => 3.2e-3,
@@ -63,6 +64,7 @@ struct Part {
     first: Option<Wrong>,
     error: f64,
     reference: f64,
+    fourth: f64,
     loose: bool,
 }
 
@@ -87,7 +89,7 @@ pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Compariso
         let bound = match oracle.relative_norm(index) {
             Some(bound) => bound,
             None if sum.loose => f64::INFINITY,
-            None => norm_bound(view.dtype, sum.elements),
+            None => norm_bound(view.dtype, sum.reference * sum.reference / sum.fourth),
         };
         total.norms.push((name.clone(), norm, bound));
     }
@@ -126,6 +128,7 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
         sum.worst = sum.worst.max(part.worst);
         sum.error += part.error;
         sum.reference += part.reference;
+        sum.fourth += part.fourth;
         sum.loose |= part.loose;
         sum.first = sum.first.or(part.first);
     }
@@ -179,6 +182,7 @@ fn piece(
                 f64::INFINITY
             };
             part.reference += value * value;
+            part.fourth += value.powi(4);
             part.loose |= unit > value.abs() / 64.0 && value != 0.0
                 || slack > 4.0 * unit && view.dtype != DType::F32;
             let share = error / budget;

@@ -186,7 +186,9 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.keep = shared != 0;
-    const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
+    // Rows that share no modulation gain nothing by sharing a block.
+    a.run = wide || c.rows_per_modulation < int64_t{rows_per_block} * tuning->run ? 1 : tuning->run;
+    const int64_t rows_in_all = int64_t{rows_per_block} * a.run, blocks = (a.rows + rows_in_all - 1) / rows_in_all;
     if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
   }
   return cudaSuccess;

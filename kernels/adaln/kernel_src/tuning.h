@@ -39,6 +39,7 @@ struct Tuning {
   int64_t megabytes;  // moved in all, at least
   Layout alone;       // layer_norm, adaln
   Layout gated;       // gate_residual_adaln
+  uint32_t run = 1;   // rows that a block takes one after another, where they have their modulation in common
 };
 
 constexpr int kElement = 0;
@@ -49,12 +50,14 @@ constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Not yet measured for these kernels: estimates from
     // RMSNorm's rows, where many small blocks an SM, that overlap one row's stores with another's loads, decided. One
     // pack a thread fits 32 registers with gate, scale and shift beside it: 2048 threads an SM; two fit 48: 1280.
-    {90, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}},      // 128 bf16: 8 rows a block, no barrier
-    {90, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}},      // 256: 4 rows a block, no barrier
-    {90, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}},     // to 1024: 2 rows a block
-    {90, 16, 256, 0, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}},   // 1152, 1536, LTX's 2048; else 128 x 2
-    {90, 16, 512, 0, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}},   // 3072, 4096, f32's 2048; else 256 x 2
-    {90, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}},  // 8192, f32's 4096
+    {90, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}, 2},      // 128 bf16: 8 rows a block, no barrier
+    {90, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}, 2},      // 256: 4 rows a block, no barrier
+    {90, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}, 2},     // to 1024: 2 rows a block
+    {90, 16, 256, 60, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}, 4},  // 1152, 1536, LTX's 2048
+    {90, 16, 256, 0, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}, 2},
+    {90, 16, 512, 60, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}, 4},  // 3072, 4096, f32's 2048
+    {90, 16, 512, 0, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}, 2},
+    {90, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}, 4},  // 8192, f32's 4096
     {90, 16, 4096, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},    // 32768: 64 KB, three rows an SM
     {90, 16, 8192, 0, {1024, kShared, kCachedLoads}, {1024, kShared, kCachedLoads}},  // 65536: 128 KB, one row an SM
     {90, 16, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
