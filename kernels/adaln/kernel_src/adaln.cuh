@@ -48,105 +48,90 @@ constexpr bool kUsed = true;
 constexpr int kMostThreads = 1024;
 #endif
 
-// Threads an SM that registers must allow, in the blocks of a layout.
-template <int TPR, int NV, bool GATED>
-constexpr int kBlocks = kMostThreads / 8 * (NV > 1 ? 2 : GATED ? 4 : TPR < 128 ? 5 : 6) / kBlockThreads<TPR>;
+// Blocks an SM that registers must allow: 32 of them for one pack a thread, 48 for two.
+template <int TPR, int NV>
+constexpr int kBlocks = (NV == 1 ? kMostThreads : kMostThreads / 8 * 5) / kBlockThreads<TPR>;
 
-// A block takes a.run rows for each of its threads' places, one after another. What they are multiplied with and what
-// is added stays in registers while the rows have it in common, and the next row is on its way while this one is summed.
 template <typename T, int N, int TPR, int NV, bool GATED, Access LOAD, int FIRST, int LAST>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV>) adaln_rows(const Arguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
     return;
   }
-  constexpr int kRows = kBlockThreads<TPR> / TPR;   // rows at once
-  constexpr bool kAhead = !(GATED && NV > 1);       // registers for a row ahead
-  constexpr int kInputs = GATED ? NV : 1;
-  // Row by row in turn: a row's sums may still be read when those of the next are written.
-  __shared__ alignas(16) float scratch[2][32], scratch_of_squares[2][32];
+  constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
+  __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
 
-  const int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
-  const int left = static_cast<int>(a.width / N) - first;
-  const uint32_t block_row = blockIdx.x * (kRows * a.run);
-  uint32_t row = kRows == 1 ? block_row : block_row + threadIdx.x / TPR, known = ~0u;
-  Pack<T, N> x[NV], h[kInputs];
-  float gate[kInputs][N], factor[NV][N], addend[NV][N];
-
-  const auto fetch = [&](Pack<T, N>* packs, const void* data, int64_t stride, uint32_t i) {
-    const T* at = static_cast<const T*>(data) + i * stride + first * N;
+  const int first = threadIdx.x % TPR;
+  const uint32_t row = blockIdx.x * kRows + threadIdx.x / TPR;
+  const int packs = row < a.rows ? static_cast<int>(a.width / N) : 0;  // none: behind the last row, in the last block
+  Pack<T, N> x[NV];
+  {
+    const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left && i < a.rows) load<LOAD>(packs[v], at, v * TPR);
-  };
-  fetch(x, a.x, a.x_stride, row);
-  if constexpr (GATED) fetch(h, a.h, a.h_stride, row);
+      if (first + v * TPR < packs) load<LOAD>(x[v], x_row, first + v * TPR);
+  }
 
-#pragma unroll 1
-  for (uint32_t turn = 0; turn < a.run && block_row + turn * kRows < a.rows; ++turn, row += kRows) {
-    const int here = row < a.rows ? left : 0;  // none: behind the last row, in the last block
-    if (const uint32_t modulation = a.rows_per_modulation.quotient(row); here > 0 && modulation != known) {
-      known = modulation;
+  if constexpr (GATED) {
+    const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride;
+    const T* gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
+    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+    Pack<T, N> h[NV], gate[NV];
 #pragma unroll
-      for (int v = 0; v < NV; ++v) {
-        if (v * TPR < here) {
-          if constexpr (GATED) fetch_gate<T>(gate[v], modulation, first + v * TPR, a);
-          fetch_modulation<T>(factor[v], addend[v], modulation, first + v * TPR, a);
-        }
-      }
-    }
-    if constexpr (GATED) {
-      T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride + first * N;
-#pragma unroll
-      for (int v = 0; v < NV; ++v) {
-        if (v * TPR < here) {
-          add_gated(x[v], h[v], gate[v], a);
-          store(sum_row, v * TPR, x[v]);
-          keep_packed(x[v]);
-        }
-      }
-    }
-    Pack<T, N> next_x[NV], next_h[kInputs];
-    const uint32_t next = turn + 1 < a.run ? row + kRows : a.rows;
-    if constexpr (kAhead) {
-      fetch(next_x, a.x, a.x_stride, next);
-      if constexpr (GATED) fetch(next_h, a.h, a.h_stride, next);
-    }
-
-    float mean = 0.0f;
-    if (a.layer != 0) {
-      float total = 0.0f;
+    for (int v = 0; v < NV; ++v)
+      if (first + v * TPR < packs) load<LOAD>(h[v], h_row, first + v * TPR);
+    if (a.gate != nullptr) {
 #pragma unroll
       for (int v = 0; v < NV; ++v)
-        if (v * TPR < here) total = add_elements(x[v], total);
-      mean = row_sum<TPR>(total, scratch[turn % 2]) * a.inverse_width;
+        if (first + v * TPR < packs) load<kCached>(gate[v], gate_row, first + v * TPR);
     }
-    float squares = 0.0f;
-#pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (v * TPR < here) squares = add_squares(x[v], mean, squares);
-    const float inverse = rsqrtf(row_sum<TPR>(squares, scratch_of_squares[turn % 2]) * a.inverse_width + a.eps);
-#pragma unroll
-    for (int v = 0; v < NV; ++v) keep_packed(x[v]);
-
-    T* out_row = static_cast<T*>(a.out) + row * a.out_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (v * TPR < here) {
-        modulate(x[v], factor[v], addend[v], mean, inverse);
-        store(out_row, v * TPR, x[v]);
+      if (first + v * TPR < packs) {
+        add_gated(x[v], h[v], gate[v], first + v * TPR, a);
+        store(sum_row, first + v * TPR, x[v]);
+        keep_packed(x[v]);
       }
     }
-    if constexpr (kAhead) {
+  }
+
+  // Fetched before the reduction, which hides their latency where there is a row of them for every token.
+  Pack<T, N> scale[NV], shift[NV];
+  if (a.scale != nullptr) {
+    const T* scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
 #pragma unroll
-      for (int v = 0; v < NV; ++v) x[v] = next_x[v];
-      if constexpr (GATED) {
+    for (int v = 0; v < NV; ++v)
+      if (first + v * TPR < packs) load<kCached>(scale[v], scale_row, first + v * TPR);
+  }
+  if (a.shift != nullptr) {
+    const T* shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
 #pragma unroll
-        for (int v = 0; v < NV; ++v) h[v] = next_h[v];
-      }
-    } else {
-      fetch(x, a.x, a.x_stride, next);
-      if constexpr (GATED) fetch(h, a.h, a.h_stride, next);
+    for (int v = 0; v < NV; ++v)
+      if (first + v * TPR < packs) load<kCached>(shift[v], shift_row, first + v * TPR);
+  }
+
+  float mean = 0.0f;
+  if (a.layer != 0) {
+    float total = 0.0f;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (first + v * TPR < packs) total = add_elements(x[v], total);
+    mean = row_sum<TPR>(total, scratch) * a.inverse_width;
+  }
+  float squares = 0.0f;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (first + v * TPR < packs) squares = add_squares(x[v], mean, squares);
+  const float inverse = rsqrtf(row_sum<TPR>(squares, scratch_of_squares) * a.inverse_width + a.eps);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) keep_packed(x[v]);
+
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (first + v * TPR < packs) {
+      modulate(x[v], scale[v], shift[v], mean, inverse, first + v * TPR, a);
+      store(out_row, first + v * TPR, x[v]);
     }
   }
 }
@@ -154,7 +139,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
 // Wide rows, one a block of any whole number of warps: kept in shared memory, where the launch has memory for a row,
 // else read again, from the caches as far as they are still there. Each thread reads what it read, or wrote, itself.
 template <typename T, int N, bool GATED>
-__global__ void __launch_bounds__(1024) adaln_wide_rows(const Arguments a) {
+__global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(const Arguments a) {
   constexpr int kGroup = GATED ? 1 : 2;  // packs of x in flight a thread
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   extern __shared__ uint4 shared_row[];
@@ -162,19 +147,22 @@ __global__ void __launch_bounds__(1024) adaln_wide_rows(const Arguments a) {
   const int64_t packs = a.width / N, step = blockDim.x;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride;
-  const uint32_t modulation = a.rows_per_modulation.quotient(row);
+  const T* gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
   T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
   Pack<T, N>* kept = reinterpret_cast<Pack<T, N>*>(shared_row);
 
   float total = 0.0f;  // of elements for LayerNorm, of squares for RMSNorm
   for (int64_t start = threadIdx.x; start < packs; start += kGroup * step) {
-    Pack<T, N> x[kGroup], h[kGroup];
+    Pack<T, N> x[kGroup], h[kGroup], gate[kGroup];
 #pragma unroll
     for (int v = 0; v < kGroup; ++v) {
       const int64_t i = start + v * step;
       if (i < packs) {
         load<kCached>(x[v], x_row, i);
-        if constexpr (GATED) load<kCached>(h[v], h_row, i);
+        if constexpr (GATED) {
+          load<kCached>(h[v], h_row, i);
+          if (a.gate != nullptr) load<kCached>(gate[v], gate_row, i);
+        }
       }
     }
 #pragma unroll
@@ -182,9 +170,7 @@ __global__ void __launch_bounds__(1024) adaln_wide_rows(const Arguments a) {
       const int64_t i = start + v * step;
       if (i < packs) {
         if constexpr (GATED) {
-          float gate[N];
-          fetch_gate<T>(gate, modulation, i, a);
-          add_gated(x[v], h[v], gate, a);
+          add_gated(x[v], h[v], gate[v], i, a);
           store(sum_row, i, x[v]);
         }
         if (a.keep != 0) kept[i] = x[v];
@@ -213,14 +199,16 @@ __global__ void __launch_bounds__(1024) adaln_wide_rows(const Arguments a) {
   }
   const float inverse = rsqrtf(squares * a.inverse_width + a.eps);
 
+  const T* scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
+  const T* shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
 #pragma unroll 1
   for (int64_t i = threadIdx.x; i < packs; i += step) {
-    Pack<T, N> x;
-    float factor[N], addend[N];
+    Pack<T, N> x, scale, shift;
     again(x, i);
-    fetch_modulation<T>(factor, addend, modulation, i, a);
-    modulate(x, factor, addend, mean, inverse);
+    if (a.scale != nullptr) load<kCached>(scale, scale_row, i);
+    if (a.shift != nullptr) load<kCached>(shift, shift_row, i);
+    modulate(x, scale, shift, mean, inverse, i, a);
     store(out_row, i, x);
   }
 }

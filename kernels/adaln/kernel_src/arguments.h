@@ -18,8 +18,11 @@ struct Arguments {
   int64_t out_stride, sum_stride, x_stride, h_stride;  // elements from row to row
   int64_t scale_stride, shift_stride, gate_stride;
   uint32_t rows;                // of this launch
-  uint32_t run;                 // adaln_rows: rows that a block takes one after another, times those it takes at once
   Divisor rows_per_modulation;
+  // adaln_shared_rows: rows that a block takes one after another, times those it takes at once; how many rows have a
+  // modulation in common, how many blocks these are, and the divisor by that.
+  uint32_t run, rows_of_modulation, blocks_of_modulation;
+  Divisor blocks_per_modulation;
   uint32_t packs;               // gate_residual: accesses of this launch, and the divisor by those of a row
   Divisor packs_per_row;
   float inverse_width;          // 1 / width

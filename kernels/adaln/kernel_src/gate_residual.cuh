@@ -7,7 +7,7 @@
 
 template <typename T, int N, int NV>
 __global__ void __launch_bounds__(256) gate_residual_packs(const Arguments a) {
-  Pack<T, N> x[NV], h[NV];
+  Pack<T, N> x[NV], h[NV], gate[NV];
   uint32_t rows[NV], columns[NV];
   const uint32_t first = blockIdx.x * (blockDim.x * NV) + threadIdx.x;
 #pragma unroll
@@ -20,12 +20,16 @@ __global__ void __launch_bounds__(256) gate_residual_packs(const Arguments a) {
       load<kStream>(h[v], static_cast<const T*>(a.h) + rows[v] * a.h_stride, columns[v]);
     }
   }
+  if (a.gate != nullptr) {
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (first + v * blockDim.x < a.packs)
+        load<kCached>(gate[v], modulation_row<T>(a.gate, a.gate_stride, rows[v], a), columns[v]);
+  }
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
     if (first + v * blockDim.x < a.packs) {
-      float gate[N];
-      fetch_gate<T>(gate, a.rows_per_modulation.quotient(rows[v]), columns[v], a);
-      add_gated(x[v], h[v], gate, a);
+      add_gated(x[v], h[v], gate[v], columns[v], a);
       store(static_cast<T*>(a.sum) + rows[v] * a.sum_stride, columns[v], x[v]);
     }
   }

@@ -1,6 +1,7 @@
 // Instantiates every layout of tuning.h for one element type.
 #pragma once
 #include "adaln.cuh"
+#include "adaln_shared.cuh"
 #include "gate_residual.cuh"
 #include "kernels.h"
 
@@ -24,6 +25,18 @@ const void* find_adaln(const Layout& layout, int access, bool gated) {
   if (layout.threads == THREADS && layout.packs == PACKS && layout.stream == (LOAD == kStream)) \
     return rows_kernel<T, kMany, THREADS, PACKS, LOAD, FIRST, LAST>(gated);
   ADALN_LAYOUTS(ADALN_FIND)
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_adaln_shared(const SharedLayout& layout, bool gated) {
+  constexpr int kMany = 16 / static_cast<int>(sizeof(T));
+#define ADALN_FIND(THREADS, PACKS)                                                             \
+  if (layout.threads == THREADS && layout.packs == PACKS)                                      \
+    return gated ? reinterpret_cast<const void*>(adaln_shared_rows<T, kMany, THREADS, PACKS, true>) \
+                 : reinterpret_cast<const void*>(adaln_shared_rows<T, kMany, THREADS, PACKS, false>);
+  ADALN_SHARED_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;
 }

@@ -170,9 +170,38 @@ cudaError_t start(const void* kernel, int64_t blocks, int threads, int64_t share
   return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), parameters, shared, stream);
 }
 
+// Rows that have their modulation in common: layout.threads is not 0.
+int launch_shared(const Call& c, const SharedLayout& layout, bool gated, cudaStream_t stream) {
+  const auto kernel_of = c.type == kF32   ? adaln_shared_kernel_f32
+                         : c.type == kF16 ? adaln_shared_kernel_f16
+                                          : adaln_shared_kernel_bf16;
+  const void* kernel = kernel_of(layout, gated);
+  const int threads = layout.threads < 256 ? 256 : layout.threads;
+  const int64_t rows_per_block = int64_t{threads / layout.threads} * layout.run;
+  for (int64_t row = 0; row < c.rows;) {
+    Arguments a = part(c, row, kMost, 0);
+    row += a.rows;
+    a.run = layout.run;
+    a.rows_of_modulation = static_cast<uint32_t>(c.rows_per_modulation < a.rows ? c.rows_per_modulation : a.rows);
+    a.blocks_of_modulation = static_cast<uint32_t>((a.rows_of_modulation + rows_per_block - 1) / rows_per_block);
+    a.blocks_per_modulation = Divisor(a.blocks_of_modulation);
+    const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
+    const int64_t shared = c.a.width * 4 * (gated ? 3 : 2);
+    const int64_t blocks = modulations * a.blocks_of_modulation;
+    if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
+  }
+  return cudaSuccess;
+}
+
 int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int64_t packs = c.a.width * size_of(c.type) / access;
+  if (access == 16) {
+    const int64_t bytes = (gated ? 4 : 2) * c.rows * c.a.width * size_of(c.type);
+    const SharedLayout layout = find_shared_layout(arch, packs, bytes);
+    const int64_t rows = layout.threads == 0 ? 0 : int64_t{layout.threads < 256 ? 256 / layout.threads : 1} * layout.run;
+    if (rows != 0 && c.rows_per_modulation >= 4 * rows) return launch_shared(c, layout, gated, stream);
+  }
   const Tuning* tuning = find_tuning(arch, access, packs, (gated ? 4 : 2) * c.rows * c.a.width * size_of(c.type));
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = gated ? tuning->gated : tuning->alone;
@@ -186,9 +215,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.keep = shared != 0;
-    // Rows that share no modulation gain nothing by sharing a block.
-    a.run = wide || c.rows_per_modulation < int64_t{rows_per_block} * tuning->run ? 1 : tuning->run;
-    const int64_t rows_in_all = int64_t{rows_per_block} * a.run, blocks = (a.rows + rows_in_all - 1) / rows_in_all;
+    const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
     if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
   }
   return cudaSuccess;
@@ -222,6 +249,8 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
 int launch(Call& c, void* stream) {
   if (const int error = check(c)) return error;
   if (c.rows == 0 || c.a.width == 0) return cudaSuccess;
+  // Without modulation all rows have the same.
+  if (c.a.scale == nullptr && c.a.shift == nullptr && c.a.gate == nullptr) c.rows_per_modulation = INT64_MAX;
   c.a.inverse_width = 1.0f / static_cast<float>(c.a.width);
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16

@@ -1,42 +1,38 @@
 // The formulas, a pack at a time: gated residual, statistics, affine and modulation. All in fp32, rounded once.
+//
+// Weight, bias and tables are the same for every row: they are fetched where they are used, out of L1, and cost no
+// registers across the reduction. Whether they are there is the same for a whole launch, so the branches are uniform.
 #pragma once
 #include "arguments.h"
 #include "pack.cuh"
 
-// A row of a modulation tensor; null where there is no tensor.
-template <typename T>
-__device__ __forceinline__ const T* modulation_row(const void* data, int64_t stride, uint32_t modulation) {
-  return data != nullptr ? static_cast<const T*>(data) + modulation * stride : nullptr;
-}
-
-// Pack i of a row that may be missing: no load then, and zeros.
+// f += row[i], or where there is no row, f as it is.
 template <typename T, int N>
-__device__ __forceinline__ void fetch(Pack<T, N>& pack, const void* data, int64_t i) {
-  pack = {};
-  if (data != nullptr) load<kCached>(pack, static_cast<const T*>(data), i);
-}
-
-// gate + gate_table; without gate: 1.
-template <typename T, int N>
-__device__ __forceinline__ void fetch_gate(float (&gate)[N], uint32_t modulation, int64_t i, const Arguments& a) {
-  Pack<T, N> pack, table;
+__device__ __forceinline__ void add_pack(float (&f)[N], const void* row, int64_t i) {
+  if (row == nullptr) return;
+  Pack<T, N> pack;
   float g[N];
-  fetch(pack, modulation_row<T>(a.gate, a.gate_stride, modulation), i);
-  fetch(table, a.gate_table, i);
-  unpack(pack, gate);
-  unpack(table, g);
+  load<kCached>(pack, static_cast<const T*>(row), i);
+  unpack(pack, g);
 #pragma unroll
-  for (int j = 0; j < N; ++j) gate[j] = a.gate != nullptr ? gate[j] + g[j] : 1.0f;
+  for (int j = 0; j < N; ++j) f[j] += g[j];
 }
 
-// x becomes h + x * gate, rounded to T: the norm sees what the next layer will.
+// x becomes h + x * (gate + gate_table), rounded to T: the norm sees what the next layer will. Without gate: h + x.
 template <typename T, int N>
-__device__ __forceinline__ void add_gated(Pack<T, N>& x, const Pack<T, N>& h, const float (&gate)[N], const Arguments& a) {
-  float f[N], r[N];
+__device__ __forceinline__ void add_gated(Pack<T, N>& x, const Pack<T, N>& h, const Pack<T, N>& gate, int64_t i,
+                                          const Arguments& a) {
+  float f[N], g[N], r[N];
   unpack(x, f);
+  if (a.gate != nullptr) {
+    unpack(gate, g);
+    add_pack<T>(g, a.gate_table, i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) f[j] *= g[j];
+  }
   unpack(h, r);
 #pragma unroll
-  for (int j = 0; j < N; ++j) f[j] = a.gate != nullptr ? f[j] * gate[j] + r[j] : f[j] + r[j];
+  for (int j = 0; j < N; ++j) f[j] += r[j];
   repack(x, f);
 }
 
@@ -59,48 +55,39 @@ __device__ __forceinline__ float add_squares(const Pack<T, N>& pack, float mean,
   return total;
 }
 
-// What the norm is multiplied with, weight * (1 + scale + scale_table), and what is added to the product,
-// bias * (1 + scale + scale_table) + shift + shift_table. All is on its way before any of it is used.
+// x becomes n * (1 + scale + scale_table) + shift + shift_table, with n = (x - mean) * inverse * weight + bias.
 template <typename T, int N>
-__device__ __forceinline__ void fetch_modulation(float (&factor)[N], float (&addend)[N], uint32_t modulation, int64_t i,
-                                                 const Arguments& a) {
-  Pack<T, N> scale, scale_table, shift, shift_table;
-  float g[N];
-  fetch(scale, modulation_row<T>(a.scale, a.scale_stride, modulation), i);
-  fetch(scale_table, a.scale_table, i);
-  fetch(shift, modulation_row<T>(a.shift, a.shift_stride, modulation), i);
-  fetch(shift_table, a.shift_table, i);
-  unpack(scale, factor);
-  unpack(scale_table, g);
+__device__ __forceinline__ void modulate(Pack<T, N>& x, const Pack<T, N>& scale, const Pack<T, N>& shift, float mean,
+                                         float inverse, int64_t i, const Arguments& a) {
+  float f[N], g[N];
+  unpack(x, f);
 #pragma unroll
-  for (int j = 0; j < N; ++j) factor[j] += g[j] + 1.0f;
-  unpack(shift, addend);
-  unpack(shift_table, g);
-#pragma unroll
-  for (int j = 0; j < N; ++j) addend[j] += g[j];
-  if (a.bias != nullptr) {
-    Pack<T, N> bias;
-    load<kCached>(bias, static_cast<const T*>(a.bias), i);
-    unpack(bias, g);
-#pragma unroll
-    for (int j = 0; j < N; ++j) addend[j] = fmaf(g[j], factor[j], addend[j]);
-  }
+  for (int j = 0; j < N; ++j) f[j] = (f[j] - mean) * inverse;
   if (a.weight != nullptr) {
     Pack<T, N> weight;
     load<kCached>(weight, static_cast<const T*>(a.weight), i);
     unpack(weight, g);
 #pragma unroll
-    for (int j = 0; j < N; ++j) factor[j] *= g[j];
+    for (int j = 0; j < N; ++j) f[j] *= g[j];
   }
+  add_pack<T>(f, a.bias, i);
+  if (a.scale != nullptr) {
+    unpack(scale, g);
+    add_pack<T>(g, a.scale_table, i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) f[j] *= 1.0f + g[j];
+  }
+  if (a.shift != nullptr) {
+    unpack(shift, g);
+    add_pack<T>(g, a.shift_table, i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) f[j] += g[j];
+  }
+  repack(x, f);
 }
 
-// x becomes (x - mean) * inverse * factor + addend.
-template <typename T, int N>
-__device__ __forceinline__ void modulate(Pack<T, N>& x, const float (&factor)[N], const float (&addend)[N], float mean,
-                                         float inverse) {
-  float f[N];
-  unpack(x, f);
-#pragma unroll
-  for (int j = 0; j < N; ++j) f[j] = fmaf((f[j] - mean) * inverse, factor[j], addend[j]);
-  repack(x, f);
+// The row of a modulation tensor that a row of x has.
+template <typename T>
+__device__ __forceinline__ const T* modulation_row(const void* data, int64_t stride, uint32_t row, const Arguments& a) {
+  return static_cast<const T*>(data) + a.rows_per_modulation.quotient(row) * stride;
 }

@@ -13,6 +13,12 @@ struct Layout {
   int packs;    // that each holds in registers, 1 or 2; or one of the two below
   bool stream;  // loads of x and h leave no line in L1, so that the modulation's rows stay there
 };
+// Rows that have their modulation in common: it lies in shared memory. At least 256 threads a block.
+struct SharedLayout {
+  int threads;   // that share a row; 0: none
+  int packs;     // that each holds in registers
+  uint32_t run;  // rows that a block takes one after another, times those it takes at once
+};
 constexpr int kShared = 0;  // a wide row, kept in shared memory
 constexpr int kAgain = -1;  // a wide row, read again
 
@@ -26,11 +32,14 @@ constexpr int kNewest = 999;
   X(16, 1, kStream, 75, kNewest)  \
   X(32, 1, kStream, 75, kNewest)  \
   X(64, 2, kStream, 75, kNewest)  \
-  X(128, 2, kStream, 75, kNewest) \
+  X(128, 2, kStream, 75, 89)      \
   X(256, 1, kStream, 90, kNewest) \
-  X(256, 2, kStream, 75, kNewest) \
+  X(256, 2, kStream, 75, 89)      \
   X(512, 1, kStream, 90, kNewest) \
   X(512, 2, kStream, 75, kNewest)
+
+// What is compiled of it for accesses of 16 bytes, by code of sm_80 and above: X(threads, packs).
+#define ADALN_SHARED_LAYOUTS(X) X(32, 4) X(64, 4) X(128, 4) X(256, 4)
 
 struct Tuning {
   int arch;           // of the compiled code: this one and all above it, up to the next in the table
@@ -39,7 +48,6 @@ struct Tuning {
   int64_t megabytes;  // moved in all, at least
   Layout alone;       // layer_norm, adaln
   Layout gated;       // gate_residual_adaln
-  uint32_t run = 1;   // rows that a block takes one after another, where they have their modulation in common
 };
 
 constexpr int kElement = 0;
@@ -50,14 +58,12 @@ constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Not yet measured for these kernels: estimates from
     // RMSNorm's rows, where many small blocks an SM, that overlap one row's stores with another's loads, decided. One
     // pack a thread fits 32 registers with gate, scale and shift beside it: 2048 threads an SM; two fit 48: 1280.
-    {90, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}, 2},      // 128 bf16: 8 rows a block, no barrier
-    {90, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}, 2},      // 256: 4 rows a block, no barrier
-    {90, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}, 2},     // to 1024: 2 rows a block
-    {90, 16, 256, 60, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}, 4},  // 1152, 1536, LTX's 2048
-    {90, 16, 256, 0, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}, 2},
-    {90, 16, 512, 60, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}, 4},  // 3072, 4096, f32's 2048
-    {90, 16, 512, 0, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}, 2},
-    {90, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}, 4},  // 8192, f32's 4096
+    {90, 16, 16, 0, {16, 1, kStreamLoads}, {16, 1, kStreamLoads}},      // 128 bf16: 8 rows a block, no barrier
+    {90, 16, 32, 0, {32, 1, kStreamLoads}, {32, 1, kStreamLoads}},      // 256: 4 rows a block, no barrier
+    {90, 16, 128, 0, {64, 2, kStreamLoads}, {64, 2, kStreamLoads}},     // to 1024: 2 rows a block
+    {90, 16, 256, 0, {256, 1, kStreamLoads}, {256, 1, kStreamLoads}},   // 1152, 1536, LTX's 2048
+    {90, 16, 512, 0, {512, 1, kStreamLoads}, {512, 1, kStreamLoads}},   // 3072, 4096, f32's 2048
+    {90, 16, 1024, 0, {512, 2, kStreamLoads}, {512, 2, kStreamLoads}},  // 8192, f32's 4096
     {90, 16, 4096, 0, {512, kShared, kCachedLoads}, {512, kShared, kCachedLoads}},    // 32768: 64 KB, three rows an SM
     {90, 16, 8192, 0, {1024, kShared, kCachedLoads}, {1024, kShared, kCachedLoads}},  // 65536: 128 KB, one row an SM
     {90, 16, kAnyWidth, 0, {1024, kAgain, kCachedLoads}, {1024, kAgain, kCachedLoads}},
@@ -96,6 +102,28 @@ constexpr Tuning kTuning[] = {
 };
 
 // gate_residual: every thread has one pack or two of all rows' sequence.
+// For rows of a modulation in common, as many as four blocks take; else the table above.
+struct SharedTuning {
+  int arch;
+  int64_t packs;      // accesses of 16 bytes a row, at most
+  int64_t megabytes;  // moved in all, at least
+  SharedLayout layout;
+};
+
+constexpr SharedTuning kSharedTuning[] = {
+    // H100
+    {90, 128, 0, {32, 4, 2}},
+    {90, 256, 100, {64, 4, 2}},
+    {90, 256, 0, {64, 4, 1}},
+    {90, 512, 0, {128, 4, 2}},
+    {90, 1024, 0, {256, 4, 4}},
+    // A100. Estimates.
+    {80, 128, 0, {32, 4, 2}},
+    {80, 256, 0, {64, 4, 2}},
+    {80, 512, 0, {128, 4, 2}},
+    {80, 1024, 0, {256, 4, 4}},
+};
+
 struct GateTuning {
   int arch;
   int access;         // 16 bytes, or kElement
@@ -134,6 +162,16 @@ constexpr const Tuning* find_tuning(int arch, int access, int64_t packs, int64_t
   return nullptr;
 }
 
+// No threads where there is no row.
+constexpr SharedLayout find_shared_layout(int arch, int64_t packs, int64_t bytes) {
+  for (const SharedTuning& row : kSharedTuning) {
+    if (row.arch == tuned_arch(arch) && packs > 32 && packs <= row.packs && bytes >= row.megabytes * 1000000) {
+      return row.layout;
+    }
+  }
+  return {0, 0, 0};
+}
+
 constexpr const GateTuning* find_gate_tuning(int arch, int access, int64_t bytes) {
   for (const GateTuning& row : kGateTuning) {
     if (row.arch == tuned_arch(arch) && (row.access == 16) == (access == 16) && bytes >= row.megabytes * 1000000) {
@@ -166,6 +204,15 @@ constexpr bool tables_are_sound() {
       if (l.packs == kShared && row.packs > shared_bytes(row.arch) / bytes) return false;
       if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
     }
+  }
+  for (const SharedTuning& row : kSharedTuning) {
+    bool compiled = false;
+#define ADALN_SAME(THREADS, PACKS) \
+  compiled = compiled || (row.layout.threads == THREADS && row.layout.packs == PACKS && THREADS * PACKS >= row.packs);
+    ADALN_SHARED_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+    if (!compiled || row.layout.run < 1 || row.arch < 80) return false;
+    if (row.packs * 16 / 2 * 3 * 4 > shared_bytes(row.arch)) return false;  // three fp32 rows of 16-bit elements
   }
   for (const GateTuning& row : kGateTuning) {
     if (row.threads < 32 || row.threads > 256 || row.threads % 32 != 0) return false;

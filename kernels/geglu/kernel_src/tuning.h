@@ -38,7 +38,8 @@ struct Tuning {
 constexpr bool kCachedLoads = false, kStreamLoads = true;
 
 constexpr Tuning kTuning[] = {
-    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Not yet measured; from what RMSNorm's runs showed. 20 KB
+    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Measured: 99.7 to 100.8 % of the copy at 126 MB and more,
+    // forward and backward; blocks of 256 within 0.5 %, two packs a thread 0.3 to 6 % slower. 20 KB
     // of loads in flight an SM fill the memory's latency, and one pack of two tensors a thread is 64 KB; more packs
     // a thread only make one block's stores wait longer for its loads. Below the L2's size the copy is no roof: one
     // wave, and loads that do not wait for a line in L1.

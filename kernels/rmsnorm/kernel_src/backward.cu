@@ -122,7 +122,14 @@ int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t str
   const int64_t grid = (a.width + kColumns - 1) / kColumns;
   if (grid > kMostBlocks) return kTooLarge;
   void* parameters[] = {&a};
-  return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(grid)), dim3(threads), parameters, 0, stream);
+  // Its launch overlaps the end of the kernel before it, whose sums it waits for (sm_90; elsewhere it begins after it).
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = 1;
+  return cudaLaunchKernelExC(&config, kernel, parameters);
 }
 
 }  // namespace

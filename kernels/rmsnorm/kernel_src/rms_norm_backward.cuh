@@ -169,6 +169,9 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
   }
 
   if (a.partial == nullptr) return;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");  // weight_gradient's blocks may come, and wait for the sums
+#endif
   float* partial = a.partial + blockIdx.x * a.width;
   if constexpr (kRows == 1) {
 #pragma unroll
@@ -261,6 +264,9 @@ template <typename T>
 __global__ void __launch_bounds__(1024) weight_gradient(const WeightGradientArguments a) {
   constexpr int kColumns = 8, kInFlight = 8;
   __shared__ float sums[32][kColumns];
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // until all blocks' sums are there
+#endif
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + lane % kColumns;
   const int64_t step = blockDim.x / kColumns;
