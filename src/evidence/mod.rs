@@ -1,7 +1,8 @@
 //! Recorded runs, and whether the code has moved past them.
 //!
 //! A folder of evidence holds `<operation>-<gpu>.json` for each operation and card ([`Evidence`]), and may hold
-//! `peers-<gpu>.json` ([`Peers`]): what others' kernels took on the same card, timed by a script.
+//! `peers-<gpu>.json` ([`Peers`]): what others' kernels took on the same card, timed by a script. `harness-<gpu>.json`
+//! there is what became of the cheating kernels of `tests/cheats`.
 
 pub mod freshness;
 pub mod peers;
@@ -31,7 +32,7 @@ pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
     root.as_deref().unwrap_or(project).join("evidence")
 }
 
-/// The `.json` files of a folder by name, those of peers apart; none where there is no such folder.
+/// The `.json` files of a folder by name, those of operations or those of peers; none where there is no such folder.
 fn files(dir: &Path, peers: bool) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -43,7 +44,13 @@ fn files(dir: &Path, peers: bool) -> Result<Vec<PathBuf>> {
             .with_context(|| format!("cannot read {}", dir.display()))?
             .path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.ends_with(".json") && name.starts_with("peers-") == peers {
+        // harness-<gpu>.json is tests/cheats' own.
+        let wanted = if peers {
+            name.starts_with("peers-")
+        } else {
+            !name.starts_with("peers-") && !name.starts_with("harness-")
+        };
+        if name.ends_with(".json") && wanted {
             files.push(path);
         }
     }

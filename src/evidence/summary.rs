@@ -44,7 +44,7 @@ pub(super) fn table(evidence: &[&Evidence], peers: Option<&Peers>) -> String {
                 lines,
                 "| {} | {} | {} | {} | {} | {} | {best} |",
                 cell(&case.operation),
-                cell(figure::shape(case)),
+                cell(&figure::sizes(case)),
                 figure::micros(case.kernel.median),
                 figure::percent(case.of_roof()),
                 times(row, &BLOG),

@@ -73,6 +73,15 @@ pub fn shape(case: &CaseBench) -> &str {
         .map_or(case.case.as_str(), str::trim_end)
 }
 
+/// The same without strides, which say where a view lies and not how large it is.
+pub fn sizes(case: &CaseBench) -> String {
+    shape(case)
+        .split(' ')
+        .filter(|word| !word.contains("_stride="))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 /// `cold` or `hot`.
 pub fn residency(case: &CaseBench) -> &'static str {
     match case.residency {
