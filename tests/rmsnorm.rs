@@ -8,16 +8,16 @@
     reason = "a test of C functions"
 )]
 
+#[path = "support/bundled.rs"]
+mod bundled;
 #[path = "support/cuda.rs"]
 mod cuda;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
-use kernels::compile;
 use kernels::project::{DType, Project};
-use kernels::toolchain::Toolchain;
-use libloading::{Library, Symbol};
+use libloading::Symbol;
 
 type RmsNorm = unsafe extern "C" fn(
     *mut c_void,
@@ -62,24 +62,9 @@ const GOOD: Call = Call {
     dtype: 2,
 };
 
-fn library() -> Library {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
-    let home = cuda::home();
-    let toolchain = Toolchain {
-        nvcc: home.join("bin/nvcc"),
-        version: Toolchain::PINNED.to_owned(),
-        origin: "the tests' cache".to_owned(),
-        library_dirs: vec![home.join("lib")],
-    };
-    let project = Project::open(&root).unwrap();
-    let build = compile::build(&project, &[90], &toolchain, false, &|_| {}).unwrap();
-    // SAFETY: the library's constructors register its kernels and nothing else.
-    unsafe { Library::new(&build.targets[0].library) }.unwrap()
-}
-
 #[test]
 fn bad_arguments_are_codes_with_words_and_reach_no_driver() {
-    let library = library();
+    let library = bundled::library("rmsnorm");
     // SAFETY: the types are those of launch.cu.
     let (launch, words): (
         Symbol<'_, RmsNorm>,
@@ -233,7 +218,7 @@ struct BackwardCall([usize; 7], [i64; 6], f32, i32);
 
 #[test]
 fn the_backwards_launcher_refuses_too_and_says_why() {
-    let library = library();
+    let library = bundled::library("rmsnorm");
     // SAFETY: the types are those of backward.cu.
     let (launch, words): (
         Symbol<'_, Backward>,
@@ -318,7 +303,7 @@ fn the_backwards_launcher_refuses_too_and_says_why() {
 
 #[test]
 fn kernel_toml_states_the_launchers_own_number_of_blocks() {
-    let library = library();
+    let library = bundled::library("rmsnorm");
     // SAFETY: the type is that of backward.cu.
     let blocks: Symbol<'_, unsafe extern "C" fn(i64, i64, i32, i64) -> i64> =
         unsafe { library.get(b"rms_norm_backward_blocks\0") }.unwrap();

@@ -8,16 +8,15 @@
     reason = "a test of C functions"
 )]
 
+#[path = "support/bundled.rs"]
+mod bundled;
 #[path = "support/cuda.rs"]
 mod cuda;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
-use kernels::compile;
-use kernels::project::Project;
-use kernels::toolchain::Toolchain;
-use libloading::{Library, Symbol};
+use libloading::Symbol;
 
 type Pointer = *mut c_void;
 type Rotation = unsafe extern "C" fn(
@@ -85,24 +84,9 @@ const GOOD: Call = Call {
     dtype: 2,
 };
 
-fn library() -> Library {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rope3d");
-    let home = cuda::home();
-    let toolchain = Toolchain {
-        nvcc: home.join("bin/nvcc"),
-        version: Toolchain::PINNED.to_owned(),
-        origin: "the tests' cache".to_owned(),
-        library_dirs: vec![home.join("lib")],
-    };
-    let project = Project::open(&root).unwrap();
-    let build = compile::build(&project, &[90], &toolchain, false, &|_| {}).unwrap();
-    // SAFETY: the library's constructors register its kernels and nothing else.
-    unsafe { Library::new(&build.targets[0].library) }.unwrap()
-}
-
 #[test]
 fn bad_arguments_are_codes_with_words_and_reach_no_driver() {
-    let library = library();
+    let library = bundled::library("rope3d");
     // SAFETY: the types are those of launch.cu.
     let (rotate, table, words): (
         Symbol<'_, Rotation>,

