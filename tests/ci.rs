@@ -21,7 +21,7 @@ use kernels::bench::BenchReport;
 use kernels::command::ci::checks::{self, Wanted};
 use kernels::command::ci::lab::Lab;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
-use kernels::evidence;
+use kernels::evidence::{self, Texts};
 use kernels::gpu::Card;
 use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Spec, Tolerance};
 use kernels::report::check::{Check, Status, Suite};
@@ -176,6 +176,7 @@ fn project(root: &Path) -> Project {
             }],
         },
         spec_digest: "cases 1".to_owned(),
+        source_digest: "sources 1".to_owned(),
     }
 }
 
@@ -351,7 +352,10 @@ fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
         &report::bench(),
         &report::verify(),
         "code 1 for 3",
-        "cases 1",
+        Texts {
+            spec_digest: "cases 1",
+            source_digest: "sources 1",
+        },
     )
     .unwrap();
     fs::remove_file(folder.join("add_rms_norm-h100.json")).unwrap();

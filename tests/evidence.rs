@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 
 use kernels::bench::{BenchReport, Residency};
-use kernels::evidence::{self, Evidence, Freshness, Peers, readme};
+use kernels::evidence::{self, Evidence, Freshness, Peers, Texts, readme};
 use kernels::gpu::Card;
 use kernels::project::DType;
 use kernels::verify::{Kind, VerifyReport};
@@ -45,12 +45,25 @@ fn the_tables_of_the_pages_are_those_of_the_evidence() {
     }
 }
 
+fn texts<'a>(spec_digest: &'a str, source_digest: &'a str) -> Texts<'a> {
+    Texts {
+        spec_digest,
+        source_digest,
+    }
+}
+
 fn record(dir: &Path) -> Vec<String> {
-    evidence::record(dir, &report::bench(), &report::verify(), "code", "cases")
-        .unwrap()
-        .into_iter()
-        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-        .collect()
+    evidence::record(
+        dir,
+        &report::bench(),
+        &report::verify(),
+        "code",
+        texts("cases", "sources"),
+    )
+    .unwrap()
+    .into_iter()
+    .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+    .collect()
 }
 
 #[test]
@@ -130,7 +143,8 @@ fn what_is_wrong_or_not_comparable_is_not_recorded() {
         let dir = root.path().join("evidence");
         let (mut bench, mut verify) = (report::bench(), report::verify());
         change(&mut bench, &mut verify);
-        let error = evidence::record(&dir, &bench, &verify, "code", "cases").unwrap_err();
+        let error =
+            evidence::record(&dir, &bench, &verify, "code", texts("cases", "sources")).unwrap_err();
         assert!(format!("{error:#}").contains(said), "{said}: {error:#}");
         assert!(!dir.exists(), "{said}: something was written");
     }
@@ -144,7 +158,14 @@ fn evidence_of_another_project_is_not_overwritten() {
     let (mut bench, mut verify) = (report::bench(), report::verify());
     bench.project = "other".to_owned();
     verify.project = "other".to_owned();
-    let error = evidence::record(dir.path(), &bench, &verify, "code", "cases").unwrap_err();
+    let error = evidence::record(
+        dir.path(),
+        &bench,
+        &verify,
+        "code",
+        texts("cases", "sources"),
+    )
+    .unwrap_err();
     assert!(
         format!("{error:#}").contains("project rmsnorm"),
         "{error:#}"
@@ -184,13 +205,13 @@ fn evidence_is_stale_when_code_or_cases_are_others_and_missing_by_operation() {
     let dir = TempDir::new().unwrap();
     let operations = ["rms_norm", "new_one"].map(str::to_owned);
     record(dir.path());
-    let standing = |digest: &str, cases: &str| {
+    let standing = |digest: &str, cases: &str, sources: &str| {
         let mut asked = Vec::new();
         let standings = evidence::check(
             dir.path(),
             "rmsnorm",
             &operations,
-            cases,
+            texts(cases, sources),
             Some(&mut |archs: &[u32]| {
                 asked.push(archs.to_vec());
                 Ok(digest.to_owned())
@@ -206,7 +227,7 @@ fn evidence_is_stale_when_code_or_cases_are_others_and_missing_by_operation() {
     let stale = |what: &str| Freshness::Stale {
         what: what.to_owned(),
     };
-    let (told, asked) = standing("code", "cases");
+    let (told, asked) = standing("code", "cases", "sources");
     assert_eq!(
         told,
         [
@@ -219,17 +240,38 @@ fn evidence_is_stale_when_code_or_cases_are_others_and_missing_by_operation() {
         ]
     );
     assert_eq!(asked, [vec![75, 80, 90]]);
-    let (told, _) = standing("other code", "cases");
+    let (told, _) = standing("other code", "cases", "sources");
     assert_eq!(
         told[1].1,
         stale("the compiled device code is not the recorded one")
     );
-    let (told, asked) = standing("code", "other cases");
+    let (told, asked) = standing("code", "other cases", "sources");
     assert_eq!(told[1].1, stale("kernel.toml is not the recorded one"));
     assert!(asked.is_empty(), "compiled for nothing");
-    let all = evidence::check(dir.path(), "rmsnorm", &operations, "cases", None).unwrap();
+    // Which kernel a launch takes is host code: the same device code with another tuning table.
+    let (told, asked) = standing("code", "cases", "other sources");
+    assert_eq!(
+        told[1].1,
+        stale("the sources are not the recorded ones, comments apart")
+    );
+    assert!(asked.is_empty(), "compiled for nothing");
+    let all = evidence::check(
+        dir.path(),
+        "rmsnorm",
+        &operations,
+        texts("cases", "sources"),
+        None,
+    )
+    .unwrap();
     assert_eq!(all[1].freshness, Freshness::Unknown);
-    let none = evidence::check(&dir.path().join("no"), "rmsnorm", &operations, "", None).unwrap();
+    let none = evidence::check(
+        &dir.path().join("no"),
+        "rmsnorm",
+        &operations,
+        texts("", ""),
+        None,
+    )
+    .unwrap();
     assert!(none.iter().all(|one| one.freshness == Freshness::Missing));
     assert_eq!(none.len(), 2);
 }

@@ -68,7 +68,7 @@ fn the_evidence_of_every_bundled_project_is_of_its_code() {
             &root.join("evidence"),
             &project.name,
             &operations,
-            &project.spec_digest,
+            (&project).into(),
             Some(&mut |archs: &[u32]| {
                 compile::build(&project, archs, &pinned(), false, &|_| {})?.device_digest()
             }),
@@ -149,7 +149,7 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
         &bench,
         &verify,
         &build.device_digest().unwrap(),
-        &project.spec_digest,
+        (&project).into(),
     )
     .unwrap();
     let ci = |evidence: &str| {

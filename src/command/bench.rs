@@ -66,7 +66,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if let Some(verified) = &verified {
         let folder = evidence::folder(&project.root, arguments.evidence.as_deref());
         let digest = build.device_digest()?;
-        recorded = evidence::record(&folder, &report, verified, &digest, &project.spec_digest)?;
+        recorded = evidence::record(&folder, &report, verified, &digest, (&project).into())?;
         for path in &recorded {
             output.note(format!("recorded {}", path.display()));
         }

@@ -236,6 +236,7 @@ fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -
         "project": project.name,
         "compiler": build.compiler,
         "device_digest": build.device_digest()?,
+        "source_digest": project.source_digest,
         "seconds": seconds,
         "compiled": build.compiled,
         "cached": units - build.compiled,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::Evidence;
+use crate::project::Project;
 use crate::toolchain::Toolchain;
 
 /// How evidence stands to the code.
@@ -37,6 +38,24 @@ pub struct Standing {
     pub freshness: Freshness,
 }
 
+/// Digests of what a project's files say.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts<'a> {
+    /// `Project::spec_digest`.
+    pub spec_digest: &'a str,
+    /// `Project::source_digest`.
+    pub source_digest: &'a str,
+}
+
+impl<'a> From<&'a Project> for Texts<'a> {
+    fn from(project: &'a Project) -> Self {
+        Self {
+            spec_digest: &project.spec_digest,
+            source_digest: &project.source_digest,
+        }
+    }
+}
+
 /// Compiles a project with the pinned toolchain for some architectures, and answers `Build::device_digest`.
 pub type Digest<'a> = &'a mut dyn FnMut(&[u32]) -> Result<String>;
 
@@ -48,7 +67,7 @@ pub fn check(
     dir: &Path,
     project: &str,
     operations: &[String],
-    spec_digest: &str,
+    texts: Texts,
     mut digest: Option<Digest>,
 ) -> Result<Vec<Standing>> {
     let evidence: Vec<(PathBuf, Evidence)> = Evidence::read_all(dir)?
@@ -60,7 +79,7 @@ pub fn check(
     for (path, evidence) in &evidence {
         let freshness = if operations.contains(&evidence.operation) {
             // Compiling is slow, and what is stale by its cases is stale already.
-            match (evidence.stale_cases(spec_digest), &mut digest) {
+            match (evidence.stale_text(texts), &mut digest) {
                 (Some(what), _) => Freshness::Stale { what },
                 (None, None) => Freshness::Unknown,
                 (None, Some(digest)) => {
@@ -69,7 +88,7 @@ pub fn check(
                         None => digest(&evidence.archs)?,
                     };
                     digests.insert(evidence.archs.clone(), device.clone());
-                    evidence.freshness(&device, spec_digest)
+                    evidence.freshness(&device, texts)
                 }
             }
         } else {
@@ -101,9 +120,9 @@ pub fn check(
 }
 
 impl Evidence {
-    /// Fresh when both digests are those recorded and the compiler is the pinned one.
-    pub fn freshness(&self, device_digest: &str, spec_digest: &str) -> Freshness {
-        match self.stale_cases(spec_digest) {
+    /// Fresh when all digests are those recorded and the compiler is the pinned one.
+    pub fn freshness(&self, device_digest: &str, texts: Texts) -> Freshness {
+        match self.stale_text(texts) {
             Some(what) => Freshness::Stale { what },
             None if self.device_digest != device_digest => Freshness::Stale {
                 what: "the compiled device code is not the recorded one".to_owned(),
@@ -113,7 +132,7 @@ impl Evidence {
     }
 
     /// What is stale already without compiling.
-    fn stale_cases(&self, spec_digest: &str) -> Option<String> {
+    fn stale_text(&self, texts: Texts) -> Option<String> {
         if self.toolchain != Toolchain::PINNED {
             return Some(format!(
                 "recorded with nvcc {}, and {} is pinned now",
@@ -121,6 +140,12 @@ impl Evidence {
                 Toolchain::PINNED
             ));
         }
-        (self.spec_digest != spec_digest).then(|| "kernel.toml is not the recorded one".to_owned())
+        if self.spec_digest != texts.spec_digest {
+            return Some("kernel.toml is not the recorded one".to_owned());
+        }
+        let recorded = self.source_digest.as_ref()?;
+        // Which of the kernels a launch takes is host code, of which the compiled device code knows nothing.
+        (recorded != texts.source_digest)
+            .then(|| "the sources are not the recorded ones, comments apart".to_owned())
     }
 }

@@ -10,7 +10,7 @@ pub mod readme;
 pub mod recorded;
 mod summary;
 
-pub use freshness::{Digest, Freshness, Standing, check};
+pub use freshness::{Digest, Freshness, Standing, Texts, check};
 pub use peers::{PeerRow, Peers};
 pub use recorded::{Evidence, Verification, record};
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Texts;
 use crate::bench::{BenchReport, CaseBench, Spread};
 use crate::gpu::Card;
 use crate::report::{figure, file};
@@ -33,6 +34,9 @@ pub struct Evidence {
     pub device_digest: String,
     /// `Project::spec_digest`: a digest of kernel.toml.
     pub spec_digest: String,
+    /// `Project::source_digest`, of host code and device code; none in records from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<String>,
     /// The compiler's version, the pinned one.
     pub toolchain: String,
     /// The architectures that the digested build was for, in rising order.
@@ -80,7 +84,7 @@ pub fn record(
     bench: &BenchReport,
     verify: &VerifyReport,
     device_digest: &str,
-    spec_digest: &str,
+    texts: Texts,
 ) -> Result<Vec<PathBuf>> {
     sound(bench, verify)?;
     let mut planned: Vec<(PathBuf, Evidence)> = Vec::new();
@@ -97,7 +101,7 @@ pub fn record(
                 && !operation.starts_with("peers-"),
             "the operation's name {operation:?} cannot be part of a file's name: use letters, digits, _ and -"
         );
-        let evidence = Evidence::of(operation, bench, verify, device_digest, spec_digest);
+        let evidence = Evidence::of(operation, bench, verify, device_digest, texts);
         let path = dir.join(evidence.file_name());
         if fs::symlink_metadata(&path).is_ok() {
             let there = Evidence::read(&path)?;
@@ -179,7 +183,7 @@ impl Evidence {
         bench: &BenchReport,
         verify: &VerifyReport,
         device_digest: &str,
-        spec_digest: &str,
+        texts: Texts,
     ) -> Self {
         let archs: BTreeSet<u32> = verify.paths.iter().map(|path| path.arch).collect();
         let mut card = bench.card.clone();
@@ -198,7 +202,8 @@ impl Evidence {
             project: bench.project.clone(),
             operation: operation.to_owned(),
             device_digest: device_digest.to_owned(),
-            spec_digest: spec_digest.to_owned(),
+            spec_digest: texts.spec_digest.to_owned(),
+            source_digest: Some(texts.source_digest.to_owned()),
             toolchain: bench.compiler.clone(),
             archs: archs.into_iter().collect(),
             card,

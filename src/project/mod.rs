@@ -14,6 +14,7 @@ pub mod formula;
 pub mod names;
 mod path;
 mod read;
+mod source_digest;
 pub mod spec;
 mod table;
 
@@ -60,6 +61,8 @@ pub struct Project {
     pub spec: Spec,
     /// SHA-256 of what kernel.toml says, in hexadecimal: comments, white space and the order of keys do not count.
     pub spec_digest: String,
+    /// SHA-256 of the sources' text, in hexadecimal: comments and white space do not count.
+    pub source_digest: String,
 }
 
 impl Project {
@@ -90,6 +93,7 @@ impl Project {
             (Err(first), Err(second)) => return Err(first.and(&second).into()),
         };
         let canonical = serde_json::to_vec(&spec).context("kernel.toml cannot be digested")?;
+        let source_digest = source_digest::of(&root, &build.sources, &build.includes)?;
         Ok(Self {
             root,
             name: build.name,
@@ -98,6 +102,7 @@ impl Project {
             cuda_flags: build.cuda_flags,
             spec,
             spec_digest: hex(&Sha256::digest(canonical)),
+            source_digest,
         })
     }
 }

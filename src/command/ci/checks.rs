@@ -206,13 +206,8 @@ fn evidence(
         }
         Err(_) => None,
     };
-    let standings = match evidence::check(
-        &dir,
-        &project.name,
-        &operations,
-        &project.spec_digest,
-        digest,
-    ) {
+    let standings = match evidence::check(&dir, &project.name, &operations, project.into(), digest)
+    {
         Ok(standings) => standings,
         Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
     };
