@@ -111,8 +111,8 @@ struct SharedTuning {
 };
 
 constexpr SharedTuning kSharedTuning[] = {
-    // H100. Measured, % of a copy of the same bytes, bf16, at 49 and at 161 frames of LTX-Video, beside kTuning's layouts
-    // (256 x 1 a row), and four packs a thread without shared memory:
+    // H100. Measured, % of a copy of the same bytes in the same run, bf16, at 49 and at 161 frames of LTX-Video, beside
+    // kTuning's layouts (256 x 1 a row) and four packs a thread without shared memory, which had runs of their own:
     //   layer_norm, 2048       94.5           95.3           97.5
     //   layer_norm, 4096       89.7           80.0           95.5
     //   adaln                  85.9, 93.1     85.7, 89.9     70.3, 87.0
