@@ -1,9 +1,13 @@
-// The backward's tuning table: which kernel runs a launch, by the code's architecture, the size of its accesses and the
-// width of a row. All data, as tuning.h: a row that names what is not compiled, or holds too little, does not compile.
+// The tuning table: which kernel runs a launch, by the code's architecture, the size of its accesses and the width of a
+// row.
+//
+// All data, and one lookup: a launch takes the first row that fits it. RMS_NORM_BACKWARD_LAYOUTS says what is compiled;
+// a row that names anything else, or that more elements come to than its threads hold, does not compile.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 
-#include "tuning.h"  // Layout, kNewest, kTunedArchs
+constexpr int kNewest = 999;
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, blocks, first, last), where blocks of them are to stand
 // on an SM (which bounds the registers) and code of the architectures from `first` to `last` uses it. A pack of 16-bit
@@ -22,7 +26,7 @@
 // What is compiled for smaller accesses.
 #define RMS_NORM_BACKWARD_NARROW_LAYOUTS(X) X(32, 4, 4, 75, kNewest)
 
-struct BackwardTuning {
+struct Tuning {
   int arch;       // of the compiled code: this one and all above it, up to the next in the table
   int access;     // 16 bytes, or 4 for all that is smaller
   int64_t packs;  // accesses a row, at most
@@ -30,7 +34,9 @@ struct BackwardTuning {
   int held;       // packs that each holds in registers; 0: the row is read twice
 };
 
-constexpr BackwardTuning kBackwardTuning[] = {
+constexpr int64_t kAnyWidth = INT64_MAX;
+
+constexpr Tuning kTuning[] = {
     // H100. Measured, % of a copy of dy, x and dx: 89.9 at 8192 x 4096, 87.1 at 16384 x 3072, 91.1 at 262144 x 128, 96.4
     // without dw: the blocks' sums are 6 % more traffic. 20 KB in flight an SM fill the latency; each layout has 32 KB. The
     // blocks of an SM overlap one row's stores with another's loads, and each block loads its next row as its registers
@@ -77,19 +83,22 @@ constexpr BackwardTuning kBackwardTuning[] = {
     {75, 4, kAnyWidth, 512, 0},
 };
 
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const BackwardTuning* find_backward_tuning(int arch, int access, int64_t packs) {
+constexpr const Tuning* find_tuning(int arch, int access, int64_t packs) {
   int tuned = 0;
   for (const int a : kTunedArchs)
     if (tuned == 0 && a <= arch) tuned = a;
-  for (const BackwardTuning& row : kBackwardTuning)
+  for (const Tuning& row : kTuning)
     if (row.arch == tuned && (row.access == 16) == (access == 16) && packs <= row.packs) return &row;
   return nullptr;
 }
 
 // How many blocks go over the rows, and so how many rows of partial sums there are: what stands on `sms` SMs at once.
 // By shape alone. kernel.toml states the same.
-constexpr int64_t backward_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
+constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
   const int64_t an_sm = row_bytes <= 512     ? 10
                         : row_bytes <= 2048  ? 4
                         : row_bytes <= 4096  ? 6
@@ -100,7 +109,7 @@ constexpr int64_t backward_blocks(int64_t rows, int64_t row_bytes, int64_t sms) 
   return rows < 1 ? 1 : rows < most ? rows : most;
 }
 
-constexpr bool backward_is_compiled(const BackwardTuning& row) {
+constexpr bool is_compiled(const Tuning& row) {
   if (row.held == 0) return row.threads >= 32 && row.threads <= 512 && row.threads % 32 == 0;
 #define RMS_NORM_BACKWARD_SAME(THREADS, PACKS, BLOCKS, FIRST, LAST) \
   if (row.threads == THREADS && row.held == PACKS) return row.arch >= FIRST && row.arch <= LAST;
@@ -113,14 +122,14 @@ constexpr bool backward_is_compiled(const BackwardTuning& row) {
   return false;
 }
 
-constexpr bool backward_table_is_sound() {
-  for (const BackwardTuning& row : kBackwardTuning) {
-    if (!backward_is_compiled(row)) return false;
+constexpr bool table_is_sound() {
+  for (const Tuning& row : kTuning) {
+    if (!is_compiled(row)) return false;
     if (row.held > 0 && static_cast<int64_t>(row.threads) * row.held < row.packs) return false;
   }
   for (const int arch : kTunedArchs)  // every launch finds a row
     for (const int access : {16, 4})
-      if (find_backward_tuning(arch, access, kAnyWidth) == nullptr) return false;
+      if (find_tuning(arch, access, kAnyWidth) == nullptr) return false;
   return true;
 }
-static_assert(backward_table_is_sound(), "a row of the table names a layout that is not compiled or is too narrow");
+static_assert(table_is_sound(), "a row of the table names a layout that is not compiled or is too narrow");

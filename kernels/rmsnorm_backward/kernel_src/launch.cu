@@ -1,5 +1,5 @@
-// The backward's launcher: it checks every argument, picks a kernel from the table and launches it, and behind it the
-// one that adds the blocks' sums of dw.
+// The launcher: it checks every argument, picks a kernel from the tuning table and launches it, and behind it the one
+// that adds the blocks' sums of dw.
 //
 // Rows are any distance apart, elements of a row side by side. No output may overlap an input. Nothing here waits for
 // the device.
@@ -8,12 +8,13 @@
 #include <atomic>
 #include <cstdint>
 
-#include "backward_arguments.h"
-#include "backward_kernels.h"
+#include "arguments.h"
+#include "kernels.h"
 
 namespace {
 
-// Those that launch.cu has too bear its numbers.
+// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch. What rms_norm's launcher
+// refuses too has the number that it has there; 10006 is of an option that is not here.
 enum ErrorCode : int {
   kNegativeSize = 10001,
   kUnknownType = 10002,
@@ -37,7 +38,7 @@ struct Matrix {
 bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // 0, or why these arguments are refused.
-int check(const BackwardArguments& a, const WeightGradientArguments& w, const float* scratch, int type) {
+int check(const Arguments& a, const WeightGradientArguments& w, const float* scratch, int type) {
   if (a.rows < 0 || a.width < 0) return kNegativeSize;
   if (type != kF32 && type != kF16 && type != kBF16) return kUnknownType;
   if (!(a.eps >= 0.0f && a.eps <= 3.402823466e38f)) return kBadEps;
@@ -63,7 +64,7 @@ int check(const BackwardArguments& a, const WeightGradientArguments& w, const fl
 }
 
 // The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on.
-int widest_access(const BackwardArguments& a, int size) {
+int widest_access(const Arguments& a, int size) {
   for (const int bytes : {16, 4}) {
     // Sums lie as far apart as elements of fp32 do.
     bool fits = a.width * size % bytes == 0 && divides(bytes, a.weight) && divides(bytes, a.partial);
@@ -74,7 +75,8 @@ int widest_access(const BackwardArguments& a, int size) {
   return size;
 }
 
-// The architecture that the loaded code was compiled for; as in launch.cu.
+// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
+// older one. Asked once a device.
 cudaError_t code_arch(const void* kernel, int& arch) {
   static std::atomic<int> known[64];
   int device = 0;
@@ -90,14 +92,14 @@ cudaError_t code_arch(const void* kernel, int& arch) {
 }
 
 // Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes.
-int launch_rows(BackwardArguments a, int type, int64_t& blocks, cudaStream_t stream) {
+int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
   const auto kernel_of = type == kF32   ? rms_norm_backward_kernel_f32
                          : type == kF16 ? rms_norm_backward_kernel_f16
                                         : rms_norm_backward_kernel_bf16;
   const int size = type == kF32 ? 4 : 2, access = widest_access(a, size);
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0}, size), arch)) return error;
-  const BackwardTuning* tuning = find_backward_tuning(arch, access, a.width * size / access);
+  const Tuning* tuning = find_tuning(arch, access, a.width * size / access);
   if (tuning == nullptr) return kNoCode;
   const int threads = tuning->threads < 128 ? 128 : tuning->threads, rows_per_block = threads / tuning->threads;
   const int64_t needed = (a.rows - 1) / rows_per_block + 1;
@@ -134,7 +136,8 @@ int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t str
 
 }  // namespace
 
-// The gradient of rms_norm (launch.cu), from x alone; with g = dy * (weight + weight_offset) and xhat = x / rms(x):
+// The gradient of out = xhat * (weight + weight_offset) with xhat = x / rms(x), from dy and x alone; with
+// g = dy * (weight + weight_offset):
 //
 //   dx [rows, width] = (g - xhat * mean(g * xhat)) / rms(x)
 //   dw [width]       = sum over the rows of dy * xhat, in the type, in fp32 (dw_f32), in both or in neither: null
@@ -148,7 +151,7 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
                                         int64_t dx_stride, int64_t dy_stride, int64_t x_stride, float eps,
                                         float weight_offset, int dtype, void* stream) {
   const bool sums = dw != nullptr || dw_f32 != nullptr;
-  BackwardArguments a = {};
+  Arguments a = {};
   a.dx = dx, a.dy = dy, a.x = x, a.weight = weight;
   a.partial = sums ? static_cast<float*>(scratch) : nullptr;
   a.rows = rows, a.width = width;
@@ -170,7 +173,7 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
 // elements of fp32. 1 where a size is negative or the type unknown, which the launcher refuses.
 extern "C" int64_t rms_norm_backward_blocks(int64_t rows, int64_t width, int dtype, int64_t sms) {
   if (rows < 1 || width < 1 || sms < 1 || width > INT64_MAX / 4 || sms > INT32_MAX / 16) return 1;
-  return backward_blocks(rows, width * (dtype == kF32 ? 4 : 2), sms);
+  return fast_blocks(rows, width * (dtype == kF32 ? 4 : 2), sms);
 }
 
 // What the launcher's return value means.

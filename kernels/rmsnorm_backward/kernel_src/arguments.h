@@ -1,8 +1,8 @@
-// What the backward launcher hands to its kernels, the same for every element type.
+// What the launcher hands to its kernels, the same for every element type.
 #pragma once
 #include <cstdint>
 
-struct BackwardArguments {
+struct Arguments {
   void* dx;
   const void* dy;
   const void* x;

@@ -7,10 +7,23 @@
 // fp32 registers and writes it out at its end; weight_gradient adds the blocks' in a fixed order. No atomics: the same
 // bits each time for the same number of blocks.
 #pragma once
-#include "backward_arguments.h"
+#include "arguments.h"
 #include "pack.cuh"
-#include "rms_norm.cuh"
 #include "row_sums.cuh"
+
+// Rows of fewer than 128 threads share a block.
+template <int TPR>
+constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
+
+// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
+// symbol must exist, but its machine code would only cost compile time.
+#ifdef __CUDA_ARCH__
+template <int FIRST, int LAST>
+constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
+#else
+template <int FIRST, int LAST>
+constexpr bool kUsed = true;
+#endif
 
 // The i-th N partial sums of a row of them.
 template <int N>
@@ -38,7 +51,7 @@ __device__ __forceinline__ void store_sums(float* p, int64_t i, const float (&su
 }
 
 template <typename T, int N>
-__device__ __forceinline__ void load_weight(Pack<T, N>& weight, const BackwardArguments& a, int64_t i) {
+__device__ __forceinline__ void load_weight(Pack<T, N>& weight, const Arguments& a, int64_t i) {
   if (a.weight != nullptr) {
     load<kCached>(weight, static_cast<const T*>(a.weight), i);
   } else {
@@ -100,7 +113,7 @@ constexpr int kBlocksOfAnSM = BLOCKS * kBlockThreads<TPR> < kThreadsOfAnSM ? BLO
 // A block goes over the rows b, b + blocks, ... (kRows of them at once); TPR threads share a row, and each holds NV packs
 // of N elements of x and dy, and the sums of as many columns. BLOCKS of them are to stand on an SM.
 template <typename T, int N, int TPR, int NV, int BLOCKS, int FIRST, int LAST>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>) rms_norm_backward_rows(const BackwardArguments a) {
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>) rms_norm_backward_rows(const Arguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
     return;
@@ -200,7 +213,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
 // Rows too wide for that: each is read a second time, from the caches as far as it is still there, and the block's sums
 // lie in `partial` all the while. Any number of warps up to 16 a row.
 template <typename T, int N>
-__global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const BackwardArguments a) {
+__global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const Arguments a) {
   constexpr int kGroup = 2;  // packs of each tensor in flight a thread
   __shared__ alignas(16) SumScratch scratch;
   const int64_t packs = a.width / N, step = blockDim.x;

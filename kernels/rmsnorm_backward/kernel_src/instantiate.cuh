@@ -1,10 +1,10 @@
-// Instantiates every layout of backward_tuning.h for one element type.
+// Instantiates every layout of tuning.h for one element type.
 #pragma once
-#include "backward_kernels.h"
+#include "kernels.h"
 #include "rms_norm_backward.cuh"
 
 template <typename T, int N>
-const void* find_backward_kernel(const BackwardTuning& row) {
+const void* find_kernel(const Tuning& row) {
   if (row.held == 0) return reinterpret_cast<const void*>(rms_norm_backward_rows_twice<T, N>);
 #define RMS_NORM_BACKWARD_FIND(THREADS, PACKS, BLOCKS, FIRST, LAST) \
   if (row.threads == THREADS && row.held == PACKS)                  \
@@ -19,11 +19,11 @@ const void* find_backward_kernel(const BackwardTuning& row) {
 }
 
 template <typename T>
-const void* find_backward_kernel(const BackwardTuning& row, int access) {
+const void* find_kernel(const Tuning& row, int access) {
   constexpr int kSize = static_cast<int>(sizeof(T));
-  if (access == 16) return find_backward_kernel<T, 16 / kSize>(row);
+  if (access == 16) return find_kernel<T, 16 / kSize>(row);
   if constexpr (kSize == 2) {
-    if (access == 4) return find_backward_kernel<T, 2>(row);
+    if (access == 4) return find_kernel<T, 2>(row);
   }
-  return find_backward_kernel<T, 1>(row);
+  return find_kernel<T, 1>(row);
 }
