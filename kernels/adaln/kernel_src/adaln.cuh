@@ -36,78 +36,80 @@
 template <int TPR>
 constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
 
-// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
-// symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST, int LAST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
-constexpr int kMostThreads = __CUDA_ARCH__ == 750 ? 1024 : 2048;  // an SM
+// Threads an SM has room for: sm_75 for half as many as those after it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+constexpr int kMostThreads = 2048;
 #else
-template <int FIRST, int LAST>
-constexpr bool kUsed = true;
 constexpr int kMostThreads = 1024;
 #endif
 
-// Blocks an SM that registers must allow: 32 of them for one pack a thread, 48 for two.
-template <int TPR, int NV>
-constexpr int kBlocks = (NV == 1 ? kMostThreads : kMostThreads / 8 * 5) / kBlockThreads<TPR>;
+// Blocks that an SM's 65,536 registers must allow, for 40 of them a thread, 64, 64 and 96.
+template <int TPR, int NV, bool GATED>
+constexpr int kThreadsForRegisters = NV == 1 && !GATED ? 1536 : NV == 2 && GATED ? 640 : 1024;
+template <int TPR, int NV, bool GATED>
+constexpr int kBlocks = (kThreadsForRegisters<TPR, NV, GATED> < kMostThreads ? kThreadsForRegisters<TPR, NV, GATED>
+                                                                             : kMostThreads) / kBlockThreads<TPR>;
 
-template <typename T, int N, int TPR, int NV, bool GATED, Access LOAD, int FIRST, int LAST>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV>) adaln_rows(const Arguments a) {
-  if constexpr (!kUsed<FIRST, LAST>) {
-    __trap();
-    return;
-  }
+template <typename T, int N, int TPR, int NV, bool GATED>
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
 
-  const int first = threadIdx.x % TPR;
-  const uint32_t row = blockIdx.x * kRows + threadIdx.x / TPR;
-  const int packs = row < a.rows ? static_cast<int>(a.width / N) : 0;  // none: behind the last row, in the last block
-  Pack<T, N> x[NV];
+  const int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
+  const uint32_t row = kRows == 1 ? blockIdx.x : blockIdx.x * kRows + threadIdx.x / TPR;
+  // Packs of the row from this thread's first on; none behind the last row, in the last block.
+  const int left = kRows == 1 || row < a.rows ? static_cast<int>(a.packs) - first : 0;
+  Pack<T, N> x[NV], h[NV], gate[NV], gate_table[NV];
+  Modulation<T, N> modulation[NV];
   {
-    const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+    const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < packs) load<LOAD>(x[v], x_row, first + v * TPR);
+      if (v * TPR < left) load<kStream>(x[v], x_row, v * TPR);
   }
-
   if constexpr (GATED) {
-    const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride;
-    const T* gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
-    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
-    Pack<T, N> h[NV], gate[NV];
+    const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < packs) load<LOAD>(h[v], h_row, first + v * TPR);
-    if (a.gate != nullptr) {
-#pragma unroll
-      for (int v = 0; v < NV; ++v)
-        if (first + v * TPR < packs) load<kCached>(gate[v], gate_row, first + v * TPR);
-    }
+      if (v * TPR < left) load<kStream>(h[v], h_row, v * TPR);
+  }
+  const uint32_t group = a.rows_per_modulation.quotient(row);
+  if constexpr (GATED) {
+    const T* gate_row = static_cast<const T*>(a.gate) + group * a.gate_stride;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (first + v * TPR < packs) {
-        add_gated(x[v], h[v], gate[v], first + v * TPR, a);
-        store(sum_row, first + v * TPR, x[v]);
-        keep_packed(x[v]);
+      if (v * TPR < left) {
+        if (a.gate != nullptr) load<kCached>(gate[v], gate_row, first + v * TPR);
+        if (a.gate_table != nullptr) load<kCached>(gate_table[v], static_cast<const T*>(a.gate_table), first + v * TPR);
       }
     }
   }
+  const T* scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride;
+  const T* shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * TPR < left) fetch(modulation[v], scale_row, shift_row, first + v * TPR, a);
 
-  // Fetched before the reduction, which hides their latency where there is a row of them for every token.
-  Pack<T, N> scale[NV], shift[NV];
-  if (a.scale != nullptr) {
-    const T* scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
+  // Worked out while x is on its way.
+  float factor[NV][N], addend[NV][N], gate_factor[NV][N];
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < packs) load<kCached>(scale[v], scale_row, first + v * TPR);
+  for (int v = 0; v < NV; ++v) {
+    if (v * TPR < left) {
+      if constexpr (GATED) combine(gate_factor[v], gate[v], gate_table[v], a);
+      combine(factor[v], addend[v], modulation[v], first + v * TPR, a);
+    }
   }
-  if (a.shift != nullptr) {
-    const T* shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
+
+  if constexpr (GATED) {
+    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride + first * N;
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < packs) load<kCached>(shift[v], shift_row, first + v * TPR);
+    for (int v = 0; v < NV; ++v) {
+      if (v * TPR < left) {
+        add_gated(x[v], h[v], gate_factor[v]);
+        store(sum_row, v * TPR, x[v]);
+        keep_packed(x[v]);
+      }
+    }
   }
 
   float mean = 0.0f;
@@ -115,23 +117,23 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV>) adaln_ro
     float total = 0.0f;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < packs) total = add_elements(x[v], total);
+      if (v * TPR < left) total = add_elements(x[v], total);
     mean = row_sum<TPR>(total, scratch) * a.inverse_width;
   }
   float squares = 0.0f;
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (first + v * TPR < packs) squares = add_squares(x[v], mean, squares);
+    if (v * TPR < left) squares = add_squares(x[v], mean, squares);
   const float inverse = rsqrtf(row_sum<TPR>(squares, scratch_of_squares) * a.inverse_width + a.eps);
 #pragma unroll
   for (int v = 0; v < NV; ++v) keep_packed(x[v]);
 
-  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride + first * N;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (first + v * TPR < packs) {
-      modulate(x[v], scale[v], shift[v], mean, inverse, first + v * TPR, a);
-      store(out_row, first + v * TPR, x[v]);
+    if (v * TPR < left) {
+      modulate(x[v], factor[v], addend[v], mean, inverse);
+      store(out_row, v * TPR, x[v]);
     }
   }
 }
@@ -153,7 +155,7 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
 
   float total = 0.0f;  // of elements for LayerNorm, of squares for RMSNorm
   for (int64_t start = threadIdx.x; start < packs; start += kGroup * step) {
-    Pack<T, N> x[kGroup], h[kGroup], gate[kGroup];
+    Pack<T, N> x[kGroup], h[kGroup];
 #pragma unroll
     for (int v = 0; v < kGroup; ++v) {
       const int64_t i = start + v * step;
@@ -161,7 +163,6 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
         load<kCached>(x[v], x_row, i);
         if constexpr (GATED) {
           load<kCached>(h[v], h_row, i);
-          if (a.gate != nullptr) load<kCached>(gate[v], gate_row, i);
         }
       }
     }
@@ -170,7 +171,12 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
       const int64_t i = start + v * step;
       if (i < packs) {
         if constexpr (GATED) {
-          add_gated(x[v], h[v], gate[v], i, a);
+          float factor[N];
+#pragma unroll
+          for (int j = 0; j < N; ++j) factor[j] = a.gate != nullptr ? 0.0f : 1.0f;
+          if (a.gate != nullptr) add_pack<T>(factor, gate_row, i);
+          add_pack<T>(factor, a.gate_table, i);
+          add_gated(x[v], h[v], factor);
           store(sum_row, i, x[v]);
         }
         if (a.keep != 0) kept[i] = x[v];
@@ -204,11 +210,9 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
 #pragma unroll 1
   for (int64_t i = threadIdx.x; i < packs; i += step) {
-    Pack<T, N> x, scale, shift;
+    Pack<T, N> x;
     again(x, i);
-    if (a.scale != nullptr) load<kCached>(scale, scale_row, i);
-    if (a.shift != nullptr) load<kCached>(shift, shift_row, i);
-    modulate(x, scale, shift, mean, inverse, i, a);
+    modulate_from(x, scale_row, shift_row, mean, inverse, i, a);
     store(out_row, i, x);
   }
 }

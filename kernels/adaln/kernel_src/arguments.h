@@ -19,12 +19,12 @@ struct Arguments {
   int64_t scale_stride, shift_stride, gate_stride;
   uint32_t rows;                // of this launch
   Divisor rows_per_modulation;
-  // adaln_shared_rows: rows that a block takes one after another, times those it takes at once; how many rows have a
-  // modulation in common, how many blocks these are, and the divisor by that.
-  uint32_t run, rows_of_modulation, blocks_of_modulation;
+  // adaln_groups: how many rows have a modulation in common, how many blocks these are, and the divisor by that.
+  uint32_t rows_of_modulation, blocks_of_modulation;
   Divisor blocks_per_modulation;
-  uint32_t packs;               // gate_residual: accesses of this launch, and the divisor by those of a row
-  Divisor packs_per_row;
+  uint32_t packs;               // accesses a row (adaln_rows, adaln_groups) or of this launch (gate_residual_packs)
+  Divisor packs_per_row;        // gate_residual_packs
+  float one;                    // what scale is added to: 1, or 0 where scale is a weight
   float inverse_width;          // 1 / width
   float eps;
   int keep;                     // adaln_wide_rows: there is shared memory for a row

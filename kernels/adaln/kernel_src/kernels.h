@@ -9,11 +9,11 @@ const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);
 
 // The same of a layout for rows that have their modulation in common.
-const void* adaln_shared_kernel_f32(const SharedLayout& layout, bool gated);
-const void* adaln_shared_kernel_f16(const SharedLayout& layout, bool gated);
-const void* adaln_shared_kernel_bf16(const SharedLayout& layout, bool gated);
+const void* adaln_group_kernel_f32(const GroupLayout& layout, bool gated);
+const void* adaln_group_kernel_f16(const GroupLayout& layout, bool gated);
+const void* adaln_group_kernel_bf16(const GroupLayout& layout, bool gated);
 
-// The same of a gated residual without a norm, by the packs that a thread has.
-const void* gate_residual_kernel_f32(int packs, int access);
-const void* gate_residual_kernel_f16(int packs, int access);
-const void* gate_residual_kernel_bf16(int packs, int access);
+// The same of a gated residual without a norm, by the packs that a thread has; flat: rows lie side by side.
+const void* gate_residual_kernel_f32(int packs, int access, bool flat);
+const void* gate_residual_kernel_f16(int packs, int access, bool flat);
+const void* gate_residual_kernel_bf16(int packs, int access, bool flat);

@@ -170,25 +170,22 @@ cudaError_t start(const void* kernel, int64_t blocks, int threads, int64_t share
   return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), parameters, shared, stream);
 }
 
-// Rows that have their modulation in common: layout.threads is not 0.
-int launch_shared(const Call& c, const SharedLayout& layout, bool gated, cudaStream_t stream) {
-  const auto kernel_of = c.type == kF32   ? adaln_shared_kernel_f32
-                         : c.type == kF16 ? adaln_shared_kernel_f16
-                                          : adaln_shared_kernel_bf16;
+// Rows that have their modulation in common.
+int launch_groups(const Call& c, const GroupLayout& layout, bool gated, int64_t packs, cudaStream_t stream) {
+  const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
+                         : c.type == kF16 ? adaln_group_kernel_f16
+                                          : adaln_group_kernel_bf16;
   const void* kernel = kernel_of(layout, gated);
-  const int threads = layout.threads < 256 ? 256 : layout.threads;
-  const int64_t rows_per_block = int64_t{threads / layout.threads} * layout.run;
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
-    a.run = layout.run;
+    a.packs = static_cast<uint32_t>(packs);
     a.rows_of_modulation = static_cast<uint32_t>(c.rows_per_modulation < a.rows ? c.rows_per_modulation : a.rows);
-    a.blocks_of_modulation = static_cast<uint32_t>((a.rows_of_modulation + rows_per_block - 1) / rows_per_block);
+    a.blocks_of_modulation = (a.rows_of_modulation + layout.rows - 1) / layout.rows;
     a.blocks_per_modulation = Divisor(a.blocks_of_modulation);
     const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
-    const int64_t shared = c.a.width * 4 * (gated ? 3 : 2);
     const int64_t blocks = modulations * a.blocks_of_modulation;
-    if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
+    if (const cudaError_t error = start(kernel, blocks, layout.threads, 0, a, stream)) return error;
   }
   return cudaSuccess;
 }
@@ -197,12 +194,12 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int64_t packs = c.a.width * size_of(c.type) / access;
   if (access == 16) {
-    const int64_t bytes = (gated ? 4 : 2) * c.rows * c.a.width * size_of(c.type);
-    const SharedLayout layout = find_shared_layout(arch, packs, bytes);
-    const int64_t rows = layout.threads == 0 ? 0 : int64_t{layout.threads < 256 ? 256 / layout.threads : 1} * layout.run;
-    if (rows != 0 && c.rows_per_modulation >= 4 * rows) return launch_shared(c, layout, gated, stream);
+    const GroupLayout layout = find_group_layout(arch, packs, gated);
+    if (layout.threads != 0 && c.rows_per_modulation >= 4 * int64_t{layout.rows}) {
+      return launch_groups(c, layout, gated, packs, stream);
+    }
   }
-  const Tuning* tuning = find_tuning(arch, access, packs, (gated ? 4 : 2) * c.rows * c.a.width * size_of(c.type));
+  const Tuning* tuning = find_tuning(arch, access, packs);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = gated ? tuning->gated : tuning->alone;
   const auto kernel_of = c.type == kF32 ? adaln_kernel_f32 : c.type == kF16 ? adaln_kernel_f16 : adaln_kernel_bf16;
@@ -215,6 +212,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.keep = shared != 0;
+    a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 1,024
     const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
     if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
   }
@@ -223,12 +221,13 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
 
 int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
   const int64_t in_a_pack = access / size_of(c.type);
-  const GateTuning* tuning = find_gate_tuning(arch, access, 3 * c.rows * c.a.width * size_of(c.type));
+  const GateTuning* tuning = find_gate_tuning(arch, access);
   if (tuning == nullptr) return kNoCode;
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
                                           : gate_residual_kernel_bf16;
-  const void* kernel = kernel_of(tuning->packs, access);
+  const bool flat =
+      access == 16 && c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width;
   const int64_t packs_per_block = int64_t{tuning->threads} * tuning->packs;
   for (int64_t column = 0; column < c.a.width;) {
     const int64_t left = (c.a.width - column) / in_a_pack, packs = left < kMost ? left : kMost;
@@ -239,6 +238,8 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
       a.packs = static_cast<uint32_t>(a.rows * packs);
       a.packs_per_row = Divisor(static_cast<uint32_t>(packs));
       const int64_t blocks = (int64_t{a.packs} + packs_per_block - 1) / packs_per_block;
+      // A part of the columns leaves gaps between its rows.
+      const void* kernel = kernel_of(tuning->packs, access, flat && packs * in_a_pack == c.a.width);
       if (const cudaError_t error = start(kernel, blocks, tuning->threads, 0, a, stream)) return error;
     }
     column += packs * in_a_pack;
@@ -249,14 +250,20 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
 int launch(Call& c, void* stream) {
   if (const int error = check(c)) return error;
   if (c.rows == 0 || c.a.width == 0) return cudaSuccess;
-  // Without modulation all rows have the same.
   if (c.a.scale == nullptr && c.a.shift == nullptr && c.a.gate == nullptr) c.rows_per_modulation = INT64_MAX;
+  // A norm's weight and bias alone are a scale and a shift that all rows have in common.
+  c.a.one = 1.0f;
+  if (c.a.scale == nullptr && c.a.shift == nullptr) {
+    if (c.a.weight != nullptr) c.a.one = 0.0f;
+    c.a.scale = c.a.weight, c.a.shift = c.a.bias, c.a.scale_stride = c.a.shift_stride = 0;
+    c.a.weight = c.a.bias = nullptr;
+  }
   c.a.inverse_width = 1.0f / static_cast<float>(c.a.width);
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
                                           : gate_residual_kernel_bf16;
   int arch = 0;
-  if (const cudaError_t error = code_arch(kernel_of(1, 16), arch)) return error;
+  if (const cudaError_t error = code_arch(kernel_of(1, 16, true), arch)) return error;
   const int access = widest_access(c);
   const auto one = c.operation == kGate ? launch_gate : launch_rows;
   return one(c, arch, access, static_cast<cudaStream_t>(stream));

@@ -1,38 +1,35 @@
 // The formulas, a pack at a time: gated residual, statistics, affine and modulation. All in fp32, rounded once.
 //
-// Weight, bias and tables are the same for every row: they are fetched where they are used, out of L1, and cost no
-// registers across the reduction. Whether they are there is the same for a whole launch, so the branches are uniform.
+// Whether a tensor is there is the same for a whole launch, so the branches are uniform.
 #pragma once
 #include "arguments.h"
 #include "pack.cuh"
+
+template <typename T, int N>
+__device__ __forceinline__ void add_pack(float (&f)[N], const Pack<T, N>& pack) {
+  float g[N];
+  unpack(pack, g);
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] += g[j];
+}
 
 // f += row[i], or where there is no row, f as it is.
 template <typename T, int N>
 __device__ __forceinline__ void add_pack(float (&f)[N], const void* row, int64_t i) {
   if (row == nullptr) return;
   Pack<T, N> pack;
-  float g[N];
   load<kCached>(pack, static_cast<const T*>(row), i);
-  unpack(pack, g);
-#pragma unroll
-  for (int j = 0; j < N; ++j) f[j] += g[j];
+  add_pack(f, pack);
 }
 
-// x becomes h + x * (gate + gate_table), rounded to T: the norm sees what the next layer will. Without gate: h + x.
+// x becomes h + x * gate, rounded to T: the norm sees what the next layer will.
 template <typename T, int N>
-__device__ __forceinline__ void add_gated(Pack<T, N>& x, const Pack<T, N>& h, const Pack<T, N>& gate, int64_t i,
-                                          const Arguments& a) {
-  float f[N], g[N], r[N];
+__device__ __forceinline__ void add_gated(Pack<T, N>& x, const Pack<T, N>& h, const float (&gate)[N]) {
+  float f[N], r[N];
   unpack(x, f);
-  if (a.gate != nullptr) {
-    unpack(gate, g);
-    add_pack<T>(g, a.gate_table, i);
-#pragma unroll
-    for (int j = 0; j < N; ++j) f[j] *= g[j];
-  }
   unpack(h, r);
 #pragma unroll
-  for (int j = 0; j < N; ++j) f[j] += r[j];
+  for (int j = 0; j < N; ++j) f[j] = fmaf(f[j], gate[j], r[j]);
   repack(x, f);
 }
 
@@ -55,34 +52,90 @@ __device__ __forceinline__ float add_squares(const Pack<T, N>& pack, float mean,
   return total;
 }
 
-// x becomes n * (1 + scale + scale_table) + shift + shift_table, with n = (x - mean) * inverse * weight + bias.
+// gate + gate_table, or 1 without a gate, of what was fetched of them.
 template <typename T, int N>
-__device__ __forceinline__ void modulate(Pack<T, N>& x, const Pack<T, N>& scale, const Pack<T, N>& shift, float mean,
-                                         float inverse, int64_t i, const Arguments& a) {
+__device__ __forceinline__ void combine(float (&factor)[N], const Pack<T, N>& gate, const Pack<T, N>& gate_table,
+                                        const Arguments& a) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) factor[j] = 1.0f;
+  if (a.gate == nullptr) return;
+  unpack(gate, factor);
+  if (a.gate_table != nullptr) add_pack(factor, gate_table);
+}
+
+// What scale, shift and their tables have of a pack.
+template <typename T, int N>
+struct Modulation {
+  Pack<T, N> scale, shift, scale_table, shift_table;
+};
+
+// All four at once, so that their latencies overlap. Where there is no row, nothing is fetched.
+template <typename T, int N>
+__device__ __forceinline__ void fetch(Modulation<T, N>& m, const T* scale_row, const T* shift_row, int64_t i,
+                                      const Arguments& a) {
+  if (a.scale != nullptr) load<kCached>(m.scale, scale_row, i);
+  if (a.scale_table != nullptr) load<kCached>(m.scale_table, static_cast<const T*>(a.scale_table), i);
+  if (a.shift != nullptr) load<kCached>(m.shift, shift_row, i);
+  if (a.shift_table != nullptr) load<kCached>(m.shift_table, static_cast<const T*>(a.shift_table), i);
+}
+
+// factor = weight * (one + scale + scale_table), addend = bias * (one + scale + scale_table) + shift + shift_table.
+template <typename T, int N>
+__device__ __forceinline__ void combine(float (&factor)[N], float (&addend)[N], const Modulation<T, N>& m, int64_t i,
+                                        const Arguments& a) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) factor[j] = a.one, addend[j] = 0.0f;
+  if (a.scale != nullptr) add_pack(factor, m.scale);
+  if (a.scale_table != nullptr) add_pack(factor, m.scale_table);
+  if (a.shift != nullptr) add_pack(addend, m.shift);
+  if (a.shift_table != nullptr) add_pack(addend, m.shift_table);
+  if (a.bias != nullptr) {
+    float bias[N] = {};
+    add_pack<T>(bias, a.bias, i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) addend[j] = fmaf(bias[j], factor[j], addend[j]);
+  }
+  if (a.weight != nullptr) {
+    float weight[N] = {};
+    add_pack<T>(weight, a.weight, i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) factor[j] *= weight[j];
+  }
+}
+
+// x becomes (x - mean) * inverse * factor + addend.
+template <typename T, int N>
+__device__ __forceinline__ void modulate(Pack<T, N>& x, const float (&factor)[N], const float (&addend)[N], float mean,
+                                         float inverse) {
+  float f[N];
+  unpack(x, f);
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] = fmaf((f[j] - mean) * inverse, factor[j], addend[j]);
+  repack(x, f);
+}
+
+// The same, and each tensor is fetched where it is used: slower, and in fewer registers.
+template <typename T, int N>
+__device__ __forceinline__ void modulate_from(Pack<T, N>& x, const T* scale_row, const T* shift_row, float mean,
+                                              float inverse, int64_t i, const Arguments& a) {
   float f[N], g[N];
   unpack(x, f);
 #pragma unroll
-  for (int j = 0; j < N; ++j) f[j] = (f[j] - mean) * inverse;
+  for (int j = 0; j < N; ++j) f[j] = (f[j] - mean) * inverse, g[j] = 0.0f;
   if (a.weight != nullptr) {
-    Pack<T, N> weight;
-    load<kCached>(weight, static_cast<const T*>(a.weight), i);
-    unpack(weight, g);
+    add_pack<T>(g, a.weight, i);
 #pragma unroll
     for (int j = 0; j < N; ++j) f[j] *= g[j];
   }
   add_pack<T>(f, a.bias, i);
-  if (a.scale != nullptr) {
-    unpack(scale, g);
-    add_pack<T>(g, a.scale_table, i);
 #pragma unroll
-    for (int j = 0; j < N; ++j) f[j] *= 1.0f + g[j];
-  }
-  if (a.shift != nullptr) {
-    unpack(shift, g);
-    add_pack<T>(g, a.shift_table, i);
+  for (int j = 0; j < N; ++j) g[j] = a.one;
+  if (a.scale != nullptr) add_pack<T>(g, scale_row, i);
+  add_pack<T>(g, a.scale_table, i);
 #pragma unroll
-    for (int j = 0; j < N; ++j) f[j] += g[j];
-  }
+  for (int j = 0; j < N; ++j) f[j] *= g[j];
+  if (a.shift != nullptr) add_pack<T>(f, shift_row, i);
+  add_pack<T>(f, a.shift_table, i);
   repack(x, f);
 }
 

@@ -235,10 +235,14 @@ int launch(Call c) {
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({32, 0}, 16, false, false), arch)) return error;
   const double bytes = 2.0 * c.batch * c.tokens * heads * c.head_dim * c.size();
-  const Tuning* tuning = find_tuning(arch, access, c.norm, a.slots, bytes < 1e18 ? static_cast<int64_t>(bytes) : kAnySize);
+  const Tuning* tuning = find_tuning(arch, access, c.norm, a.tables_f32 != 0 && c.type != kF32, a.slots,
+                                     bytes < 1e18 ? static_cast<int64_t>(bytes) : kAnySize);
   if (tuning == nullptr) return kNoCode;
-  const void* kernel = kernel_of(tuning->layout, access, c.norm, a.tables_f32 != 0);
-  const Cut block = cut(tuning->layout, a.slots, heads, c.tokens);
+  Layout layout = tuning->layout;
+  // No thread has heads of both.
+  if (layout.heads > 1 && (c.q_heads % layout.heads != 0 || c.k_heads % layout.heads != 0)) layout.heads = 1;
+  const void* kernel = kernel_of(layout, access, c.norm, a.tables_f32 != 0);
+  const Cut block = cut(layout, a.slots, heads, c.tokens);
 
   // One launch, but for more tokens or a larger batch than a grid has room for.
   constexpr int64_t kMostInGrid = 65535;
