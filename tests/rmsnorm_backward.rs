@@ -148,8 +148,10 @@ fn kernel_toml_states_the_launchers_own_number_of_blocks() {
         .iter()
         .find(|operation| operation.name == "rms_norm_backward")
         .unwrap();
-    for rows in [0, 1, 500, 100_000] {
-        for width in [1, 128, 1024, 1032, 2048, 4096, 4097, 8192, 8193, 70_000] {
+    for rows in [0, 1, 30, 500, 100_000] {
+        for width in [
+            1, 128, 1024, 1032, 2048, 3072, 3080, 4096, 8192, 16_392, 40_000, 70_000,
+        ] {
             for (dtype, code) in [(DType::F32, 0), (DType::BF16, 2)] {
                 let case = operation
                     .case_of_shape(&format!("rows={rows},width={width}"), dtype)

@@ -91,36 +91,47 @@ cudaError_t code_arch(const void* kernel, int& arch) {
   return cudaSuccess;
 }
 
-// Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes.
+// Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes, one a cluster.
 int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
   const auto kernel_of = type == kF32   ? rms_norm_backward_kernel_f32
                          : type == kF16 ? rms_norm_backward_kernel_f16
                                         : rms_norm_backward_kernel_bf16;
   const int size = type == kF32 ? 4 : 2, access = widest_access(a, size);
   int arch = 0;
-  if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0}, size), arch)) return error;
+  if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size), arch)) return error;
   const Tuning* tuning = find_tuning(arch, access, a.width * size / access);
   if (tuning == nullptr) return kNoCode;
   const int threads = tuning->threads < 128 ? 128 : tuning->threads, rows_per_block = threads / tuning->threads;
   const int64_t needed = (a.rows - 1) / rows_per_block + 1;
-  blocks = blocks < needed ? blocks : needed;
-  const int64_t step = blocks * rows_per_block;
+  // Whole clusters, the last with blocks beyond the caller's number where that is no multiple.
+  const bool shared = shares_rows(*tuning);
+  if (!shared && needed < blocks) blocks = needed;
+  const int64_t cluster = shared || blocks >= tuning->cluster ? tuning->cluster : blocks;
+  blocks = (blocks - 1) / cluster + 1;
+  if (shared && needed < blocks) blocks = needed;
+  const int64_t grid = blocks * cluster, step = shared ? blocks : grid * rows_per_block;
   a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
   a.inverse_width = 1.0f / static_cast<float>(a.width);
   void* parameters[] = {&a};
-  return cudaLaunchKernel(kernel_of(*tuning, access), dim3(static_cast<unsigned>(blocks)), dim3(threads), parameters, 0,
-                          stream);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = cluster > 1 ? 1 : 0;
+  return cudaLaunchKernelExC(&config, kernel_of(*tuning, access), parameters);
 }
 
-// About eight rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
-// everywhere.
+// Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
+// everywhere. Small blocks, for they come while those of the kernel before are still there.
 int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t stream) {
   constexpr int64_t kColumns = 8, kMostBlocks = INT32_MAX;
   const void* kernel = type == kF32   ? weight_gradient_kernel_f32()
                        : type == kF16 ? weight_gradient_kernel_f16()
                                       : weight_gradient_kernel_bf16();
   int threads = 128;
-  while (threads < 1024 && threads < a.blocks) threads *= 2;
+  while (threads < 1024 && 2 * threads < a.blocks) threads *= 2;
   const int64_t grid = (a.width + kColumns - 1) / kColumns;
   if (grid > kMostBlocks) return kTooLarge;
   void* parameters[] = {&a};
@@ -143,9 +154,10 @@ int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t str
 //   dw [width]       = sum over the rows of dy * xhat, in the type, in fp32 (dw_f32), in both or in neither: null
 //
 // weight [width] may be null, for 1. scratch [blocks, width] is memory for partial sums of dw, with any contents; null
-// where nobody asks for dw. blocks is how many thread blocks go over the rows, at least 1: rms_norm_backward_blocks says
-// what is fast. The same number of blocks gives the same bits. dtype: 0 f32, 1 f16, 2 bf16. Returns 0, a cudaError_t, or
-// a code that rms_norm_backward_error explains; with such a code nothing was launched. Without rows dw is zero.
+// where nobody asks for dw. blocks is how many thread blocks go over the rows, at least 1, up to the next whole cluster
+// where the card has clusters: rms_norm_backward_blocks says what is fast. The same number of blocks gives the same bits.
+// dtype: 0 f32, 1 f16, 2 bf16. Returns 0, a cudaError_t, or a code that rms_norm_backward_error explains; with such a code
+// nothing was launched. Without rows dw is zero.
 extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* scratch, const void* dy, const void* x,
                                         const void* weight, int64_t rows, int64_t width, int64_t blocks,
                                         int64_t dx_stride, int64_t dy_stride, int64_t x_stride, float eps,

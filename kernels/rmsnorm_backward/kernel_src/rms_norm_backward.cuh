@@ -4,51 +4,22 @@
 //
 // The floor is memory: dy and x are read once and dx is written once, so a row stays in registers as in the forward, and
 // r comes from x again rather than from the forward. dw is a sum over rows: each block keeps the one of its own rows in
-// fp32 registers and writes it out at its end; weight_gradient adds the blocks' in a fixed order. No atomics: the same
-// bits each time for the same number of blocks.
+// fp32 registers; at the end a cluster of blocks adds theirs, each cluster writes one row of partial sums, and
+// weight_gradient adds those, all in a fixed order. No atomics: the same bits each time for the same number of blocks.
 #pragma once
+#include <type_traits>
+
+#include "architecture.cuh"
 #include "arguments.h"
+#include "cluster.cuh"
 #include "pack.cuh"
+#include "partial_sums.cuh"
 #include "row_sums.cuh"
+#include "tuning.h"
 
 // Rows of fewer than 128 threads share a block.
 template <int TPR>
 constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
-
-// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
-// symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST, int LAST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
-#else
-template <int FIRST, int LAST>
-constexpr bool kUsed = true;
-#endif
-
-// The i-th N partial sums of a row of them.
-template <int N>
-__device__ __forceinline__ void load_sums(float (&sums)[N], const float* p, int64_t i) {
-  constexpr int kEach = N % 4 == 0 ? 4 : 1;
-#pragma unroll
-  for (int j = 0; j < N; j += kEach) {
-    Pack<F32, kEach> pack;
-    load<kCached>(pack, reinterpret_cast<const F32*>(p), (i * N + j) / kEach);
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) sums[j + k] = to_float<F32>(pack.word[k]);
-  }
-}
-
-template <int N>
-__device__ __forceinline__ void store_sums(float* p, int64_t i, const float (&sums)[N]) {
-  constexpr int kEach = N % 4 == 0 ? 4 : 1;
-#pragma unroll
-  for (int j = 0; j < N; j += kEach) {
-    Pack<F32, kEach> pack;
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) pack.word[k] = to_bits<F32>(sums[j + k]);
-    store(reinterpret_cast<F32*>(p), (i * N + j) / kEach, pack);
-  }
-}
 
 template <typename T, int N>
 __device__ __forceinline__ void load_weight(Pack<T, N>& weight, const Arguments& a, int64_t i) {
@@ -101,31 +72,47 @@ __device__ __forceinline__ void forget_products(Pack<T, N>& dy) {
   for (uint32_t& word : dy.word) asm volatile("" : "+r"(word));
 }
 
-// Threads an SM has room for: sm_75 for half as many as those after it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kThreadsOfAnSM = 1024;
-#else
-constexpr int kThreadsOfAnSM = 2048;
-#endif
 template <int TPR, int BLOCKS>
 constexpr int kBlocksOfAnSM = BLOCKS * kBlockThreads<TPR> < kThreadsOfAnSM ? BLOCKS : kThreadsOfAnSM / kBlockThreads<TPR>;
 
-// A block goes over the rows b, b + blocks, ... (kRows of them at once); TPR threads share a row, and each holds NV packs
-// of N elements of x and dy, and the sums of as many columns. BLOCKS of them are to stand on an SM.
-template <typename T, int N, int TPR, int NV, int BLOCKS, int FIRST, int LAST>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>) rms_norm_backward_rows(const Arguments a) {
+// Row group g goes over the rows g, g + groups, ... (kRows of them at once); TPR threads share a row, and each holds NV
+// packs of N elements of x and dy, and the sums of as many columns. BLOCKS blocks are to stand on an SM. A row group is a
+// block; if SHARED, the blocks of a cluster, each of which has as many of the row's columns as the others.
+template <typename T, int N, int TPR, int NV, int BLOCKS, bool SHARED, int FIRST, int LAST>
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>)
+    rms_norm_backward_rows(const Arguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
     return;
   }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  // weight_gradient's blocks may come where there is room, and wait for the sums.
+  if (a.partial != nullptr) asm volatile("griddepcontrol.launch_dependents;");
+  // Whether a cluster adds its blocks' sums. Accesses of fewer than 16 bytes have no clusters.
+  constexpr bool kAdds = !SHARED && N * sizeof(T) == 16 && TPR * NV <= kMostPacksToAdd;
+#else
+  constexpr bool kAdds = false;
+#endif
   constexpr int kRows = kBlockThreads<TPR> / TPR;
+  static_assert(!SHARED || kRows == 1, "a row is shared by whole blocks");
   // Whether the weight has registers too; else it comes from L1 again, twice a row.
   constexpr bool kHeld = NV < 4;
-  __shared__ alignas(16) SumScratch scratch;
+  __shared__ alignas(16) std::conditional_t<SHARED, ClusterScratch, SumScratch> scratch;
+  __shared__ SumsOfACluster<kAdds ? TPR * NV : 1, N> all;
+  const bool adds = kAdds && cluster_size() > 1 && a.partial != nullptr;
+  if constexpr (SHARED) begin_cluster(scratch);
+  if (adds) begin_cluster(all);
 
-  const int first = threadIdx.x % TPR, group = threadIdx.x / TPR;
-  const int width = static_cast<int>(a.width / N);  // in packs
+  const int group = kRows == 1 ? 0 : threadIdx.x / TPR;
+  int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR, width = static_cast<int>(a.width / N);  // in packs
   int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + group;
+  if constexpr (SHARED) {
+    // This block's part of the row, in whole warps.
+    const int warps = 32 * cluster_size(), share = (width + warps - 1) / warps * 32, end = share * (cluster_rank() + 1);
+    first += share * cluster_rank();
+    width = width < end ? width : end;
+    row = cluster_index();
+  }
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   const T* dy_row = static_cast<const T*>(a.dy) + row * a.dy_stride;
   T* dx_row = static_cast<T*>(a.dx) + row * a.dx_stride;
@@ -145,9 +132,10 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
       if (first + v * TPR < width) load_weight(weight[v], a, first + v * TPR);
   }
 
-  // As long as the block's first row is one: all its threads go round as often.
+  if constexpr (SHARED) cluster_wait();
+  // As long as the group's first row is one: all its threads go round as often.
 #pragma unroll 1
-  for (int turn = 0; row - group < a.rows; turn ^= 1) {
+  for (int turn = 0; row - group < a.rows; turn = (turn + 1) % 4) {
     const bool is_row = kRows == 1 || row < a.rows;
     float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll
@@ -157,13 +145,17 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
         add_products(x[v], dy[v], weight[kHeld ? v : 0], a.weight_offset, total);
       }
     }
-    total = row_sums<TPR>(total, scratch, turn);
+    if constexpr (SHARED) {
+      total = cluster_sums<TPR>(total, scratch, turn);
+    } else {
+      total = row_sums<TPR>(total, scratch, turn % 2);
+    }
     const float scale = rsqrtf(total.x * a.inverse_width + a.eps);
     const float mean = total.y * a.inverse_width * scale;
 #pragma unroll
     for (int v = 0; v < NV; ++v) keep_packed(x[v]), forget_products(dy[v]), keep_packed(weight[kHeld ? v : 0]);
 
-    row += static_cast<int64_t>(gridDim.x) * kRows;
+    row += static_cast<int64_t>(SHARED ? clusters_of_the_grid() : gridDim.x) * kRows;
     x_row += a.x_step, dy_row += a.dy_step;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
@@ -182,17 +174,25 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
   }
 
   if (a.partial == nullptr) return;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");  // weight_gradient's blocks may come, and wait for the sums
-#endif
-  float* partial = a.partial + blockIdx.x * a.width;
+  float* partial = a.partial + cluster_index() * a.width;
   if constexpr (kRows == 1) {
+    if (adds) cluster_wait();
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < width) store_sums(partial, first + v * TPR, dw[v]);
+    for (int v = 0; v < NV; ++v) {
+      if (first + v * TPR < width) {
+        if constexpr (kAdds) {
+          if (adds) {
+            send_sums(all, width, first + v * TPR, dw[v]);
+            continue;
+          }
+        }
+        store_sums(partial, first + v * TPR, dw[v]);
+      }
+    }
   } else {
     // The rows that share the block add theirs one after another.
     __shared__ alignas(16) float sums[TPR * NV * N];
+#pragma unroll 1
     for (int g = 0; g < kRows; ++g) {
       if (group == g) {
 #pragma unroll
@@ -206,7 +206,21 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
       }
       __syncthreads();
     }
-    for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[i];
+    if constexpr (kAdds) {
+      if (adds) {
+        cluster_wait();
+        for (int i = threadIdx.x; i < width; i += kBlockThreads<TPR>) {
+#pragma unroll
+          for (int j = 0; j < N; ++j) dw[0][j] = sums[i * N + j];
+          send_sums(all, width, i, dw[0]);
+        }
+      }
+    }
+    if (!adds)
+      for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[i];
+  }
+  if constexpr (kAdds) {
+    if (adds) add_sums<kBlockThreads<TPR>>(all, width, partial);
   }
 }
 
@@ -268,50 +282,5 @@ __global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const Arg
         }
       }
     }
-  }
-}
-
-// dw of 8 columns a block, in which every 8 threads share a row of partial: 32 bytes, what the memory moves at least.
-// Any number of warps up to 32; the order of the sum depends on it and on the number of rows alone.
-template <typename T>
-__global__ void __launch_bounds__(1024) weight_gradient(const WeightGradientArguments a) {
-  constexpr int kColumns = 8, kInFlight = 8;
-  __shared__ float sums[32][kColumns];
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");  // until all blocks' sums are there
-#endif
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + lane % kColumns;
-  const int64_t step = blockDim.x / kColumns;
-  const bool inside = column < a.width;
-
-  float sum = 0.0f;
-  for (int64_t first = threadIdx.x / kColumns; first < a.blocks; first += kInFlight * step) {
-    float part[kInFlight];
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      const int64_t row = first + k * step;
-      part[k] = inside && row < a.blocks ? a.partial[row * a.width + column] : 0.0f;
-    }
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) sum += part[k];
-  }
-#pragma unroll
-  for (int d = kColumns; d < 32; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-  if (lane < kColumns) sums[warp][lane] = sum;
-  __syncthreads();
-  if (warp != 0) return;
-  sum = 0.0f;
-  for (int w = lane / kColumns; w < static_cast<int>(blockDim.x / 32); w += 32 / kColumns)
-    sum += sums[w][lane % kColumns];
-#pragma unroll
-  for (int d = kColumns; d < 32; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-  if (lane >= kColumns || !inside) return;
-  if (a.dw_f32 != nullptr) a.dw_f32[column] = sum;
-  if (a.dw != nullptr) {
-    Pack<T, 1> pack;
-    const float one[1] = {sum};
-    repack(pack, one);
-    store(static_cast<T*>(a.dw), column, pack);
   }
 }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 constexpr int kNewest = 999;
+constexpr int kMostBlocksOfACluster = 8;  // more are not portable
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, blocks, first, last), where blocks of them are to stand
 // on an SM (which bounds the registers) and code of the architectures from `first` to `last` uses it. A pack of 16-bit
@@ -20,9 +21,14 @@ constexpr int kNewest = 999;
   X(128, 2, 8, 75, 89)               \
   X(256, 1, 6, 90, kNewest)          \
   X(256, 2, 4, 75, 89)               \
+  X(384, 1, 4, 90, kNewest)          \
   X(512, 1, 3, 90, kNewest)          \
   X(512, 2, 2, 75, kNewest)          \
-  X(512, 4, 1, 75, kNewest)
+  X(512, 4, 1, 75, 89)
+// The same for rows that the blocks of a cluster share.
+#define RMS_NORM_BACKWARD_SHARED_LAYOUTS(X) \
+  X(512, 2, 2, 90, kNewest)                 \
+  X(512, 4, 1, 90, kNewest)
 // What is compiled for smaller accesses.
 #define RMS_NORM_BACKWARD_NARROW_LAYOUTS(X) X(32, 4, 4, 75, kNewest)
 
@@ -30,57 +36,68 @@ struct Tuning {
   int arch;       // of the compiled code: this one and all above it, up to the next in the table
   int access;     // 16 bytes, or 4 for all that is smaller
   int64_t packs;  // accesses a row, at most
-  int threads;    // that share a row
+  int threads;    // of a block, that share a row
   int held;       // packs that each holds in registers; 0: the row is read twice
+  int cluster;    // blocks of a cluster, 1 to 8: they add their sums of dw, or share a row that is too wide for one
 };
 
 constexpr int64_t kAnyWidth = INT64_MAX;
 
 constexpr Tuning kTuning[] = {
-    // H100. Measured, % of a copy of dy, x and dx: 89.9 at 8192 x 4096, 87.1 at 16384 x 3072, 91.1 at 262144 x 128, 96.4
-    // without dw: the blocks' sums are 6 % more traffic. 20 KB in flight an SM fill the latency; each layout has 32 KB. The
-    // blocks of an SM overlap one row's stores with another's loads, and each block loads its next row as its registers
-    // become free.
-    {90, 16, 8, 8, 1},       // heads of 64
-    {90, 16, 16, 16, 1},     // heads of 128; 32 x 1 takes 12 % longer
-    {90, 16, 32, 32, 1},     // heads of 256, f32 heads of 128
-    {90, 16, 128, 32, 4},    // a warp a row: no barrier
-    {90, 16, 256, 256, 1},   // 2048: 1,536 threads an SM; 128 x 2 takes 7 % longer
-    {90, 16, 512, 512, 1},   // 3072, 4096: as above; 256 x 2 takes 8 % longer
-    {90, 16, 1024, 512, 2},  // 8192, f32 4096
-    {90, 16, 2048, 512, 4},  // 16384: one row an SM, all 65,536 registers
-    {90, 16, kAnyWidth, 512, 0},
-    {90, 4, 128, 32, 4},
-    {90, 4, 1024, 128, 0},
-    {90, 4, kAnyWidth, 512, 0},
+    // H100. 20 KB in flight an SM fill the latency; each layout has 32 KB or more. The blocks of an SM overlap one row's
+    // stores with another's loads, and each block loads its next row as its registers become free. Measured without
+    // clusters, % of a copy of dy, x and dx: 89.6 at 8192 x 4096, 90.4 at 262144 x 128, 97.7 without dw. That costs 6 us:
+    // at a width of 2048, six blocks an SM write 6.5 MB of sums, and the second kernel reads them. Clusters are to be
+    // measured.
+    //
+    // The size of those that add divides the number of blocks that stand on an SM: then they fill a GPC of any number of
+    // SMs. One that finds no place in a GPC begins when another has done all its rows.
+    {90, 16, 8, 8, 1, 5},       // heads of 64
+    {90, 16, 16, 16, 1, 5},     // heads of 128; 32 x 1 takes 12 % longer
+    {90, 16, 32, 32, 1, 5},     // heads of 256, f32 heads of 128
+    {90, 16, 128, 32, 4, 4},    // a warp a row: no barrier
+    {90, 16, 256, 256, 1, 6},   // 2048: 1,536 threads an SM; 128 x 2 takes 7 % longer
+    {90, 16, 384, 384, 1, 4},   // 3072; in 512 threads, a quarter of them idle, it was at 87.5 % at 16384 rows
+    {90, 16, 512, 512, 1, 3},   // 4096: as above; 256 x 2 takes 8 % longer
+    {90, 16, 1024, 512, 2, 2},  // 8192, f32 4096
+    // A row over several blocks: with two blocks an SM, one's loads are under way at the other's barrier. In one block of
+    // 512 x 4, one row an SM and all 65,536 registers, 1024 x 16384 was at 69 % of a copy.
+    {90, 16, 2048, 512, 2, 2},   // 16384
+    {90, 16, 4096, 512, 2, 4},   // 32768
+    {90, 16, 8192, 512, 2, 8},   // 65536, of which a block that reads rows twice had 31 %
+    {90, 16, 16384, 512, 4, 8},  // f32 65536; one block an SM
+    {90, 16, kAnyWidth, 512, 0, 1},
+    {90, 4, 128, 32, 4, 1},
+    {90, 4, 1024, 128, 0, 1},
+    {90, 4, kAnyWidth, 512, 0, 1},
 
     // A100. Estimates: half of the H100's bytes in flight are enough, the rest is alike.
-    {80, 16, 8, 8, 1},
-    {80, 16, 16, 16, 1},
-    {80, 16, 32, 32, 1},
-    {80, 16, 128, 32, 4},
-    {80, 16, 256, 128, 2},
-    {80, 16, 512, 256, 2},
-    {80, 16, 1024, 512, 2},
-    {80, 16, 2048, 512, 4},
-    {80, 16, kAnyWidth, 512, 0},
-    {80, 4, 128, 32, 4},
-    {80, 4, 1024, 128, 0},
-    {80, 4, kAnyWidth, 512, 0},
+    {80, 16, 8, 8, 1, 1},
+    {80, 16, 16, 16, 1, 1},
+    {80, 16, 32, 32, 1, 1},
+    {80, 16, 128, 32, 4, 1},
+    {80, 16, 256, 128, 2, 1},
+    {80, 16, 512, 256, 2, 1},
+    {80, 16, 1024, 512, 2, 1},
+    {80, 16, 2048, 512, 4, 1},
+    {80, 16, kAnyWidth, 512, 0, 1},
+    {80, 4, 128, 32, 4, 1},
+    {80, 4, 1024, 128, 0, 1},
+    {80, 4, kAnyWidth, 512, 0, 1},
 
     // T4 (1024 threads an SM, which 64 registers a thread fill). Estimates: 5 KB in flight are enough.
-    {75, 16, 8, 8, 1},
-    {75, 16, 16, 16, 1},
-    {75, 16, 32, 32, 1},
-    {75, 16, 128, 32, 4},
-    {75, 16, 256, 128, 2},
-    {75, 16, 512, 256, 2},
-    {75, 16, 1024, 512, 2},
-    {75, 16, 2048, 512, 4},
-    {75, 16, kAnyWidth, 512, 0},
-    {75, 4, 128, 32, 4},
-    {75, 4, 1024, 128, 0},
-    {75, 4, kAnyWidth, 512, 0},
+    {75, 16, 8, 8, 1, 1},
+    {75, 16, 16, 16, 1, 1},
+    {75, 16, 32, 32, 1, 1},
+    {75, 16, 128, 32, 4, 1},
+    {75, 16, 256, 128, 2, 1},
+    {75, 16, 512, 256, 2, 1},
+    {75, 16, 1024, 512, 2, 1},
+    {75, 16, 2048, 512, 4, 1},
+    {75, 16, kAnyWidth, 512, 0, 1},
+    {75, 4, 128, 32, 4, 1},
+    {75, 4, 1024, 128, 0, 1},
+    {75, 4, kAnyWidth, 512, 0, 1},
 };
 
 // The architectures that have rows, the newest first.
@@ -96,24 +113,42 @@ constexpr const Tuning* find_tuning(int arch, int access, int64_t packs) {
   return nullptr;
 }
 
-// How many blocks go over the rows, and so how many rows of partial sums there are: what stands on `sms` SMs at once.
+// Whether a row lies in the registers of several blocks.
+constexpr bool shares_rows(const Tuning& row) {
+  return row.held > 0 && static_cast<int64_t>(row.threads) * row.held < row.packs;
+}
+
+// How wide rows may be at most whose sums of dw a cluster adds: 1024 packs of up to 8 columns are 32 KB of the 48 KB of
+// shared memory that a block has.
+constexpr int kMostPacksToAdd = 1024;
+
+// How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once.
 // By shape alone. kernel.toml states the same.
 constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
-  const int64_t an_sm = row_bytes <= 512     ? 10
-                        : row_bytes <= 2048  ? 4
-                        : row_bytes <= 4096  ? 6
-                        : row_bytes <= 8192  ? 3
-                        : row_bytes <= 16384 ? 2
-                                             : 1;
-  const int64_t most = sms * an_sm;
-  return rows < 1 ? 1 : rows < most ? rows : most;
+  const int64_t an_sm = row_bytes <= 512      ? 10
+                        : row_bytes <= 2048   ? 4
+                        : row_bytes <= 4096   ? 6
+                        : row_bytes <= 6144   ? 4
+                        : row_bytes <= 8192   ? 3
+                        : row_bytes <= 131072 ? 2
+                                              : 1;
+  const int64_t a_row = row_bytes <= 16384 ? 1 : row_bytes <= 32768 ? 2 : row_bytes <= 65536 ? 4 : 8;
+  // Two clusters of eight fewer: not every GPC has a number of SMs that they fill.
+  const int64_t most = sms * an_sm - (a_row == 8 ? 16 : 0);
+  return rows < 1 || most < 1 ? 1 : rows <= most / a_row ? rows * a_row : most;
 }
 
 constexpr bool is_compiled(const Tuning& row) {
-  if (row.held == 0) return row.threads >= 32 && row.threads <= 512 && row.threads % 32 == 0;
+  if (row.held == 0) return row.threads >= 32 && row.threads <= 512 && row.threads % 32 == 0 && row.cluster == 1;
+  if (row.cluster < 1 || row.cluster > kMostBlocksOfACluster) return false;
+  if (row.cluster > 1 && (row.arch < 90 || row.access != 16)) return false;
 #define RMS_NORM_BACKWARD_SAME(THREADS, PACKS, BLOCKS, FIRST, LAST) \
   if (row.threads == THREADS && row.held == PACKS) return row.arch >= FIRST && row.arch <= LAST;
-  if (row.access == 16) {
+  if (shares_rows(row)) {
+    RMS_NORM_BACKWARD_SHARED_LAYOUTS(RMS_NORM_BACKWARD_SAME)
+  } else if (row.cluster > 1 && row.threads * row.held > kMostPacksToAdd) {
+    return false;
+  } else if (row.access == 16) {
     RMS_NORM_BACKWARD_LAYOUTS(RMS_NORM_BACKWARD_SAME)
   } else {
     RMS_NORM_BACKWARD_NARROW_LAYOUTS(RMS_NORM_BACKWARD_SAME)
@@ -125,7 +160,7 @@ constexpr bool is_compiled(const Tuning& row) {
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
     if (!is_compiled(row)) return false;
-    if (row.held > 0 && static_cast<int64_t>(row.threads) * row.held < row.packs) return false;
+    if (row.held > 0 && static_cast<int64_t>(row.threads) * row.held * row.cluster < row.packs) return false;
   }
   for (const int arch : kTunedArchs)  // every launch finds a row
     for (const int access : {16, 4})
