@@ -84,11 +84,14 @@ template <typename T, int N>
 __device__ __forceinline__ void combine(float (&factor)[N], float (&addend)[N], const Modulation<T, N>& m, int64_t i,
                                         const Arguments& a) {
 #pragma unroll
-  for (int j = 0; j < N; ++j) factor[j] = a.one, addend[j] = 0.0f;
-  if (a.scale != nullptr) add_pack(factor, m.scale);
+  for (int j = 0; j < N; ++j) factor[j] = 0.0f, addend[j] = 0.0f;
+  // 1 comes last: a tensor and its table may cancel each other.
+  if (a.scale != nullptr) unpack(m.scale, factor);
   if (a.scale_table != nullptr) add_pack(factor, m.scale_table);
-  if (a.shift != nullptr) add_pack(addend, m.shift);
+  if (a.shift != nullptr) unpack(m.shift, addend);
   if (a.shift_table != nullptr) add_pack(addend, m.shift_table);
+#pragma unroll
+  for (int j = 0; j < N; ++j) factor[j] += a.one;
   if (a.bias != nullptr) {
     float bias[N] = {};
     add_pack<T>(bias, a.bias, i);
@@ -114,7 +117,8 @@ __device__ __forceinline__ void modulate(Pack<T, N>& x, const float (&factor)[N]
   repack(x, f);
 }
 
-// The same, and each tensor is fetched where it is used: slower, and in fewer registers.
+// The same, and each tensor is fetched where it is used: slower, and in fewer registers. A tensor and its table are
+// added up first: what they cancel must not be rounded at the size of one of them.
 template <typename T, int N>
 __device__ __forceinline__ void modulate_from(Pack<T, N>& x, const T* scale_row, const T* shift_row, float mean,
                                               float inverse, int64_t i, const Arguments& a) {
@@ -129,13 +133,15 @@ __device__ __forceinline__ void modulate_from(Pack<T, N>& x, const T* scale_row,
   }
   add_pack<T>(f, a.bias, i);
 #pragma unroll
-  for (int j = 0; j < N; ++j) g[j] = a.one;
+  for (int j = 0; j < N; ++j) g[j] = 0.0f;
   if (a.scale != nullptr) add_pack<T>(g, scale_row, i);
   add_pack<T>(g, a.scale_table, i);
 #pragma unroll
-  for (int j = 0; j < N; ++j) f[j] *= g[j];
-  if (a.shift != nullptr) add_pack<T>(f, shift_row, i);
-  add_pack<T>(f, a.shift_table, i);
+  for (int j = 0; j < N; ++j) f[j] *= a.one + g[j], g[j] = 0.0f;
+  if (a.shift != nullptr) add_pack<T>(g, shift_row, i);
+  add_pack<T>(g, a.shift_table, i);
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] += g[j];
   repack(x, f);
 }
 

@@ -38,8 +38,7 @@ constexpr int kAgain = -1;  // a wide row, read again
   X(128, 1, 2, true, 8, 80)    \
   X(256, 1, 3, true, 4, 80)    \
   X(384, 1, 2, true, 3, 90)    \
-  X(512, 1, 2, true, 2, 80)    \
-  X(512, 2, 1, true, 2, 90)
+  X(512, 1, 2, true, 2, 80)
 
 struct Tuning {
   int arch;       // of the compiled code: this one and all above it, up to the next in the table
@@ -110,11 +109,11 @@ constexpr GroupTuning kGroupTuning[] = {
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
     //   1152: adaln 84 (128 x 2 x 4 85, 256 x 1 x 4 80, r 75)
-    //   2048: adaln 98 at 44 MB, 99 at 132 (128 x 2 x 2 97, 99; r 91, 97); gated 95 at 88 MB, 97 at 264 (256 x 1 x 2
-    //         94, 98; 256 x 1 x 4 93, 97; r 94, 98)
-    //   3072: adaln 97 (384 x 1 x 4 96, 128 x 3 x 2 94, r 82); gated 96 (384 x 1 x 4 95, 128 x 3 x 1 93, r 85)
-    //   4096: adaln 96, layer_norm 97 (512 x 1 x 4 96, 96; 256 x 2 x 4 91, 94; 128 x 4 x 1 88, 90; r 90, 90); gated 96
-    //         (512 x 1 x 3 96, 256 x 2 x 1 95, 128 x 4 x 1 88, r 93)
+    //   2048: adaln 98 at 44 MB, 99 at 132 (128 x 2 x 2 97, 99; r 91, 97); gated 97 at 88 MB, 99 at 264 (r 94, 98)
+    //   3072: adaln 97 (384 x 1 x 4 96, 128 x 3 x 2 94, r 82); gated 98 (r 85)
+    //   4096: adaln 96, layer_norm 97 (512 x 1 x 4 96, 96; 256 x 2 x 4 91, 94; 128 x 4 x 1 88, 90; r 90, 90); gated 98
+    //         (r 93). With the scale and shift fetched later, gated: 512 x 1 x 3 level with 512 x 1 x 2, 256 x 2 x 1 2
+    //         behind, 128 x 4 x 1 8.
     // Left out too: modulation in shared memory (93 at 2048), and runs of rows one after another, the next one on its way
     // (93; 83 where a block's rows are far apart): a block's loads and stores come in turns then, where blocks that
     // come and go mix them.
@@ -123,7 +122,7 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 256, {256, 1, 4}, {256, 1, 3}},
     {90, 384, {384, 1, 3}, {384, 1, 2}},
     {90, 512, {256, 2, 3}, {512, 1, 2}},
-    {90, 1024, {512, 2, 2}, {512, 2, 1}},
+    {90, 1024, {512, 2, 2}, {0, 0, 0}},
     // A100. Estimates: what saves instructions there does so here.
     {80, 128, {128, 1, 2}, {128, 1, 2}},
     {80, 256, {256, 1, 4}, {256, 1, 3}},

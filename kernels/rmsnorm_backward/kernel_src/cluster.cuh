@@ -118,11 +118,3 @@ __device__ __forceinline__ void send(const float2* place, const Mailbox& box, in
                : "memory");
 #endif
 }
-__device__ __forceinline__ void send(const float4* place, const Mailbox& box, int rank, float4 v) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                   address_in(place, rank)),
-               "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(address_in(&box, rank))
-               : "memory");
-#endif
-}

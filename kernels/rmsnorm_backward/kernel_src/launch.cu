@@ -104,12 +104,10 @@ int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
   const int threads = tuning->threads < 128 ? 128 : tuning->threads, rows_per_block = threads / tuning->threads;
   const int64_t needed = (a.rows - 1) / rows_per_block + 1;
   // Whole clusters, the last with blocks beyond the caller's number where that is no multiple.
-  const bool shared = shares_rows(*tuning);
-  if (!shared && needed < blocks) blocks = needed;
-  const int64_t cluster = shared || blocks >= tuning->cluster ? tuning->cluster : blocks;
+  const int64_t cluster = tuning->cluster;
   blocks = (blocks - 1) / cluster + 1;
-  if (shared && needed < blocks) blocks = needed;
-  const int64_t grid = blocks * cluster, step = shared ? blocks : grid * rows_per_block;
+  if (needed < blocks) blocks = needed;
+  const int64_t grid = blocks * cluster, step = blocks * rows_per_block;
   a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
   a.inverse_width = 1.0f / static_cast<float>(a.width);
   void* parameters[] = {&a};

@@ -4,8 +4,8 @@
 //
 // The floor is memory: dy and x are read once and dx is written once, so a row stays in registers as in the forward, and
 // r comes from x again rather than from the forward. dw is a sum over rows: each block keeps the one of its own rows in
-// fp32 registers; at the end a cluster of blocks adds theirs, each cluster writes one row of partial sums, and
-// weight_gradient adds those, all in a fixed order. No atomics: the same bits each time for the same number of blocks.
+// fp32 registers and writes it out at its end; weight_gradient adds the blocks' in a fixed order. No atomics: the same
+// bits each time for the same number of blocks.
 #pragma once
 #include <type_traits>
 
@@ -88,20 +88,13 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   // weight_gradient's blocks may come where there is room, and wait for the sums.
   if (a.partial != nullptr) asm volatile("griddepcontrol.launch_dependents;");
-  // Whether a cluster adds its blocks' sums. Accesses of fewer than 16 bytes have no clusters.
-  constexpr bool kAdds = !SHARED && N * sizeof(T) == 16 && TPR * NV <= kMostPacksToAdd;
-#else
-  constexpr bool kAdds = false;
 #endif
   constexpr int kRows = kBlockThreads<TPR> / TPR;
   static_assert(!SHARED || kRows == 1, "a row is shared by whole blocks");
   // Whether the weight has registers too; else it comes from L1 again, twice a row.
   constexpr bool kHeld = NV < 4;
   __shared__ alignas(16) std::conditional_t<SHARED, ClusterScratch, SumScratch> scratch;
-  __shared__ SumsOfACluster<kAdds ? TPR * NV : 1, N> all;
-  const bool adds = kAdds && cluster_size() > 1 && a.partial != nullptr;
   if constexpr (SHARED) begin_cluster(scratch);
-  if (adds) begin_cluster(all);
 
   const int group = kRows == 1 ? 0 : threadIdx.x / TPR;
   int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR, width = static_cast<int>(a.width / N);  // in packs
@@ -176,19 +169,9 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
   if (a.partial == nullptr) return;
   float* partial = a.partial + cluster_index() * a.width;
   if constexpr (kRows == 1) {
-    if (adds) cluster_wait();
 #pragma unroll
-    for (int v = 0; v < NV; ++v) {
-      if (first + v * TPR < width) {
-        if constexpr (kAdds) {
-          if (adds) {
-            send_sums(all, width, first + v * TPR, dw[v]);
-            continue;
-          }
-        }
-        store_sums(partial, first + v * TPR, dw[v]);
-      }
-    }
+    for (int v = 0; v < NV; ++v)
+      if (first + v * TPR < width) store_sums(partial, first + v * TPR, dw[v]);
   } else {
     // The rows that share the block add theirs one after another.
     __shared__ alignas(16) float sums[TPR * NV * N];
@@ -206,21 +189,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
       }
       __syncthreads();
     }
-    if constexpr (kAdds) {
-      if (adds) {
-        cluster_wait();
-        for (int i = threadIdx.x; i < width; i += kBlockThreads<TPR>) {
-#pragma unroll
-          for (int j = 0; j < N; ++j) dw[0][j] = sums[i * N + j];
-          send_sums(all, width, i, dw[0]);
-        }
-      }
-    }
-    if (!adds)
-      for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[i];
-  }
-  if constexpr (kAdds) {
-    if (adds) add_sums<kBlockThreads<TPR>>(all, width, partial);
+    for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[i];
   }
 }
 
