@@ -97,6 +97,17 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Print the manual page of a command
+    #[command(
+        after_help = "Examples:\n  kernels man | man -l -\n  kernels man skills add > kernels-skills-add.1"
+    )]
+    Man {
+        /// The command, such as `skills add`; the program itself without one
+        command: Vec<String>,
+        /// Print the commands that have a page, one a line
+        #[arg(long, conflicts_with = "command")]
+        list: bool,
+    },
 }
 
 /// The commands about skills.

@@ -255,6 +255,41 @@ fn completions_are_scripts_that_their_shell_accepts() {
 }
 
 #[test]
+fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.ok("man --list").out;
+    let names: Vec<&str> = list.lines().collect();
+    assert_eq!(names[0], "kernels");
+    for needed in [
+        "kernels skills add",
+        "kernels bench",
+        "kernels toolchain install",
+    ] {
+        assert!(names.contains(&needed), "{needed} is not in {list}");
+    }
+    assert!(!list.contains("__record"), "{list}");
+    for name in names {
+        let page = sandbox.ok(name.replacen("kernels", "man", 1).trim()).out;
+        let title = format!(".TH {} 1", name.replace(' ', "-"));
+        assert!(page.contains(&title), "{name}: {page}");
+        // What the help says stands in the page too, in roff's letters.
+        let help = format!("{} --help", name["kernels".len()..].trim());
+        let help = sandbox.ok(help.trim()).out;
+        let page = page.replace("\\-", "-").replace("\\*(Aq", "'");
+        let first = help.lines().next().unwrap();
+        assert!(page.contains(first), "{name}: {first}: {page}");
+    }
+    sandbox.run("man skills nothing").expect(
+        1,
+        &[
+            "kernels skills has no command nothing",
+            "kernels man --list",
+        ],
+    );
+    sandbox.run("man --list skills").expect(2, &["--list"]);
+}
+
+#[test]
 fn version_names_the_git_revision() {
     let sandbox = Sandbox::new();
     let version = sandbox.ok("--version").out;

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod doctor_cuda;
 pub mod failure;
 pub mod list;
+mod man;
 pub mod pack;
 pub mod prepare;
 pub mod record;
@@ -57,6 +58,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             output.content(&script);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Man { command, list } => man::run(&command, list, output),
         Command::Build(arguments) => build::run(&arguments, output),
         Command::Verify(arguments) => verify::run(&arguments, output),
         Command::Bench(arguments) => bench::run(&arguments, output),
