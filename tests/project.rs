@@ -206,7 +206,7 @@ fn the_bundled_project_is_read() {
     let folder = Folder::new();
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
     let build = fs::read_to_string(bundled.join("build.toml")).unwrap();
-    for source in build.split('"').filter(|word| word.ends_with(".cu")) {
+    for source in build.split('"').filter(|word| word.contains('/')) {
         folder.write(source, "");
     }
     folder.write("build.toml", &build);
@@ -217,6 +217,25 @@ fn the_bundled_project_is_read() {
     let project = folder.open();
     for operation in &project.spec.operations {
         assert!(!operation.cases(&operation.verify, 1).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn the_stable_abi_is_a_version_or_one_for_each_backend() {
+    for (value, sound) in [
+        ("\"2.11\"", true),
+        ("{ cuda = \"2.11\", rocm = \"2.12\" }", true),
+        // kernel-builder refuses it, and `kernels check` says so.
+        ("true", true),
+        ("\"new\"", false),
+        ("{ cuda = true }", false),
+        ("{ card = \"2.11\" }", false),
+    ] {
+        let folder = Folder::new();
+        let to = format!("src = []\nstable-abi = {value}\n");
+        folder.spoil("build.toml", "src = []\n", &to);
+        let read = Project::open(folder.path());
+        assert_eq!(read.is_ok(), sound, "{value}");
     }
 }
 

@@ -33,7 +33,9 @@ pub struct BuildToml {
 /// The edition that this binary reads besides the one without a number.
 const EDITION: i64 = 5;
 
-const BACKENDS: [&str; 6] = ["cpu", "cuda", "metal", "neuron", "rocm", "xpu"];
+const BACKENDS: [&str; 8] = [
+    "cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu",
+];
 
 pub(super) fn read(document: &Document, root: &Path) -> Result<BuildToml, InvalidProject> {
     let reader = Reader::new(document);
@@ -145,12 +147,12 @@ fn read_general(reader: &Reader<'_>, value: &Value<'_>) -> Option<BuildToml> {
             );
         }
     }
-    fields
-        .get("upstream")
-        .map(|value| reader.string(value, "a string"));
-    fields
-        .get("python-depends")
-        .map(|value| reader.strings(value));
+    for key in ["upstream", "source"] {
+        fields
+            .get(key)
+            .map(|value| reader.string(value, "a string"));
+    }
+    read_depends(reader, &fields);
     for (key, what, versions, strings) in [
         ("cuda", "[general.cuda]", ["minver", "maxver"], None),
         (
@@ -176,21 +178,17 @@ fn read_general(reader: &Reader<'_>, value: &Value<'_>) -> Option<BuildToml> {
                 }
             }
             if key == "cuda" {
-                inner
-                    .get("python-depends")
-                    .map(|value| reader.strings(value));
+                read_depends(reader, &inner);
             }
             inner.finish();
         }
     }
-    for key in ["neuron", "xpu"] {
+    for key in ["neuron", "tpu", "xpu"] {
         if let Some(value) = fields.get(key)
             && let Some(table) = reader.table(value, "a table")
         {
             let inner = Fields::new(reader, format!("[general.{key}]"), table, value.span());
-            inner
-                .get("python-depends")
-                .map(|value| reader.strings(value));
+            read_depends(reader, &inner);
             inner.finish();
         }
     }
@@ -205,6 +203,16 @@ fn read_general(reader: &Reader<'_>, value: &Value<'_>) -> Option<BuildToml> {
         cuda_flags: Vec::new(),
         capabilities: Vec::new(),
     })
+}
+
+/// Other kernels and Python packages that the kernel needs.
+fn read_depends(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>) {
+    fields
+        .get("kernel-depends")
+        .map(|value| reader.list(value, "a list of tables"));
+    fields
+        .get("python-depends")
+        .map(|value| reader.strings(value));
 }
 
 fn read_torch(reader: &Reader<'_>, value: &Value<'_>, root: &Path) {
@@ -228,13 +236,29 @@ fn read_torch(reader: &Reader<'_>, value: &Value<'_>, root: &Path) {
             check_version(reader, text, value.span());
         }
     }
-    if let Some(value) = fields.get("stable-abi")
-        && value.get_ref().as_bool().is_none()
-        && let Some(text) = reader.string(value, "true, false or a version such as \"2.11\"")
-    {
-        check_version(reader, text, value.span());
+    if let Some(value) = fields.get("stable-abi") {
+        read_stable_abi(reader, value);
     }
     fields.finish();
+}
+
+/// The oldest torch to run with, or a table with one for each backend. kernel-builder refuses `true`, as `kernels check`
+/// says; nothing is compiled for torch here, so a project that has it is not kept from its card.
+fn read_stable_abi(reader: &Reader<'_>, value: &Value<'_>) {
+    const EXPECTED: &str = "a version such as \"2.11\", or a table with one for each backend";
+    if value.get_ref().as_bool().is_some() {
+        return;
+    }
+    if let Some(table) = value.get_ref().as_table() {
+        for (backend, value) in table {
+            check_backend(reader, backend.get_ref(), backend.span());
+            if let Some(text) = reader.string(value, "a version such as \"2.11\"") {
+                check_version(reader, text, value.span());
+            }
+        }
+    } else if let Some(text) = reader.string(value, EXPECTED) {
+        check_version(reader, text, value.span());
+    }
 }
 
 fn read_kernel(
