@@ -33,7 +33,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` uses the network, through pip."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels check kernels/rmsnorm      what would fail on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` uses the network, through pip."
 )]
 pub struct Cli {
     /// What to do.
@@ -68,6 +68,11 @@ pub enum Command {
         after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg"
     )]
     Bench(project::Bench),
+    /// Check kernel projects' text for what makes a Hub build or a user fail; needs no card and no compiler
+    #[command(
+        after_help = "Examples:\n  kernels check kernels/rmsnorm\n  kernels check --fix --dry-run\n  kernels check --explain cuda/default-stream\n  kernels check kernels/* --export check.sarif\n\nAllow one finding: `// kernels: allow(RULE): reason` at its line, or [[check.allow]] in kernel.toml.\nExit codes: 0 no errors (with --strict no warnings either), 1 findings, 2 wrong usage."
+    )]
+    Check(project::Check),
     /// Check kernel projects as a CI does: build, budgets, evidence; verify and bench where a card is
     #[command(
         after_help = "Examples:\n  kernels ci kernels/rmsnorm --junit report.xml\n  kernels ci --workflow > .github/workflows/kernels.yml"

@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod bench;
+pub mod check;
 pub mod cli;
 pub mod command;
 pub mod compile;

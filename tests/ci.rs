@@ -570,7 +570,7 @@ fn ci_of_projects_that_cannot_be_read_reports_all_of_them_and_exits_1() {
     assert_eq!(json["counts"]["failed"], 2);
     assert_eq!(json["projects"][0]["checks"][0]["status"], "failed");
     let skipped = &json["projects"][0]["checks"];
-    assert_eq!(skipped.as_array().unwrap().len(), 6);
+    assert_eq!(skipped.as_array().unwrap().len(), 7);
     let read = read_junit(&fs::read_to_string(sandbox.project.join("out.xml")).unwrap());
     assert_eq!(read[1][0], "a");
     let text = fs::read_to_string(&summary).unwrap();

@@ -132,7 +132,8 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
     write(&dir.join("kernel.toml"), spec);
     write(
         &dir.join("build.toml"),
-        "[general]\nname = \"rmsnorm\"\nbackends = [\"cuda\"]\n\n[kernel.rmsnorm]\nbackend = \"cuda\"\n\
+        "[general]\nname = \"rmsnorm\"\nversion = 1\nedition = 5\nlicense = \"MIT\"\nbackends = [\"cuda\"]\n\n\
+         [torch]\nsrc = []\n\n[kernel.rmsnorm]\nbackend = \"cuda\"\n\
          depends = []\nsrc = [\"a.cu\"]\n",
     );
     write(&dir.join("a.cu"), SOURCE);

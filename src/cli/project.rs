@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// `kernels toolchain`.
 #[derive(Args, Debug)]
@@ -132,4 +132,45 @@ pub struct Ci {
     /// Fail when there is no card to verify and bench on
     #[arg(long)]
     pub require_card: bool,
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Format {
+    /// A line each, for people
+    #[default]
+    Text,
+    /// As `--json` does
+    Json,
+    /// SARIF 2.1.0, for code hosts
+    Sarif,
+}
+
+/// `kernels check`.
+#[derive(Args, Debug)]
+pub struct Check {
+    /// The projects: folders with build.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dirs: Vec<PathBuf>,
+    /// Fail on warnings as well
+    #[arg(long)]
+    pub strict: bool,
+    /// Mend what can be mended mechanically, and say what was done
+    #[arg(long)]
+    pub fix: bool,
+    /// With --fix, say what would be done and change nothing
+    #[arg(long, requires = "fix")]
+    pub dry_run: bool,
+    /// How to print the findings
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Format,
+    /// Write the findings; the ending says how: .json, .sarif
+    #[arg(long, value_name = "FILE")]
+    pub export: Vec<PathBuf>,
+    /// List the rules instead
+    #[arg(long, conflicts_with_all = ["fix", "export", "explain"])]
+    pub list: bool,
+    /// Print the page of a rule instead: why it is one, and how to mend what it finds
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["fix", "export"])]
+    pub explain: Option<String>,
 }

@@ -3,6 +3,7 @@
 pub mod add;
 pub mod bench;
 pub mod build;
+pub mod check;
 pub mod ci;
 pub mod diff;
 pub mod doctor;
@@ -62,6 +63,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Build(arguments) => build::run(&arguments, output),
         Command::Verify(arguments) => verify::run(&arguments, output),
         Command::Bench(arguments) => bench::run(&arguments, output),
+        Command::Check(arguments) => check::run(&arguments, output),
         Command::Ci(arguments) => ci::run(&arguments, output),
         Command::Toolchain(arguments) => toolchain::run(&arguments, output),
         Command::Record => record::run(),

@@ -93,6 +93,9 @@ fn whole(reader: &Reader<'_>, table: &DeTable<'_>, root: &Path) -> Option<Spec> 
         .flatten()
         .filter_map(|value| read_budget(reader, value))
         .collect();
+    if let Some(value) = file.get("check") {
+        read_check(reader, value);
+    }
     file.finish();
     Some(Spec {
         operations,
@@ -928,6 +931,36 @@ fn read_tolerance(reader: &Reader<'_>, value: &Value<'_>) -> Option<Tolerance> {
     };
     fields.finish();
     Some(tolerance)
+}
+
+/// `[[check.allow]]` is for `kernels check`, which reads it itself; here only its form is looked at.
+fn read_check(reader: &Reader<'_>, value: &Value<'_>) {
+    let Some(table) = reader.table(value, "a table with [[check.allow]]") else {
+        return;
+    };
+    let fields = Fields::new(reader, "[check]", table, value.span());
+    let list = fields
+        .required("allow", "[[check.allow]]")
+        .and_then(|value| reader.list(value, "tables headed [[check.allow]]"));
+    for value in list.into_iter().flatten() {
+        let Some(table) = reader.table(value, "a table") else {
+            continue;
+        };
+        let allow = Fields::new(reader, "[[check.allow]]", table, value.span());
+        for (key, example) in [
+            ("rule", "rule = \"cuda/launch-unchecked\""),
+            ("reason", "reason = \"the caller looks at errors\""),
+        ] {
+            allow
+                .required(key, example)
+                .map(|value| reader.string(value, "a string"));
+        }
+        allow
+            .get("path")
+            .map(|value| reader.string(value, "a path"));
+        allow.finish();
+    }
+    fields.finish();
 }
 
 fn read_budget(reader: &Reader<'_>, value: &Value<'_>) -> Option<Budget> {

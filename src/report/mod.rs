@@ -6,6 +6,7 @@ pub mod figure;
 pub mod file;
 pub mod junit;
 pub mod output;
+pub mod sarif;
 pub mod style;
 pub mod summary;
 pub mod table;

@@ -1,4 +1,4 @@
-//! The checks of one project: read, build, budgets, evidence; verify and bench where there is a card.
+//! The checks of one project: read, check, build, budgets, evidence; verify and bench where there is a card.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use super::lab::Lab;
 use crate::bench::BenchReport;
+use crate::check::{self, Severity};
+use crate::command;
 use crate::compile::{Build, Target};
 use crate::evidence::{self, Evidence, Freshness};
 use crate::project::Project;
@@ -42,6 +44,7 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
                 "build.toml and kernel.toml",
                 plural(project.spec.operations.len(), "operation"),
             ));
+            suite.checks.push(text(dir));
             suite
                 .checks
                 .extend(project_checks(lab, &project, dir, wanted));
@@ -52,7 +55,7 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
                 "build.toml and kernel.toml",
                 format!("{error:#}"),
             ));
-            for group in ["build", "budgets", "evidence", "verify", "bench"] {
+            for group in ["check", "build", "budgets", "evidence", "verify", "bench"] {
                 suite
                     .checks
                     .push(Check::skipped(group, "all", "the project cannot be read"));
@@ -61,6 +64,20 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
     }
     suite.seconds = start.elapsed().as_secs_f64();
     suite
+}
+
+/// The rules of `kernels check`; warnings are counted, and fail nothing.
+fn text(dir: &Path) -> Check {
+    match check::check(dir) {
+        Ok(report) if report.count(Severity::Error) == 0 => {
+            Check::passed("check", "text", report.summary())
+        }
+        Ok(report) => {
+            let errors = command::check::errors(dir, &report);
+            Check::failed("check", "text", errors.join("\n"))
+        }
+        Err(error) => Check::failed("check", "text", format!("{error:#}")),
+    }
 }
 
 /// The checks of a project that could be read; `dir` is its folder as a person named it.

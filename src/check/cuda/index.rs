@@ -1,0 +1,308 @@
+//! Rules of indices: 32 bits where the count has 64, and counts that are cut to 32 on the way to a kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::super::code::{Code, Function, Launch, Parameter};
+use super::super::findings::Findings;
+use super::super::load::Project;
+use super::{NARROW, WIDE};
+
+pub(super) fn check(project: &Project, findings: &mut Findings) {
+    let mut kernels: BTreeMap<&str, &Function> = BTreeMap::new();
+    for unit in project.compiled() {
+        for function in unit.code.functions.iter().filter(|one| one.global) {
+            kernels.insert(&function.name, function);
+        }
+    }
+    for unit in project.compiled() {
+        let code = &unit.code;
+        for function in &code.functions {
+            if function.global {
+                indices(code, function, findings);
+            }
+        }
+        let mut said = BTreeMap::new();
+        for launch in code.launches() {
+            let Some(function) = code.function_at(launch.at) else {
+                continue;
+            };
+            let said = said
+                .entry(function.body.start)
+                .or_insert_with(|| Counts::of(code, function));
+            if !function.global && !said.bounded {
+                counts(code, &launch, said, &kernels, findings);
+            }
+        }
+    }
+}
+
+/// Whether a parameter is a number of 64 bits, as far as its words tell.
+fn is_wide(parameter: &Parameter) -> bool {
+    let mut words = parameter.kind.iter().map(String::as_str);
+    words.clone().any(|word| WIDE.contains(&word))
+        && !words.any(|word| matches!(word, "*" | "&" | "<"))
+}
+
+fn is_narrow(parameter: &Parameter) -> bool {
+    let mut words = parameter.kind.iter().map(String::as_str);
+    words.clone().any(|word| NARROW.contains(&word))
+        && !words.any(|word| WIDE.contains(&word) || matches!(word, "*" | "&" | "<"))
+}
+
+/// How many indices of a kernel are looked at; no kernel has more.
+const MOST: usize = 50;
+
+/// `int i = blockIdx.x * blockDim.x + threadIdx.x` beside `i < n`, where `n` is a parameter of 64 bits.
+fn indices(code: &Code, function: &Function, findings: &mut Findings) {
+    let counts: Vec<&str> = function
+        .parameters
+        .iter()
+        .filter(|parameter| is_wide(parameter))
+        .map(|parameter| parameter.name.as_str())
+        .filter(|name| !name.is_empty())
+        .collect();
+    if counts.is_empty() {
+        return;
+    }
+    let declared = function
+        .body
+        .clone()
+        .filter_map(|at| index_declared(code, at, &function.body));
+    for index in declared.take(MOST) {
+        let Some(count) = compared(code, function, &index.name, &counts) else {
+            continue;
+        };
+        let bytes = code.bytes(&(index.at..index.at + 1));
+        if index.narrow {
+            let message = format!(
+                "`{}` has 32 bits and runs up to `{count}`, which has 64: beyond 2^31 elements it wraps and writes \
+                 elsewhere; write `int64_t {} = static_cast<int64_t>(blockIdx.x) * …`",
+                index.name, index.name
+            );
+            findings.add("cuda/int32-index", &code.text, &bytes, message);
+        } else if !index.strides {
+            let message = format!(
+                "`{}` has 64 bits, and the product it is made of 32: it wraps before it is widened; write \
+                 `static_cast<int64_t>(blockIdx.x) * …`, if the grid can be that large",
+                index.name
+            );
+            findings.add("cuda/int32-index", &code.text, &bytes, message);
+            findings.unsure();
+        }
+    }
+}
+
+struct Index {
+    name: String,
+    at: usize,
+    narrow: bool,
+    /// Whether it is the variable of a loop over the grid, whose blocks are few.
+    strides: bool,
+}
+
+/// A variable that is declared at this token with a product of `blockIdx` in 32 bits.
+fn index_declared(code: &Code, at: usize, body: &Range<usize>) -> Option<Index> {
+    let word = code.word(at);
+    let narrow = NARROW.contains(&word) || word == "auto";
+    if !narrow && !WIDE.contains(&word) || !is_first(code, at) {
+        return None;
+    }
+    let mut name = at + 1;
+    let mut wide = WIDE.contains(&word);
+    while matches!(code.word(name), "int" | "long" | "unsigned" | "const") {
+        wide |= code.word(name) == "long";
+        name += 1;
+    }
+    if !code.is_name(name) || code.word(name + 1) != "=" {
+        return None;
+    }
+    let mut end = name + 2;
+    while end < body.end && !matches!(code.word(end), ";" | "," | "{" | "}") {
+        if matches!(code.word(end), "(" | "[") {
+            end = code.close(end)?;
+        }
+        end += 1;
+    }
+    let words: Vec<&str> = code.words(name + 2..end).collect();
+    let known = |word: &&str| {
+        matches!(*word, "blockIdx" | "blockDim" | "threadIdx" | "gridDim" | "x" | "y" | "z" | "." | "*" | "+" | "(" | ")" | "-" | ";")
+            || word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'u' | b'U'))
+            // A constant by its look; a variable could have any width.
+            || word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    // Only a product of a block's index with the block's size, or a constant, is surely one of 32 bits.
+    let product = words.contains(&"blockIdx") && words.contains(&"*") && words.iter().all(known);
+    if !product {
+        return None;
+    }
+    let before = at.checked_sub(1).map_or("", |before| code.word(before));
+    let in_loop = before == "(" && at >= 2 && code.word(at - 2) == "for"
+        || before == "const" && at >= 3 && code.word(at - 2) == "(";
+    let strides = in_loop || code.words(body.clone()).any(|word| word == "gridDim");
+    Some(Index {
+        name: code.word(name).to_owned(),
+        at: name,
+        narrow: narrow && !wide,
+        strides,
+    })
+}
+
+/// Whether a type begins here: not within a cast, a template or a longer type.
+fn is_first(code: &Code, at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else {
+        return true;
+    };
+    match code.word(before) {
+        ";" | "{" | "}" | "const" | "::" | ":" => true,
+        "(" => before >= 1 && code.word(before - 1) == "for",
+        _ => false,
+    }
+}
+
+/// The count that a name is compared with anywhere in the function: `i < n`, `n > i`, `i >= n`.
+fn compared<'c>(
+    code: &Code,
+    function: &Function,
+    name: &str,
+    counts: &[&'c str],
+) -> Option<&'c str> {
+    for at in function.body.clone() {
+        if !matches!(code.word(at), "<" | ">") {
+            continue;
+        }
+        let right = if code.word(at + 1) == "=" {
+            at + 2
+        } else {
+            at + 1
+        };
+        let left = at.checked_sub(1)?;
+        for (one, other) in [(left, right), (right, left)] {
+            let count = counts.iter().find(|count| code.word(other) == **count);
+            // `i < n / 4` is bounded by something else, and so is `a[i] < n`.
+            let whole = !matches!(code.word(right + 1), "/" | ">" | "." | "[" | "(" | "-")
+                && left
+                    .checked_sub(1)
+                    .is_none_or(|before| !matches!(code.word(before), "." | ">" | "/" | "*"));
+            if code.word(one) == name
+                && whole
+                && let Some(count) = count
+            {
+                return Some(count);
+            }
+        }
+    }
+    None
+}
+
+/// `int n = x.numel();` or `static_cast<int>(x.numel())` on the way into a launch.
+fn counts(
+    code: &Code,
+    launch: &Launch,
+    said: &Counts<'_>,
+    kernels: &BTreeMap<&str, &Function>,
+    findings: &mut Findings,
+) {
+    for (position, argument) in launch.arguments.iter().enumerate() {
+        let words: Vec<&str> = code.words(argument.clone()).collect();
+        let cast = match words.as_slice() {
+            ["static_cast", "<", kind, ">", "(", inner @ .., ")"]
+            | ["(", kind, ")", inner @ ..]
+            | [kind, "(", inner @ .., ")"] => NARROW.contains(kind) && is_numel(inner),
+            // The kernel's parameter cuts it without a word.
+            inner if is_numel(inner) => kernels
+                .get(launch.kernel.as_str())
+                .and_then(|kernel| kernel.parameters.get(position))
+                .is_some_and(is_narrow),
+            [name] => said.narrow.contains(name),
+            _ => false,
+        };
+        if cast {
+            let message = format!(
+                "`{}` is numel() cut to 32 bits: a tensor of 2^31 elements or more is read as a smaller one; pass \
+                 int64_t, or check the size first",
+                words.concat()
+            );
+            findings.add(
+                "cuda/int32-count",
+                &code.text,
+                &code.bytes(argument),
+                message,
+            );
+        }
+    }
+}
+
+/// `x.numel()`, alone.
+fn is_numel(words: &[&str]) -> bool {
+    match words {
+        [path @ .., ".", "numel", "(", ")"] | [path @ .., "-", ">", "numel", "(", ")"] => {
+            path.iter().all(|word| {
+                matches!(*word, "." | "-" | ">")
+                    || word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            })
+        }
+        _ => false,
+    }
+}
+
+/// What a function says of counts, looked up once for all of its launches.
+struct Counts<'c> {
+    /// Whether it looks at the limits of 32 bits anywhere.
+    bounded: bool,
+    /// The names of `int name = x.numel();`.
+    narrow: BTreeSet<&'c str>,
+}
+
+impl<'c> Counts<'c> {
+    fn of(code: &'c Code, function: &Function) -> Self {
+        let body = function.body.clone();
+        Self {
+            bounded: is_bounded(code, function),
+            narrow: body
+                .filter(|at| is_narrow_count(code, *at, function.body.end))
+                .map(|at| code.word(at))
+                .collect(),
+        }
+    }
+}
+
+/// Whether the name at `at` is declared with 32 bits and `numel()` for a value.
+fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
+    let declares = code.word(at + 1) == "="
+        && at
+            .checked_sub(1)
+            .is_some_and(|before| NARROW.contains(&code.word(before)));
+    if !declares {
+        return false;
+    }
+    // No such value is longer.
+    let mut value = at + 2..end.min(at + 40);
+    let start = value.start;
+    let Some(end) = value.find(|end| code.word(*end) == ";") else {
+        return false;
+    };
+    let words: Vec<&str> = code.words(start..end).collect();
+    match words.as_slice() {
+        ["static_cast", "<", _, ">", "(", inner @ .., ")"] | ["(", _, ")", inner @ ..] => {
+            is_numel(inner)
+        }
+        inner => is_numel(inner),
+    }
+}
+
+/// Whether a function looks at the limits of 32 bits anywhere.
+fn is_bounded(code: &Code, function: &Function) -> bool {
+    code.words(function.body.clone()).any(|word| {
+        matches!(
+            word,
+            "INT_MAX"
+                | "INT32_MAX"
+                | "UINT32_MAX"
+                | "UINT_MAX"
+                | "numeric_limits"
+                | "canUse32BitIndexMath"
+        ) || word.starts_with("0x7fffffff")
+            || word.replace('\'', "").starts_with("2147483647")
+    })
+}

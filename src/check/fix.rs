@@ -1,0 +1,110 @@
+//! `--fix`: edits that are mechanical, written so that nothing of a person's is lost.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Report;
+use super::finding::Edit;
+use crate::install::disk;
+
+/// What became of one file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fix {
+    /// The file, relative to the project.
+    pub path: String,
+    /// What was done, or would be.
+    pub what: Vec<String>,
+    /// Why nothing was done; none when it was.
+    pub refused: Option<String>,
+}
+
+/// Makes the edits of a report's findings, or says what it would do. One file is written in one step.
+pub fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
+    let mut by_file: BTreeMap<&str, Vec<&Edit>> = BTreeMap::new();
+    for edit in report
+        .findings
+        .iter()
+        .filter_map(|finding| finding.edit.as_ref())
+    {
+        let edits = by_file.entry(&edit.path).or_default();
+        // Several findings can have one mend.
+        if !edits.contains(&edit) {
+            edits.push(edit);
+        }
+    }
+    by_file
+        .into_iter()
+        .map(|(path, edits)| {
+            let text = report
+                .texts
+                .get(path)
+                .map(String::as_str)
+                .unwrap_or_default();
+            let (text, what) = edited(text, edits);
+            let refused = if dry_run {
+                writable(root, path, report).err()
+            } else {
+                writable(root, path, report)
+                    .and_then(|mode| {
+                        disk::write_atomic(&root.join(path), text.as_bytes(), mode)
+                            .map_err(|error| format!("cannot be written: {error}"))
+                    })
+                    .err()
+            };
+            Fix {
+                path: path.to_owned(),
+                what,
+                refused,
+            }
+        })
+        .collect()
+}
+
+/// The text with the edits made, first to last; one that overlaps the one before waits for the next run.
+fn edited(text: &str, mut edits: Vec<&Edit>) -> (String, Vec<String>) {
+    edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
+    let (mut out, mut done, mut what) = (String::with_capacity(text.len() + 64), 0, Vec::new());
+    for edit in edits {
+        let Some(kept) = text.get(done..edit.at.start) else {
+            continue;
+        };
+        out.push_str(kept);
+        out.push_str(&edit.text);
+        done = edit.at.end;
+        what.push(edit.what.clone());
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    (out, what)
+}
+
+/// The file's permissions, where it may be written: a plain file of the project that is what was checked.
+fn writable(root: &Path, path: &str, report: &Report) -> Result<u32, String> {
+    let full = root.join(path);
+    let meta =
+        fs::symlink_metadata(&full).map_err(|error| format!("cannot be looked at: {error}"))?;
+    if !meta.is_file() {
+        return Err(
+            "is a link, and writing would put a file in its place; mend what it points to"
+                .to_owned(),
+        );
+    }
+    if fs::canonicalize(&full).is_ok_and(|real| real != full) {
+        return Err("lies behind a link; mend it where it is".to_owned());
+    }
+    if meta.permissions().readonly() {
+        return Err("may not be written; change its permissions first".to_owned());
+    }
+    let now = fs::read(&full).map_err(|error| format!("cannot be read: {error}"))?;
+    if report
+        .texts
+        .get(path)
+        .is_none_or(|text| text.as_bytes() != now)
+    {
+        return Err("has changed since it was checked; run again".to_owned());
+    }
+    Ok(meta.permissions().mode() & 0o7777)
+}

@@ -1,0 +1,495 @@
+//! The files of a project: what build.toml lists, what those include, and the Python package.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use walkdir::WalkDir;
+
+use super::code::{Code, Include};
+use super::findings::Findings;
+use super::manifest::{Kind, Manifest, Word, Words};
+use super::python::Python;
+use super::text::Text;
+
+/// A project with all that rules look at.
+#[derive(Debug)]
+pub(super) struct Project {
+    /// Its folder, links resolved.
+    pub(super) root: PathBuf,
+    pub(super) manifest: Manifest,
+    /// The C++ and CUDA files, by path.
+    pub(super) units: Vec<Unit>,
+    /// The folder that holds the package, where it is there: `torch-ext`.
+    pub(super) ext: Option<&'static str>,
+    /// The Python files of the package, by path.
+    pub(super) modules: Vec<Module>,
+    /// Every file of the package's folder, by path.
+    pub(super) package_files: BTreeSet<String>,
+}
+
+/// A C++ or CUDA file.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) code: Code,
+    /// The backends that it is compiled for.
+    pub(super) backends: BTreeSet<String>,
+    /// Whether a `src` names it.
+    pub(super) listed: bool,
+    /// Whether a compiler sees it: it is compiled, or something that is includes it. Libraries are often listed whole.
+    pub(super) compiled: bool,
+    /// Where it was first included, for a file that no `src` names: by which unit, and the bytes there.
+    pub(super) included: Option<(String, std::ops::Range<usize>)>,
+    /// The list of sources through which it was reached.
+    pub(super) origin: Origin,
+}
+
+/// Whose `src` leads to a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Origin {
+    /// The framework's: the binding.
+    Framework,
+    /// That of a `[kernel.X]`, by its index.
+    Kernel(usize),
+}
+
+/// A Python file of the package.
+#[derive(Debug)]
+pub(super) struct Module {
+    pub(super) python: Python,
+    /// The package it stands in, below the kernel's own: empty in `__init__.py`, `["layers"]` in `layers/__init__.py`.
+    pub(super) package: Vec<String>,
+}
+
+/// Endings of files with C++ or CUDA in them.
+const CODE: [&str; 14] = [
+    "cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "hip", "mm",
+];
+
+/// Endings of files that are compiled by themselves.
+pub(super) const COMPILED: [&str; 8] = ["cu", "c", "cc", "cpp", "cxx", "hip", "mm", "metal"];
+
+/// More files than any package has; what is beyond is not looked at.
+const MOST_FILES: usize = 5000;
+
+impl Project {
+    /// The name of the Python package.
+    pub(super) fn python_name(&self) -> Option<String> {
+        let name = self.manifest.name.as_ref()?;
+        Some(name.value.replace('-', "_"))
+    }
+
+    /// Whether there is a binding or a package yet; a project may begin with its kernels alone.
+    pub(super) fn is_bound(&self) -> bool {
+        let framework = self.manifest.framework.as_ref();
+        self.ext.is_some()
+            || framework.is_some_and(|framework| {
+                framework.kind != Kind::Torch
+                    || framework
+                        .src
+                        .as_ref()
+                        .is_some_and(|src| !src.items.is_empty())
+            })
+    }
+
+    /// What a compiler sees.
+    pub(super) fn compiled(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter().filter(|unit| unit.compiled)
+    }
+
+    pub(super) fn unit(&self, path: &str) -> Option<&Unit> {
+        self.units
+            .binary_search_by(|unit| unit.code.text.path.as_str().cmp(path))
+            .ok()
+            .map(|at| &self.units[at])
+    }
+
+    /// The files that some source of a build.toml list names, without those that are none.
+    pub(super) fn listed(&self) -> BTreeSet<String> {
+        lists(&self.manifest)
+            .into_iter()
+            .flat_map(|(_, list)| &list.items)
+            .filter_map(|word| inside(Path::new(""), &word.value))
+            .collect()
+    }
+}
+
+/// The lists of sources.
+fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
+    let framework = manifest.framework.as_ref().and_then(|one| one.src.as_ref());
+    let kernels = manifest.kernels.iter().enumerate();
+    framework
+        .map(|list| (Origin::Framework, list))
+        .into_iter()
+        .chain(kernels.filter_map(|(at, kernel)| Some((Origin::Kernel(at), kernel.src.as_ref()?))))
+        .collect()
+}
+
+/// Reads the project's files; those that cannot be read are found.
+pub(super) fn load(root: &Path, manifest: Manifest, findings: &mut Findings) -> Project {
+    let units = units(root, &manifest, findings);
+    let mut project = Project {
+        root: root.to_owned(),
+        manifest,
+        units,
+        ext: None,
+        modules: Vec::new(),
+        package_files: BTreeSet::new(),
+    };
+    let kind = project.manifest.framework.as_ref().map(|one| one.kind);
+    let ext = match kind {
+        Some(Kind::TvmFfi) => "tvm-ffi-ext",
+        _ => "torch-ext",
+    };
+    if root.join(ext).is_dir() {
+        project.ext = Some(ext);
+        if let Some(name) = project.python_name() {
+            package(&mut project, &format!("{ext}/{name}"), findings);
+        }
+    }
+    project
+}
+
+/// A path relative to the project, without `.` and `..`; none where it leaves the project or is empty.
+pub(super) fn inside(folder: &Path, path: &str) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for component in folder.components().chain(Path::new(path).components()) {
+        match component {
+            Component::Normal(part) => parts.push(part.to_string_lossy().into_owned()),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                parts.pop()?;
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// The endings of a path, small letters.
+pub(super) fn ending(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.')
+        .map(|(_, ending)| ending.to_ascii_lowercase())
+        .unwrap_or_default()
+}
+
+/// The real path of a file of the project. Errors say what is wrong with it; the flag tells that it lies outside.
+fn real(root: &Path, path: &str) -> Result<PathBuf, (bool, String)> {
+    let full = root.join(path);
+    let real = fs::canonicalize(&full).map_err(|error| {
+        let hint = other_case(root, path)
+            .map(|there| {
+                format!("; there is a {there}, and file systems of builders tell case apart")
+            })
+            .unwrap_or_default();
+        (false, format!("cannot be found ({error}){hint}"))
+    })?;
+    if !real.starts_with(root) {
+        return Err((
+            true,
+            format!("is a link out of the project, to {}", real.display()),
+        ));
+    }
+    Ok(real)
+}
+
+/// A file beside that has the name but for upper and lower case.
+fn other_case(root: &Path, path: &str) -> Option<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let entries = fs::read_dir(root.join(folder)).ok()?;
+    entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .find(|there| there.eq_ignore_ascii_case(name) && there != name)
+}
+
+/// Reads and follows the lists of sources.
+fn units(root: &Path, manifest: &Manifest, findings: &mut Findings) -> Vec<Unit> {
+    let mut units: BTreeMap<String, Unit> = BTreeMap::new();
+    let all: Vec<String> = manifest
+        .backends
+        .iter()
+        .flat_map(|list| &list.items)
+        .map(|word| word.value.clone())
+        .collect();
+    let shared = manifest
+        .framework
+        .as_ref()
+        .and_then(|one| one.include.as_ref());
+    include_folders(root, manifest, shared, findings);
+    for (origin, list) in lists(manifest) {
+        let (backends, own) = match origin {
+            Origin::Framework => (all.clone(), None),
+            Origin::Kernel(at) => {
+                let kernel = &manifest.kernels[at];
+                include_folders(root, manifest, kernel.include.as_ref(), findings);
+                let backend = kernel.backend.iter().map(|word| word.value.clone());
+                (backend.collect(), kernel.include.as_ref())
+            }
+        };
+        let folders: Vec<String> = [own, shared]
+            .into_iter()
+            .flatten()
+            .flat_map(|list| &list.items)
+            .map(|word| inside(Path::new(""), &word.value).unwrap_or_default())
+            .collect();
+        let mut listed: Vec<String> = Vec::new();
+        for word in &list.items {
+            if let Some(path) = source(root, manifest, word, findings)
+                && let Some(unit) = visit(root, &path, origin, &mut units, |problem| {
+                    findings.add(
+                        "sources/missing",
+                        &manifest.text,
+                        &word.at,
+                        format!("`{path}` {problem}"),
+                    );
+                })
+            {
+                unit.listed = true;
+                unit.backends.extend(backends.iter().cloned());
+                listed.push(path);
+            }
+        }
+        // What compiled files include is followed first, so that it is known of what a compiler sees.
+        let is_compiled = |path: &String| COMPILED.contains(&ending(path).as_str());
+        let (sources, headers): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_compiled);
+        let mut seen: BTreeSet<String> = sources.iter().cloned().collect();
+        for (compiled, start) in [(true, sources), (false, headers)] {
+            let fresh = start
+                .into_iter()
+                .filter(|path| compiled || seen.insert(path.clone()));
+            let mut queue: VecDeque<String> = fresh.collect();
+            while let Some(path) = queue.pop_front() {
+                if let Some(unit) = units.get_mut(&path) {
+                    unit.compiled |= compiled;
+                }
+                for (target, at) in targets(root, &units[&path].code, &folders, findings) {
+                    if !seen.insert(target.clone()) {
+                        continue;
+                    }
+                    if let Some(unit) = visit(root, &target, origin, &mut units, |_| {}) {
+                        unit.backends.extend(backends.iter().cloned());
+                        unit.included.get_or_insert((path.clone(), at));
+                        queue.push_back(target);
+                    }
+                }
+            }
+        }
+    }
+    units.into_values().collect()
+}
+
+fn include_folders(
+    root: &Path,
+    manifest: &Manifest,
+    list: Option<&Words>,
+    findings: &mut Findings,
+) {
+    for word in list.iter().flat_map(|list| &list.items) {
+        let path = match inside(Path::new(""), &word.value) {
+            Some(path) => path,
+            None if matches!(word.value.as_str(), "." | "./") => continue,
+            None => {
+                outside(manifest, word, "leaves the project", findings);
+                continue;
+            }
+        };
+        if !root.join(&path).is_dir() {
+            let message = format!(
+                "the include folder `{}` is not there; mend the path or remove it",
+                word.value
+            );
+            findings.add("sources/missing", &manifest.text, &word.at, message);
+        }
+    }
+}
+
+fn outside(manifest: &Manifest, word: &Word, why: &str, findings: &mut Findings) {
+    let message = format!(
+        "`{}` {why}; the builder copies the project's folder alone, so move the file into it",
+        word.value
+    );
+    findings.add("sources/outside", &manifest.text, &word.at, message);
+}
+
+/// The path of a listed source, where it can be read; else that is found.
+fn source(
+    root: &Path,
+    manifest: &Manifest,
+    word: &Word,
+    findings: &mut Findings,
+) -> Option<String> {
+    let Some(path) = inside(Path::new(""), &word.value) else {
+        outside(manifest, word, "leaves the project", findings);
+        return None;
+    };
+    let problem = match real(root, &path) {
+        Err((true, problem)) => {
+            outside(manifest, word, &problem, findings);
+            return None;
+        }
+        Err((false, problem)) => problem,
+        Ok(real) if real.is_dir() => "is a folder".to_owned(),
+        Ok(_) => return Some(path),
+    };
+    let message = format!(
+        "`{}` {problem}; write the file or take it out of `src`",
+        word.value
+    );
+    findings.add("sources/missing", &manifest.text, &word.at, message);
+    None
+}
+
+/// The unit of a path, read if it was not yet; none for what holds no C++.
+fn visit<'u>(
+    root: &Path,
+    path: &str,
+    origin: Origin,
+    units: &'u mut BTreeMap<String, Unit>,
+    unreadable: impl FnOnce(String),
+) -> Option<&'u mut Unit> {
+    if !CODE.contains(&ending(path).as_str()) {
+        return None;
+    }
+    if !units.contains_key(path) {
+        let real = real(root, path).ok()?;
+        let text = match Text::read(&real, path.to_owned()) {
+            Ok(text) if text.content.contains('\0') => {
+                unreadable("is a binary file; list the source it was made of".to_owned());
+                return None;
+            }
+            Ok(text) => text,
+            Err(error) => {
+                unreadable(format!(
+                    "cannot be read ({error}); mend that or take it out of `src`"
+                ));
+                return None;
+            }
+        };
+        let unit = Unit {
+            code: Code::new(text),
+            backends: BTreeSet::new(),
+            listed: false,
+            compiled: false,
+            included: None,
+            origin,
+        };
+        units.insert(path.to_owned(), unit);
+    }
+    units.get_mut(path)
+}
+
+/// The files of the project that a file includes, with the bytes that say so.
+fn targets(
+    root: &Path,
+    code: &Code,
+    folders: &[String],
+    findings: &mut Findings,
+) -> Vec<(String, std::ops::Range<usize>)> {
+    let own = Path::new(&code.text.path).parent().unwrap_or(Path::new(""));
+    let mut found = Vec::new();
+    for include in code.includes() {
+        let Include {
+            name, quoted, at, ..
+        } = include;
+        let here = quoted.then_some(own).into_iter();
+        let places = here.chain(folders.iter().map(Path::new));
+        let target = places
+            .filter_map(|folder| inside(folder, &name))
+            .find(|path| root.join(path).is_file());
+        match target {
+            Some(target) => found.push((target, at)),
+            // Any other name may be a library's; this one says that the file is the project's own.
+            // The builder writes registration.h.
+            None if quoted
+                && (name.starts_with("./") || name.starts_with("../"))
+                && !name.ends_with("/registration.h") =>
+            {
+                let message =
+                    format!("`{name}` is included and not there; write the file or mend the path");
+                findings.add("sources/missing", &code.text, &at, message);
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// Reads the Python package.
+fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
+    let root = project.root.clone();
+    let walk = WalkDir::new(root.join(folder))
+        .follow_links(false)
+        .max_depth(24)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| {
+            let name = entry.file_name().to_string_lossy();
+            entry.depth() == 0 || !(name.starts_with('.') || name == "__pycache__")
+        });
+    for entry in walk.flatten().take(MOST_FILES) {
+        let Ok(relative) = entry.path().strip_prefix(&root) else {
+            continue;
+        };
+        let path = relative.to_string_lossy().into_owned();
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        if entry.file_type().is_symlink() {
+            // A link to a file of the project is as good as the file.
+            if !real(&root, &path).is_ok_and(|real| real.is_file()) {
+                continue;
+            }
+        }
+        project.package_files.insert(path.clone());
+        if ending(&path) != "py" {
+            continue;
+        }
+        let text = real(&root, &path)
+            .map_err(|(_, problem)| problem)
+            .and_then(|real| Text::read(&real, path.clone()).map_err(|error| error.to_string()));
+        let problem = match text {
+            Ok(text) if text.exact && !text.content.contains('\0') => {
+                let below = path.strip_prefix(folder).unwrap_or(&path);
+                let mut package: Vec<String> =
+                    below.split('/').skip(1).map(str::to_owned).collect();
+                package.pop();
+                project.modules.push(Module {
+                    python: Python::new(text),
+                    package,
+                });
+                continue;
+            }
+            Ok(_) => "is not UTF-8, and Python does not read it".to_owned(),
+            Err(problem) => format!("cannot be read: {problem}"),
+        };
+        let text = Text::new(path.clone(), String::new(), true);
+        findings.add(
+            "sources/missing",
+            &text,
+            &(0..0),
+            format!("`{path}` {problem}; mend or remove it"),
+        );
+    }
+    project
+        .modules
+        .sort_by(|a, b| a.python.text.path.cmp(&b.python.text.path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside() {
+        let of = |folder: &str, path: &str| inside(Path::new(folder), path);
+        assert_eq!(of("a/b", "../c.h").as_deref(), Some("a/c.h"));
+        assert_eq!(of("", "./a/./b").as_deref(), Some("a/b"));
+        for path in ["../a", "/a", ".", "", "a/.."] {
+            assert_eq!(of("", path), None, "{path}");
+        }
+        assert_eq!(ending("a.b/C.CU"), "cu");
+        assert_eq!(ending("a.b/c"), "");
+    }
+}

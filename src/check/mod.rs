@@ -1,0 +1,155 @@
+//! `kernels check`: what makes a build on the Kernel Hub or a user fail, seen in a project's text alone.
+//!
+//! Nothing is compiled, run or fetched. C++ and Python are read as tokens ([`cpp`](self), [`python`](self)), so that
+//! neither a comment nor a string is taken for code, and a rule that cannot be sure says less or nothing.
+
+mod allow;
+mod build_toml;
+mod code;
+mod cpp;
+mod cuda;
+mod finding;
+mod findings;
+mod fix;
+mod imports;
+mod load;
+mod manifest;
+mod ops;
+mod package;
+mod python;
+mod rule;
+mod sources;
+mod stdlib;
+mod text;
+mod torch;
+
+pub use allow::Allowed;
+pub use finding::{Finding, Place, Severity};
+pub use fix::{Fix, apply};
+pub use rule::{RULES, Rule, find};
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use self::findings::Findings;
+use self::load::Project;
+use self::text::Text;
+use crate::project::BUILD_TOML;
+
+/// What was found in a project.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Its name, where build.toml has one.
+    pub name: Option<String>,
+    /// What is wrong, by file and line.
+    pub findings: Vec<Finding>,
+    /// What would be, but is allowed with a reason.
+    pub allowed: Vec<Allowed>,
+    /// What was not looked at, and why.
+    pub notes: Vec<String>,
+    /// How many files were read.
+    pub files: usize,
+    /// The files that edits are made to, as they were read.
+    #[serde(skip)]
+    texts: BTreeMap<String, String>,
+}
+
+impl Report {
+    /// How many findings have this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        let of = |finding: &&Finding| finding.severity == severity;
+        self.findings.iter().filter(of).count()
+    }
+
+    /// All of it in a line: `2 errors, 1 warning, 1 allowed in 13 files`.
+    pub fn summary(&self) -> String {
+        let count = |number: usize, what: &str| match number {
+            1 => format!("1 {what}"),
+            _ => format!("{number} {what}s"),
+        };
+        let mut parts = Vec::new();
+        for (severity, what) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
+            let number = self.count(severity);
+            if number > 0 {
+                parts.push(count(number, what));
+            }
+        }
+        if parts.is_empty() {
+            parts.push("clean".to_owned());
+        }
+        if !self.allowed.is_empty() {
+            parts.push(format!("{} allowed", self.allowed.len()));
+        }
+        format!("{} in {}", parts.join(", "), count(self.files, "file"))
+    }
+}
+
+/// Applies every rule to the project in a folder, which has a build.toml.
+pub fn check(dir: &Path) -> Result<Report> {
+    let root = fs::canonicalize(dir)
+        .with_context(|| format!("there is no project at {}", dir.display()))?;
+    let path = root.join(BUILD_TOML);
+    let real = fs::canonicalize(&path)
+        .with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
+    let text = Text::read(&real, BUILD_TOML.to_owned())
+        .with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
+    let mut findings = Findings::default();
+    let manifest = manifest::read(text, &mut findings);
+    let project = load::load(&root, manifest, &mut findings);
+    let ops = ops::gather(&project);
+    build_toml::check(&project, &mut findings);
+    sources::check(&project, &mut findings);
+    torch::check(&project, &ops, &mut findings);
+    imports::check(&project, &mut findings);
+    package::check(&project, &ops, &mut findings);
+    cuda::check(&project, &mut findings);
+    let allowed = allow::apply(&project, &mut findings);
+    let mut findings = findings.0;
+    findings.sort_by(|a, b| {
+        (&a.path, a.place, a.rule, &a.message).cmp(&(&b.path, b.place, b.rule, &b.message))
+    });
+    findings.dedup();
+    Ok(Report {
+        name: project
+            .manifest
+            .name
+            .as_ref()
+            .map(|name| name.value.clone()),
+        notes: notes(&project),
+        files: 1 + project.units.len() + project.modules.len(),
+        texts: texts(&project, &findings),
+        findings,
+        allowed,
+    })
+}
+
+fn notes(project: &Project) -> Vec<String> {
+    let mut notes = Vec::new();
+    if project.manifest.framework.is_some() && !project.is_bound() {
+        notes.push(
+            "no binding and no torch-ext yet, so what they must hold was not looked at; the Hub builds nothing without them"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// The texts that edits need.
+fn texts(project: &Project, findings: &[Finding]) -> BTreeMap<String, String> {
+    let units = project.units.iter().map(|unit| &unit.code.text);
+    let modules = project.modules.iter().map(|module| &module.python.text);
+    let edited = |path: &str| {
+        let mut edits = findings.iter().filter_map(|finding| finding.edit.as_ref());
+        edits.any(|edit| edit.path == path)
+    };
+    units
+        .chain(modules)
+        .chain([&project.manifest.text])
+        .filter(|text| edited(&text.path))
+        .map(|text| (text.path.clone(), text.content.clone()))
+        .collect()
+}

@@ -1,0 +1,255 @@
+//! Rules of which files are built: headers that no `src` lists, sources that were left out, data that is not shipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+
+use super::finding::Edit;
+use super::findings::Findings;
+use super::load::{COMPILED, Origin, Project, ending};
+use super::manifest::Words;
+use crate::project::BUILD_TOML;
+
+pub(super) fn check(project: &Project, findings: &mut Findings) {
+    unlisted(project, findings);
+    extra(project, findings);
+    data(project, findings);
+}
+
+/// The builder copies what a `src` names and nothing else, so a header beside it is not there when it compiles.
+fn unlisted(project: &Project, findings: &mut Findings) {
+    let mut by_origin: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    let index = |origin| match origin {
+        Origin::Framework => 0,
+        Origin::Kernel(at) => at + 1,
+    };
+    let missing: Vec<_> = project
+        .units
+        .iter()
+        .filter(|unit| {
+            unit.compiled && !unit.listed && unit.code.text.path != "torch-ext/registration.h"
+        })
+        .collect();
+    for unit in &missing {
+        let paths = by_origin.entry(index(unit.origin)).or_default();
+        paths.push(&unit.code.text.path);
+    }
+    for unit in missing {
+        let path = &unit.code.text.path;
+        let Some((includer, at)) = &unit.included else {
+            continue;
+        };
+        let Some(includer) = project.unit(includer) else {
+            continue;
+        };
+        let (what, list) = match unit.origin {
+            Origin::Framework => {
+                let list = project
+                    .manifest
+                    .framework
+                    .as_ref()
+                    .and_then(|one| one.src.as_ref());
+                ("the framework".to_owned(), list)
+            }
+            Origin::Kernel(at) => {
+                let kernel = &project.manifest.kernels[at];
+                (
+                    format!("[kernel.{}]", kernel.name.value),
+                    kernel.src.as_ref(),
+                )
+            }
+        };
+        let message = format!(
+            "no `src` lists `{path}`, and the builder copies listed files alone; add it to that of {what}"
+        );
+        findings.add("sources/unlisted", &includer.code.text, at, message);
+        if let Some(list) = list
+            && let Some(edit) = add_to(project, list, &by_origin[&index(unit.origin)])
+        {
+            findings.mended_by(edit);
+        }
+    }
+}
+
+/// Writes paths to the end of a list, before the bracket that closes it.
+fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
+    // A path that TOML or CMake would read otherwise is left to a person.
+    let plain = |path: &&str| {
+        path.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-/+".contains(&byte))
+    };
+    let file = &project.manifest.text;
+    if !file.exact || !paths.iter().all(plain) {
+        return None;
+    }
+    let before = list.items.last();
+    let start = before.map_or(list.at.start + 1, |word| word.at.end);
+    let close = list.at.end - 1;
+    let tail = file.content.get(start..close)?;
+    let comma = has_comma(tail);
+    let mut text = String::new();
+    let quoted = paths.iter().map(|path| format!("\"{path}\""));
+    if tail.contains('\n') || file.content[list.at.clone()].contains('\n') {
+        let end = if tail.contains("\r\n") { "\r\n" } else { "\n" };
+        let indent = before.map_or("  ".to_owned(), |word| {
+            let line = file.line_range(file.line(word.at.start));
+            let ahead = &file.content[line.start..word.at.start];
+            if ahead.trim_start().is_empty() {
+                ahead.to_owned()
+            } else {
+                "  ".to_owned()
+            }
+        });
+        let kept = tail.trim_end_matches([' ', '\t', '\r', '\n']);
+        if before.is_some() && !comma {
+            text.push(',');
+        }
+        text.push_str(kept);
+        for path in quoted {
+            let _ = write!(text, "{end}{indent}{path},");
+        }
+        text.push_str(if tail.contains('\n') {
+            &tail[kept.len()..]
+        } else {
+            end
+        });
+    } else {
+        let joined = quoted.collect::<Vec<_>>().join(", ");
+        if before.is_some() {
+            text.push_str(", ");
+        }
+        text.push_str(&joined);
+        if comma {
+            text.push(',');
+        }
+    }
+    Some(Edit {
+        path: BUILD_TOML.to_owned(),
+        at: start..close,
+        text,
+        what: format!("listed {}", paths.join(", ")),
+    })
+}
+
+/// Whether a comma follows the last element, comments aside.
+fn has_comma(tail: &str) -> bool {
+    tail.lines()
+        .any(|line| line.split('#').next().unwrap_or_default().contains(','))
+}
+
+/// A source beside listed ones that nothing lists or includes was probably forgotten.
+fn extra(project: &Project, findings: &mut Findings) {
+    let listed = project.listed();
+    let folders: BTreeSet<&str> = listed
+        .iter()
+        .filter(|path| COMPILED.contains(&ending(path).as_str()))
+        .map(|path| path.rsplit_once('/').map_or("", |(folder, _)| folder))
+        .collect();
+    let mut found = BTreeSet::new();
+    for folder in folders {
+        let Ok(entries) = fs::read_dir(project.root.join(folder)) else {
+            continue;
+        };
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = if folder.is_empty() {
+                name.clone()
+            } else {
+                format!("{folder}/{name}")
+            };
+            // Kinds that the project lists nowhere are another build's.
+            let alike = |one: &String| ending(one) == ending(&path);
+            if COMPILED.contains(&ending(&path).as_str())
+                && !name.starts_with('.')
+                && listed.iter().any(alike)
+                // Another case of its letters is a misspelt entry, which is found as one.
+                && !listed.iter().any(|one| one.eq_ignore_ascii_case(&path))
+                && project.unit(&path).is_none()
+            {
+                found.insert(path);
+            }
+        }
+    }
+    let at = project
+        .manifest
+        .kernels
+        .iter()
+        .find_map(|kernel| kernel.src.as_ref())
+        .or_else(|| {
+            project
+                .manifest
+                .framework
+                .as_ref()
+                .and_then(|one| one.src.as_ref())
+        })
+        .map_or(0..0, |list| list.at.clone());
+    // One finding a folder: a library's folder may hold many that are left out on purpose.
+    let mut by_folder: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in found {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        by_folder.entry(folder.to_owned()).or_default().push(path);
+    }
+    for paths in by_folder.into_values() {
+        let named: Vec<String> = paths
+            .iter()
+            .take(3)
+            .map(|path| format!("`{path}`"))
+            .collect();
+        let more = match paths.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "beside listed sources and in no `src`: {}{more}; list what belongs to the kernel, or move it away",
+            named.join(", ")
+        );
+        findings.add("sources/extra", &project.manifest.text, &at, message);
+    }
+}
+
+/// Endings that are no data: code, pages, and what tools leave behind.
+const NO_DATA: [&str; 9] = [
+    "py", "pyi", "pyc", "typed", "md", "rst", "so", "orig", "rej",
+];
+
+/// A data file with an ending that `pyext` lacks is not in the kernel that a user loads.
+fn data(project: &Project, findings: &mut Findings) {
+    let Some(framework) = &project.manifest.framework else {
+        return;
+    };
+    let shipped = |path: &str| {
+        let items = framework.pyext.iter().flat_map(|list| &list.items);
+        items
+            .into_iter()
+            .any(|word| word.value.trim_start_matches('.') == ending(path))
+    };
+    let mut told = BTreeSet::new();
+    for path in &project.package_files {
+        let ending = ending(path);
+        let code = COMPILED.contains(&ending.as_str())
+            || matches!(ending.as_str(), "h" | "hpp" | "cuh" | "");
+        if code
+            || NO_DATA.contains(&ending.as_str())
+            || shipped(path)
+            || !told.insert(ending.clone())
+        {
+            continue;
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let at = project
+            .manifest
+            .name
+            .as_ref()
+            .map_or(0..0, |name| name.at.clone());
+        let message = format!(
+            "`{name}` in the package is not shipped: `pyext` lacks \"{ending}\"; add pyext = [\"{ending}\", \"py\"]"
+        );
+        let at = framework.pyext.as_ref().map_or(at, |list| list.at.clone());
+        findings.add(
+            "sources/data-not-shipped",
+            &project.manifest.text,
+            &at,
+            message,
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! A file of the project as text, and where in it things stand.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use super::finding::Place;
+use crate::install::disk;
+
+/// More than any hand-written source has; what is bigger is named and not read.
+const LIMIT: u64 = 8 << 20;
+
+/// A file that was read.
+#[derive(Debug)]
+pub(super) struct Text {
+    /// Relative to the project, with `/` between folders.
+    pub(super) path: String,
+    /// Its text; what is no UTF-8 is replaced.
+    pub(super) content: String,
+    /// Whether the text is the file byte for byte, so that edits by offset are right.
+    pub(super) exact: bool,
+    /// The offset of each line's first byte.
+    lines: Vec<usize>,
+}
+
+impl Text {
+    /// Reads a regular file; `full` has no link in its last part.
+    pub(super) fn read(full: &Path, path: String) -> io::Result<Self> {
+        let bytes = disk::read_plain(full, LIMIT)?;
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => Self::new(path, text, true),
+            Err(error) => {
+                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                Self::new(path, text, false)
+            }
+        })
+    }
+
+    pub(super) fn new(path: String, text: String, exact: bool) -> Self {
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(starts).collect();
+        Self {
+            path,
+            content: text,
+            exact,
+            lines,
+        }
+    }
+
+    /// The number of the line in which a byte lies, from 1.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at)
+    }
+
+    /// The bytes of a line, its end not among them; empty for a line that is not there.
+    pub(super) fn line_range(&self, line: usize) -> Range<usize> {
+        let Some(start) = line.checked_sub(1).and_then(|at| self.lines.get(at)) else {
+            return self.content.len()..self.content.len();
+        };
+        let end = self.lines.get(line).copied().unwrap_or(self.content.len());
+        let text = &self.content[*start..end];
+        *start..*start + text.trim_end_matches(['\n', '\r']).len()
+    }
+
+    /// Lines and columns of some bytes.
+    pub(super) fn place(&self, range: &Range<usize>) -> Place {
+        let (line, column) = self.position(range.start);
+        let (end_line, end_column) = self.position(range.end.max(range.start));
+        Place {
+            line,
+            column,
+            end_line,
+            end_column,
+        }
+    }
+
+    fn position(&self, at: usize) -> (usize, usize) {
+        let mut at = at.min(self.content.len());
+        while !self.content.is_char_boundary(at) {
+            at -= 1;
+        }
+        let line = self.line(at);
+        let start = self.lines.get(line - 1).copied().unwrap_or(0);
+        // A byte-order mark is no column that an editor shows.
+        let before = self.content[start..at].trim_start_matches('\u{feff}');
+        (line, before.chars().count() + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        let text = Text::new("a".into(), "\u{feff}ab\r\né = 1\n".into(), true);
+        let of = |range| text.place(&range);
+        assert_eq!((of(3..4).line, of(3..4).column), (1, 1));
+        let start = text.content.find('=').unwrap();
+        assert_eq!((of(start..start).line, of(start..start).column), (2, 3));
+        assert_eq!(&text.content[text.line_range(1)], "\u{feff}ab");
+        assert_eq!(text.line_range(9), text.content.len()..text.content.len());
+        let end = text.content.len();
+        assert_eq!((of(end..end + 5).line, of(end..end + 5).end_column), (3, 1));
+    }
+}
