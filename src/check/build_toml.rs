@@ -5,6 +5,7 @@ use super::findings::Findings;
 use super::load::Project;
 use super::manifest::{Framework, Kind, Manifest, Words, version};
 use crate::project::BUILD_TOML;
+use crate::project::build_toml::is_kernel_name;
 
 pub(super) fn check(project: &Project, findings: &mut Findings) {
     let manifest = &project.manifest;
@@ -82,16 +83,6 @@ fn general(manifest: &Manifest, findings: &mut Findings) {
             findings.add("build-toml/repo-id", text, &id.at, message);
         }
     }
-}
-
-/// `^[a-z][-a-z0-9]*[a-z0-9]$`
-fn is_kernel_name(name: &str) -> bool {
-    name.len() >= 2
-        && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && !name.ends_with('-')
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 fn backends(manifest: &Manifest, findings: &mut Findings) {

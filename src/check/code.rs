@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::cpp::{self, Kind, Lexed, Token};
-use super::text::Text;
+use super::text::{Text, closing};
 
 /// A file of C++ or CUDA.
 #[derive(Debug)]
@@ -93,7 +93,12 @@ const NO_FUNCTION: [&str; 16] = [
 impl Code {
     pub(super) fn new(text: Text) -> Self {
         let lexed = cpp::tokens(&text.content);
-        let closing = closing(&text.content, &lexed.tokens);
+        let closing = closing(
+            lexed
+                .tokens
+                .iter()
+                .map(|token| &text.content[token.at.clone()]),
+        );
         let mut code = Self {
             text,
             lexed,
@@ -450,24 +455,6 @@ impl Code {
         };
         Parameter { name, kind: words }
     }
-}
-
-/// For each bracket that opens, the one that closes it, of whatever kind: what does not match is the compiler's to tell.
-fn closing(text: &str, tokens: &[Token]) -> Vec<Option<usize>> {
-    let mut closing = vec![None; tokens.len()];
-    let mut open = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        match &text[token.at.clone()] {
-            "(" | "[" | "{" => open.push(at),
-            ")" | "]" | "}" => {
-                if let Some(opened) = open.pop() {
-                    closing[opened] = Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    closing
 }
 
 #[cfg(test)]

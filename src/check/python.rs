@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::text::Text;
+use super::text::{Text, closing};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,7 +89,7 @@ impl Python {
             lines,
             ..
         } = reader;
-        let closing = closing(&text.content, &tokens);
+        let closing = closing(tokens.iter().map(|token| &text.content[token.at.clone()]));
         let mut python = Self {
             text,
             tokens,
@@ -385,23 +385,6 @@ fn is_head(word: &str) -> bool {
             | "class"
             | "async"
     )
-}
-
-fn closing(text: &str, tokens: &[Token]) -> Vec<Option<usize>> {
-    let mut closing = vec![None; tokens.len()];
-    let mut open = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        match &text[token.at.clone()] {
-            "(" | "[" | "{" => open.push(at),
-            ")" | "]" | "}" => {
-                if let Some(opened) = open.pop() {
-                    closing[opened] = Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    closing
 }
 
 struct Reader<'a> {

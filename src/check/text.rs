@@ -87,6 +87,25 @@ impl Text {
     }
 }
 
+/// For each word that is an opening bracket, which one closes it, of whatever kind: what does not match is the compiler's
+/// to tell.
+pub(super) fn closing<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Option<usize>> {
+    let (mut closing, mut open) = (Vec::new(), Vec::new());
+    for (at, word) in words.enumerate() {
+        closing.push(None);
+        match word {
+            "(" | "[" | "{" => open.push(at),
+            ")" | "]" | "}" => {
+                if let Some(opened) = open.pop() {
+                    closing[opened] = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    closing
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -407,8 +407,8 @@ fn check_version(reader: &Reader<'_>, text: &str, span: Range<usize>) {
     }
 }
 
-/// `^[a-z][-a-z0-9]*[a-z0-9]$`
-fn is_kernel_name(name: &str) -> bool {
+/// What kernel-builder takes as a project's name: `^[a-z][-a-z0-9]*[a-z0-9]$`.
+pub(crate) fn is_kernel_name(name: &str) -> bool {
     name.len() >= 2
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && !name.ends_with('-')
