@@ -499,6 +499,56 @@ fn the_digest_is_of_the_device_code_alone() {
     }
 }
 
+/// Host code is compiled once for all architectures where it is the same for them; the library is the one that a build
+/// for this architecture alone gives.
+#[test]
+fn a_library_is_the_same_whatever_else_is_compiled_beside_it() {
+    let edits: [(&str, &str, &str); 4] = [
+        ("nothing", "", ""),
+        (
+            "host code that asks which architectures it is compiled for",
+            "return cudaGetLastError();",
+            "const int archs[] = {__CUDA_ARCH_LIST__};\n  return archs[0] == 750 ? cudaGetLastError() : 7;",
+        ),
+        (
+            "a variable of one architecture",
+            "static __global__ void fixed(float *to) {",
+            "#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900\n__device__ float more = 1;\n#else\n#define more 2\n\
+             #endif\nstatic __global__ void fixed(float *to) { to[0] = more;",
+        ),
+        (
+            "a kernel's name that says the architectures",
+            "static __global__ void fixed(float *to) {",
+            "#define JOIN(A, B) A##B\n#define NAME(LIST) JOIN(of_, LIST)\n#define FIRST(A, ...) NAME(A)\n\
+             #define ALL(...) FIRST(__VA_ARGS__)\nnamespace ALL(__CUDA_ARCH_LIST__) {\n\
+             __global__ void named(float *to) { to[1] = 3; }\n}\nstatic __global__ void fixed(float *to) {",
+        ),
+    ];
+    let libraries = |project: &Project, options: &str| -> BTreeMap<u64, Vec<u8>> {
+        project.json(options)["targets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|target| {
+                let library = fs::read(target["library"].as_str().unwrap()).unwrap();
+                (target["arch"].as_u64().unwrap(), library)
+            })
+            .collect()
+    };
+    for (what, from, to) in edits {
+        let project = Project::new();
+        if !from.is_empty() {
+            project.edit("src/scale.cu", from, to);
+        }
+        let together = libraries(&project, "--arch 75,80,90");
+        for arch in [75, 80, 90] {
+            fs::remove_dir_all(project.cache()).unwrap();
+            let alone = libraries(&project, &format!("--arch {arch}"));
+            assert!(together[&arch] == alone[&arch], "{what}, sm_{arch}");
+        }
+    }
+}
+
 #[test]
 fn an_overrun_budget_fails_the_build_by_name() {
     let project = Project::new();

@@ -1,7 +1,7 @@
 //! A cubin's ELF: its kernels, their machine code and launch bounds.
 
 use anyhow::{Context, Result, bail};
-use object::elf::{FileHeader64, STT_FUNC, SectionHeader64};
+use object::elf::{FileHeader64, STT_FUNC, STT_OBJECT, SectionHeader64};
 use object::read::elf::{ElfFile64, SectionHeader as _, SectionTable, Sym as _};
 use object::{LittleEndian, SymbolIndex};
 
@@ -12,6 +12,7 @@ pub(super) struct Cubin<'a> {
     bytes: &'a [u8],
     sections: SectionTable<'a, Header>,
     entries: Vec<(String, usize)>,
+    variables: Vec<String>,
 }
 
 /// A kernel of a cubin.
@@ -32,8 +33,12 @@ impl<'a> Cubin<'a> {
         let file = ElfFile64::<LittleEndian>::parse(bytes).context("the cubin is no ELF file")?;
         let sections = *file.elf_section_table();
         let symbols = file.elf_symbol_table();
-        let mut entries = Vec::new();
+        let (mut entries, mut variables) = (Vec::new(), Vec::new());
         for (index, symbol) in symbols.enumerate() {
+            if symbol.st_type() == STT_OBJECT {
+                let name = symbol.name(LittleEndian, symbols.strings())?;
+                variables.push(String::from_utf8_lossy(name).into_owned());
+            }
             if symbol.st_type() != STT_FUNC || symbol.st_other().0 & STO_CUDA_ENTRY == 0 {
                 continue;
             }
@@ -50,6 +55,7 @@ impl<'a> Cubin<'a> {
             bytes,
             sections,
             entries,
+            variables,
         })
     }
 
@@ -70,6 +76,18 @@ impl<'a> Cubin<'a> {
                 })
             })
             .collect()
+    }
+
+    /// The names that host code knows a cubin's kernels and variables by, in order.
+    pub(super) fn registered(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .entries
+            .iter()
+            .map(|(symbol, _)| symbol.as_str())
+            .chain(self.variables.iter().map(String::as_str))
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// A section's bytes by name.

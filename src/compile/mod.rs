@@ -10,6 +10,7 @@ mod occupancy;
 mod parallel;
 mod ptxas;
 mod sass;
+mod share;
 mod store;
 mod unit;
 
@@ -99,7 +100,7 @@ pub struct Accesses {
 /// Compiles a project, or takes from the cache what is unchanged. `force` compiles again.
 /// `tell` is called with a line whenever a unit is done.
 ///
-/// One nvcc run a unit and architecture, as many at once as there are cores. The project's folder is only read:
+/// One nvcc run a unit and architecture, as many at once as there are cores, the first architecture's first. The project's folder is only read:
 /// everything is written to `objects/` of the cache, each entry in one rename.
 pub fn build(
     project: &Project,
@@ -126,7 +127,7 @@ pub fn build(
         .with_context(|| format!("cannot read the project {}", project.root.display()))?;
     let host = HostCompiler::find()?;
     let store = store::Store::open()?;
-    let compiler = unit::Compiler::new(project, root, toolchain, &host)?;
+    let compiler = unit::Compiler::new(project, root, toolchain, &host, archs[0])?;
     let jobs: Vec<(u32, &PathBuf)> = archs
         .iter()
         .flat_map(|&arch| project.sources.iter().map(move |source| (arch, source)))

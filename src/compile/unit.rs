@@ -1,7 +1,9 @@
 //! One `.cu` file for one architecture: one nvcc run gives the host object, the cubin and the PTX.
 //!
-//! The cubin and the PTX are nvcc's own intermediate files (`--keep`), the very ones that the object embeds. Two
-//! runs would not do: the symbols of kernels in anonymous namespaces differ between runs from different folders.
+//! The cubin and the PTX are nvcc's own intermediate files (`--keep`), the very ones that the object embeds.
+//!
+//! A unit's first architecture is compiled whole. The others are compiled for the device alone and take the first one's
+//! host code, which is the same ([`super::share`]): half of a small unit's time is the host compiler's.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::key::{Key, sha256};
+use super::share::{Begun, Host, Hosts};
 use super::store::{Store, Work};
 use super::{Kernel, Limits, Unit, cubin, name, ptxas, sass};
 use crate::project::Project;
@@ -29,6 +32,16 @@ pub(super) struct Compiler<'a> {
     identity: String,
     /// SHA-256 of headers, each read once a build.
     digests: Mutex<HashMap<PathBuf, Option<String>>>,
+    /// The host code of units that were compiled for the first architecture.
+    hosts: Hosts,
+    first: u32,
+}
+
+/// What a run of nvcc makes of a unit.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Whole,
+    Device,
 }
 
 /// A unit compiled.
@@ -49,8 +62,12 @@ pub(super) struct Facts {
 }
 
 pub(super) const OBJECT: &str = "unit.o";
-const CUBIN: &str = "unit.cubin";
+pub(super) const CUBIN: &str = "unit.cubin";
+/// The cubin and the PTX as the object embeds them. Not kept.
+pub(super) const FATBIN: &str = "embedded";
 const PTX: &str = "unit.ptx";
+/// The macro by which host code sees the architectures.
+const ASKS: &[u8] = b"__CUDA_ARCH_LIST__";
 
 impl<'a> Compiler<'a> {
     pub(super) fn new(
@@ -58,6 +75,7 @@ impl<'a> Compiler<'a> {
         root: PathBuf,
         toolchain: &'a Toolchain,
         host: &'a HostCompiler,
+        first: u32,
     ) -> Result<Self> {
         plain(&root)?;
         for path in project.sources.iter().chain(&project.includes) {
@@ -117,6 +135,8 @@ impl<'a> Compiler<'a> {
             host,
             flags,
             digests: Mutex::default(),
+            hosts: Hosts::default(),
+            first,
         })
     }
 
@@ -129,6 +149,12 @@ impl<'a> Compiler<'a> {
         force: bool,
     ) -> Result<Made> {
         let path = self.root.join(source);
+        let begun = (arch == self.first).then(|| self.hosts.begin(source));
+        let mut part = if begun.is_some() {
+            Part::Whole
+        } else {
+            Part::Device
+        };
         for _ in 0..5 {
             let bytes =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -141,6 +167,7 @@ impl<'a> Compiler<'a> {
                     {
                         store.touch(&key);
                         store.touch(&base);
+                        self.offer(begun, source, &bytes, headers, &folder);
                         return Ok(Made {
                             key,
                             folder,
@@ -153,7 +180,7 @@ impl<'a> Compiler<'a> {
             let work = store.work()?;
             let started = Instant::now();
             let clock = SystemTime::now();
-            let (said, headers) = self.compile(source, arch, &work)?;
+            let (said, headers) = self.compile(source, arch, part, &work)?;
             let seconds = Some(started.elapsed().as_secs_f64());
             // What was edited meanwhile may or may not be what nvcc saw: then once more.
             let edited = headers.iter().chain([&source.to_owned()]).any(|header| {
@@ -168,13 +195,25 @@ impl<'a> Compiler<'a> {
             let Some(key) = self.key(&base, &headers) else {
                 continue;
             };
+            if part == Part::Device {
+                let host = self.hosts.wait(source);
+                let wanted = self.host_key(source, &bytes, &headers);
+                let fits = host.is_some_and(|host| {
+                    Some(&host.key) == wanted.as_ref() && host.graft(&work.path, self.host)
+                });
+                if !fits {
+                    part = Part::Whole;
+                    continue;
+                }
+            }
             let facts = facts(&said, &work, arch)
                 .with_context(|| format!("{} for sm_{arch}", source.display()))?;
             manifests.retain(|known| *known != headers);
-            manifests.insert(0, headers);
+            manifests.insert(0, headers.clone());
             manifests.truncate(8);
             store.set_list(&base, &manifests, &work)?;
             let folder = store.put(&key, &work, &[OBJECT, CUBIN, PTX], &facts)?;
+            self.offer(begun, source, &bytes, &headers, &folder);
             return Ok(Made {
                 key,
                 folder,
@@ -186,6 +225,38 @@ impl<'a> Compiler<'a> {
             "{} or a file it includes keeps changing while it is compiled",
             path.display()
         )
+    }
+
+    /// Lets the unit's other architectures have this one's host code.
+    fn offer(
+        &self,
+        begun: Option<Begun<'_>>,
+        source: &Path,
+        bytes: &[u8],
+        headers: &[PathBuf],
+        folder: &Path,
+    ) {
+        let Some(begun) = begun else { return };
+        // Host code may ask which architectures it is compiled for; then it is not the same for all.
+        let asks = |path: &Path| {
+            fs::read(self.root.join(path))
+                .map_or(true, |text| text.windows(ASKS.len()).any(|w| w == ASKS))
+        };
+        if asks(source) || headers.iter().any(|header| asks(header)) {
+            return;
+        }
+        if let Some(key) = self.host_key(source, bytes, headers) {
+            begun.done(Host {
+                key,
+                object: folder.join(OBJECT),
+                cubin: folder.join(CUBIN),
+            });
+        }
+    }
+
+    /// The key of what the host code depends on: all but the architecture.
+    fn host_key(&self, source: &Path, bytes: &[u8], headers: &[PathBuf]) -> Option<String> {
+        self.key(&self.base(source, bytes, 0), headers)
     }
 
     /// The key of all that is known before the compiler has read a header.
@@ -237,17 +308,27 @@ impl<'a> Compiler<'a> {
     }
 
     /// Runs nvcc; answers what it said and which headers it read.
-    fn compile(&self, source: &Path, arch: u32, work: &Work) -> Result<(String, Vec<PathBuf>)> {
+    fn compile(
+        &self,
+        source: &Path,
+        arch: u32,
+        part: Part,
+        work: &Work,
+    ) -> Result<(String, Vec<PathBuf>)> {
         plain(&work.path)?;
+        let (what, to) = match part {
+            Part::Whole => ("-c", OBJECT),
+            Part::Device => ("-fatbin", FATBIN),
+        };
         let dependencies = work.path.join("unit.d");
         let mut command = Command::new(&self.toolchain.nvcc);
         clean(&mut command)
             .current_dir(&self.root)
             .env("TMPDIR", &work.path)
-            .arg("-c")
+            .arg(what)
             .arg(source)
             .arg("-o")
-            .arg(work.path.join(OBJECT))
+            .arg(work.path.join(to))
             .arg("-gencode")
             .arg(format!(
                 "arch=compute_{arch},code=[sm_{arch},compute_{arch}]"
@@ -275,10 +356,16 @@ impl<'a> Compiler<'a> {
             } else {
                 String::new()
             };
+            // nvcc's own code says nothing, and differs by what it was asked for; that it was killed does.
+            let status = output.status;
+            let killed = if status.code().is_none() {
+                format!(" ({status})")
+            } else {
+                String::new()
+            };
             bail!(
-                "{} does not compile for sm_{arch} ({}):\n{readable}{hint}",
+                "{} does not compile for sm_{arch}{killed}:\n{readable}{hint}",
                 source.display(),
-                output.status
             );
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {

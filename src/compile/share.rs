@@ -1,0 +1,129 @@
+//! Host code that a unit's architectures have in common.
+//!
+//! nvcc compiles a unit's host code anew for every architecture, to the same bytes: what differs is the section that
+//! embeds the machine code. So one architecture's object, with another one's section, is the other one's object.
+//! That is held to be so where both register the same kernels and variables (the names of those in anonymous
+//! namespaces are made up a run) and no file of the project asks for the architectures; else a unit is compiled whole.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::cubin::Cubin;
+use super::unit::{CUBIN, FATBIN, OBJECT};
+use crate::toolchain::{HostCompiler, clean};
+
+/// The section that embeds machine code and PTX.
+const SECTION: &str = ".nv_fatbin";
+
+/// The host code of the units that a build has compiled so far.
+#[derive(Default)]
+pub(super) struct Hosts {
+    /// By source; none: it is being compiled.
+    known: Mutex<HashMap<PathBuf, Option<Answer>>>,
+    changed: Condvar,
+}
+
+/// A compiled object, or nothing, for this unit's host code cannot be shared.
+type Answer = Option<Host>;
+
+/// An object whose host code others may have.
+#[derive(Clone)]
+pub(super) struct Host {
+    /// Of all that the host code depends on.
+    pub(super) key: String,
+    pub(super) object: PathBuf,
+    pub(super) cubin: PathBuf,
+}
+
+/// The promise to answer: whoever drops it has nothing to share.
+pub(super) struct Begun<'a> {
+    hosts: &'a Hosts,
+    source: PathBuf,
+    answer: Answer,
+}
+
+impl Hosts {
+    /// Says that a unit's host code is on its way.
+    pub(super) fn begin(&self, source: &Path) -> Begun<'_> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(source.to_owned(), None);
+        Begun {
+            hosts: self,
+            source: source.to_owned(),
+            answer: None,
+        }
+    }
+
+    /// A unit's host code, once it is compiled; none if it cannot be shared or nobody compiles it.
+    pub(super) fn wait(&self, source: &Path) -> Answer {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changed
+            .wait_while(known, |known| matches!(known.get(source), Some(None)))
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(source)
+            .cloned()
+            .flatten()
+            .flatten()
+    }
+}
+
+impl Begun<'_> {
+    pub(super) fn done(mut self, host: Host) {
+        self.answer = Some(host);
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let mut known = self
+            .hosts
+            .known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        known.insert(std::mem::take(&mut self.source), Some(self.answer.take()));
+        self.hosts.changed.notify_all();
+    }
+}
+
+impl Host {
+    /// Makes the object of the architecture whose machine code lies in `work`; false where that cannot be done.
+    pub(super) fn graft(&self, work: &Path, compiler: &HostCompiler) -> bool {
+        let registered = |path: &Path| -> Option<Vec<String>> {
+            let bytes = fs::read(path).ok()?;
+            let names = Cubin::parse(&bytes).ok()?;
+            Some(names.registered().into_iter().map(str::to_owned).collect())
+        };
+        let ours = registered(&work.join(CUBIN));
+        if ours.is_none() || ours != registered(&self.cubin) {
+            return false;
+        }
+        let to = work.join(OBJECT);
+        let done = Command::new(objcopy(compiler))
+            .arg("--update-section")
+            .arg({
+                let mut argument = std::ffi::OsString::from(format!("{SECTION}="));
+                argument.push(work.join(FATBIN));
+                argument
+            })
+            .arg(&self.object)
+            .arg(&to)
+            .output();
+        done.is_ok_and(|output| output.status.success()) && to.is_file()
+    }
+}
+
+/// The host compiler's own.
+fn objcopy(compiler: &HostCompiler) -> PathBuf {
+    let said = clean(&mut Command::new(&compiler.path))
+        .arg("-print-prog-name=objcopy")
+        .output();
+    said.ok()
+        .filter(|output| output.status.success())
+        .and_then(|output| String::from_utf8(output.stdout).ok())
+        .map(|path| PathBuf::from(path.trim()))
+        .filter(|path| !path.as_os_str().is_empty())
+        .unwrap_or_else(|| PathBuf::from("objcopy"))
+}
