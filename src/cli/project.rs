@@ -46,9 +46,20 @@ pub struct Build {
     /// What to compile.
     #[command(flatten)]
     pub compile: Compile,
-    /// Compile again, also what the cache holds
+    /// Compile again, also what the cache holds; with --torch, replace a folder that holds what this did not write,
+    /// after moving it to a backup
     #[arg(long)]
     pub force: bool,
+    /// Build what PyTorch loads and the Kernel Hub takes: build/torch-stable-abi…-linux of the project [architectures:
+    /// cuda-capabilities, else 75 80 90]
+    #[arg(long)]
+    pub torch: bool,
+    /// With --torch, where the variant's folder is written [default: build/ of the project]
+    #[arg(long, value_name = "DIR", requires = "torch")]
+    pub out: Option<PathBuf>,
+    /// With --torch, the Python in whose environment torch is [default: VIRTUAL_ENV, CONDA_PREFIX, python3, the cache]
+    #[arg(long, value_name = "PATH", requires = "torch")]
+    pub python: Option<PathBuf>,
 }
 
 /// Which cases.

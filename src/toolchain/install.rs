@@ -9,6 +9,7 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
 use super::candidate::{at, installed};
+use super::known::Known;
 use super::{Toolchain, ToolchainError, cache};
 
 /// pip's requirements with the hashes of all wheels.
@@ -48,7 +49,7 @@ pub fn install(
     let target = installed(&cache);
     fs::create_dir_all(&cache).map_err(|error| failed("create", &cache, &error))?;
     let _lock = lock(&cache.join("toolchain.lock"), tell)?;
-    let whole = |folder: &Path| at(&folder.join("nvidia/cu13"), ORIGIN);
+    let whole = |folder: &Path| at(&folder.join("nvidia/cu13"), ORIGIN, &Known::nothing());
     if !force
         && let Ok(toolchain) = whole(&target)
         && toolchain.is_pinned()
