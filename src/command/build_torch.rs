@@ -38,8 +38,11 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         force: arguments.force,
     };
     let started = Instant::now();
-    let variant = variant::build(&project, options, &tell)
-        .map_err(|error| error.downcast::<Protected>().map_or_else(|error| error, refused))?;
+    let variant = variant::build(&project, options, &tell).map_err(|error| {
+        error
+            .downcast::<Protected>()
+            .map_or_else(|error| error, refused)
+    })?;
     let seconds = started.elapsed().as_secs_f64();
     let made = variant.made.as_ref();
     for note in &variant.notes {
@@ -109,14 +112,12 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
 
 /// A folder that holds something of the user's.
 fn refused(protected: Protected) -> anyhow::Error {
-    let mut reason = "holds what `kernels build --torch` did not write:".to_owned();
-    for file in protected.files.iter().take(NAMED) {
-        reason.push_str("\n  ");
-        reason.push_str(file);
-    }
+    let mut lines = vec!["holds what `kernels build --torch` did not write:".to_owned()];
+    lines.extend(protected.files.iter().take(NAMED).cloned());
     if protected.files.len() > NAMED {
-        reason.push_str(&format!("\n  … and {} more", protected.files.len() - NAMED));
+        lines.push(format!("… and {} more", protected.files.len() - NAMED));
     }
+    let reason = lines.join("\n  ");
     Refusal(vec![Refused {
         path: protected.path,
         reason,

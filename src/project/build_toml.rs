@@ -369,11 +369,7 @@ fn read_kernel_depend(reader: &Reader<'_>, value: &Value<'_>) -> Option<KernelDe
     })
 }
 
-fn strings(
-    reader: &Reader<'_>,
-    fields: &Fields<'_, '_, '_, '_>,
-    key: &'static str,
-) -> Vec<String> {
+fn strings(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, key: &'static str) -> Vec<String> {
     fields
         .get(key)
         .and_then(|value| reader.strings(value))
@@ -516,7 +512,9 @@ fn read_kernel(
                 }
                 _ if purpose == Purpose::Torch => reader.fail(
                     span,
-                    format!("`{source}` is neither a .cu file, nor C++ (.cpp, .cc, .cxx), nor a header"),
+                    format!(
+                        "`{source}` is neither a .cu file, nor C++ (.cpp, .cc, .cxx), nor a header"
+                    ),
                     [],
                 ),
                 _ => reader.fail(

@@ -48,7 +48,9 @@ impl TorchProject {
         let build = build_toml::read(&document, &root, Purpose::Torch)?;
         let shown = path.display();
         if let [first, second, ..] = build.frameworks[..] {
-            bail!("{shown} has both [{first}] and [{second}]; a project is for one framework: remove one");
+            bail!(
+                "{shown} has both [{first}] and [{second}]; a project is for one framework: remove one"
+            );
         }
         let Some(torch) = build.torch.clone() else {
             match build.frameworks.first() {
@@ -86,10 +88,14 @@ impl TorchProject {
             );
         }
         let Some(version) = build.version else {
-            bail!("{shown}: [general] has no `version`, which the Hub's loader wants; add version = 1");
+            bail!(
+                "{shown}: [general] has no `version`, which the Hub's loader wants; add version = 1"
+            );
         };
         let Some(license) = build.license.clone() else {
-            bail!("{shown}: [general] has no `license`, which the Hub's loader wants; add license = \"Apache-2.0\" or yours");
+            bail!(
+                "{shown}: [general] has no `license`, which the Hub's loader wants; add license = \"Apache-2.0\" or yours"
+            );
         };
         for kernel in &build.kernels {
             if let Some(other) = kernel.depends.iter().find(|name| *name != "torch") {
@@ -102,11 +108,11 @@ impl TorchProject {
         }
         Ok(Self {
             root,
+            build,
             torch,
             version,
             license,
             stable_abi,
-            build,
         })
     }
 }

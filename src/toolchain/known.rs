@@ -32,7 +32,9 @@ impl Known {
 
     /// What earlier runs left in the cache.
     pub fn load() -> Self {
-        let file = cache::folder().ok().map(|cache| cache.join("versions.json"));
+        let file = cache::folder()
+            .ok()
+            .map(|cache| cache.join("versions.json"));
         let said = file
             .as_ref()
             .and_then(|file| serde_json::from_slice(&fs::read(file).ok()?).ok())

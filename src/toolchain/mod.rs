@@ -1,9 +1,10 @@
-//! Finding nvcc, or installing it from pinned wheels.
+//! Finding nvcc and torch's headers, or installing them from pinned wheels.
 
 pub mod cache;
 mod candidate;
 mod host;
 mod install;
+mod install_torch;
 mod known;
 mod torch;
 mod version;
@@ -11,6 +12,7 @@ mod version;
 pub use candidate::{Candidate, candidates};
 pub use host::HostCompiler;
 pub use install::{Installed, install};
+pub use install_torch::{InstalledTorch, install_torch};
 pub use known::Known;
 pub use torch::{LIBRARIES as TORCH_LIBRARIES, PINNED as PINNED_TORCH, Torch};
 pub use version::Version;

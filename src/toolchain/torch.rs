@@ -62,7 +62,8 @@ impl Torch {
             Some(python) => format!("the environment of {}", python.display()),
             None => "VIRTUAL_ENV, CONDA_PREFIX, the python3 in PATH, and the cache".to_owned(),
         };
-        let refused: String = refused.iter().map(|why| format!("\n  {why}")).collect();
+        refused.insert(0, String::new());
+        let refused = refused.join("\n  ");
         let next = format!(
             "`kernels toolchain install --torch` puts the headers of torch {PINNED} into the cache; or activate an \
              environment with a torch for CUDA of at least {oldest}, or name its Python with --python"
@@ -239,9 +240,7 @@ fn assigned<'t>(text: &'t str, name: &str) -> Option<&'t str> {
         }
         let (_, value) = rest.split_once('=')?;
         let value = value.trim();
-        value
-            .strip_prefix(['\'', '"'])?
-            .strip_suffix(['\'', '"'])
+        value.strip_prefix(['\'', '"'])?.strip_suffix(['\'', '"'])
     })
 }
 

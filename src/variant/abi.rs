@@ -1,4 +1,4 @@
-//! Whether a shared object runs wherever the Hub's kernels must: manylinux_2_28, Python's stable ABI from 3.9 on,
+//! Whether a shared object runs wherever the Hub's kernels must: `manylinux_2_28`, Python's stable ABI from 3.9 on,
 //! torch's stable ABI, and no path of this machine.
 
 use std::collections::{BTreeSet, HashSet};
@@ -79,7 +79,7 @@ const SYSTEM: [&str; 9] = [
     "ld-linux-aarch64.so.1",
 ];
 
-/// Python's stable ABI as of 3.9, functions and data; a fact of CPython's `Misc/stable_abi.toml`.
+/// Python's stable ABI as of 3.9, functions and data; a fact of Python's `Misc/stable_abi.toml`.
 const ABI3: &str = include_str!("abi3.txt");
 
 impl Needs {
@@ -288,7 +288,6 @@ impl fmt::Display for Violation {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests {

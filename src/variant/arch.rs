@@ -156,15 +156,26 @@ mod tests {
     fn what_a_cuda_cannot_compile_for_is_left_out_and_nothing_left_is_an_error() {
         assert_eq!(shown(&["7.0", "8.0"], &[], 13).unwrap(), "8.0+PTX");
         assert_eq!(shown(&["7.0", "8.0"], &[], 12).unwrap(), "7.0 8.0+PTX");
-        assert!(shown(&["7.0"], &[], 13).unwrap_err().to_string().contains("7.0"));
+        assert!(
+            shown(&["7.0"], &[], 13)
+                .unwrap_err()
+                .to_string()
+                .contains("7.0")
+        );
         let none = shown(&["9.0a"], &[80], 13).unwrap_err().to_string();
-        assert!(none.contains("--arch 80") && none.contains("9.0a"), "{none}");
+        assert!(
+            none.contains("--arch 80") && none.contains("9.0a"),
+            "{none}"
+        );
     }
 
     #[test]
     fn gencodes_are_as_nvcc_reads_them() {
         let of = |text| Arch::parse(text).unwrap().gencode();
         assert_eq!(of("9.0a"), "-gencode=arch=compute_90a,code=sm_90a");
-        assert_eq!(of("12.0+PTX"), "-gencode=arch=compute_120,code=[sm_120,compute_120]");
+        assert_eq!(
+            of("12.0+PTX"),
+            "-gencode=arch=compute_120,code=[sm_120,compute_120]"
+        );
     }
 }

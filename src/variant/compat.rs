@@ -1,4 +1,4 @@
-//! Definitions for what a newer compiler calls and a system of manylinux_2_28 lacks. Linked in hidden, and only
+//! Definitions for what a newer compiler calls and a system of `manylinux_2_28` lacks. Linked in hidden, and only
 //! those that are needed.
 
 /// A symbol, and C++ that defines it.

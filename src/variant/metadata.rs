@@ -108,7 +108,11 @@ fn base64(bytes: &[u8]) -> String {
         let bits = u32::from_be_bytes([0, group[0], group[1], group[2]]);
         for at in 0..4 {
             let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= chunk.len() { letter.into() } else { '=' });
+            text.push(if at <= chunk.len() {
+                letter.into()
+            } else {
+                '='
+            });
         }
     }
     text

@@ -161,12 +161,12 @@ pub fn build(
         &store,
         options.force,
     );
-    let fresh = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
     let objects = parallel::map(&plan.units, |unit| {
         let made = compiler.unit(unit)?;
         let word = match made.seconds {
             Some(seconds) => {
-                fresh.fetch_add(1, Ordering::Relaxed);
+                done.fetch_add(1, Ordering::Relaxed);
                 format!("compiled in {seconds:.1} s")
             }
             None => "from the cache".to_owned(),
@@ -211,12 +211,12 @@ pub fn build(
         );
     }
     let backup = stage.put(&variant.path, foreign)?;
-    let compiled = fresh.into_inner();
+    let now = done.into_inner();
     variant.made = Some(Made {
         torch: torch.version,
         torch_origin: torch.origin,
-        compiled,
-        cached: objects.len() - compiled,
+        compiled: now,
+        cached: objects.len() - now,
         libraries: linked.libraries,
         compat: linked.compat,
         warnings: objects
@@ -240,10 +240,14 @@ fn suits(
     let bound = |text: &Option<String>| text.as_deref().and_then(Version::parse);
     let found = format!("torch {} of {}", torch.version, torch.folder.display());
     if let Some(least) = bound(&range.start).filter(|least| torch.release < *least) {
-        bail!("[torch] minver is {least}, older is {found}; activate an environment with a newer one");
+        bail!(
+            "[torch] minver is {least}, older is {found}; activate an environment with a newer one"
+        );
     }
     if let Some(most) = bound(&range.end).filter(|most| torch.release > *most) {
-        bail!("[torch] maxver is {most}, newer is {found}; activate an environment with an older one");
+        bail!(
+            "[torch] maxver is {most}, newer is {found}; activate an environment with an older one"
+        );
     }
     let cuda = |text: &str| Version::parse(text).map(|version| version.major);
     if cuda(&torch.cuda) != cuda(&toolchain.version) {

@@ -183,9 +183,14 @@ impl<'a> Compiler<'a> {
     fn compile(&self, unit: &UnitPlan, work: &Work) -> Result<(String, Vec<PathBuf>)> {
         plain(&work.path)?;
         let own = work.path.join("include");
-        let write = || fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION));
+        let write = || {
+            fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION))
+        };
         write().with_context(|| {
-            format!("cannot write to {}; free some space there, or set KERNELS_CACHE to another folder", own.display())
+            format!(
+                "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
+                own.display()
+            )
         })?;
         let dependencies = work.path.join("unit.d");
         let program = if unit.cuda {
@@ -219,7 +224,10 @@ impl<'a> Compiler<'a> {
                 command.arg("-isystem").arg(folder);
             }
             // Headers name themselves in messages; where they lay is nobody's business.
-            command.arg(format!("-ffile-prefix-map={}/=", self.torch.folder.display()));
+            command.arg(format!(
+                "-ffile-prefix-map={}/=",
+                self.torch.folder.display()
+            ));
         }
         let output = command
             .output()
@@ -247,11 +255,7 @@ impl<'a> Compiler<'a> {
     /// would not notice when it changes, and kernel-builder does not copy it.
     fn headers(&self, unit: &UnitPlan, text: &[u8], work: &Path) -> Result<Vec<PathBuf>> {
         let cuda = self.toolchain.root();
-        let mut others = vec![
-            cuda.to_owned(),
-            work.to_owned(),
-            self.torch.folder.clone(),
-        ];
+        let mut others = vec![cuda.to_owned(), work.to_owned(), self.torch.folder.clone()];
         others.extend(cuda.canonicalize());
         others.extend(SYSTEM.map(PathBuf::from));
         let mut headers = Vec::new();
@@ -263,7 +267,9 @@ impl<'a> Compiler<'a> {
             let full = self.root.join(&path);
             let full = full.canonicalize().unwrap_or(full);
             let relative = full.strip_prefix(self.root);
-            let known = relative.ok().filter(|path| self.sources.code.contains_key(*path));
+            let known = relative
+                .ok()
+                .filter(|path| self.sources.code.contains_key(*path));
             let Some(path) = known else {
                 bail!(
                     "{} includes {}, which is in no folder that build.toml names; list it in the `src` of a [kernel.X], or \

@@ -45,12 +45,21 @@ pub struct Protected {
 pub(super) fn look(place: &Path) -> Result<There> {
     let meta = match fs::symlink_metadata(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", place.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", place.display()));
+        }
         Ok(meta) => meta,
     };
     if meta.is_symlink() || !meta.is_dir() {
-        let what = if meta.is_symlink() { "a link" } else { "no folder" };
-        return Ok(There::Foreign(vec![format!("{} is {what}", place.display())]));
+        let what = if meta.is_symlink() {
+            "a link"
+        } else {
+            "no folder"
+        };
+        return Ok(There::Foreign(vec![format!(
+            "{} is {what}",
+            place.display()
+        )]));
     }
     let mut found = BTreeMap::new();
     for entry in WalkDir::new(place)
@@ -81,9 +90,9 @@ pub(super) fn look(place: &Path) -> Result<There> {
     let written: Option<Written> = serde_json::from_str(&text).ok();
     found.remove(METADATA);
     let Some((id, digest)) = written.and_then(|written| Some((written.id, written.digest?))) else {
-        let files = found.into_keys().chain([format!(
-            "{METADATA} (without a digest: another program's)"
-        )]);
+        let files = found
+            .into_keys()
+            .chain([format!("{METADATA} (without a digest: another program's)")]);
         return Ok(There::Foreign(files.collect()));
     };
     let mut foreign: Vec<String> = Vec::new();
@@ -95,7 +104,9 @@ pub(super) fn look(place: &Path) -> Result<There> {
             None => {}
         }
     }
-    let added = found.keys().filter(|name| !digest.files.contains_key(*name));
+    let added = found
+        .keys()
+        .filter(|name| !digest.files.contains_key(*name));
     foreign.extend(added.map(|name| format!("{name} (added)")));
     if foreign.is_empty() {
         Ok(There::Whole {
@@ -171,8 +182,9 @@ impl Stage {
         if renameat_with(CWD, &self.path, CWD, place, RenameFlags::EXCHANGE).is_ok() {
             // What was there now lies at the stage's path.
             if let Some(kept) = &kept {
-                fs::rename(&self.path, kept)
-                    .with_context(|| format!("cannot keep what was replaced in {}", kept.display()))?;
+                fs::rename(&self.path, kept).with_context(|| {
+                    format!("cannot keep what was replaced in {}", kept.display())
+                })?;
             }
             return Ok(kept);
         }
@@ -202,7 +214,7 @@ fn backup_for(place: &Path) -> Result<PathBuf> {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot create {}; nothing was replaced", folder.display()))?;
-    let free = (1..)
+    let free = (1..10_000)
         .map(|number| folder.join(format!("{name}.{number}")))
         .find(|path| fs::symlink_metadata(path).is_err());
     free.context("no name for a backup is free")
@@ -214,9 +226,8 @@ fn clear(out: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(STAGE) {
             continue;
         }
-        let free = File::open(entry.path()).is_ok_and(|folder| {
-            flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
-        });
+        let free = File::open(entry.path())
+            .is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok());
         if free {
             let _ = fs::remove_dir_all(entry.path());
         }

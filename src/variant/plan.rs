@@ -12,6 +12,9 @@ use crate::project::TorchProject;
 use crate::project::torch::{is_cu, is_cxx};
 use crate::toolchain::{HostCompiler, Toolchain, Version};
 
+/// The macro that holds the module's name.
+const NAME: &[u8] = b"TORCH_EXTENSION_NAME";
+
 /// The text of `registration.h`.
 pub(super) const REGISTRATION: &str = include_str!("registration.h");
 
@@ -103,7 +106,12 @@ impl Plan {
             }
             plan.archs.extend(archs);
         }
-        let mut include: Vec<&Path> = project.torch.includes.iter().map(PathBuf::as_path).collect();
+        let mut include: Vec<&Path> = project
+            .torch
+            .includes
+            .iter()
+            .map(PathBuf::as_path)
+            .collect();
         let csrc = csrc(project);
         include.extend(csrc.as_deref());
         for source in project.torch.sources.iter().filter(|path| is_cxx(path)) {
@@ -118,7 +126,6 @@ impl Plan {
         plan.archs.sort_unstable();
         plan.archs.dedup();
         // Which one needs the name is seen in the text: the others stay in the cache when only the name changes.
-        const NAME: &[u8] = b"TORCH_EXTENSION_NAME";
         let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
         let compiled = |path: &Path| is_cu(path) || is_cxx(path);
         let header = sources
@@ -126,7 +133,11 @@ impl Plan {
             .iter()
             .any(|(path, bytes)| !compiled(path) && names(bytes));
         for unit in &mut plan.units {
-            unit.named = header || sources.code.get(&unit.source).is_some_and(|bytes| names(bytes));
+            unit.named = header
+                || sources
+                    .code
+                    .get(&unit.source)
+                    .is_some_and(|bytes| names(bytes));
         }
         plan.units.sort_by_key(|unit| !unit.cuda);
         plan.id = format!(
@@ -223,6 +234,8 @@ fn cuda_unit(
         "-DNDEBUG",
         "--expt-relaxed-constexpr",
         "-DENABLE_FP8",
+        // A third of the bytes.
+        "-Xfatbin=-compress-all",
         "-Xcompiler=-fPIC",
         "-Xcompiler=-fno-gnu-unique",
     ] {

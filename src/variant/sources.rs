@@ -115,8 +115,9 @@ fn package(project: &TorchProject) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             continue;
         }
         let ending = entry.path().extension().and_then(|ending| ending.to_str());
-        let wanted = ending
-            .is_some_and(|ending| ending == "py" || project.torch.endings.iter().any(|e| e == ending));
+        let wanted = ending.is_some_and(|ending| {
+            ending == "py" || project.torch.endings.iter().any(|e| e == ending)
+        });
         if !wanted {
             continue;
         }
