@@ -2,9 +2,9 @@
 //! those that are needed.
 
 /// A symbol, and C++ that defines it.
-pub(super) struct Compat {
+struct Compat {
     /// As the linker has it.
-    pub(super) symbol: &'static str,
+    symbol: &'static str,
     code: &'static str,
 }
 
@@ -48,17 +48,49 @@ const ALL: [Compat; 7] = [
     },
 ];
 
+/// Functions of the C library's mathematics that got a new version without `errno`'s old ways: 2.29, 2.35, 2.38. The
+/// old one is everywhere, and computes the same. Its type, and how many arguments it takes.
+const MATHEMATICS: [(&str, &str, usize); 9] = [
+    ("exp", "double", 1),
+    ("exp2", "double", 1),
+    ("log", "double", 1),
+    ("log2", "double", 1),
+    ("pow", "double", 2),
+    ("fmod", "double", 2),
+    ("fmodf", "float", 2),
+    ("hypot", "double", 2),
+    ("hypotf", "float", 2),
+];
+
+/// The version that every symbol of the first C library of this processor has.
+const OLDEST: &str = if cfg!(target_arch = "aarch64") {
+    "GLIBC_2.17"
+} else {
+    "GLIBC_2.2.5"
+};
+
 /// The definition of a symbol, if there is one.
-pub(super) fn of(symbol: &str) -> Option<&'static Compat> {
-    ALL.iter().find(|known| known.symbol == symbol)
+pub(super) fn of(symbol: &str) -> Option<String> {
+    if let Some(known) = ALL.iter().find(|known| known.symbol == symbol) {
+        return Some(known.code.to_owned());
+    }
+    let (name, of, arguments) = MATHEMATICS.iter().find(|(name, ..)| *name == symbol)?;
+    let (parameters, values) = match arguments {
+        1 => (format!("{of} x"), "x"),
+        _ => (format!("{of} x, {of} y"), "x, y"),
+    };
+    // Under other names for the compiler, which knows what log2 is.
+    Some(format!(
+        "extern \"C\" {{ {of} old_{name}({parameters});\n__asm__(\".symver old_{name},{name}@{OLDEST}\");\n\
+         HIDDEN {of} new_{name}({parameters}) __asm__(\"{name}\");\n\
+         HIDDEN {of} new_{name}({parameters}) {{ return old_{name}({values}); }} }}"
+    ))
 }
 
 /// A file with some of them.
-pub(super) fn source(needed: &[&Compat]) -> String {
-    let mut text = "#define HIDDEN __attribute__((visibility(\"hidden\")))\n".to_owned();
-    for compat in needed {
-        text.push_str(compat.code);
-        text.push('\n');
-    }
-    text
+pub(super) fn source(definitions: &[String]) -> String {
+    format!(
+        "#define HIDDEN __attribute__((visibility(\"hidden\")))\n{}\n",
+        definitions.join("\n")
+    )
 }

@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::abi::{self, Needs};
-use super::compat::{self, Compat};
+use super::abi::{self, Needs, Violation};
+use super::compat;
 use super::object::{Made, no_room};
 use super::plan::Plan;
 use crate::compile::key::Key;
@@ -76,16 +76,18 @@ pub(super) fn library(
         .collect();
     let libraries = torch_libraries.iter().chain([&cudart]);
     let provided = abi::provided(libraries.map(PathBuf::as_path))?;
-    let mut compat: Vec<&Compat> = Vec::new();
+    let mut compat: Vec<String> = Vec::new();
+    let mut definitions: Vec<String> = Vec::new();
     // A definition of ours may itself call something that is too new.
     let needs = loop {
-        linker.link(&compat)?;
+        linker.link(&definitions)?;
         let needs = Needs::of(&work.path.join(LIBRARY))?;
         let violations = needs.violations(&plan.id, &provided, &soname);
-        let mendable: Vec<&Compat> = violations
+        let mendable: Vec<(&str, String)> = violations
             .iter()
-            .filter_map(|violation| compat::of(violation.symbol()?))
-            .filter(|new| compat.iter().all(|known| known.symbol != new.symbol))
+            .filter_map(Violation::symbol)
+            .filter(|symbol| compat.iter().all(|known| known != symbol))
+            .filter_map(|symbol| Some((symbol, compat::of(symbol)?)))
             .collect();
         if violations.is_empty() {
             break needs;
@@ -100,11 +102,14 @@ pub(super) fn library(
                 lines.join("\n")
             );
         }
-        compat.extend(mendable);
+        for (symbol, definition) in mendable {
+            compat.push(symbol.to_owned());
+            definitions.push(definition);
+        }
     };
     let facts = Facts {
         libraries: needs.libraries,
-        compat: compat.iter().map(|one| one.symbol.to_owned()).collect(),
+        compat,
     };
     let folder = store.put(&key, &work, &[LIBRARY], &facts)?;
     Ok(Linked {
@@ -124,7 +129,7 @@ struct Linker<'a> {
 }
 
 impl Linker<'_> {
-    fn link(&self, compat: &[&Compat]) -> Result<()> {
+    fn link(&self, definitions: &[String]) -> Result<()> {
         let folder = &self.work.path;
         let cannot = || {
             format!(
@@ -142,8 +147,9 @@ impl Linker<'_> {
             .env("TMPDIR", folder)
             .args(["-shared", "-fPIC", "-O2", "-s", "-o", LIBRARY])
             .args(self.objects.iter().map(|made| &made.object));
-        if !compat.is_empty() {
-            fs::write(folder.join("compat.cpp"), compat::source(compat)).with_context(cannot)?;
+        if !definitions.is_empty() {
+            let source = compat::source(definitions);
+            fs::write(folder.join("compat.cpp"), source).with_context(cannot)?;
             command.args(["-std=c++17", "compat.cpp"]);
         }
         command.arg("-L").arg(self.torch.libraries());
