@@ -55,7 +55,7 @@ pub enum Command {
     Skills(Skills),
     /// Compile a kernel project with nvcc, and say what became of each kernel
     #[command(
-        after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is overrun. Needs nvcc: see `kernels toolchain`."
+        after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n  kernels build --torch my-kernel\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is overrun. Needs nvcc: see `kernels toolchain`.\n\nWith --torch, build.toml alone is needed, with [torch] stable-abi. The variant runs with every later\ntorch, is checked against manylinux_2_28, and loads with the kernels library:\n  kernels.get_local_kernel(pathlib.Path(\"my-kernel/build\"))\nNeeds nvcc, g++ and torch's headers: of an active environment, or `kernels toolchain install --torch`."
     )]
     Build(project::Build),
     /// Check a kernel project's results against an fp64 oracle, on the card

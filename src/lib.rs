@@ -19,4 +19,5 @@ pub mod project;
 pub mod report;
 pub mod skill;
 pub mod toolchain;
+pub mod variant;
 pub mod verify;

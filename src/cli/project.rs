@@ -17,7 +17,7 @@ pub struct Toolchain {
 pub enum ToolchainCommand {
     /// Install the pinned CUDA compiler into the user's cache (downloads about 110 MB through pip)
     #[command(
-        after_help = "Example:\n  kernels toolchain install\n\nOpens a network connection: pip fetches five wheels from its configured index and checks\ntheir hashes. Nothing needs the network afterwards."
+        after_help = "Examples:\n  kernels toolchain install\n  kernels toolchain install --torch\n\nOpens a network connection: pip fetches five wheels, or that of torch, from its configured index\nand checks their hashes. Nothing needs the network afterwards."
     )]
     Install {
         /// The Python whose pip fetches the wheels
@@ -26,6 +26,9 @@ pub enum ToolchainCommand {
         /// Install again, also when it is there and whole
         #[arg(long)]
         force: bool,
+        /// Install the headers of torch 2.11.0 instead, for `kernels build --torch` (downloads 530 MB, keeps 60)
+        #[arg(long)]
+        torch: bool,
     },
 }
 
@@ -46,9 +49,20 @@ pub struct Build {
     /// What to compile.
     #[command(flatten)]
     pub compile: Compile,
-    /// Compile again, also what the cache holds
+    /// Compile again, also what the cache holds; with --torch, replace a folder that holds what this did not write,
+    /// after moving it to a backup
     #[arg(long)]
     pub force: bool,
+    /// Build what torch loads and the Kernel Hub takes, into build/torch-stable-abi…-linux of the project; for its
+    /// cuda-capabilities, else for 75, 80 and 90 with PTX
+    #[arg(long)]
+    pub torch: bool,
+    /// With --torch, where the variant's folder is written [default: build/ of the project]
+    #[arg(long, value_name = "DIR", requires = "torch")]
+    pub out: Option<PathBuf>,
+    /// With --torch, the Python in whose environment torch is [default: an active environment, python3, the cache]
+    #[arg(long, value_name = "PATH", requires = "torch")]
+    pub python: Option<PathBuf>,
 }
 
 /// Which cases.

@@ -25,6 +25,9 @@ const MANY: usize = 30;
 
 /// Compiles a project and says what became of each kernel; exit 1 when a budget is overrun.
 pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
+    if arguments.torch {
+        return super::build_torch::run(arguments, output);
+    }
     let archs = archs(&arguments.compile.arch)?;
     let project = Project::open(&arguments.compile.dir)?;
     let toolchain = Toolchain::find()?;
@@ -254,11 +257,11 @@ fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -
     }))
 }
 
-fn plural(count: usize, noun: &str) -> String {
+pub(super) fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-fn duration(seconds: f64) -> String {
+pub(super) fn duration(seconds: f64) -> String {
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1000.0)
     } else {

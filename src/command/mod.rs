@@ -3,6 +3,7 @@
 pub mod add;
 pub mod bench;
 pub mod build;
+mod build_torch;
 pub mod check;
 pub mod ci;
 pub mod diff;

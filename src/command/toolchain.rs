@@ -1,6 +1,7 @@
 //! `kernels toolchain`.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -8,13 +9,18 @@ use serde_json::{Value, json};
 
 use crate::cli::project::{Toolchain as Arguments, ToolchainCommand};
 use crate::report::{Output, style};
-use crate::toolchain::{self, HostCompiler, Toolchain};
+use crate::toolchain::{self, HostCompiler, PINNED_TORCH, Toolchain, Torch, Version};
 
 /// Shows which nvcc would be used, or installs the pinned one; exit 1 when there is none.
 pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     match &arguments.command {
         None => Ok(show(output)),
-        Some(ToolchainCommand::Install { python, force }) => {
+        Some(ToolchainCommand::Install {
+            python,
+            force,
+            torch: true,
+        }) => install_torch(python, *force, output),
+        Some(ToolchainCommand::Install { python, force, .. }) => {
             let progress = output.is_talkative() && std::io::stderr().is_terminal();
             let tell = |line: &str| output.note(line);
             let installed = toolchain::install(python, *force, progress, &tell)?;
@@ -48,6 +54,49 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn install_torch(python: &Path, force: bool, output: Output) -> Result<ExitCode> {
+    let progress = output.is_talkative() && std::io::stderr().is_terminal();
+    let tell = |line: &str| output.note(line);
+    let installed = toolchain::install_torch(python, force, progress, &tell)?;
+    let found = &installed.torch;
+    output.line(format!(
+        "{} headers of torch {} {}",
+        style::good(if installed.already {
+            "already there:"
+        } else {
+            "installed"
+        }),
+        found.version,
+        style::faint(found.folder.display())
+    ));
+    // An active environment's torch may come first, and whoever just installed this one would be surprised.
+    let used = Torch::find(None, found.release).ok();
+    if let Some(other) = used.as_ref().filter(|used| used.folder != found.folder) {
+        output.line(format!(
+            "{} torch {} from {} comes first: {}",
+            style::warning("note"),
+            other.version,
+            other.origin,
+            other.folder.display()
+        ));
+    }
+    output.json(&json!({
+        "installed": !installed.already,
+        "torch": torch_json(found),
+        "used": used.as_ref().map(torch_json),
+    }));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn torch_json(found: &Torch) -> Value {
+    json!({
+        "folder": found.folder.to_string_lossy(),
+        "version": found.version,
+        "cuda": found.cuda,
+        "origin": found.origin,
+    })
 }
 
 fn show(output: Output) -> ExitCode {
@@ -90,6 +139,23 @@ fn show(output: Output) -> ExitCode {
         )),
         Err(error) => output.line(format!("{} {error}", style::bad("host  "))),
     }
+    // Nothing but `kernels build --torch` needs it.
+    let oldest = Version::parse(PINNED_TORCH).unwrap_or(Version {
+        major: 2,
+        minor: 11,
+    });
+    let torch = Torch::find(None, oldest);
+    match &torch {
+        Ok(torch) => output.line(format!(
+            "torch  {}  {}  {}",
+            torch.version,
+            torch.origin,
+            style::faint(torch.folder.display())
+        )),
+        Err(_) => output.line(style::faint(
+            "torch  no headers; for `kernels build --torch`: `kernels toolchain install --torch`",
+        )),
+    }
     if used.is_ok() {
         output.line(style::faint(
             "order: CUDA_HOME, PATH, /usr/local/cuda*, /opt/cuda, an active venv's wheels, the cache",
@@ -102,6 +168,8 @@ fn show(output: Output) -> ExitCode {
         "host_compiler": host.as_ref().ok().map(host_json),
         "host_compiler_problem": host.as_ref().err().map(ToString::to_string),
         "pinned": Toolchain::PINNED,
+        "torch": torch.as_ref().ok().map(torch_json),
+        "torch_problem": torch.as_ref().err().map(ToString::to_string),
     }));
     if let Err(error) = &used {
         output.error(format!("{} {error}", style::bad("error:")));

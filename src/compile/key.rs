@@ -5,18 +5,18 @@ use std::fmt::Write;
 use sha2::{Digest as _, Sha256};
 
 /// A key in the making.
-pub(super) struct Key(Sha256);
+pub(crate) struct Key(Sha256);
 
 impl Key {
     /// A key of a kind of entry.
-    pub(super) fn new(kind: &str) -> Self {
+    pub(crate) fn new(kind: &str) -> Self {
         let mut key = Self(Sha256::new());
         key.field(kind);
         key
     }
 
     /// Adds a field.
-    pub(super) fn field(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    pub(crate) fn field(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         self.0.update((bytes.len() as u64).to_be_bytes());
         self.0.update(bytes);
@@ -24,13 +24,13 @@ impl Key {
     }
 
     /// 64 hexadecimal digits.
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         hex(&self.0.finalize())
     }
 }
 
 /// The SHA-256 of some bytes.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

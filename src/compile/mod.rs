@@ -3,16 +3,16 @@
 mod budget;
 mod cubin;
 mod digest;
-mod key;
+pub(crate) mod key;
 mod link;
 pub mod name;
 mod occupancy;
-mod parallel;
+pub(crate) mod parallel;
 mod ptxas;
 mod sass;
 mod share;
-mod store;
-mod unit;
+pub(crate) mod store;
+pub(crate) mod unit;
 
 pub use budget::{Limit, Overrun};
 pub use occupancy::{ARCHS, Limits};

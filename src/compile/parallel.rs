@@ -9,7 +9,7 @@ use anyhow::Result;
 
 /// `work` of every item, in the items' order. After a failure nothing new is started; what failed is told once,
 /// however many items failed with the same words.
-pub(super) fn map<T: Sync, R: Send>(
+pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {

@@ -21,7 +21,7 @@ use super::key::sha256;
 use crate::toolchain::cache;
 
 /// The cache of compiled things.
-pub(super) struct Store {
+pub(crate) struct Store {
     objects: PathBuf,
     manifests: PathBuf,
     work: PathBuf,
@@ -41,7 +41,7 @@ const ENTRY: &str = "entry.json";
 const UNUSED: Duration = Duration::from_secs(90 * 24 * 3600);
 
 impl Store {
-    pub(super) fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         let cache = cache::folder()?;
         Ok(Self {
             objects: cache.join("objects"),
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// The folder and the facts of an entry whose files are all there with the bytes that were written.
-    pub(super) fn get<Facts: DeserializeOwned>(&self, key: &str) -> Option<(PathBuf, Facts)> {
+    pub(crate) fn get<Facts: DeserializeOwned>(&self, key: &str) -> Option<(PathBuf, Facts)> {
         let folder = self.objects.join(key);
         let entry: Entry<Facts> =
             serde_json::from_slice(&fs::read(folder.join(ENTRY)).ok()?).ok()?;
@@ -64,7 +64,7 @@ impl Store {
     }
 
     /// Puts the files of a work folder into the cache. `files`: which of them to keep.
-    pub(super) fn put<Facts: Serialize>(
+    pub(crate) fn put<Facts: Serialize>(
         &self,
         key: &str,
         work: &Work,
@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// A small list kept under a key; empty when there is none or it cannot be read.
-    pub(super) fn list<T: DeserializeOwned>(&self, key: &str) -> Vec<T> {
+    pub(crate) fn list<T: DeserializeOwned>(&self, key: &str) -> Vec<T> {
         fs::read(self.manifests.join(key))
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Writes such a list. Two processes that do so at once lose one's addition, which costs a compilation.
-    pub(super) fn set_list<T: Serialize>(&self, key: &str, list: &[T], work: &Work) -> Result<()> {
+    pub(crate) fn set_list<T: Serialize>(&self, key: &str, list: &[T], work: &Work) -> Result<()> {
         create(&self.manifests)?;
         let fresh = work.path.join("manifest");
         let place = self.manifests.join(key);
@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// An empty folder to compile in.
-    pub(super) fn work(&self) -> Result<Work> {
+    pub(crate) fn work(&self) -> Result<Work> {
         create(&self.work)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number == 0 {
@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Notes that an entry is in use, once a day.
-    pub(super) fn touch(&self, key: &str) {
+    pub(crate) fn touch(&self, key: &str) {
         for path in [self.objects.join(key).join(ENTRY), self.manifests.join(key)] {
             if age(&path) > Duration::from_secs(24 * 3600)
                 && let Ok(file) = File::options().append(true).open(&path)
@@ -186,8 +186,8 @@ impl Store {
 }
 
 /// A folder of this process's own; it goes when dropped.
-pub(super) struct Work {
-    pub(super) path: PathBuf,
+pub(crate) struct Work {
+    pub(crate) path: PathBuf,
     _held: File,
 }
 

@@ -424,10 +424,10 @@ impl Made {
 }
 
 /// Headers below these come with the system; the host compiler's version stands for them.
-const SYSTEM: [&str; 2] = ["/usr/include", "/usr/lib"];
+pub(crate) const SYSTEM: [&str; 2] = ["/usr/include", "/usr/lib"];
 
 /// Options that would contradict those of [`Compiler::compile`].
-const OURS: [&str; 31] = [
+pub(crate) const OURS: [&str; 31] = [
     "-arch",
     "--gpu-architecture",
     "-gencode",
@@ -460,7 +460,7 @@ const OURS: [&str; 31] = [
     "--dryrun",
     "-lib",
 ];
-const RELOCATABLE: [&str; 6] = [
+pub(crate) const RELOCATABLE: [&str; 6] = [
     "-rdc",
     "-rdc=true",
     "--relocatable-device-code",
@@ -470,7 +470,7 @@ const RELOCATABLE: [&str; 6] = [
 ];
 
 /// nvcc hands paths to a shell between double quotes.
-fn plain(path: &Path) -> Result<()> {
+pub(crate) fn plain(path: &Path) -> Result<()> {
     let shown = path.display();
     let Some(text) = path.to_str() else {
         bail!("{shown}: nvcc needs paths in UTF-8; rename it");
@@ -553,7 +553,7 @@ fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
 }
 
 /// What a dependency file names behind its colon, the source first: gcc's escapes for make undone.
-fn prerequisites(text: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn prerequisites(text: &[u8]) -> Vec<PathBuf> {
     let text = String::from_utf8_lossy(text);
     let Some((_, rest)) = text.split_once(" :").or_else(|| text.split_once(": ")) else {
         return Vec::new();

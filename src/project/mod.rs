@@ -17,9 +17,10 @@ mod read;
 mod source_digest;
 pub mod spec;
 mod table;
+pub(crate) mod torch;
 
 pub use bound::{Bound, BoundArgument, BoundTensor};
-pub use build_toml::BuildToml;
+pub use build_toml::{BuildToml, KernelDepend, KernelTable, TorchTable};
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
 pub use dtype::DType;
@@ -28,6 +29,7 @@ pub use names::CaseError;
 pub use spec::{
     Argument, Budget, CType, CaseSet, Operation, OracleRef, Role, Spec, Tolerance, Values,
 };
+pub use torch::TorchProject;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -36,6 +38,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
+use build_toml::Purpose;
 use diagnostic::Document;
 
 /// kernel-builder's file.
@@ -85,7 +88,7 @@ impl Project {
         let kernel_file = Document::new(dir.join(KERNEL_TOML), kernel_text);
         // Both before either fails: a person mends both files in one go.
         let (build, spec) = match (
-            build_toml::read(&build_file, &root),
+            build_toml::read(&build_file, &root, Purpose::Harness),
             read::read(&kernel_file, &root),
         ) {
             (Ok(build), Ok(spec)) => (build, spec),

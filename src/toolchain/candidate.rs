@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::host::{in_path, is_program};
-use super::{Toolchain, ask, cache, release};
+use super::known::Known;
+use super::{Toolchain, cache, release};
 
 /// A place that was looked at.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub fn candidates() -> Vec<Candidate> {
             continue;
         }
         seen.push(real);
-        all.push(place.look());
+        all.push(place.look(&Known::nothing()));
     }
     all
 }
@@ -114,10 +115,10 @@ pub(super) fn installed(cache: &Path) -> PathBuf {
 
 impl Place {
     /// Looks whether an nvcc is there and runs.
-    pub(super) fn look(self) -> Candidate {
+    pub(super) fn look(self, known: &Known) -> Candidate {
         let found = match self.wheels.as_deref().map(mixed_wheels) {
             Some(Err(why)) => Err(why),
-            _ => at(&self.folder, &self.origin),
+            _ => at(&self.folder, &self.origin, known),
         };
         Candidate {
             found,
@@ -129,7 +130,7 @@ impl Place {
 }
 
 /// The toolchain of a toolkit's folder.
-pub(super) fn at(folder: &Path, origin: &str) -> Result<Toolchain, String> {
+pub(super) fn at(folder: &Path, origin: &str, known: &Known) -> Result<Toolchain, String> {
     let nvcc = folder.join("bin/nvcc");
     if !nvcc.exists() {
         return Err(format!("there is no {}", nvcc.display()));
@@ -137,7 +138,7 @@ pub(super) fn at(folder: &Path, origin: &str) -> Result<Toolchain, String> {
     if !is_program(&nvcc) {
         return Err(format!("{} is not executable", nvcc.display()));
     }
-    let said = ask(&nvcc, "--version")?;
+    let said = known.version(&nvcc)?;
     let version = version_of(&said)
         .ok_or_else(|| format!("`{} --version` names no version", nvcc.display()))?;
     let targets = format!("targets/{}-linux/lib", env::consts::ARCH);
@@ -181,7 +182,7 @@ fn versioned(below: &Path) -> Vec<PathBuf> {
 }
 
 /// `lib/python3.12/site-packages` and its like below an environment.
-fn site_packages(environment: &Path) -> Vec<PathBuf> {
+pub(super) fn site_packages(environment: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(environment.join("lib"))
         .into_iter()
         .flatten()

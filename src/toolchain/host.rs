@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{ToolchainError, ask};
+use super::ToolchainError;
+use super::known::Known;
 
 /// A C++ compiler.
 #[derive(Clone, Debug)]
@@ -21,6 +22,11 @@ pub struct HostCompiler {
 impl HostCompiler {
     /// The first of: `NVCC_CCBIN`, `CXX`, `g++` in PATH, `c++` in PATH. A variable that names none is an error.
     pub fn find() -> Result<Self, ToolchainError> {
+        Self::find_known(&Known::nothing())
+    }
+
+    /// The same, without starting a compiler whose version is known.
+    pub fn find_known(known: &Known) -> Result<Self, ToolchainError> {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         for name in ["NVCC_CCBIN", "CXX"] {
             let Some(value) = set(name) else { continue };
@@ -30,10 +36,10 @@ impl HostCompiler {
                     value.to_string_lossy()
                 )));
             };
-            return Self::at(path, name);
+            return Self::at(path, name, known);
         }
         match ["g++", "c++"].iter().find_map(|name| in_path(name)) {
-            Some(path) => Self::at(path, "PATH"),
+            Some(path) => Self::at(path, "PATH", known),
             None => Err(ToolchainError(
                 "no C++ compiler: nvcc needs g++; install it (Debian and Ubuntu: `apt install g++`, Fedora: \
                  `dnf install gcc-c++`) or set CXX to one"
@@ -42,8 +48,9 @@ impl HostCompiler {
         }
     }
 
-    fn at(path: PathBuf, origin: &str) -> Result<Self, ToolchainError> {
-        let said = ask(&path, "--version")
+    fn at(path: PathBuf, origin: &str, known: &Known) -> Result<Self, ToolchainError> {
+        let said = known
+            .version(&path)
             .map_err(|why| ToolchainError(format!("{why} (found through {origin})")))?;
         Ok(Self {
             version: said.lines().next().unwrap_or_default().trim().to_owned(),

@@ -9,6 +9,7 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
 use super::candidate::{at, installed};
+use super::known::Known;
 use super::{Toolchain, ToolchainError, cache};
 
 /// pip's requirements with the hashes of all wheels.
@@ -48,7 +49,7 @@ pub fn install(
     let target = installed(&cache);
     fs::create_dir_all(&cache).map_err(|error| failed("create", &cache, &error))?;
     let _lock = lock(&cache.join("toolchain.lock"), tell)?;
-    let whole = |folder: &Path| at(&folder.join("nvidia/cu13"), ORIGIN);
+    let whole = |folder: &Path| at(&folder.join("nvidia/cu13"), ORIGIN, &Known::nothing());
     if !force
         && let Ok(toolchain) = whole(&target)
         && toolchain.is_pinned()
@@ -59,10 +60,20 @@ pub fn install(
         });
     }
     clear(&cache);
-    let scratch = Scratch(cache.join(format!("{TEMPORARY}{}", process::id())));
+    let scratch = Scratch::new(&cache)?;
     let site = scratch.0.join("site");
-    fs::create_dir_all(&scratch.0).map_err(|error| failed("create", &scratch.0, &error))?;
-    fetch(python, &scratch.0, &site, show)?;
+    let pip = Pip {
+        python,
+        scratch: &scratch.0,
+        show,
+        pins: PINS,
+        again: "kernels toolchain install",
+        by_hand: format!(
+            "install CUDA {} by hand and set CUDA_HOME",
+            Toolchain::PINNED
+        ),
+    };
+    pip.run(&["install", "--target"], &site, &["--no-compile"])?;
     let found = whole(&site)
         .map_err(|why| ToolchainError(format!("pip installed the wheels, but {why}")))?;
     if !found.is_pinned() {
@@ -83,7 +94,16 @@ pub fn install(
 const TEMPORARY: &str = ".toolchain-install-";
 
 /// A folder that goes when the install ends, well or not.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub(super) PathBuf);
+
+impl Scratch {
+    /// A new one below the cache, on its file system.
+    pub(super) fn new(cache: &Path) -> Result<Self, ToolchainError> {
+        let path = cache.join(format!("{TEMPORARY}{}", process::id()));
+        fs::create_dir_all(&path).map_err(|error| failed("create", &path, &error))?;
+        Ok(Self(path))
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -91,39 +111,71 @@ impl Drop for Scratch {
     }
 }
 
-fn fetch(python: &Path, scratch: &Path, site: &Path, show: bool) -> Result<(), ToolchainError> {
-    let pins = scratch.join("pins.txt");
-    let written = File::create(&pins).and_then(|mut file| file.write_all(PINS.as_bytes()));
-    written.map_err(|error| failed("write", &pins, &error))?;
-    let shown = python.display();
-    let mut command = Command::new(python);
-    command
-        .args(["-m", "pip", "install", "--target"])
-        .arg(site)
-        .args(["--no-deps", "--require-hashes", "--only-binary", ":all:"])
-        .args(["--no-input", "--disable-pip-version-check", "--no-compile"])
-        .args((!show).then_some("--quiet"))
-        .arg("--requirement")
-        .arg(&pins)
-        // On the cache's own file system, and cleared with the rest.
-        .env("TMPDIR", scratch)
-        // Settings of the person's that contradict a target folder. Their index, proxy and certificates stay.
-        .env("PIP_REQUIRE_VIRTUALENV", "0")
-        .env("PIP_USER", "0")
-        .env_remove("PIP_PREFIX")
-        .env_remove("PIP_ROOT")
-        .env_remove("PIP_TARGET")
-        .env_remove("PYTHONPATH")
-        .stdin(Stdio::null());
-    if show {
-        // stdout is for the report.
-        let progress = rustix::io::dup(rustix::stdio::stderr()).map_err(io::Error::from);
-        command.stdout(progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?);
-        command.stderr(Stdio::inherit());
-    } else {
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-    }
-    let output = command
+/// One run of pip, which fetches pinned wheels and checks their hashes.
+pub(super) struct Pip<'a> {
+    /// Whose pip.
+    pub(super) python: &'a Path,
+    /// Where it may write.
+    pub(super) scratch: &'a Path,
+    /// Whether its progress goes to stderr.
+    pub(super) show: bool,
+    /// The requirements.
+    pub(super) pins: &'a str,
+    /// What the person typed.
+    pub(super) again: &'a str,
+    /// How to do without it.
+    pub(super) by_hand: String,
+}
+
+impl Pip<'_> {
+    /// Runs pip with these words, of which the last takes the folder, and more options.
+    pub(super) fn run(
+        &self,
+        words: &[&str],
+        folder: &Path,
+        more: &[&str],
+    ) -> Result<(), ToolchainError> {
+        let Self {
+            python,
+            scratch,
+            show,
+            ..
+        } = *self;
+        let pins = scratch.join("pins.txt");
+        let written = File::create(&pins).and_then(|mut file| file.write_all(self.pins.as_bytes()));
+        written.map_err(|error| failed("write", &pins, &error))?;
+        let shown = python.display();
+        let mut command = Command::new(python);
+        command
+            .args(["-m", "pip"])
+            .args(words)
+            .arg(folder)
+            .args(more)
+            .args(["--no-deps", "--require-hashes", "--only-binary", ":all:"])
+            .args(["--no-input", "--disable-pip-version-check"])
+            .args((!show).then_some("--quiet"))
+            .arg("--requirement")
+            .arg(&pins)
+            // On the cache's own file system, and cleared with the rest.
+            .env("TMPDIR", scratch)
+            // Settings of the person's that contradict a target folder. Their index, proxy and certificates stay.
+            .env("PIP_REQUIRE_VIRTUALENV", "0")
+            .env("PIP_USER", "0")
+            .env_remove("PIP_PREFIX")
+            .env_remove("PIP_ROOT")
+            .env_remove("PIP_TARGET")
+            .env_remove("PYTHONPATH")
+            .stdin(Stdio::null());
+        if show {
+            // stdout is for the report.
+            let progress = rustix::io::dup(rustix::stdio::stderr()).map_err(io::Error::from);
+            command
+                .stdout(progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?);
+            command.stderr(Stdio::inherit());
+        } else {
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+        }
+        let output = command
         .spawn()
         .and_then(process::Child::wait_with_output)
         .map_err(|error| {
@@ -134,36 +186,38 @@ fn fetch(python: &Path, scratch: &Path, site: &Path, show: bool) -> Result<(), T
                 _ => format!("cannot run '{shown}': {error}; name another Python with --python PATH"),
             })
         })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let has_pip = Command::new(python)
-        .args(["-m", "pip", "--version"])
-        .stdin(Stdio::null())
-        .output()
-        .is_ok_and(|asked| asked.status.success());
-    if !has_pip {
-        return Err(ToolchainError(format!(
-            "'{shown}' has no pip; install it (Debian and Ubuntu: `apt install python3-pip`; elsewhere: \
+        if output.status.success() {
+            return Ok(());
+        }
+        let has_pip = Command::new(python)
+            .args(["-m", "pip", "--version"])
+            .stdin(Stdio::null())
+            .output()
+            .is_ok_and(|asked| asked.status.success());
+        if !has_pip {
+            return Err(ToolchainError(format!(
+                "'{shown}' has no pip; install it (Debian and Ubuntu: `apt install python3-pip`; elsewhere: \
              `{shown} -m ensurepip`), or name another Python with --python PATH"
-        )));
+            )));
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = match said.trim() {
+            "" => String::new(),
+            said => format!(":\n{said}\n"),
+        };
+        Err(ToolchainError(format!(
+            "pip could not install the wheels ({}){said}{}check the network, the proxy and pip's index (`{shown} -m pip config list`), then run \
+         `{}` again; or {}",
+            output.status,
+            if said.is_empty() { "; " } else { "" },
+            self.again,
+            self.by_hand
+        )))
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = match said.trim() {
-        "" => String::new(),
-        said => format!(":\n{said}\n"),
-    };
-    Err(ToolchainError(format!(
-        "pip could not install the wheels ({}){said}{}check the network, the proxy and pip's index (`{shown} -m pip config list`), then run \
-         `kernels toolchain install` again; or install CUDA {} by hand and set CUDA_HOME",
-        output.status,
-        if said.is_empty() { "; " } else { "" },
-        Toolchain::PINNED
-    )))
 }
 
 /// One install at a time; the system lets go when the process dies.
-fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainError> {
+pub(super) fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainError> {
     let file = File::options()
         .create(true)
         .truncate(false)
@@ -179,7 +233,7 @@ fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainError> {
 }
 
 /// Removes what killed installs left. Called under the lock, when none can be at work.
-fn clear(cache: &Path) {
+pub(super) fn clear(cache: &Path) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
             let _ = fs::remove_dir_all(entry.path());
@@ -188,7 +242,7 @@ fn clear(cache: &Path) {
 }
 
 /// Puts `new` at `target`. What was there lies at `new` afterwards, and goes with the scratch folder.
-fn swap(new: &Path, target: &Path) -> io::Result<()> {
+pub(super) fn swap(new: &Path, target: &Path) -> io::Result<()> {
     if fs::symlink_metadata(target).is_err() {
         return fs::rename(new, target);
     }
@@ -200,7 +254,7 @@ fn swap(new: &Path, target: &Path) -> io::Result<()> {
     fs::rename(new, target)
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> ToolchainError {
+pub(super) fn failed(what: &str, path: &Path, error: &io::Error) -> ToolchainError {
     ToolchainError(format!(
         "cannot {what} {}: {error}; set KERNELS_CACHE to a folder that can be written and has 400 MB",
         path.display()

@@ -1,13 +1,21 @@
-//! Finding nvcc, or installing it from pinned wheels.
+//! Finding nvcc and torch's headers, or installing them from pinned wheels.
 
 pub mod cache;
 mod candidate;
 mod host;
 mod install;
+mod install_torch;
+mod known;
+mod torch;
+mod version;
 
 pub use candidate::{Candidate, candidates};
 pub use host::HostCompiler;
 pub use install::{Installed, install};
+pub use install_torch::{InstalledTorch, install_torch};
+pub use known::Known;
+pub use torch::{LIBRARIES as TORCH_LIBRARIES, PINNED as PINNED_TORCH, Torch};
+pub use version::Version;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,8 +48,13 @@ impl Toolchain {
     ///
     /// A `CUDA_HOME` that is set and holds no nvcc is an error: the person who set it meant it.
     pub fn find() -> Result<Self, ToolchainError> {
+        Self::find_known(&Known::nothing())
+    }
+
+    /// The same, without starting a compiler whose version is known.
+    pub fn find_known(known: &Known) -> Result<Self, ToolchainError> {
         for candidate in candidate::places() {
-            let candidate = candidate.look();
+            let candidate = candidate.look(known);
             match candidate.found {
                 Ok(toolchain) => return Ok(toolchain),
                 Err(why) if candidate.explicit => {

@@ -1,0 +1,131 @@
+//! `kernels build --torch`.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::build::{archs, duration, plural};
+use crate::cli::project::Build as Arguments;
+use crate::install::Refusal;
+use crate::install::refusal::Refused;
+use crate::project::TorchProject;
+use crate::report::{Output, style};
+use crate::variant::{self, Options, Protected};
+
+/// How many files of a folder that is protected are named.
+const NAMED: usize = 12;
+
+/// Builds a project's variant for torch.
+pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
+    let asked = &arguments.compile.arch;
+    if !asked.is_empty() {
+        archs(asked)?;
+    }
+    let project = TorchProject::open(&arguments.compile.dir)?;
+    let progress = output.is_talkative() && std::io::stderr().is_terminal();
+    let tell = |line: &str| {
+        if progress {
+            output.note(style::faint(line));
+        }
+    };
+    let options = Options {
+        archs: asked,
+        out: arguments.out.as_deref(),
+        python: arguments.python.as_deref(),
+        force: arguments.force,
+    };
+    let started = Instant::now();
+    let variant = variant::build(&project, options, &tell).map_err(|error| {
+        error
+            .downcast::<Protected>()
+            .map_or_else(|error| error, refused)
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    let made = variant.made.as_ref();
+    for note in &variant.notes {
+        output.note(format!("{} {note}", style::warning("note")));
+    }
+    for warning in made.iter().flat_map(|made| &made.warnings) {
+        output.note(warning);
+    }
+    let word = match made {
+        Some(_) => style::good("built"),
+        None => style::good("unchanged"),
+    };
+    output.line(format!("{word} {}", variant.path.display()));
+    output.line(format!(
+        "  {}, for {}, torch {} and later",
+        variant.id,
+        variant.archs.join(", "),
+        project.stable_abi
+    ));
+    if let Some(backup) = made.and_then(|made| made.backup.as_ref()) {
+        output.line(format!("  what was there lies in {}", backup.display()));
+    }
+    output.line(match made {
+        Some(made) => format!(
+            "{} {}: {} compiled, {} from the cache, {} {}",
+            style::strong(&project.build.name),
+            plural(made.compiled + made.cached, "file"),
+            made.compiled,
+            made.cached,
+            duration(seconds),
+            style::faint(format!(
+                "nvcc {}, torch {} ({})",
+                variant.compiler, made.torch, made.torch_origin
+            )),
+        ),
+        None => format!(
+            "{} {} {}",
+            style::strong(&project.build.name),
+            duration(seconds),
+            style::faint(format!("nvcc {}", variant.compiler))
+        ),
+    });
+    output.json(&json!({
+        "project": project.build.name,
+        "variant": variant.name,
+        "id": variant.id,
+        "path": variant.path.to_string_lossy(),
+        "library": variant.library.to_string_lossy(),
+        "archs": variant.archs,
+        "stable_abi": project.stable_abi.to_string(),
+        "compiler": variant.compiler,
+        "host_compiler": variant.host,
+        "unchanged": made.is_none(),
+        "seconds": seconds,
+        "compiled": made.map_or(0, |made| made.compiled),
+        "cached": made.map_or(0, |made| made.cached),
+        "torch": made.map(|made| &made.torch),
+        "torch_origin": made.map(|made| &made.torch_origin),
+        "libraries": made.map(|made| &made.libraries),
+        "compat": made.map(|made| &made.compat),
+        "warnings": made.map(|made| &made.warnings),
+        "backup": made.and_then(|made| made.backup.as_ref()).map(|path| path.to_string_lossy()),
+        "notes": variant.notes,
+    }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A folder that holds something of the user's.
+fn refused(protected: Protected) -> anyhow::Error {
+    let mut lines = vec!["holds what `kernels build --torch` did not write:".to_owned()];
+    lines.extend(protected.files.iter().take(NAMED).cloned());
+    if protected.files.len() > NAMED {
+        lines.push(format!("… and {} more", protected.files.len() - NAMED));
+    }
+    let reason = lines.join("\n  ");
+    Refusal(vec![Refused {
+        path: protected.path,
+        reason,
+        changes: Vec::new(),
+        advice: vec![
+            "move it elsewhere, or name another folder with --out".to_owned(),
+            "--force moves it to .kernels-backups beside it and builds".to_owned(),
+        ],
+    }])
+    .into()
+}

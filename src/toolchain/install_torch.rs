@@ -1,0 +1,217 @@
+//! torch's headers in the cache: of a wheel of half a gigabyte, what a compiler and a linker need.
+//!
+//! A linker needs of a library the names that it defines. Stand-ins with the same names and no code take 20 MB where
+//! the libraries take 900.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::LittleEndian;
+use object::elf::{STB_WEAK, STT_OBJECT};
+use object::read::ReadCache;
+use object::read::elf::{ElfFile64, Sym as _};
+use zip::ZipArchive;
+
+use super::install::{Pip, Scratch, clear, failed, lock, swap};
+use super::torch::{LIBRARIES, PINNED, Torch, at, installed};
+use super::{HostCompiler, ToolchainError, cache, clean};
+
+/// pip's requirement with the hashes of both wheels.
+const PINS: &str = include_str!("torch_pins.txt");
+const ORIGIN: &str = "`kernels toolchain install --torch`";
+
+/// What an install came to.
+#[derive(Clone, Debug)]
+pub struct InstalledTorch {
+    /// What is there now.
+    pub torch: Torch,
+    /// Whether it was there before, whole.
+    pub already: bool,
+}
+
+/// Puts torch's headers into the cache, unless they are there. `force` fetches them again.
+///
+/// As [`super::install`]: through pip, with its hash checked, beside the final folder and then in place by one rename.
+pub fn install_torch(
+    python: &Path,
+    force: bool,
+    show: bool,
+    tell: &dyn Fn(&str),
+) -> Result<InstalledTorch, ToolchainError> {
+    let platform = match (cfg!(target_os = "linux"), std::env::consts::ARCH) {
+        (true, "x86_64") => "manylinux_2_28_x86_64",
+        (true, "aarch64") => "manylinux_2_28_aarch64",
+        _ => {
+            return Err(ToolchainError(
+                "the pinned wheel of torch is for Linux on x86_64 and aarch64".to_owned(),
+            ));
+        }
+    };
+    let cache = cache::folder()?;
+    let target = installed(&cache);
+    fs::create_dir_all(&cache).map_err(|error| failed("create", &cache, &error))?;
+    let _lock = lock(&cache.join("toolchain.lock"), tell)?;
+    let whole = |folder: &Path| at(&folder.join("torch"), ORIGIN);
+    if !force && let Ok(torch) = whole(&target) {
+        return Ok(InstalledTorch {
+            torch,
+            already: true,
+        });
+    }
+    // Before half a gigabyte comes over the network.
+    let host = HostCompiler::find()?;
+    clear(&cache);
+    let scratch = Scratch::new(&cache)?;
+    let pip = Pip {
+        python,
+        scratch: &scratch.0,
+        show,
+        pins: PINS,
+        again: "kernels toolchain install --torch",
+        by_hand: format!("install torch {PINNED} for CUDA into an environment and activate that"),
+    };
+    let wheels = scratch.0.join("wheels");
+    // The same wheel whatever the Python, so that one hash is enough.
+    let words = [
+        "download",
+        "--platform",
+        platform,
+        "--python-version",
+        "3.12",
+        "--implementation",
+        "cp",
+        "--abi",
+        "cp312",
+        "--dest",
+    ];
+    pip.run(&words, &wheels, &[])?;
+    let wheel = fs::read_dir(&wheels)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| ToolchainError("pip fetched no wheel of torch".to_owned()))?;
+    let site = scratch.0.join("site");
+    unpack(&wheel, &site).map_err(|error| {
+        ToolchainError(format!(
+            "cannot unpack {} into {}: {error}; set KERNELS_CACHE to a folder that can be written and has 1.5 GB",
+            wheel.display(),
+            site.display()
+        ))
+    })?;
+    for name in LIBRARIES {
+        stand_in(&site.join("torch/lib").join(name), name, &scratch.0, &host)?;
+    }
+    whole(&site).map_err(|why| ToolchainError(format!("pip fetched torch, but {why}")))?;
+    swap(&site, &target).map_err(|error| failed("put in place", &target, &error))?;
+    Ok(InstalledTorch {
+        torch: whole(&target).map_err(ToolchainError)?,
+        already: false,
+    })
+}
+
+/// Whether a file of the wheel is kept: headers, the libraries to be linked with, the version, the licences.
+fn is_kept(path: &str) -> bool {
+    path.starts_with("torch/include/")
+        || path == "torch/version.py"
+        || path
+            .strip_prefix("torch/lib/")
+            .is_some_and(|name| LIBRARIES.contains(&name))
+        || path.contains(".dist-info/") && (path.contains("LICENSE") || path.contains("NOTICE"))
+}
+
+fn unpack(wheel: &Path, site: &Path) -> io::Result<()> {
+    let mut archive = ZipArchive::new(File::open(wheel)?)?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index)?;
+        let name = entry.name()?.into_owned();
+        if entry.is_dir() || !is_kept(&name) {
+            continue;
+        }
+        let Some(name) = entry.enclosed_name() else {
+            return Err(io::Error::other(format!("{name} leads out of the wheel")));
+        };
+        let path = site.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut file = BufWriter::new(File::create(&path)?);
+        io::copy(&mut entry, &mut file)?;
+        file.into_inner()?;
+    }
+    Ok(())
+}
+
+/// Replaces a library by one with the same soname and the same names.
+fn stand_in(
+    library: &Path,
+    soname: &str,
+    scratch: &Path,
+    host: &HostCompiler,
+) -> Result<(), ToolchainError> {
+    let unreadable =
+        |why: String| ToolchainError(format!("cannot read {}: {why}", library.display()));
+    let assembly = names(library).map_err(|error| unreadable(error.to_string()))?;
+    let source = scratch.join("names.s");
+    fs::write(&source, assembly).map_err(|error| failed("write", &source, &error))?;
+    let made: PathBuf = scratch.join(soname);
+    let output = clean(&mut Command::new(&host.path))
+        .current_dir(scratch)
+        .env("TMPDIR", scratch)
+        .args([
+            "-shared",
+            "-nostdlib",
+            "-Wl,--build-id=none",
+            "-Wl,--hash-style=gnu",
+        ])
+        .arg(format!("-Wl,-soname,{soname}"))
+        .arg("-o")
+        .arg(&made)
+        .arg(&source)
+        .output()
+        .map_err(|error| ToolchainError(format!("cannot run {}: {error}", host.path.display())))?;
+    if !output.status.success() {
+        return Err(ToolchainError(format!(
+            "{} cannot make a stand-in for {soname} ({}):\n{}",
+            host.path.display(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        )));
+    }
+    fs::rename(&made, library).map_err(|error| failed("put in place", library, &error))
+}
+
+/// The names that a library defines, as assembly: all of them at one address, functions and data, strong and weak.
+fn names(library: &Path) -> Result<String, Box<dyn std::error::Error>> {
+    let cache = ReadCache::new(File::open(library)?);
+    let elf = ElfFile64::<LittleEndian, _>::parse(&cache)?;
+    let symbols = elf.elf_dynamic_symbol_table();
+    let mut text = ".section .note.GNU-stack,\"\",@progbits\n.text\n".to_owned();
+    for (_, symbol) in symbols.enumerate() {
+        let name = symbol.name(LittleEndian, symbols.strings())?;
+        if name.is_empty() || symbol.is_undefined(LittleEndian) {
+            continue;
+        }
+        let name = std::str::from_utf8(name)?;
+        let binding = if symbol.st_bind() == STB_WEAK {
+            "weak"
+        } else {
+            "globl"
+        };
+        let kind = if symbol.st_type() == STT_OBJECT {
+            "object"
+        } else {
+            "function"
+        };
+        writeln!(
+            text,
+            ".{binding} \"{name}\"\n.type \"{name}\",@{kind}\n\"{name}\":"
+        )?;
+    }
+    text.push_str(".byte 0\n");
+    Ok(text)
+}

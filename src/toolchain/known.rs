@@ -1,0 +1,104 @@
+//! What compilers said of their version, by the file they are: asking nvcc costs more than a build in which nothing
+//! changed should take.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::{ask, cache};
+
+/// Remembered answers to `--version`.
+pub struct Known {
+    /// Where they are kept; none: nothing is remembered.
+    file: Option<PathBuf>,
+    /// What was said, by path and what the file system tells of the file.
+    said: Mutex<BTreeMap<String, String>>,
+}
+
+/// So many programs are remembered.
+const MOST: usize = 32;
+
+impl Known {
+    /// Every program is asked.
+    pub fn nothing() -> Self {
+        Self {
+            file: None,
+            said: Mutex::default(),
+        }
+    }
+
+    /// What earlier runs left in the cache.
+    pub fn load() -> Self {
+        let file = cache::folder()
+            .ok()
+            .map(|cache| cache.join("versions.json"));
+        let said = file
+            .as_ref()
+            .and_then(|file| serde_json::from_slice(&fs::read(file).ok()?).ok())
+            .unwrap_or_default();
+        Self {
+            file,
+            said: Mutex::new(said),
+        }
+    }
+
+    /// What `program --version` prints.
+    pub(super) fn version(&self, program: &Path) -> Result<String, String> {
+        let name = self.file.as_ref().and_then(|_| identity(program));
+        if let Some(name) = &name
+            && let Ok(said) = self.said.lock()
+            && let Some(said) = said.get(name)
+        {
+            return Ok(said.clone());
+        }
+        let answer = ask(program, "--version")?;
+        if let (Some(name), Some(file)) = (name, &self.file) {
+            self.keep(name, &answer, file);
+        }
+        Ok(answer)
+    }
+
+    /// Best effort: without it the next run asks again.
+    fn keep(&self, name: String, answer: &str, file: &Path) {
+        let Ok(mut said) = self.said.lock() else {
+            return;
+        };
+        if said.len() >= MOST {
+            said.clear();
+        }
+        said.insert(name, answer.to_owned());
+        let fresh = file.with_extension(format!("json.{}", std::process::id()));
+        let written = file
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&fresh, serde_json::to_vec(&*said).unwrap_or_default()))
+            .and_then(|()| fs::rename(&fresh, file));
+        if written.is_err() {
+            let _ = fs::remove_file(fresh);
+        }
+    }
+}
+
+/// A program as the file system knows it; none for a script, which may start another program tomorrow.
+fn identity(program: &Path) -> Option<String> {
+    let real = program.canonicalize().ok()?;
+    let mut start = [0; 4];
+    fs::File::open(&real).ok()?.read_exact(&mut start).ok()?;
+    if start != *b"\x7fELF" {
+        return None;
+    }
+    let meta = real.metadata().ok()?;
+    Some(format!(
+        "{} {} {} {}.{} {}.{}",
+        real.display(),
+        meta.ino(),
+        meta.size(),
+        meta.mtime(),
+        meta.mtime_nsec(),
+        meta.ctime(),
+        meta.ctime_nsec()
+    ))
+}

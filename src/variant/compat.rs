@@ -1,0 +1,96 @@
+//! Definitions for what a newer compiler calls and a system of `manylinux_2_28` lacks. Linked in hidden, and only
+//! those that are needed.
+
+/// A symbol, and C++ that defines it.
+struct Compat {
+    /// As the linker has it.
+    symbol: &'static str,
+    code: &'static str,
+}
+
+/// What is known to happen.
+const ALL: [Compat; 7] = [
+    Compat {
+        symbol: "__libc_single_threaded",
+        // glibc 2.32: shared_ptr counts without locks where it is true. False is right everywhere, and slower.
+        code: "extern \"C\" HIDDEN char __libc_single_threaded = 0;",
+    },
+    Compat {
+        symbol: "_ZSt28__throw_bad_array_new_lengthv",
+        // gcc 11: thrown for a vector larger than memory.
+        code: "#include <new>\nnamespace std { HIDDEN void __throw_bad_array_new_length() { throw bad_array_new_length(); } }",
+    },
+    Compat {
+        symbol: "_ZSt21ios_base_library_initv",
+        // gcc 13: <iostream> leaves the streams' set-up to the library; before that, each file did it.
+        code: "#include <ios>\nnamespace std { HIDDEN void ios_base_library_init() { static ios_base::Init streams; } }",
+    },
+    // glibc 2.38: strtol and its like read 0b101 under C23. What the older ones do is what was compiled for.
+    Compat {
+        symbol: "__isoc23_strtol",
+        code: "extern \"C\" { long old_strtol(const char*, char**, int) __asm__(\"strtol\");\n\
+               HIDDEN long __isoc23_strtol(const char* s, char** e, int b) { return old_strtol(s, e, b); } }",
+    },
+    Compat {
+        symbol: "__isoc23_strtoul",
+        code: "extern \"C\" { unsigned long old_strtoul(const char*, char**, int) __asm__(\"strtoul\");\n\
+               HIDDEN unsigned long __isoc23_strtoul(const char* s, char** e, int b) { return old_strtoul(s, e, b); } }",
+    },
+    Compat {
+        symbol: "__isoc23_strtoll",
+        code: "extern \"C\" { long long old_strtoll(const char*, char**, int) __asm__(\"strtoll\");\n\
+               HIDDEN long long __isoc23_strtoll(const char* s, char** e, int b) { return old_strtoll(s, e, b); } }",
+    },
+    Compat {
+        symbol: "__isoc23_strtoull",
+        code: "extern \"C\" { unsigned long long old_strtoull(const char*, char**, int) __asm__(\"strtoull\");\n\
+               HIDDEN unsigned long long __isoc23_strtoull(const char* s, char** e, int b) { return old_strtoull(s, e, b); } }",
+    },
+];
+
+/// Functions of the C library's mathematics that got a new version without `errno`'s old ways: 2.29, 2.35, 2.38. The
+/// old one is everywhere, and computes the same. Its type, and how many arguments it takes.
+const MATHEMATICS: [(&str, &str, usize); 9] = [
+    ("exp", "double", 1),
+    ("exp2", "double", 1),
+    ("log", "double", 1),
+    ("log2", "double", 1),
+    ("pow", "double", 2),
+    ("fmod", "double", 2),
+    ("fmodf", "float", 2),
+    ("hypot", "double", 2),
+    ("hypotf", "float", 2),
+];
+
+/// The version that every symbol of the first C library of this processor has.
+const OLDEST: &str = if cfg!(target_arch = "aarch64") {
+    "GLIBC_2.17"
+} else {
+    "GLIBC_2.2.5"
+};
+
+/// The definition of a symbol, if there is one.
+pub(super) fn of(symbol: &str) -> Option<String> {
+    if let Some(known) = ALL.iter().find(|known| known.symbol == symbol) {
+        return Some(known.code.to_owned());
+    }
+    let (name, of, arguments) = MATHEMATICS.iter().find(|(name, ..)| *name == symbol)?;
+    let (parameters, values) = match arguments {
+        1 => (format!("{of} x"), "x"),
+        _ => (format!("{of} x, {of} y"), "x, y"),
+    };
+    // Under other names for the compiler, which knows what log2 is.
+    Some(format!(
+        "extern \"C\" {{ {of} old_{name}({parameters});\n__asm__(\".symver old_{name},{name}@{OLDEST}\");\n\
+         HIDDEN {of} new_{name}({parameters}) __asm__(\"{name}\");\n\
+         HIDDEN {of} new_{name}({parameters}) {{ return old_{name}({values}); }} }}"
+    ))
+}
+
+/// A file with some of them.
+pub(super) fn source(definitions: &[String]) -> String {
+    format!(
+        "#define HIDDEN __attribute__((visibility(\"hidden\")))\n{}\n",
+        definitions.join("\n")
+    )
+}

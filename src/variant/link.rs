@@ -1,0 +1,200 @@
+//! The objects as one shared object, checked before anybody gets it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::abi::{self, Needs, Violation};
+use super::compat;
+use super::object::{Made, no_room};
+use super::plan::Plan;
+use crate::compile::key::Key;
+use crate::compile::store::{Store, Work};
+use crate::toolchain::{HostCompiler, TORCH_LIBRARIES, Toolchain, Torch, clean};
+
+const LIBRARY: &str = "library.so";
+
+/// A shared object, linked and checked.
+pub(super) struct Linked {
+    pub(super) path: PathBuf,
+    /// What it needs, by soname.
+    pub(super) libraries: Vec<String>,
+    /// Symbols that were defined in it for older systems.
+    pub(super) compat: Vec<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Facts {
+    libraries: Vec<String>,
+    compat: Vec<String>,
+}
+
+/// Links, or takes from the cache what is unchanged; an error names every symbol that would not do elsewhere.
+pub(super) fn library(
+    plan: &Plan,
+    objects: &[Made],
+    toolchain: &Toolchain,
+    host: &HostCompiler,
+    torch: &Torch,
+    store: &Store,
+    force: bool,
+) -> Result<Linked> {
+    let mut key = Key::new("kernels torch library 1");
+    key.field(&plan.id).field(&torch.version);
+    for object in objects {
+        key.field(&object.key);
+    }
+    let key = key.finish();
+    if !force && let Some((folder, facts)) = store.get::<Facts>(&key) {
+        store.touch(&key);
+        return Ok(Linked {
+            path: folder.join(LIBRARY),
+            libraries: facts.libraries,
+            compat: facts.compat,
+        });
+    }
+    let cudart = cudart(toolchain)?;
+    let soname = cudart
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let work = store.work()?;
+    let linker = Linker {
+        plan,
+        objects,
+        host,
+        torch,
+        cudart: &cudart,
+        work: &work,
+    };
+    let torch_libraries: Vec<PathBuf> = TORCH_LIBRARIES
+        .iter()
+        .map(|name| torch.libraries().join(name))
+        .collect();
+    let libraries = torch_libraries.iter().chain([&cudart]);
+    let provided = abi::provided(libraries.map(PathBuf::as_path))?;
+    let mut compat: Vec<String> = Vec::new();
+    let mut definitions: Vec<String> = Vec::new();
+    // A definition of ours may itself call something that is too new.
+    let needs = loop {
+        linker.link(&definitions)?;
+        let needs = Needs::of(&work.path.join(LIBRARY))?;
+        let violations = needs.violations(&plan.id, &provided, &soname);
+        let mendable: Vec<(&str, String)> = violations
+            .iter()
+            .filter_map(Violation::symbol)
+            .filter(|symbol| compat.iter().all(|known| known != symbol))
+            .filter_map(|symbol| Some((symbol, compat::of(symbol)?)))
+            .collect();
+        if violations.is_empty() {
+            break needs;
+        }
+        if mendable.is_empty() {
+            let lines: Vec<String> = violations
+                .iter()
+                .map(|violation| format!("  {violation}"))
+                .collect();
+            bail!(
+                "the shared object is linked, but would not load everywhere:\n{}",
+                lines.join("\n")
+            );
+        }
+        for (symbol, definition) in mendable {
+            compat.push(symbol.to_owned());
+            definitions.push(definition);
+        }
+    };
+    let facts = Facts {
+        libraries: needs.libraries,
+        compat,
+    };
+    let folder = store.put(&key, &work, &[LIBRARY], &facts)?;
+    Ok(Linked {
+        path: folder.join(LIBRARY),
+        libraries: facts.libraries,
+        compat: facts.compat,
+    })
+}
+
+struct Linker<'a> {
+    plan: &'a Plan,
+    objects: &'a [Made],
+    host: &'a HostCompiler,
+    torch: &'a Torch,
+    cudart: &'a Path,
+    work: &'a Work,
+}
+
+impl Linker<'_> {
+    fn link(&self, definitions: &[String]) -> Result<()> {
+        let folder = &self.work.path;
+        let cannot = || {
+            format!(
+                "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
+                folder.display()
+            )
+        };
+        // One symbol is for Python. Two kernels in a process have launchers of the same name.
+        let exports = folder.join("exports");
+        let text = format!("{{ global: PyInit_{}; local: *; }};\n", self.plan.id);
+        fs::write(&exports, text).with_context(cannot)?;
+        let mut command = Command::new(&self.host.path);
+        clean(&mut command)
+            .current_dir(folder)
+            .env("TMPDIR", folder)
+            .args(["-shared", "-fPIC", "-O2", "-s", "-o", LIBRARY])
+            .args(self.objects.iter().map(|made| &made.object));
+        if !definitions.is_empty() {
+            let source = compat::source(definitions);
+            fs::write(folder.join("compat.cpp"), source).with_context(cannot)?;
+            command.args(["-std=c++17", "compat.cpp"]);
+        }
+        command.arg("-L").arg(self.torch.libraries());
+        command.args(["-Wl,--as-needed", "-Wl,--build-id=none"]);
+        command.arg(format!("-Wl,--version-script={}", exports.display()));
+        for library in TORCH_LIBRARIES {
+            command.arg(format!("-l:{library}"));
+        }
+        let output = command
+            .arg(self.cudart)
+            .output()
+            .with_context(|| format!("cannot run {}", self.host.path.display()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!(
+                "the objects do not link ({}):\n{}{}",
+                output.status,
+                said.trim(),
+                no_room(&said, folder)
+            );
+        }
+        Ok(())
+    }
+}
+
+/// CUDA's runtime as a shared object, `libcudart.so.13`.
+fn cudart(toolchain: &Toolchain) -> Result<PathBuf> {
+    let major = toolchain.release().map_or(0, |(major, _)| major);
+    let name = format!("libcudart.so.{major}");
+    let folders = &toolchain.library_dirs;
+    folders
+        .iter()
+        .map(|folder| folder.join(&name))
+        .find(|path| path.is_file())
+        .with_context(|| {
+            let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+            format!(
+                "there is no {name} in {}: CUDA's runtime belongs to nvcc {}; install it, or let `kernels toolchain \
+                 install` fetch a whole one and unset CUDA_HOME",
+                if folders.is_empty() {
+                    format!("the libraries of {}", toolchain.root().display())
+                } else {
+                    folders.join(", ")
+                },
+                toolchain.version
+            )
+        })
+}

@@ -1,0 +1,142 @@
+//! The files that are written beside the package: `_ops.py`, and `metadata.json` with a digest of everything.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::plan::Plan;
+use crate::project::{KernelDepend, TorchProject};
+
+/// The file's name.
+pub(super) const METADATA: &str = "metadata.json";
+
+/// `metadata.json`, as the Hub's loader reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Metadata<'a> {
+    name: &'a str,
+    id: &'a str,
+    version: u64,
+    license: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+    python_depends: &'a [String],
+    kernel_depends: &'a [KernelDepend],
+    backend: Backend,
+    digest: &'a Digest,
+}
+
+#[derive(Serialize)]
+struct Backend {
+    r#type: &'static str,
+    archs: Vec<String>,
+}
+
+/// A digest of a variant's files.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Digest {
+    algorithm: String,
+    /// Base64 of SHA-256, by the path in the variant.
+    pub(super) files: BTreeMap<String, String>,
+}
+
+/// What is read back of a `metadata.json`.
+#[derive(Deserialize)]
+pub(super) struct Written {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) digest: Option<Digest>,
+}
+
+impl Digest {
+    pub(super) fn new(files: BTreeMap<String, String>) -> Self {
+        Self {
+            algorithm: "sha256".to_owned(),
+            files,
+        }
+    }
+}
+
+/// The text of `metadata.json`.
+pub(super) fn text(project: &TorchProject, plan: &Plan, digest: &Digest) -> Result<String> {
+    let build = &project.build;
+    let metadata = Metadata {
+        name: &build.name,
+        id: &plan.id,
+        version: project.version,
+        license: &project.license,
+        upstream: build.upstream.as_deref(),
+        source: build.source.as_deref(),
+        python_depends: &build.python_depends,
+        kernel_depends: &build.kernel_depends,
+        backend: Backend {
+            r#type: "cuda",
+            archs: plan.archs.iter().map(ToString::to_string).collect(),
+        },
+        digest,
+    };
+    let mut text = serde_json::to_string_pretty(&metadata).context("metadata.json")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The text of `_ops.py`.
+pub(super) fn ops(id: &str) -> String {
+    format!(
+        "\"\"\"The operators of this build, under a namespace that no other build has.\"\"\"\n\nimport torch\n\n\
+         from . import {id}  # noqa: F401  (importing it registers them)\n\nops = torch.ops.{id}\n\n\n\
+         def add_op_namespace_prefix(op_name: str) -> str:\n    \"\"\"The operator's name for torch.library: with this \
+         build's namespace.\"\"\"\n    return f\"{id}::{{op_name}}\"\n"
+    )
+}
+
+/// Base64 of the SHA-256 of some bytes.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    base64(&Sha256::digest(bytes))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let mut group = [0; 3];
+        group[..chunk.len()].copy_from_slice(chunk);
+        let bits = u32::from_be_bytes([0, group[0], group[1], group[2]]);
+        for at in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= chunk.len() {
+                letter.into()
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_padded() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+        ] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        // As the Hub library's own test has it.
+        assert_eq!(
+            digest(b"hello world"),
+            "uU0nuZNNPgilLlLX2n2r+sSE7+N6U4DukIj3rOLvzek="
+        );
+    }
+}

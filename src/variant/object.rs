@@ -1,0 +1,320 @@
+//! One file compiled, or taken from the cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Plan, REGISTRATION, UnitPlan};
+use super::sources::Sources;
+use crate::compile::key::Key;
+use crate::compile::store::{Store, Work};
+use crate::compile::unit::{SYSTEM, plain, prerequisites};
+use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
+
+/// The name of the object in its folder of the cache.
+pub(super) const OBJECT: &str = "unit.o";
+
+/// How to compile a plan's units.
+pub(super) struct Compiler<'a> {
+    pub(super) root: &'a Path,
+    pub(super) plan: &'a Plan,
+    pub(super) sources: &'a Sources,
+    pub(super) toolchain: &'a Toolchain,
+    pub(super) host: &'a HostCompiler,
+    pub(super) torch: &'a Torch,
+    pub(super) store: &'a Store,
+    pub(super) force: bool,
+    /// How many threads one nvcc may take.
+    pub(super) threads: usize,
+}
+
+/// A unit compiled.
+pub(super) struct Made {
+    pub(super) key: String,
+    pub(super) object: PathBuf,
+    /// What the compiler said.
+    pub(super) said: String,
+    /// How long it took; none: it came from the cache.
+    pub(super) seconds: Option<f64>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Facts {
+    said: String,
+}
+
+/// From this torch on, its headers need C++20.
+const CXX20: Version = Version {
+    major: 2,
+    minor: 12,
+};
+
+impl<'a> Compiler<'a> {
+    #[allow(clippy::too_many_arguments, reason = "each is used")]
+    pub(super) fn new(
+        root: &'a Path,
+        plan: &'a Plan,
+        sources: &'a Sources,
+        toolchain: &'a Toolchain,
+        host: &'a HostCompiler,
+        torch: &'a Torch,
+        store: &'a Store,
+        force: bool,
+    ) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let files = plan.units.iter().filter(|unit| unit.cuda).count();
+        Self {
+            root,
+            plan,
+            sources,
+            toolchain,
+            host,
+            torch,
+            store,
+            force,
+            threads: (cores / files.max(1)).max(1),
+        }
+    }
+
+    /// Compiles a unit, or takes it from the cache.
+    pub(super) fn unit(&self, unit: &UnitPlan) -> Result<Made> {
+        let base = self.base(unit);
+        let mut manifests: Vec<Vec<PathBuf>> = self.store.list(&base);
+        if !self.force {
+            for headers in &manifests {
+                if let Some(key) = self.key(&base, headers)
+                    && let Some((folder, facts)) = self.store.get::<Facts>(&key)
+                {
+                    self.store.touch(&key);
+                    self.store.touch(&base);
+                    return Ok(Made {
+                        key,
+                        object: folder.join(OBJECT),
+                        said: facts.said,
+                        seconds: None,
+                    });
+                }
+            }
+        }
+        let work = self.store.work()?;
+        let started = Instant::now();
+        let (said, headers) = self.compile(unit, &work)?;
+        let seconds = Some(started.elapsed().as_secs_f64());
+        let read = headers.iter().chain([&unit.source]);
+        let key = self
+            .key(&base, &headers)
+            .filter(|_| read.into_iter().all(|path| !self.edited(path)));
+        let Some(key) = key else {
+            bail!(
+                "{} or a file it includes was edited while it was compiled; run the build again",
+                unit.source.display()
+            );
+        };
+        manifests.retain(|known| *known != headers);
+        manifests.insert(0, headers);
+        manifests.truncate(8);
+        self.store.set_list(&base, &manifests, &work)?;
+        let facts = Facts { said };
+        let folder = self.store.put(&key, &work, &[OBJECT], &facts)?;
+        Ok(Made {
+            key,
+            object: folder.join(OBJECT),
+            said: facts.said,
+            seconds,
+        })
+    }
+
+    /// Whether a file is no longer what was read before the build began, from which the identity follows.
+    fn edited(&self, path: &Path) -> bool {
+        fs::read(self.root.join(path)).ok().as_ref() != self.sources.code.get(path)
+    }
+
+    /// The key of all that is known before the compiler has read a header.
+    fn base(&self, unit: &UnitPlan) -> String {
+        let mut key = Key::new("kernels torch unit 1");
+        key.field(&self.toolchain.version)
+            .field(&self.host.version)
+            .field(self.host.path.as_os_str().as_encoded_bytes())
+            .field(&self.torch.version)
+            .field(REGISTRATION);
+        for flag in self.flags(unit) {
+            key.field(flag);
+        }
+        key.field(unit.source.as_os_str().as_encoded_bytes());
+        if let Some(bytes) = self.sources.code.get(&unit.source) {
+            key.field(bytes);
+        }
+        // A header that is new may hide one that was read: their names count, like their bytes.
+        for path in self.sources.code.keys() {
+            key.field(path.as_os_str().as_encoded_bytes());
+        }
+        key.finish()
+    }
+
+    /// The key with the bytes of the headers; none if one is gone.
+    fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
+        let mut key = Key::new("kernels torch unit with headers 1");
+        key.field(base);
+        for header in headers {
+            key.field(header.as_os_str().as_encoded_bytes())
+                .field(self.sources.code.get(header)?);
+        }
+        Some(key.finish())
+    }
+
+    /// The plan's options, and those that depend on torch and on the module's name.
+    fn flags(&self, unit: &UnitPlan) -> Vec<String> {
+        let mut flags = unit.flags.clone();
+        if !unit.cuda && !unit.flags.iter().any(|flag| flag.starts_with("-std=")) {
+            let standard = if self.torch.release < CXX20 { 17 } else { 20 };
+            flags.push(format!("-std=c++{standard}"));
+        }
+        if unit.named {
+            flags.push(format!("-DTORCH_EXTENSION_NAME={}", self.plan.id));
+        }
+        flags
+    }
+
+    /// Runs a compiler; answers what it said and which headers of the project it read.
+    fn compile(&self, unit: &UnitPlan, work: &Work) -> Result<(String, Vec<PathBuf>)> {
+        plain(&work.path)?;
+        let own = work.path.join("include");
+        let write = || {
+            fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION))
+        };
+        write().with_context(|| {
+            format!(
+                "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
+                own.display()
+            )
+        })?;
+        let dependencies = work.path.join("unit.d");
+        let program = if unit.cuda {
+            &self.toolchain.nvcc
+        } else {
+            &self.host.path
+        };
+        let mut command = Command::new(program);
+        clean(&mut command)
+            .current_dir(self.root)
+            .env("TMPDIR", &work.path)
+            .args(self.flags(unit))
+            .arg("-I")
+            .arg(&own)
+            .args(["-MMD", "-MF"])
+            .arg(&dependencies)
+            .arg("-c")
+            .arg(&unit.source)
+            .arg("-o")
+            .arg(work.path.join(OBJECT));
+        for folder in self.torch.includes() {
+            command.arg("-isystem").arg(folder);
+        }
+        if unit.cuda {
+            command.arg("-ccbin").arg(&self.host.path);
+            if self.threads > 1 {
+                command.arg(format!("--threads={}", self.threads));
+            }
+        } else {
+            for folder in cuda_includes(self.toolchain) {
+                command.arg("-isystem").arg(folder);
+            }
+            // Headers name themselves in messages; where they lay is nobody's business.
+            command.arg(format!(
+                "-ffile-prefix-map={}/=",
+                self.torch.folder.display()
+            ));
+        }
+        let output = command
+            .output()
+            .with_context(|| format!("cannot run {}", program.display()))?;
+        let said = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let said = self.readable(&said, work);
+        if !output.status.success() {
+            bail!(
+                "{} does not compile ({}):\n{said}{}",
+                unit.source.display(),
+                output.status,
+                no_room(&said, &work.path)
+            );
+        }
+        let text = fs::read(&dependencies)
+            .with_context(|| format!("cannot read {}", dependencies.display()))?;
+        Ok((said, self.headers(unit, &text, &work.path)?))
+    }
+
+    /// The project's headers of a dependency file. One that the identity does not know of is an error: the build
+    /// would not notice when it changes, and kernel-builder does not copy it.
+    fn headers(&self, unit: &UnitPlan, text: &[u8], work: &Path) -> Result<Vec<PathBuf>> {
+        let cuda = self.toolchain.root();
+        let mut others = vec![cuda.to_owned(), work.to_owned(), self.torch.folder.clone()];
+        others.extend(cuda.canonicalize());
+        others.extend(SYSTEM.map(PathBuf::from));
+        let mut headers = Vec::new();
+        for path in prerequisites(text).into_iter().skip(1) {
+            if others.iter().any(|other| path.starts_with(other)) {
+                continue;
+            }
+            // `kernel_src/../common/a.cuh`: as the file system has it.
+            let full = self.root.join(&path);
+            let full = full.canonicalize().unwrap_or(full);
+            let relative = full.strip_prefix(self.root);
+            let known = relative
+                .ok()
+                .filter(|path| self.sources.code.contains_key(*path));
+            let Some(path) = known else {
+                bail!(
+                    "{} includes {}, which is in no folder that build.toml names; list it in the `src` of a [kernel.X], or \
+                     its folder in `include`",
+                    unit.source.display(),
+                    path.display()
+                );
+            };
+            headers.push(path.to_owned());
+        }
+        headers.sort();
+        headers.dedup();
+        Ok(headers)
+    }
+
+    /// What a compiler said, with paths as the person knows them.
+    fn readable(&self, said: &str, work: &Work) -> String {
+        let mut text = said.to_owned();
+        for folder in [self.root, &work.path] {
+            text = text.replace(&format!("{}/", folder.display()), "");
+        }
+        text.trim().to_owned()
+    }
+}
+
+/// Where the headers of CUDA's runtime are.
+fn cuda_includes(toolchain: &Toolchain) -> Vec<PathBuf> {
+    let targets = format!("targets/{}-linux/include", std::env::consts::ARCH);
+    ["include", &targets, "targets/sbsa-linux/include"]
+        .iter()
+        .map(|name| toolchain.root().join(name))
+        .filter(|folder| folder.join("cuda_runtime.h").is_file())
+        .take(1)
+        .collect()
+}
+
+/// The next step where a disk was full.
+pub(super) fn no_room(said: &str, folder: &Path) -> String {
+    let full = ["No space left on device", "File size limit exceeded"];
+    if full.iter().any(|words| said.contains(words)) {
+        format!(
+            "\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere",
+            folder.display()
+        )
+    } else {
+        String::new()
+    }
+}

@@ -1,0 +1,300 @@
+//! What is to be compiled, with which options; and the identity that follows from it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail, ensure};
+
+use super::arch::{self, Arch};
+use super::sources::{Sources, csrc};
+use crate::compile::key::Key;
+use crate::compile::unit::{OURS, RELOCATABLE, plain};
+use crate::project::TorchProject;
+use crate::project::torch::{is_cu, is_cxx};
+use crate::toolchain::{HostCompiler, Toolchain, Version};
+
+/// The macro that holds the module's name.
+const NAME: &[u8] = b"TORCH_EXTENSION_NAME";
+
+/// The text of `registration.h`.
+pub(super) const REGISTRATION: &str = include_str!("registration.h");
+
+/// What is to be compiled.
+pub(super) struct Plan {
+    /// Every file to compile, the slow ones first.
+    pub(super) units: Vec<UnitPlan>,
+    /// `_my_kernel_cuda_0123abc`: the module's name and the namespace of its operators.
+    pub(super) id: String,
+    /// `torch-stable-abi211-cu130-x86_64-linux`
+    pub(super) name: String,
+    /// All architectures, as metadata.json lists them.
+    pub(super) archs: Vec<Arch>,
+    /// What was left out, and why.
+    pub(super) notes: Vec<String>,
+}
+
+/// A file to compile.
+pub(super) struct UnitPlan {
+    /// Relative to the project.
+    pub(super) source: PathBuf,
+    /// nvcc's, else the C++ compiler's.
+    pub(super) cuda: bool,
+    /// Options that do not depend on where torch is.
+    pub(super) flags: Vec<String>,
+    /// Whether it has to know the module's name.
+    pub(super) named: bool,
+}
+
+impl Plan {
+    pub(super) fn new(
+        project: &TorchProject,
+        sources: &Sources,
+        toolchain: &Toolchain,
+        host: &HostCompiler,
+        asked: &[u32],
+    ) -> Result<Self> {
+        plain(&project.root)?;
+        for path in sources.code.keys() {
+            plain(path)?;
+        }
+        let Some(cuda) = Version::parse(&toolchain.version) else {
+            bail!("nvcc's version {} cannot be read", toolchain.version);
+        };
+        let range = &project.build.cuda_range;
+        let bound = |text: &Option<String>| text.as_deref().and_then(Version::parse);
+        if let Some(least) = bound(&range.start).filter(|least| cuda < *least) {
+            bail!(
+                "[general.cuda] minver is {least}, and nvcc is {}: set CUDA_HOME to a newer toolkit, or lower minver",
+                toolchain.version
+            );
+        }
+        if let Some(most) = bound(&range.end).filter(|most| cuda > *most) {
+            bail!(
+                "[general.cuda] maxver is {most}, and nvcc is {}: set CUDA_HOME to an older toolkit, or raise maxver",
+                toolchain.version
+            );
+        }
+        let mut plan = Self {
+            units: Vec::new(),
+            id: String::new(),
+            name: variant_name(project.stable_abi, cuda),
+            archs: Vec::new(),
+            notes: Vec::new(),
+        };
+        for kernel in &project.build.kernels {
+            if let Some(least) = kernel.cuda_minver.as_deref().and_then(Version::parse)
+                && cuda < least
+            {
+                plan.notes.push(format!(
+                    "[kernel.{}] is left out: its cuda-minver is {least}, and nvcc is {}",
+                    kernel.name, toolchain.version
+                ));
+                continue;
+            }
+            let archs = arch::of(kernel, asked, cuda.major)?;
+            let mut include: Vec<&Path> = kernel.includes.iter().map(PathBuf::as_path).collect();
+            let csrc = csrc(project);
+            include.extend(csrc.as_deref());
+            for source in &kernel.sources {
+                let unit = if is_cu(source) {
+                    cuda_unit(project, source, &include, &kernel.cuda_flags, &archs)?
+                } else if is_cxx(source) {
+                    cxx_unit(project, host, source, &include, &kernel.cxx_flags)?
+                } else {
+                    continue;
+                };
+                plan.add(unit)?;
+            }
+            plan.archs.extend(archs);
+        }
+        let mut include: Vec<&Path> = project
+            .torch
+            .includes
+            .iter()
+            .map(PathBuf::as_path)
+            .collect();
+        let csrc = csrc(project);
+        include.extend(csrc.as_deref());
+        for source in project.torch.sources.iter().filter(|path| is_cxx(path)) {
+            plan.add(cxx_unit(
+                project,
+                host,
+                source,
+                &include,
+                &project.torch.cxx_flags,
+            )?)?;
+        }
+        plan.archs.sort_unstable();
+        plan.archs.dedup();
+        // Which one needs the name is seen in the text: the others stay in the cache when only the name changes.
+        let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
+        let compiled = |path: &Path| is_cu(path) || is_cxx(path);
+        let header = sources
+            .code
+            .iter()
+            .any(|(path, bytes)| !compiled(path) && names(bytes));
+        for unit in &mut plan.units {
+            unit.named = header
+                || sources
+                    .code
+                    .get(&unit.source)
+                    .is_some_and(|bytes| names(bytes));
+        }
+        plan.units.sort_by_key(|unit| !unit.cuda);
+        plan.id = format!(
+            "_{}_cuda_{}",
+            project.build.python_name(),
+            &plan.digest(sources, toolchain, host)[..7]
+        );
+        Ok(plan)
+    }
+
+    fn add(&mut self, unit: UnitPlan) -> Result<()> {
+        ensure!(
+            self.units.iter().all(|known| known.source != unit.source),
+            "{} is listed twice in build.toml; a file is compiled once",
+            unit.source.display()
+        );
+        self.units.push(unit);
+        Ok(())
+    }
+
+    /// SHA-256 of all that the variant's code follows from: compilers, options, every source, the package. Not the
+    /// project's folder, and not which torch the headers came from, as long as it is new enough.
+    ///
+    /// The package counts: two versions of it, loaded in one process, must not register twice under one namespace.
+    fn digest(&self, sources: &Sources, toolchain: &Toolchain, host: &HostCompiler) -> String {
+        let mut key = Key::new("kernels variant 1");
+        key.field(&self.name)
+            .field(&toolchain.version)
+            .field(&host.version)
+            .field(REGISTRATION);
+        for unit in &self.units {
+            key.field(unit.source.as_os_str().as_encoded_bytes())
+                .field((unit.flags.len() as u64).to_be_bytes());
+            for flag in &unit.flags {
+                key.field(flag);
+            }
+        }
+        for files in [&sources.code, &sources.package] {
+            key.field((files.len() as u64).to_be_bytes());
+            for (path, bytes) in files {
+                key.field(path.as_os_str().as_encoded_bytes()).field(bytes);
+            }
+        }
+        key.finish()
+    }
+}
+
+/// The folder's name, by which the Hub's loader chooses.
+fn variant_name(abi: Version, cuda: Version) -> String {
+    format!(
+        "torch-stable-abi{}{}-cu{}{}-{}-linux",
+        abi.major,
+        abi.minor,
+        cuda.major,
+        cuda.minor,
+        std::env::consts::ARCH
+    )
+}
+
+/// What every file is compiled with. kernel-builder sets the same.
+fn definitions(project: &TorchProject) -> [String; 4] {
+    let Version { major, minor } = project.stable_abi;
+    [
+        format!(
+            "-DTORCH_TARGET_VERSION=0x{:016x}",
+            u64::from(major) << 56 | u64::from(minor) << 48
+        ),
+        // Python 3.9.
+        "-DPy_LIMITED_API=0x03090000".to_owned(),
+        "-DCUDA_KERNEL".to_owned(),
+        "-DUSE_CUDA=1".to_owned(),
+    ]
+}
+
+fn cuda_unit(
+    project: &TorchProject,
+    source: &Path,
+    include: &[&Path],
+    own: &[String],
+    archs: &[Arch],
+) -> Result<UnitPlan> {
+    let given = |names: &[&str]| {
+        own.iter()
+            .any(|flag| names.iter().any(|name| flag.starts_with(name)))
+    };
+    let mut flags: Vec<String> = Vec::new();
+    if !given(&["-O", "--optimize"]) {
+        flags.push("-O3".to_owned());
+    }
+    if !given(&["-std", "--std"]) {
+        flags.push("-std=c++17".to_owned());
+    }
+    for flag in [
+        "-DNDEBUG",
+        "--expt-relaxed-constexpr",
+        "-DENABLE_FP8",
+        // A third of the bytes.
+        "-Xfatbin=-compress-all",
+        "-Xcompiler=-fPIC",
+        "-Xcompiler=-fno-gnu-unique",
+    ] {
+        flags.push(flag.to_owned());
+    }
+    flags.extend(definitions(project));
+    flags.extend(archs.iter().map(|arch| arch.gencode()));
+    flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
+    for flag in own {
+        let name = flag.split('=').next().unwrap_or(flag);
+        ensure!(
+            !OURS.contains(&name),
+            "cuda-flags: {flag} cannot be set by a project; cuda-capabilities says what is compiled for"
+        );
+        ensure!(
+            !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name)
+                || flag.ends_with("=false"),
+            "cuda-flags: {flag} asks for relocatable device code, which is not supported: every kernel must be whole in \
+             its own .cu file; include what it calls, or build with kernel-builder"
+        );
+        flags.push(flag.clone());
+    }
+    Ok(UnitPlan {
+        source: source.to_owned(),
+        cuda: true,
+        flags,
+        named: true,
+    })
+}
+
+fn cxx_unit(
+    project: &TorchProject,
+    host: &HostCompiler,
+    source: &Path,
+    include: &[&Path],
+    own: &[String],
+) -> Result<UnitPlan> {
+    for flag in own {
+        let refused = ["-o", "-c", "-E", "-S", "-M", "-x", "-fno-pic"]
+            .iter()
+            .any(|option| flag == option)
+            || flag.starts_with("-D_GLIBCXX_USE_CXX11_ABI");
+        ensure!(
+            !refused,
+            "cxx-flags: {flag} cannot be set by a project; take it out"
+        );
+    }
+    let mut flags: Vec<String> = ["-O3", "-DNDEBUG", "-fPIC"].map(str::to_owned).to_vec();
+    // clang has no such thing to switch off.
+    if !host.version.contains("clang") {
+        flags.push("-fno-gnu-unique".to_owned());
+    }
+    flags.extend(definitions(project));
+    flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
+    flags.extend(own.iter().cloned());
+    Ok(UnitPlan {
+        source: source.to_owned(),
+        cuda: false,
+        flags,
+        named: true,
+    })
+}
