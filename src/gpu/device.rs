@@ -13,6 +13,7 @@ pub struct Device {
     /// What it is.
     pub card: Card,
     pub(super) stream: sys::CUstream,
+    context: sys::CUcontext,
     ordinal: sys::CUdevice,
 }
 
@@ -32,17 +33,25 @@ impl Device {
         let card = card::describe(number, version)?;
         let device = result::device::get(number).said(&doing)?;
         // SAFETY: the primary context is retained until drop, and made current to this thread.
-        unsafe {
+        let context = unsafe {
             let context = result::primary_ctx::retain(device).said(&doing)?;
             result::ctx::set_current(context).said(&doing)?;
-        }
+            context
+        };
         let stream =
             result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
         Ok(Self {
             card,
             stream,
+            context,
             ordinal: device,
         })
+    }
+
+    /// Makes its context this thread's again, where others use other cards on it.
+    pub fn make_current(&self) -> Result<(), GpuError> {
+        // SAFETY: the context is retained until drop.
+        unsafe { result::ctx::set_current(self.context) }.said("taking the card into use again")
     }
 
     /// Bytes of device memory that are free.
