@@ -108,6 +108,17 @@ pub struct Beside {
 }
 
 impl Against {
+    /// Of a case in which nobody could be timed.
+    pub fn failed(clock: &str, why: &str) -> Self {
+        Self {
+            clock: clock.to_owned(),
+            kernel: None,
+            copy: None,
+            peers: Vec::new(),
+            remarks: vec![format!("nobody was timed: {why}")],
+        }
+    }
+
     /// The fastest of those that are right and compute the same.
     pub fn best(&self) -> Option<(&Beside, Spread)> {
         self.peers

@@ -74,7 +74,11 @@ impl Operation {
                 .0
                 .insert(name.clone(), (*value, "the value".to_owned()));
         }
-        for tensor in self.tensor_arguments() {
+        // Inputs first: an output is what is wrong where it differs from them.
+        let (inputs, outputs): (Vec<_>, Vec<_>) = self
+            .tensor_arguments()
+            .partition(|tensor| tensor.role.is_given());
+        for tensor in inputs.into_iter().chain(outputs) {
             let Some(given) = tensors.get(tensor.name) else {
                 if !tensor.role.is_given() {
                     continue;
@@ -368,17 +372,15 @@ mod tests {
         let tensors = BTreeMap::from([("x".to_owned(), x), ("weight".to_owned(), weight)]);
         let values = BTreeMap::from([("eps".to_owned(), 1e-5)]);
         let (case, bound) = operation.fit(&tensors, &values).unwrap();
-        let of = |name: &str| case.values[name];
-        assert_eq!(
-            [
-                of("rows"),
-                of("width"),
-                of("x_stride"),
-                of("out_stride"),
-                of("weight")
-            ],
-            [8.0, 256.0, 512.0, 256.0, 1.0]
-        );
+        for (name, value) in [
+            ("rows", 8.0),
+            ("width", 256.0),
+            ("x_stride", 512.0),
+            ("out_stride", 256.0),
+            ("weight", 1.0),
+        ] {
+            assert_eq!(case.values[name].to_bits(), f64::to_bits(value), "{name}");
+        }
         let out = &bound.tensors[0];
         assert_eq!(
             (out.name.as_str(), &out.shape[..], out.dtype),
