@@ -85,6 +85,8 @@ class Timing:
     """Whether the sets are together at least four times the L2."""
     remarks: tuple[str, ...]
     """What a reader should know: unsteady, a busy card, clocks held down."""
+    impossible: str | None = None
+    """Why this cannot be: the memory is slower. Only `replay` answers such; `time` and `compare` raise."""
 
     @property
     def gbs(self) -> float:
@@ -113,8 +115,7 @@ class Ruler:
     def __init__(self, device: int = 0) -> None:
         """`device` counts as torch's do. Raises GpuError where there is none."""
         self.device = device
-        with _Restored():
-            self._clock = _native.Clock(device)
+        self._clock = _native.Clock(device)
         self.card = _card(json.loads(self._clock.card()))
 
     def __repr__(self) -> str:
@@ -122,8 +123,7 @@ class Ruler:
 
     def copy(self, bytes: int, *, rounds: int = 30, hot: bool = False) -> Copy:
         """The copy roof alone: `bytes` moved, half read and half written."""
-        with _Restored():
-            report = json.loads(self._clock.copy(_positive(bytes), rounds, hot))
+        report = json.loads(self._clock.copy(_positive(bytes), rounds, hot))
         return Copy(**report["spread"], bytes=bytes, by=report["by"])
 
     def time(
@@ -183,6 +183,9 @@ class Ruler:
             timings = self.replay(graphs, bytes=bytes, sets=sets, launches=launches, rounds=rounds, cold=cold)
             # Until here the graphs' memory is theirs.
             captured.clear()
+        for timing in timings.values():
+            if timing.impossible:
+                raise Error(f"{timing.name}: {timing.impossible}")
         return timings
 
     def replay(
@@ -200,9 +203,7 @@ class Ruler:
         until this returns. cold: left out, it is so where the sets' bytes are four times the L2."""
         if cold is None:
             cold = sets * bytes >= 4 * self.card.l2_bytes
-        with _Restored():
-            text = self._clock.replay(list(graphs.items()), _positive(bytes), sets, launches, cold, rounds)
-        report = json.loads(text)
+        report = json.loads(self._clock.replay(list(graphs.items()), _positive(bytes), sets, launches, cold, rounds))
         return {
             entry["name"]: Timing(
                 name=entry["name"],
@@ -213,27 +214,10 @@ class Ruler:
                 launches=launches,
                 cold=cold,
                 remarks=(*entry["remarks"], *report["remarks"]),
+                impossible=entry["impossible"],
             )
             for entry in report["timed"]
         }
-
-
-class _Restored:
-    """Whatever card torch is at stays its card."""
-
-    torch: Any
-    device: int
-
-    def __enter__(self) -> None:
-        import sys
-
-        torch = sys.modules.get("torch")
-        started = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
-        self.torch, self.device = (torch, torch.cuda.current_device()) if torch is not None and started else (None, 0)
-
-    def __exit__(self, *_: object) -> None:
-        if self.torch is not None:
-            self.torch.cuda.set_device(self.device)
 
 
 def _torch() -> Any:

@@ -7,14 +7,45 @@
 
 use kernels::bench::{Residency, Rotation, Ruler};
 use kernels::gpu::Graph;
+use kernels::gpu::device::Before;
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::error::{json as text, raised};
+use crate::error::{Error, json as text, raised};
 
-/// Copies and replays graphs between events, on a stream of its own. For the thread that made it.
+/// Copies and replays graphs between events, on a stream of its own. For the thread that made it, whose card stays what
+/// it was: torch may be at another.
 #[pyclass(unsendable)]
-pub(crate) struct Clock(Ruler);
+pub(crate) struct Clock(Option<Ruler>);
+
+impl Clock {
+    /// Runs `work` with the ruler's card as this thread's.
+    fn with<T>(&self, work: impl FnOnce(&Ruler) -> anyhow::Result<T>) -> PyResult<T> {
+        let _before = Before::remember();
+        let ruler = self
+            .0
+            .as_ref()
+            .ok_or_else(|| Error::new_err("the ruler is gone"))?;
+        ruler
+            .device
+            .make_current()
+            .map_err(anyhow::Error::from)
+            .and_then(|()| work(ruler))
+            .map_err(raised)
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        // Events, streams and modules are given back to the card that is current.
+        let _before = Before::remember();
+        if let Some(ruler) = self.0.take()
+            && ruler.device.make_current().is_ok()
+        {
+            drop(ruler);
+        }
+    }
+}
 
 fn residency(hot: bool) -> Residency {
     if hot { Residency::Hot } else { Residency::Cold }
@@ -24,24 +55,28 @@ fn residency(hot: bool) -> Residency {
 impl Clock {
     #[new]
     fn new(device: usize) -> PyResult<Self> {
-        Ruler::open(device).map(Self).map_err(raised)
+        let _before = Before::remember();
+        let ruler = Ruler::open(device).map_err(raised)?;
+        Ok(Self(Some(ruler)))
     }
 
     /// What the card is, as JSON.
     fn card(&self) -> PyResult<String> {
-        text(self.0.card())
+        self.with(|ruler| Ok(ruler.card().clone()))
+            .and_then(|card| text(&card))
     }
 
     /// How many sets must rotate for `bytes`, how many launches make a graph, and whether that is cold.
-    fn rotation(&self, bytes: u64, hot: bool, once: bool) -> (u32, u32, bool) {
-        let rotation = self.0.rotation(bytes, residency(hot), once);
+    fn rotation(&self, bytes: u64, hot: bool, once: bool) -> PyResult<(u32, u32, bool)> {
+        let rotation = self.with(|ruler| Ok(ruler.rotation(bytes, residency(hot), once)))?;
         let cold = rotation.residency == Residency::Cold;
-        (rotation.sets, rotation.launches, cold)
+        Ok((rotation.sets, rotation.launches, cold))
     }
 
     /// A copy of `bytes` (half read, half written) alone, as JSON.
     fn copy(&self, bytes: u64, rounds: u32, hot: bool) -> PyResult<String> {
-        let (spread, by, rotation) = self.0.copy(bytes, residency(hot), rounds).map_err(raised)?;
+        let (spread, by, rotation) =
+            self.with(|ruler| ruler.copy(bytes, residency(hot), rounds))?;
         text(&json!({
             "spread": spread,
             "by": by,
@@ -69,34 +104,31 @@ impl Clock {
             launches: launches.max(1),
             residency: residency(!cold),
         };
-        self.0
-            .device
-            .make_current()
-            .map_err(|error| raised(error.into()))?;
-        let adopted = graphs
-            .into_iter()
-            .map(|(name, graph)| {
-                // SAFETY: the package holds torch's graph, and by it its memory pool, until this call is over.
-                let graph = unsafe { Graph::adopt(&self.0.device, graph) }?;
-                Ok((name, graph))
-            })
-            .collect::<anyhow::Result<Vec<_>>>()
-            .map_err(raised)?;
-        let measured = self
-            .0
-            .measure(&adopted, bytes, rotation, rounds, &mut || {
+        let (names, handles): (Vec<String>, Vec<u64>) = graphs.into_iter().unzip();
+        let measured = self.with(|ruler| {
+            let adopted = names
+                .iter()
+                .zip(handles)
+                .map(|(name, graph)| {
+                    // SAFETY: the package holds torch's graph, and by it its memory pool, until this call is over.
+                    let graph = unsafe { Graph::adopt(&ruler.device, graph) }?;
+                    Ok((name.clone(), graph))
+                })
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            ruler.measure(&adopted, bytes, rotation, rounds, &mut || {
                 Ok(py.check_signals()?)
             })
-            .map_err(raised)?;
-        let timed: Vec<_> = adopted
+        })?;
+        let timed: Vec<_> = names
             .iter()
             .zip(&measured.timed)
-            .map(|((name, _), timed)| {
+            .map(|(name, timed)| {
                 json!({
                     "name": name,
                     "launch": timed.launch,
                     "copy": timed.copy,
                     "remarks": timed.remarks,
+                    "impossible": timed.impossible,
                 })
             })
             .collect();

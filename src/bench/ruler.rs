@@ -35,6 +35,8 @@ pub struct Timed {
     pub copy: Spread,
     /// What a reader should know.
     pub remarks: Vec<String>,
+    /// Why the time cannot be: the memory is slower.
+    pub impossible: Option<String>,
 }
 
 /// What all graphs of a measurement share.
@@ -99,12 +101,9 @@ impl Ruler {
         }
         remarks.extend(Health::ask(self.ordinal).remarks("after"));
         let mut timed = Vec::with_capacity(graphs.len());
-        for ((name, _), (launch, copy)) in graphs.iter().zip(&samples) {
+        for (launch, copy) in &samples {
             let launch = per_launch(launch, rotation.launches);
             let copy = per_launch(copy, roof.copies);
-            if let Some(why) = too_fast(launch, bytes, rotation.residency, self.card()) {
-                bail!("{name}: {why}");
-            }
             let mut remarks = Vec::new();
             remarks.extend(launch.unsteady("it"));
             remarks.extend(copy.unsteady("the copy"));
@@ -112,6 +111,7 @@ impl Ruler {
                 launch,
                 copy,
                 remarks,
+                impossible: too_fast(launch, bytes, rotation.residency, self.card()),
             });
         }
         Ok(Measured {

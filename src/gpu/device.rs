@@ -114,6 +114,31 @@ impl Drop for Device {
     }
 }
 
+/// The context that this thread had before, and has again when this goes: for those who share the thread with others.
+#[derive(Debug)]
+pub struct Before(Option<sys::CUcontext>);
+
+impl Before {
+    /// Looks which one it is. Without a driver there is none, and nothing happens later.
+    pub fn remember() -> Self {
+        let context = driver::load().and_then(|_| result::ctx::get_current().said("looking"));
+        Self(
+            context
+                .ok()
+                .map(|context| context.unwrap_or(std::ptr::null_mut())),
+        )
+    }
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        if let Some(context) = self.0 {
+            // SAFETY: it was this thread's; null stands for none.
+            let _ = unsafe { result::ctx::set_current(context) };
+        }
+    }
+}
+
 /// A point in the stream.
 #[derive(Debug)]
 pub struct Event(sys::CUevent);

@@ -169,6 +169,7 @@ def measure_by(ruler, candidates, size_in_bytes, sets, launches, rounds):
     for number, candidate in enumerate(candidates):
         timing = replayed[str(number)]
         candidate.spread = timing.spread()
+        candidate.fault = candidate.fault or timing.impossible
         remarks += [remark for remark in timing.remarks if remark not in remarks]
     # The same copy was timed behind each of them.
     copies = sorted((timing.copy for timing in replayed.values()), key=lambda copy: copy.median)
