@@ -168,10 +168,24 @@ mod tests {
             "def right(x, weight, eps):\n    return x * (x.double().pow(2).mean(-1, keepdim=True) + eps).rsqrt().to(x.dtype) * weight\n",
         )
         .unwrap();
+        let hub = folder.path().join("hub");
+        let variant = hub.join("build/torch-universal");
+        std::fs::create_dir_all(&variant).unwrap();
+        std::fs::write(
+            variant.join("__init__.py"),
+            "import torch\n__all__ = ['rms_norm']\ndef rms_norm(input, gamma, epsilon=1e-6):\n    \
+             return torch.nn.functional.rms_norm(input, (input.shape[-1],), gamma, epsilon)\n",
+        )
+        .unwrap();
+        std::fs::write(
+            variant.join("metadata.json"),
+            r#"{"name": "norm", "id": "_norm_cpu_1234567", "version": 1, "license": "Apache-2.0", "python-depends": [], "backend": {"type": "cpu"}}"#,
+        )
+        .unwrap();
         let mut own = unknown.clone();
         own["reference"] = json!({"file": reference, "function": "right"});
         let request = json!({
-            "peers": ["torch", "liger", "quack", "hub:./no/such/folder"],
+            "peers": ["torch", "liger", "quack", "hub:./no/such/folder", format!("hub:{}", hub.display())],
             "cases": [
                 case("rmsnorm", "rms_norm", "rows=8,width=64"),
                 case("geglu", "swiglu", "rows=8,width=64"),
@@ -218,7 +232,7 @@ mod tests {
             "{}",
             why(1, 2)
         );
-        for peer in 0..4 {
+        for peer in 0..5 {
             assert!(
                 why(2, peer).contains("nobody here knows a formula for nobodys"),
                 "{}",
@@ -230,7 +244,15 @@ mod tests {
             "{}",
             why(3, 1)
         );
-        // Whether these two are installed is the machine's affair; that they are named is ours.
+        // Whether these are installed is the machine's affair; that they are named is ours.
+        let of_hub = &rows[0].peers[4];
+        match &of_hub.skipped {
+            Some(why) => assert!(why.contains("kernels cannot be imported"), "{why}"),
+            None => {
+                assert_eq!(of_hub.wrong, None);
+                assert!(why(1, 4).contains("has no function swiglu"), "{}", why(1, 4));
+            }
+        }
         for (peer, package) in [(1, "liger-kernel"), (2, "quack-kernels")] {
             let found = &rows[0].peers[peer];
             assert!(

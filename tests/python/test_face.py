@@ -4,6 +4,7 @@ Needs no card and no torch; what needs them is benches/gpu/face.py.
 """
 
 import ctypes
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -46,6 +47,10 @@ class Package(unittest.TestCase):
             for name in vars(kind):
                 if not name.startswith("_"):
                     self.assertRegex(stub, rf"(?m)^    def {name}\(")
+
+    def test_module_and_program_are_of_one_version(self):
+        self.assertEqual(harness.VERSION.split()[0], harness.__version__)
+        self.assertEqual(importlib.metadata.version("kernels-harness"), harness.__version__)
 
     def test_importing_it_imports_no_torch(self):
         said = ran(sys.executable, "-c", "import sys, kernels_harness; print('torch' in sys.modules)")
