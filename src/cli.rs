@@ -33,7 +33,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels check kernels/rmsnorm      what would fail on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` uses the network, through pip."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels check kernels/rmsnorm      what would fail on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` (through pip) and `kernels bench --against hub:OWNER/NAME` use the network."
 )]
 pub struct Cli {
     /// What to do.
@@ -65,7 +65,7 @@ pub enum Command {
     Verify(project::Verify),
     /// Time a kernel project beside a copy of the same bytes
     #[command(
-        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg"
+        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg\n  kernels bench --against torch,compile,liger,hub:./build --python ~/venv/bin/python\n\n--against captures everybody, ours too, in CUDA graphs over the same rotating tensors, holds results\nagainst the fp64 reference, and replays the graphs in turn; who is not installed is named. With the\nmodule kernels_harness in that Python, this program's own clock times them."
     )]
     Bench(project::Bench),
     /// Check kernel projects' text for what makes a Hub build or a user fail; needs no card and no compiler

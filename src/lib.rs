@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod against;
 pub mod agent;
 pub mod bench;
 pub mod check;

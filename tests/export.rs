@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kernels::bench::BenchReport;
+use kernels::bench::{Against, BenchReport, Beside, Spread};
 use kernels::project::DType;
 use kernels::report::export;
 use proptest::prelude::*;
@@ -297,4 +297,105 @@ fn the_terminal_s_table_has_every_case_under_its_titles() {
     assert_eq!(at(&lines[0], "% roof"), at(&lines[1], " 99.1"));
     assert_eq!(at(&lines[0], "GB/s"), at(&lines[4], " 838"));
     assert!(lines[5].ends_with("hot"), "{lines:#?}");
+}
+
+/// A report whose first case has others beside it.
+fn beside() -> BenchReport {
+    let spread = |median| Spread {
+        median,
+        p10: median * 0.98,
+        p90: median * 1.02,
+        min: median * 0.97,
+        samples: 30,
+    };
+    let peer = |name: &str, median: Option<f64>| Beside {
+        name: name.to_owned(),
+        time: median.map(spread),
+        chosen: None,
+        wrong: None,
+        other: None,
+        skipped: None,
+    };
+    let mut report = report::bench();
+    report.cases[0].against = Some(Against {
+        clock: "kernels".to_owned(),
+        kernel: Some(spread(20.0)),
+        copy: Some(spread(19.0)),
+        peers: vec![
+            peer("torch", Some(30.0)),
+            peer("compile", Some(25.0)),
+            Beside {
+                wrong: Some("relative error 1e-1".to_owned()),
+                ..peer("hub:a|b", Some(1.0))
+            },
+            Beside {
+                skipped: Some("liger-kernel cannot be imported".to_owned()),
+                ..peer("liger", None)
+            },
+        ],
+        remarks: Vec::new(),
+    });
+    report
+}
+
+#[test]
+fn others_stand_beside_ours_and_who_is_missing_is_named_with_the_reason() {
+    let report = beside();
+    let text = render(&report, "a.md");
+    for words in [
+        "| copy | ours | torch | compile | hub:a&#124;b | liger | best, × |",
+        "| 19.0 | 20.0 | 30.0 | 25.0 | 1.00! | – | compile, 1.25 |",
+        "skipped: liger in ",
+        "liger-kernel cannot be imported",
+        "is wrong in",
+        "by this program's clock",
+    ] {
+        assert!(text.contains(words), "no {words} in\n{text}");
+    }
+    let csv = render(&report, "a.csv");
+    let lines: Vec<&str> = csv.split("\r\n").filter(|line| !line.is_empty()).collect();
+    assert!(lines[0].ends_with(
+        ",seed,against_copy_us,against_kernels_us,against_torch_us,against_compile_us,against_hub:a|b_us,against_liger_us"
+    ));
+    // What is wrong has no time.
+    assert!(lines[1].ends_with(",19,20,30,25,,"), "{}", lines[1]);
+    assert!(lines[2].ends_with(",,,,,,"), "{}", lines[2]);
+    let back: BenchReport = serde_json::from_str(&render(&report, "a.json")).unwrap();
+    let against = back.cases[0].against.as_ref().unwrap();
+    assert_eq!(against.best().unwrap().0.name, "compile");
+    assert!(back.cases[1].against.is_none());
+    // Without others nothing of this is there.
+    let plain = report::bench();
+    assert!(!render(&plain, "a.json").contains("against"));
+    assert!(!render(&plain, "a.csv").contains("against"));
+    assert!(!render(&plain, "a.md").contains("Beside others"));
+}
+
+#[test]
+fn the_terminal_shows_others_in_columns_of_their_own() {
+    let report = beside();
+    let lines = kernels::report::beside::table(&report).unwrap().lines(None);
+    let plain: Vec<String> = lines
+        .iter()
+        .map(|line| anstream::adapter::strip_str(line).to_string())
+        .collect();
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        plain[0].ends_with("copy  ours  torch  compile  hub:a|b  liger  best, ×"),
+        "{}",
+        plain[0]
+    );
+    let row = words(&plain[1]);
+    assert_eq!(
+        row[row.len() - 8..],
+        [
+            "19.0", "20.0", "30.0", "25.0", "1.00!", "–", "compile,", "1.25"
+        ]
+    );
+    assert_eq!(plain.len(), 2, "only cases that others were timed in");
+    assert!(kernels::report::beside::table(&report::bench()).is_none());
 }

@@ -64,6 +64,69 @@ pub struct CaseBench {
     pub checked: u32,
     /// What a reader should know: throttled, busy, unsteady.
     pub remarks: Vec<String>,
+    /// Others' kernels and ours, timed in turn in one process: `--against`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
+}
+
+/// Others' kernels beside ours: all of them, ours too, in torch's graphs, replayed in turn in one process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Against {
+    /// Whose clock replayed the graphs: `kernels` (the Python module's, which is the harness's) or `torch`.
+    pub clock: String,
+    /// Ours, in that process.
+    pub kernel: Option<Spread>,
+    /// A copy of the same bytes, in that process.
+    pub copy: Option<Spread>,
+    /// The others, in the order in which they were asked for.
+    pub peers: Vec<Beside>,
+    /// What a reader should know: the host was late, the card is shared, ours is wrong there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// One of the others, in one case.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Beside {
+    /// As `--against` names it.
+    pub name: String,
+    /// Its time; none: `skipped` says why.
+    #[serde(default)]
+    pub time: Option<Spread>,
+    /// Which of several ways to write it was the fastest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
+    /// What is wrong with its results, where something is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<String>,
+    /// What it computes, where that is another function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<String>,
+    /// Why it was not timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+}
+
+impl Against {
+    /// Of a case in which nobody could be timed.
+    pub fn failed(clock: &str, why: &str) -> Self {
+        Self {
+            clock: clock.to_owned(),
+            kernel: None,
+            copy: None,
+            peers: Vec::new(),
+            remarks: vec![format!("nobody was timed: {why}")],
+        }
+    }
+
+    /// The fastest of those that are right and compute the same.
+    pub fn best(&self) -> Option<(&Beside, Spread)> {
+        self.peers
+            .iter()
+            .filter(|peer| peer.wrong.is_none() && peer.other.is_none())
+            .filter_map(|peer| Some((peer, peer.time?)))
+            .min_by(|(_, one), (_, other)| one.median.total_cmp(&other.median))
+    }
 }
 
 impl CaseBench {

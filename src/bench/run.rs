@@ -1,16 +1,16 @@
 //! A whole benchmark: every operation and case, cold, and hot where it fits in the L2.
 
-use std::time::Instant;
-
 use anyhow::{Result, bail};
 
+use super::clock::Clock;
 use super::health::Health;
 use super::result::{BenchReport, CaseBench, Residency, Spread};
 use super::ring::{Pool, Ring};
 use super::roof::Roof;
+use super::rotation::Rotation;
+use super::spread::per_launch;
 use crate::compile::{Build, Kernel};
 use crate::gpu::copy::Copier;
-use crate::gpu::device::Event;
 use crate::gpu::muffle::Muffle;
 use crate::gpu::{Card, Device, GpuError, Graph, Recording};
 use crate::project::{Bound, Case, Operation, Project, Role};
@@ -23,16 +23,8 @@ use crate::verify::random::{Random, fresh_seed};
 use crate::verify::run::Choice;
 use crate::verify::slot::{Damage, results, tensors};
 
-/// The ring is at least this many times the L2, so that a launch finds nothing of the last round there.
-const L2_TIMES: u64 = 4;
-/// Slots at most: a case so small that these do not fill the ring is hot, and is called so.
-const MOST_SLOTS: u64 = 512;
-/// Launches of one graph, at least: the start of a graph is shared among them.
-const LEAST_LAUNCHES: u32 = 8;
 /// Rounds after which timed outputs are compared, besides the last.
 const CHECKED_ROUNDS: usize = 3;
-/// Spread, (p90 − p10) / median, from which a case is called unsteady.
-const UNSTEADY: f64 = 0.15;
 
 /// Everything that the cases of a run share.
 struct Bench<'a> {
@@ -182,15 +174,18 @@ impl Bench<'_> {
                 "an empty case cannot be timed: it moves no bytes".to_owned(),
             ));
         }
-        let wanted = (L2_TIMES * device.card.l2_bytes)
-            .div_ceil(bound.bytes)
-            .max(2);
-        let (slots, residency) = match residency {
-            Residency::Hot => (1, Residency::Hot),
-            Residency::Cold if wanted > MOST_SLOTS => (MOST_SLOTS, Residency::Hot),
-            Residency::Cold => (wanted, Residency::Cold),
-        };
-        let needed = slots * (layout.bytes + bound.bytes) * 11 / 10;
+        // A tensor that is input and output must be launched on once a round, or its contents are nobody's.
+        let in_place = bound
+            .tensors
+            .iter()
+            .any(|tensor| tensor.role == Role::InOut);
+        let rotation = Rotation::of(bound.bytes, device.card.l2_bytes, residency, in_place);
+        let Rotation {
+            sets: slots,
+            launches,
+            residency,
+        } = rotation;
+        let needed = u64::from(slots) * (layout.bytes + bound.bytes) * 11 / 10;
         if needed > device.free_bytes()? {
             bail!(
                 "{} {}: timing it takes {:.1} GB of the card's memory, which are not free; make the case smaller",
@@ -199,7 +194,6 @@ impl Bench<'_> {
                 gigabytes(needed)
             );
         }
-        let slots = u32::try_from(slots)?;
         let mut ring = Ring::new(
             device,
             bound,
@@ -213,21 +207,8 @@ impl Bench<'_> {
             Ok(recordings) => recordings,
             Err((kind, message)) => return Ok(Timed::fault(kind, message)),
         };
-        // A tensor that is input and output must be launched on once a round, or its contents are nobody's.
-        let in_place = bound
-            .tensors
-            .iter()
-            .any(|tensor| tensor.role == Role::InOut);
-        let turns = if in_place {
-            1
-        } else if residency == Residency::Hot && slots == 1 {
-            50
-        } else {
-            LEAST_LAUNCHES.div_ceil(slots)
-        };
-        let launches = slots * turns;
         let graph = match Graph::capture(device, || {
-            for _ in 0..turns {
+            for _ in 0..launches / slots {
                 for launch in recordings.iter().flat_map(|recording| &recording.launches) {
                     path.modules.launch(device, launch)?;
                 }
@@ -258,16 +239,12 @@ impl Bench<'_> {
                         .unwrap_or_default(),
                     checked,
                     remarks: Vec::new(),
+                    against: None,
                 };
-                for (what, spread) in [("the kernel", bench.kernel), ("the copy", bench.copy)] {
-                    if spread.relative() > UNSTEADY {
-                        bench.remarks.push(format!(
-                            "{what} is unsteady: spread {:.0} %",
-                            100.0 * spread.relative()
-                        ));
-                    }
-                }
-                if let Some(why) = too_fast(&bench, &device.card) {
+                bench.remarks.extend(bench.kernel.unsteady("the kernel"));
+                bench.remarks.extend(bench.copy.unsteady("the copy"));
+                let why = too_fast(bench.kernel, bench.bytes, residency, &device.card);
+                if let Some(why) = why {
                     faults.push((Kind::TooFast, why));
                 }
                 Ok(Timed {
@@ -304,7 +281,7 @@ impl Bench<'_> {
             // The first rounds warm up as well; a check there would catch less.
             checked_rounds.push(round);
         }
-        let events = [Event::new()?, Event::new()?, Event::new()?];
+        let clock = Clock::new()?;
         let (mut kernel, mut copy) = (Vec::new(), Vec::new());
         let mut checked = 0;
         let mut faults: Vec<(Kind, String)> = Vec::new();
@@ -339,34 +316,7 @@ impl Bench<'_> {
                     }
                 }
             }
-            let time = || -> Result<(f64, f64), GpuError> {
-                let clock = Instant::now();
-                roof.graph.launch(device)?;
-                events[0].record(device)?;
-                graph.launch(device)?;
-                events[1].record(device)?;
-                roof.graph.launch(device)?;
-                events[2].record(device)?;
-                events[2].wait(&doing)?;
-                let host = clock.elapsed().as_secs_f64() * 1e6;
-                let (kernel, copy) = (
-                    events[0].microseconds_to(&events[1])?,
-                    events[1].microseconds_to(&events[2])?,
-                );
-                // The second clock: the card cannot have worked for longer than the host waited.
-                if kernel + copy > host * 1.01 + 5.0 {
-                    return Err(GpuError {
-                        doing: doing.clone(),
-                        said: format!(
-                            "the card's clock says {:.1} µs, the host's {host:.1} µs",
-                            kernel + copy
-                        ),
-                        sticky: false,
-                    });
-                }
-                Ok((kernel, copy))
-            };
-            match time() {
+            match clock.time(device, graph, &roof.graph, &doing) {
                 Ok((one, other)) => {
                     kernel.push(one);
                     copy.push(other);
@@ -442,26 +392,24 @@ impl Bench<'_> {
 }
 
 /// Whether a time is under what the bytes need at the memory's peak.
-fn too_fast(bench: &CaseBench, card: &Card) -> Option<String> {
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn too_fast(
+    launch: Spread,
+    bytes: u64,
+    residency: Residency,
+    card: &Card,
+) -> Option<String> {
     let peak = card.peak_gbs?;
-    if bench.residency != Residency::Cold || bench.gbs() <= peak {
+    let reached = bytes as f64 / launch.median / 1e3;
+    if residency != Residency::Cold || reached <= peak {
         return None;
     }
     Some(format!(
-        "{:.2} µs for {:.1} MB is {:.0} GB/s, above the {peak:.0} GB/s that the memory can do: the launch does not \
-         move the bytes that kernel.toml says, or the harness is being fooled",
-        bench.kernel.median,
-        gigabytes(bench.bytes) * 1e3,
-        bench.gbs()
+        "{:.2} µs for {:.1} MB is {reached:.0} GB/s, above the {peak:.0} GB/s that the memory can do: the launch does not \
+         move the bytes that it is said to, or the harness is being fooled",
+        launch.median,
+        gigabytes(bytes) * 1e3,
     ))
-}
-
-fn per_launch(times: &[f64], launches: u32) -> Spread {
-    let each: Vec<f64> = times
-        .iter()
-        .map(|time| time / f64::from(launches))
-        .collect();
-    Spread::of(&each)
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -2,6 +2,9 @@
 
 use super::result::Spread;
 
+/// Spread, (p90 − p10) / median, from which samples are called unsteady.
+const UNSTEADY: f64 = 0.15;
+
 impl Spread {
     /// Of samples in microseconds; none of them: zeros.
     pub fn of(samples: &[f64]) -> Self {
@@ -20,6 +23,21 @@ impl Spread {
     pub fn relative(&self) -> f64 {
         (self.p90 - self.p10) / self.median
     }
+
+    /// The remark on `what` where the samples lie too far apart.
+    pub(super) fn unsteady(&self, what: &str) -> Option<String> {
+        let spread = self.relative();
+        (spread > UNSTEADY).then(|| format!("{what} is unsteady: spread {:.0} %", 100.0 * spread))
+    }
+}
+
+/// Of the times of graphs that make so many launches each.
+pub(super) fn per_launch(times: &[f64], launches: u32) -> Spread {
+    let each: Vec<f64> = times
+        .iter()
+        .map(|time| time / f64::from(launches))
+        .collect();
+    Spread::of(&each)
 }
 
 /// A quantile of sorted numbers, between neighbours by their distance.

@@ -126,6 +126,18 @@ pub struct Bench {
     /// Timed rounds of a case
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub rounds: u32,
+    /// Time others as well, through Python: torch, compile, compile-max, liger, quack, hub:OWNER/NAME[@VERSION],
+    /// hub:PATH. Only hub:OWNER/NAME may use the network, unless the Hub library has it cached
+    #[arg(
+        long,
+        value_name = "PEERS",
+        value_delimiter = ',',
+        conflicts_with = "record"
+    )]
+    pub against: Vec<String>,
+    /// The Python that has torch and the peers [default: `KERNELS_PYTHON`, the active environment's, python3]
+    #[arg(long, value_name = "PATH", requires = "against")]
+    pub python: Option<PathBuf>,
 }
 
 /// `kernels ci`.

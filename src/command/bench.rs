@@ -7,11 +7,12 @@ use serde_json::json;
 
 use super::failure::Usage;
 use super::prepare::{self, Progress};
+use crate::against::{self, Interpreter, Peer};
 use crate::bench::{BenchReport, run};
 use crate::cli::project::Bench;
 use crate::evidence;
 use crate::report::table::window;
-use crate::report::{Output, export, style, timing};
+use crate::report::{Output, beside, export, style, timing};
 use crate::verify;
 
 /// Times a project on a card; exit 1 on findings.
@@ -19,6 +20,12 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     for path in &arguments.export {
         export::of(path)?;
     }
+    let peers = Peer::parse_all(&arguments.against)?;
+    let python = if peers.is_empty() {
+        None
+    } else {
+        Some(Interpreter::find(arguments.python.as_ref())?)
+    };
     let selection = &arguments.selection;
     let partial =
         selection.filter.is_some() || !selection.shape.is_empty() || !selection.dtype.is_empty();
@@ -53,15 +60,23 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     } else {
         None
     };
-    let report = run::run(&project, &build, &choice, arguments.rounds, &|what| {
+    let mut report = run::run(&project, &build, &choice, arguments.rounds, &|what| {
         progress.tell(what);
     })?;
+    // What was measured is shown whatever becomes of the others.
+    let others = python.map_or(Ok(()), |python| {
+        let who = (peers.as_slice(), &python, arguments.rounds);
+        against::run(&mut report, &project, &build, &choice, who, &|what| {
+            progress.tell(what);
+        })
+    });
     progress.done();
     show(&report, output);
     for path in &arguments.export {
         export::write(&report, path)?;
         output.note(format!("wrote {}", path.display()));
     }
+    others?;
     let mut recorded = Vec::new();
     if let Some(verified) = &verified {
         let folder = evidence::folder(&project.root, arguments.evidence.as_deref());
@@ -94,6 +109,16 @@ fn show(report: &BenchReport, output: Output) {
     );
     for line in timing::table(report).lines(window()) {
         output.line(line);
+    }
+    if let Some(table) = beside::table(report) {
+        output.line("");
+        output.line(beside::heading(report));
+        for line in table.lines(window()) {
+            output.line(line);
+        }
+        for note in beside::notes(report) {
+            output.line(style::faint(note));
+        }
     }
     for remark in &report.remarks {
         output.line(format!("{} {remark}", style::warning("remark")));

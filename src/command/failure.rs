@@ -6,6 +6,7 @@ use anyhow::Error;
 use serde_json::json;
 use thiserror::Error;
 
+use crate::against::UnknownPeer;
 use crate::install::Refusal;
 use crate::report::export::UnknownEnding;
 use crate::report::{Output, style};
@@ -20,7 +21,9 @@ pub fn report(error: &Error, output: Output) -> ExitCode {
     let refusal = error.downcast_ref::<Refusal>();
     let (word, code) = match refusal {
         Some(_) => ("refused", 3),
-        None if error.is::<Usage>() || error.is::<UnknownEnding>() => ("error", 2),
+        None if error.is::<Usage>() || error.is::<UnknownEnding>() || error.is::<UnknownPeer>() => {
+            ("error", 2)
+        }
         None => ("error", 1),
     };
     let message = format!("{error:#}");

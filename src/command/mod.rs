@@ -27,7 +27,8 @@ pub mod verify;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::{CommandFactory, Parser};
+use serde_json::{Value, json};
 
 use crate::agent::Machine;
 use crate::cli::{Cli, Command, Skills};
@@ -49,6 +50,39 @@ pub fn run(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
         _ => code,
+    }
+}
+
+/// What a command came to, for a program that calls it in its own process.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// Whether its exit code would be 0.
+    pub done: bool,
+    /// What it prints with `--json`; after an error `error`, `exit_code` and `refused`.
+    pub report: Value,
+}
+
+/// Runs a command line, without the program's name, and prints nothing.
+pub fn call<A: Into<std::ffi::OsString>>(arguments: impl IntoIterator<Item = A>) -> Called {
+    let words = ["kernels", "--json"].map(std::ffi::OsString::from);
+    let words = words
+        .into_iter()
+        .chain(arguments.into_iter().map(Into::into));
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let error = error.render().to_string();
+            let error = error.strip_prefix("error: ").unwrap_or(&error).trim_end();
+            return Called {
+                done: false,
+                report: json!({"error": error, "exit_code": 2, "refused": null}),
+            };
+        }
+    };
+    let (code, printed) = output::captured(|| run(cli));
+    Called {
+        done: code == ExitCode::SUCCESS,
+        report: serde_json::from_slice(&printed).unwrap_or(Value::Null),
     }
 }
 

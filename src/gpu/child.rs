@@ -2,16 +2,15 @@
 //!
 //! Nothing executes here. The addresses are the parent's, and nothing is mapped at them in this process.
 
-use std::ffi::{CString, c_void};
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use cudarc::driver::{result, sys};
-use libffi::middle::{Arg, Cif, CodePtr, Type, arg};
 use serde::{Deserialize, Serialize};
 
 use super::driver::{self, GpuError, Said};
+use super::launcher::Library;
 use super::recording::{Outcome, Reply, Request, Value};
 use super::{capture, confine};
 
@@ -73,7 +72,7 @@ fn say(to: &mut File, reply: &Reply) -> anyhow::Result<()> {
 /// A context, a stream, and the candidate's library.
 struct Stage {
     stream: sys::CUstream,
-    library: libloading::Library,
+    library: Library,
 }
 
 impl Stage {
@@ -81,27 +80,12 @@ impl Stage {
         let stream = open(setup.ordinal).map_err(|error| error.to_string())?;
         let confinement = confine::lock_down(&setup.scratch)?;
         // SAFETY: the candidate's constructors run here, which is what this process is for.
-        let library = unsafe { libloading::Library::new(&setup.library) }
-            .map_err(|error| format!("loading {}: {error}", setup.library.display()))?;
+        let library = unsafe { Library::open(&setup.library) }?;
         Ok((Self { stream, library }, confinement))
     }
 
     /// One call of a launcher under capture.
     fn record(&self, launcher: &str, values: &[Value]) -> Result<Outcome, GpuError> {
-        let name = CString::new(launcher)
-            .map_err(|_| GpuError::new("finding the launcher", "a zero byte"))?;
-        // SAFETY: the type is given by kernel.toml, which is the author's word; a wrong one harms this process alone.
-        let symbol = unsafe {
-            self.library
-                .get::<unsafe extern "C" fn()>(name.as_bytes_with_nul())
-        }
-        .map_err(|_| {
-            GpuError::new(
-                format!("finding the launcher {launcher}"),
-                "the project's sources define no such extern \"C\" function",
-            )
-        })?;
-        let code = CodePtr::from_ptr(*symbol as *const c_void);
         // SAFETY: stream and graph are this process's own.
         unsafe {
             result::stream::begin_capture(
@@ -109,8 +93,17 @@ impl Stage {
                 sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
             )
             .said("beginning the capture")?;
-            let returned = call(code, values, self.stream as u64);
+            let returned = self.library.launch(launcher, values, self.stream as u64);
             let ended = result::stream::end_capture(self.stream).said("ending the capture");
+            let returned = match (returned, &ended) {
+                (Ok(returned), _) => returned,
+                (Err(error), ended) => {
+                    if let Ok(graph) = ended {
+                        let _ = result::graph::destroy(*graph);
+                    }
+                    return Err(error);
+                }
+            };
             let graph = match ended {
                 Ok(graph) => graph,
                 Err(error) => {
@@ -162,34 +155,4 @@ fn open(ordinal: usize) -> Result<sys::CUstream, GpuError> {
         result::ctx::set_current(context).said(DOING)?;
     }
     result::stream::create(result::stream::StreamKind::Default).said(DOING)
-}
-
-/// Calls a C function that returns an int.
-///
-/// # Safety
-/// Whatever the function does is on its author.
-unsafe fn call(code: CodePtr, values: &[Value], stream: u64) -> i32 {
-    let words: Vec<u64> = values
-        .iter()
-        .map(|value| match *value {
-            Value::Pointer(address) => address,
-            // The low bytes come first on every machine that has this driver.
-            Value::I32(number) => u64::from(number.cast_unsigned()),
-            Value::I64(number) => number.cast_unsigned(),
-            Value::F32(bits) => u64::from(bits),
-            Value::F64(bits) => bits,
-            Value::Stream => stream,
-        })
-        .collect();
-    let types = values.iter().map(|value| match value {
-        Value::Pointer(_) | Value::Stream => Type::pointer(),
-        Value::I32(_) => Type::i32(),
-        Value::I64(_) => Type::i64(),
-        Value::F32(_) => Type::f32(),
-        Value::F64(_) => Type::f64(),
-    });
-    let cif = Cif::new(types, Type::i32());
-    let arguments: Vec<Arg> = words.iter().map(arg).collect();
-    // SAFETY: by the caller. Each word holds its value in its first bytes, where libffi reads it by type.
-    unsafe { cif.call(code, &arguments) }
 }

@@ -13,6 +13,7 @@ pub struct Device {
     /// What it is.
     pub card: Card,
     pub(super) stream: sys::CUstream,
+    context: sys::CUcontext,
     ordinal: sys::CUdevice,
 }
 
@@ -32,17 +33,25 @@ impl Device {
         let card = card::describe(number, version)?;
         let device = result::device::get(number).said(&doing)?;
         // SAFETY: the primary context is retained until drop, and made current to this thread.
-        unsafe {
+        let context = unsafe {
             let context = result::primary_ctx::retain(device).said(&doing)?;
             result::ctx::set_current(context).said(&doing)?;
-        }
+            context
+        };
         let stream =
             result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
         Ok(Self {
             card,
             stream,
+            context,
             ordinal: device,
         })
+    }
+
+    /// Makes its context this thread's again, where others use other cards on it.
+    pub fn make_current(&self) -> Result<(), GpuError> {
+        // SAFETY: the context is retained until drop.
+        unsafe { result::ctx::set_current(self.context) }.said("taking the card into use again")
     }
 
     /// Bytes of device memory that are free.
@@ -101,6 +110,31 @@ impl Drop for Device {
         unsafe {
             let _ = result::stream::destroy(self.stream);
             let _ = result::primary_ctx::release(self.ordinal);
+        }
+    }
+}
+
+/// The context that this thread had before, and has again when this goes: for those who share the thread with others.
+#[derive(Debug)]
+pub struct Before(Option<sys::CUcontext>);
+
+impl Before {
+    /// Looks which one it is. Without a driver there is none, and nothing happens later.
+    pub fn remember() -> Self {
+        let context = driver::load().and_then(|_| result::ctx::get_current().said("looking"));
+        Self(
+            context
+                .ok()
+                .map(|context| context.unwrap_or(std::ptr::null_mut())),
+        )
+    }
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        if let Some(context) = self.0 {
+            // SAFETY: it was this thread's; null stands for none.
+            let _ = unsafe { result::ctx::set_current(context) };
         }
     }
 }

@@ -9,6 +9,7 @@ use super::{Buffer, Device};
 /// A graph, ready to be launched.
 #[derive(Debug)]
 pub struct Graph {
+    /// Null where it is somebody else's.
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
 }
@@ -35,18 +36,28 @@ impl Graph {
         };
         worked?;
         let graph = graph?;
-        let mut exec = std::ptr::null_mut();
         // SAFETY: the graph was just made.
-        let made = unsafe { sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) }.said(DOING);
-        if let Err(error) = made {
-            // SAFETY: destroyed once.
-            let _ = unsafe { result::graph::destroy(graph) };
-            return Err(error);
+        match unsafe { instantiate(device, graph) } {
+            Ok(exec) => Ok(Self { graph, exec }),
+            Err(error) => {
+                // SAFETY: destroyed once.
+                let _ = unsafe { result::graph::destroy(graph) };
+                Err(error)
+            }
         }
-        let built = Self { graph, exec };
-        // SAFETY: both are alive. Uploading now keeps it out of the first launch.
-        unsafe { result::graph::upload(exec, device.stream) }.said(DOING)?;
-        Ok(built)
+    }
+
+    /// Makes a graph that somebody else captured ready to be launched here, as our own are. It stays theirs.
+    ///
+    /// # Safety
+    /// `graph` is a live `CUgraph` of the device's context, and what its nodes touch outlives the answer.
+    pub unsafe fn adopt(device: &Device, graph: u64) -> Result<Self, GpuError> {
+        // SAFETY: by the caller. The executable graph is a copy.
+        let exec = unsafe { instantiate(device, graph as sys::CUgraph) }?;
+        Ok(Self {
+            graph: std::ptr::null_mut(),
+            exec,
+        })
     }
 
     /// Puts the graph on the stream.
@@ -71,9 +82,30 @@ impl Drop for Graph {
         // SAFETY: made by `capture`, destroyed once.
         unsafe {
             let _ = result::graph::exec_destroy(self.exec);
-            let _ = result::graph::destroy(self.graph);
+            if !self.graph.is_null() {
+                let _ = result::graph::destroy(self.graph);
+            }
         }
     }
+}
+
+/// A graph as the driver runs it, already on the card: that is kept out of the first launch.
+///
+/// # Safety
+/// The graph is alive.
+unsafe fn instantiate(device: &Device, graph: sys::CUgraph) -> Result<sys::CUgraphExec, GpuError> {
+    const DOING: &str = "building a graph";
+    let mut exec = std::ptr::null_mut();
+    // SAFETY: by the caller.
+    unsafe { sys::cuGraphInstantiateWithFlags(&raw mut exec, graph, 0) }.said(DOING)?;
+    // SAFETY: just made, and destroyed once.
+    let uploaded = unsafe { result::graph::upload(exec, device.stream) }.said(DOING);
+    if let Err(error) = uploaded {
+        // SAFETY: as above.
+        let _ = unsafe { result::graph::exec_destroy(exec) };
+        return Err(error);
+    }
+    Ok(exec)
 }
 
 /// Puts a copy by the driver on the stream.

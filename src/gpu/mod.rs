@@ -14,6 +14,7 @@ pub mod copy;
 pub mod device;
 pub mod driver;
 pub mod graph;
+pub mod launcher;
 pub mod module;
 pub mod muffle;
 pub mod recorder;

@@ -301,7 +301,7 @@ impl Operation {
     }
 
     /// The value of every name that a case may set.
-    fn values_of(
+    pub(super) fn values_of(
         &self,
         names: &[String],
         given: &BTreeMap<&str, Given<'_>>,

@@ -129,6 +129,14 @@ impl Formula {
         matches!(self.program.as_slice(), [(Step::Name(only), _)] if only == name)
     }
 
+    /// The name that it consists of, if it is one.
+    pub fn as_name(&self) -> Option<&str> {
+        match self.program.as_slice() {
+            [(Step::Name(only), _)] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Its value, always finite. A comparison gives 1 or 0; `/` is a division of real numbers.
     ///
     /// Errors: a name without a value (the known ones are listed), a division by zero, a value beyond a double.

@@ -10,6 +10,7 @@ pub mod case;
 mod diagnostic;
 pub mod draw;
 pub mod dtype;
+pub mod fit;
 pub mod formula;
 pub mod names;
 mod path;
@@ -24,6 +25,7 @@ pub use build_toml::{BuildToml, KernelDepend, KernelTable, TorchTable};
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
 pub use dtype::DType;
+pub use fit::Given;
 pub use formula::{Formula, FormulaError};
 pub use names::CaseError;
 pub use spec::{

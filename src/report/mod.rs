@@ -1,5 +1,6 @@
 //! What people and programs get to read.
 
+pub mod beside;
 pub mod check;
 pub mod export;
 pub mod figure;

@@ -1,5 +1,6 @@
 //! The one place that writes to stdout and stderr.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::Mutex;
 
@@ -50,6 +51,9 @@ impl Output {
 
     /// What the command was asked to print, byte for byte, also when it is to be quiet.
     pub fn content(self, bytes: &[u8]) {
+        if kept(bytes) {
+            return;
+        }
         let mut out = std::io::stdout().lock();
         remember(out.write_all(bytes).and_then(|()| out.flush()));
     }
@@ -69,7 +73,9 @@ impl Output {
         if self.json {
             let text = serde_json::to_string_pretty(report)
                 .unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string()));
-            remember(writeln!(std::io::stdout().lock(), "{text}"));
+            if !kept(text.as_bytes()) {
+                remember(writeln!(std::io::stdout().lock(), "{text}"));
+            }
         }
     }
 
@@ -82,8 +88,41 @@ impl Output {
 
     /// A failure, always printed.
     pub fn error(self, text: impl AsRef<str>) {
+        // Whoever keeps the report has the error in it.
+        if kept(b"") {
+            return;
+        }
         let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text.as_ref()));
     }
+}
+
+thread_local! {
+    /// What would go to stdout, where this thread's caller wants it for itself.
+    static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, and answers what it would have printed on stdout. Nothing is printed, on stderr neither.
+pub fn captured<R>(work: impl FnOnce() -> R) -> (R, Vec<u8>) {
+    /// Puts back what was before, also when `work` panics.
+    struct End(Option<Vec<u8>>);
+    impl Drop for End {
+        fn drop(&mut self) {
+            KEPT.with_borrow_mut(|kept| *kept = self.0.take());
+        }
+    }
+    let _end = End(KEPT.with_borrow_mut(|kept| kept.replace(Vec::new())));
+    let answer = work();
+    let bytes = KEPT.with_borrow_mut(|kept| kept.take().unwrap_or_default());
+    (answer, bytes)
+}
+
+/// Keeps the bytes, if somebody wants them.
+fn kept(bytes: &[u8]) -> bool {
+    KEPT.with_borrow_mut(|kept| {
+        kept.as_mut()
+            .map(|kept| kept.extend_from_slice(bytes))
+            .is_some()
+    })
 }
 
 /// The first failure to write what was asked for: a file, a script, a diff, JSON. The exit code

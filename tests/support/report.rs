@@ -59,6 +59,7 @@ pub fn case(operation: &str, rows: u32, width: u32, dtype: DType, us: f64, copy:
         launches: vec!["rms_norm<__nv_bfloat16>(8192)x(256)".to_owned()],
         checked: 30,
         remarks: Vec::new(),
+        against: None,
     }
 }
 

@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use super::Export;
 use crate::bench::BenchReport;
-use crate::report::figure;
+use crate::report::{beside, figure};
 
-/// `.csv`: the columns of [`TITLES`], unrounded.
+/// `.csv`: the columns of [`TITLES`], unrounded; and, where others were timed, the medians of that run.
 #[derive(Debug)]
 pub struct Csv;
 
@@ -38,9 +38,16 @@ pub(super) const TITLES: [&str; 22] = [
 
 impl Export for Csv {
     fn render(&self, report: &BenchReport) -> Result<String> {
-        let mut text = line(TITLES.map(str::to_owned));
+        let names = beside::names(report);
+        let is_beside = beside::cases(report).next().is_some();
+        let mut titles: Vec<String> = TITLES.map(str::to_owned).to_vec();
+        if is_beside {
+            let others = ["copy", "kernels"].iter().chain(&names);
+            titles.extend(others.map(|name| format!("against_{name}_us")));
+        }
+        let mut text = line(&titles);
         for case in &report.cases {
-            text.push_str(&line([
+            let mut fields = vec![
                 report.project.clone(),
                 case.operation.clone(),
                 case.case.clone(),
@@ -63,14 +70,32 @@ impl Export for Csv {
                 report.card.driver.clone().unwrap_or_default(),
                 report.compiler.clone(),
                 report.seed.to_string(),
-            ]));
+            ];
+            if is_beside {
+                let against = case.against.as_ref();
+                let own = [
+                    against.and_then(|against| against.copy),
+                    against.and_then(|against| against.kernel),
+                ];
+                // A time that belongs to a wrong result is no time.
+                let theirs = names.iter().map(|name| {
+                    let peer = beside::find(against?, name)?;
+                    peer.time.filter(|_| peer.wrong.is_none())
+                });
+                let median = |time: Option<crate::bench::Spread>| {
+                    time.map_or_else(String::new, |time| time.median.to_string())
+                };
+                fields.extend(own.into_iter().chain(theirs).map(median));
+            }
+            text.push_str(&line(&fields));
         }
         Ok(text)
     }
 }
 
-fn line<const N: usize>(fields: [String; N]) -> String {
-    fields.map(|field| quoted(&field)).join(",") + "\r\n"
+fn line(fields: &[String]) -> String {
+    let quoted: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
+    quoted.join(",") + "\r\n"
 }
 
 fn quoted(field: &str) -> String {

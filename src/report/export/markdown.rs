@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::Export;
 use crate::bench::BenchReport;
-use crate::report::figure;
+use crate::report::{beside, figure};
 
 /// `.md`: one row a case, and a line under it that says how the figures came about.
 #[derive(Debug)]
@@ -50,6 +50,7 @@ pub(super) fn table(report: &BenchReport) -> String {
         cell(&report.compiler),
         report.seed,
     );
+    beside_table(report, &mut text);
     for remark in &report.remarks {
         let _ = writeln!(text, "\nRemark: {}", cell(remark));
     }
@@ -75,6 +76,57 @@ pub(super) fn table(report: &BenchReport) -> String {
         );
     }
     text
+}
+
+/// Others' times, where there are any.
+fn beside_table(report: &BenchReport, text: &mut String) {
+    if beside::cases(report).next().is_none() {
+        return;
+    }
+    let names = beside::names(report);
+    let _ = writeln!(text, "\n{}:\n", cell(&beside::heading(report)));
+    let titles: Vec<String> = names.iter().map(|name| cell(name)).collect();
+    let join = |cells: &[String]| {
+        cells
+            .iter()
+            .fold(String::new(), |row, one| row + " | " + one)
+    };
+    let _ = writeln!(
+        text,
+        "| operation | case | dtype | copy | ours{} | best, × |",
+        join(&titles)
+    );
+    let _ = writeln!(
+        text,
+        "|---|---|---|--:|--:{}|---|",
+        "|--:".repeat(names.len())
+    );
+    for (case, against) in beside::cases(report) {
+        let micros = |spread: Option<crate::bench::Spread>| {
+            spread.map_or_else(
+                || figure::NONE.to_owned(),
+                |spread| figure::micros(spread.median),
+            )
+        };
+        let times: Vec<String> = names
+            .iter()
+            .map(|name| cell(&beside::time(beside::find(against, name))))
+            .collect();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {}{} | {} |",
+            cell(&case.operation),
+            cell(figure::shape(case)),
+            case.dtype.name(),
+            micros(against.copy),
+            micros(against.kernel),
+            join(&times),
+            cell(&beside::best(against)),
+        );
+    }
+    for note in beside::notes(report) {
+        let _ = writeln!(text, "\n{}", cell(&note));
+    }
 }
 
 /// Text that stays in its cell and is shown as it is written.

@@ -1,13 +1,12 @@
-"""Others' kernels timed beside this repository's own: one file an operation family in `operations/`, the rest is shared.
+"""Every bundled project beside every peer. What a peer is stands in src/against/python/peers, which `kernels bench --against`
+carries.
 
 Importing this sets what torch._inductor, triton and quack read when they are imported.
 """
 
 import os
 import tempfile
-import time
 
-START = time.monotonic()
 CACHE = os.environ.setdefault("PEERS_CACHE", tempfile.mkdtemp(prefix="peers-"))
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{CACHE}/inductor")
 os.environ.setdefault("TRITON_CACHE_DIR", f"{CACHE}/triton")
@@ -16,12 +15,3 @@ os.environ.setdefault("QUACK_CACHE_DIR", f"{CACHE}/quack")
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 # Whether there is a card is asked without the driver: a driver that was started does not survive the fork.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-
-
-def elapsed():
-    """Seconds since the start."""
-    return time.monotonic() - START
-
-
-def clock():
-    return f"{elapsed():.0f} s"

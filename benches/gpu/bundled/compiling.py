@@ -10,14 +10,16 @@ import multiprocessing
 import queue
 import time
 
-from . import CACHE, clock
-from .library import Skip
-from .operations import of_case
-from .peer_modules import described, imported
-from .project import Project
-from .tensors import Slots
+from peers import clock
+from peers.library import Skip
+from peers.operations import of_case
+from peers.peer_modules import described, imported
+from peers.through_inductor import MODES, compiled, configure
+from peers.tensors import Slots
 
-MODES = {"compile": None, "compile-max": "max-autotune-no-cudagraphs"}
+from . import CACHE
+from .project import Project
+
 # What takes longest is begun first.
 ORDER = ["compile-max", "quack", "compile", "liger"]
 # Imported once, instead of in each process.
@@ -29,26 +31,6 @@ LATER = [
     (f"liger_kernel.ops.{name}", "liger-kernel")
     for name in ("rms_norm", "fused_add_rms_norm", "modulated_rms_norm", "layer_norm", "geglu", "swiglu", "rope")
 ]
-
-
-def compiled(function, mode):
-    """`function` through torch.compile. Its earlier compilations are forgotten: every shape is specialised, and the limit
-    on recompilations of one function (after which it silently runs eagerly) is never met."""
-    import torch
-
-    torch._dynamo.reset()
-    return torch.compile(function, mode=mode, dynamic=False, fullgraph=True)
-
-
-def configure():
-    """Every shape is its own; a fallback to eager is an error, not a time."""
-    import torch._dynamo
-
-    config = torch._dynamo.config
-    config.automatic_dynamic_shapes = False
-    config.suppress_errors = False
-    if hasattr(config, "fail_on_recompile_limit_hit"):
-        config.fail_on_recompile_limit_hit = True
 
 
 class CardLock:

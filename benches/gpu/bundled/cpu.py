@@ -5,13 +5,14 @@ import json
 import math
 import os
 
-from .candidate import TOLERANCE, relative_error
-from .library import Skip
-from .operations import adapters, of_case
-from .operations.adapter import wide
-from .peer_modules import described
+from peers.candidate import TOLERANCE, relative_error
+from peers.library import Skip
+from peers.operations import adapters, of_case
+from peers.operations.adapter import wide
+from peers.peer_modules import described
+from peers.tensors import UNREAD, Slots, torch_dtype
+
 from .project import Case, projects
-from .tensors import UNREAD, Slots, torch_dtype
 
 MOST_ELEMENTS, MOST_CASES = 300_000, 40
 # What torch has no code for on a CPU.

@@ -7,9 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-
-class Skip(Exception):
-    """Why something is not in a row."""
+from peers.library import Skip, has, launcher, opened
 
 
 def nvcc():
@@ -96,29 +94,3 @@ class Libraries:
             except Skip as error:
                 failed.append(str(error))
         return failed
-
-
-def opened(path):
-    if not path:
-        raise Skip("no library given")
-    try:
-        return ctypes.CDLL(os.path.abspath(path))
-    except OSError as error:
-        raise Skip(str(error)) from error
-
-
-def has(library, name):
-    try:
-        getattr(library, name)
-    except AttributeError:
-        return False
-    return True
-
-
-def launcher(library, operation):
-    try:
-        function = getattr(library, operation.launcher)
-    except AttributeError as error:
-        raise Skip(f"the library has no {operation.launcher}") from error
-    function.restype = ctypes.c_int
-    return function

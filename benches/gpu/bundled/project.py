@@ -1,14 +1,14 @@
 """A kernel project as kernel.toml and build.toml describe it, and its cases with every size filled in. Needs no torch."""
 
-import ctypes
 import itertools
 import pathlib
 import tomllib
 
+from peers.case import Called, Tensor
+
 from .formula import Formula
 
 TABLE_KEYS = ("name", "dtype", "offsets", "inputs", "draw")
-CTYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
 
 
 class Project:
@@ -92,39 +92,7 @@ class Argument:
         self.codes = given["dtype"] if self.kind == "dtype" else None
 
 
-class Tensor:
-    """A tensor of a case with numbers for its sizes; strides and offset in elements."""
-
-    def __init__(self, name, role, dtype, shape, strides, offset):
-        self.name, self.role, self.dtype, self.shape, self.offset = name, role, dtype, shape, offset
-        if strides is None:
-            strides, step = [], 1
-            for size in reversed(shape):
-                strides.insert(0, step)
-                step *= max(size, 1)
-        self.strides = strides
-
-    @property
-    def elements(self):
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
-
-    @property
-    def dense(self):
-        """Whether the strides are those of a contiguous tensor."""
-        return self.strides == Tensor(self.name, self.role, self.dtype, self.shape, None, 0).strides
-
-    @property
-    def span(self):
-        """Elements from the first to behind the last."""
-        if not self.elements:
-            return 0
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
-
-
-class Case:
+class Case(Called):
     """One case: `values` of every name, `tensors` that are there by name, `plan` of the launcher's arguments, `bytes`."""
 
     def __init__(self, operation, dtype, given, name=None, offsets=None, inputs="normal", varies=()):
@@ -194,24 +162,6 @@ class Case:
         words += [f"{tensor}+{offset}" for tensor, offset in sorted(self.offsets.items())]
         words += [self.inputs] if self.inputs != "normal" else []
         return (f"{title}: " if title else "") + " ".join([*words, self.dtype])
-
-    def arguments(self, pointer):
-        """The launcher's arguments without the stream's value: ctypes objects, None where the stream goes. `pointer` gives
-        a tensor's address by its name."""
-        made = []
-        for kind, what in self.plan:
-            if kind == "tensor":
-                made.append(ctypes.c_void_p(pointer(what)))
-            elif kind == "null":
-                made.append(ctypes.c_void_p(None))
-            elif kind == "stream":
-                made.append(None)
-            else:
-                made.append(CTYPES[kind](what))
-        return made
-
-    def __str__(self):
-        return f"{self.operation.name} {self.label}"
 
 
 def number(value):

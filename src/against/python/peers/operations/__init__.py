@@ -21,6 +21,8 @@ def of_case(case):
     from ..library import Skip
 
     made = adapters().get(case.operation.name)
+    if made is None and getattr(case, "reference", None):
+        from .own import Own as made
     if made is None:
-        raise Skip(f"no formula for the operation {case.operation.name}: add one in benches/gpu/peers/operations")
+        raise Skip(f"nobody here knows a formula for {case.operation.name}; with a reference in Python in kernel.toml, that is taken")
     return made(case)

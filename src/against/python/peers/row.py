@@ -4,53 +4,21 @@ import ctypes
 import math
 
 from . import elapsed
-from .candidate import Candidate, measure
-from .compiling import MODES, compiled
+from .candidate import Candidate, measure, measure_by
 from .copies import copies
+from .hub import hub_peer
 from .library import Skip
-from .operations import of_case
-from .operations.adapter import is_variant
 from .peer_modules import described, stream
 from .tensors import Slots, allocate
+from .through_inductor import MODES, compiled
 
 PEERS = ["torch", "compile", "compile-max", "liger", "quack", "blog"]
 NAMES = ["kernels", *PEERS]
 MIN_BYTES = 200e6
+# What is so small that these do not fill the L2 is timed hot.
+MOST_SETS = 4096
 GRAPH_US = 1200.0
 told = set()
-
-
-class Row:
-    """`number`: the case's among its operation's bench cases. `unknown`: why its outputs cannot be checked."""
-
-    def __init__(self, case, number):
-        self.case, self.number, self.adapter, self.unknown = case, number, None, None
-        try:
-            self.adapter = of_case(case)
-        except Skip as error:
-            self.unknown = str(error)
-
-    @property
-    def shape(self):
-        return {name: int(value) if value == int(value) else value for name, value in self.case.values.items()}
-
-    def __str__(self):
-        return str(self.case)
-
-
-def all_rows(projects):
-    """Every bench case, those that matter most first: a run that is cut short has them. First of each operation the largest
-    in bf16 and the smallest, then the rest of bf16, then launchers that differ from another in where they write, then the
-    other types; each operation in turn."""
-    ranked = []
-    for project in projects:
-        for operation in project.operations:
-            rows = [Row(case, number) for number, case in enumerate(operation.cases("bench"))]
-            sizes = [row.case.bytes for row in rows if row.case.dtype == "bf16"]
-            for place, row in enumerate(rows):
-                rank = 3 if row.case.dtype != "bf16" else 2 if is_variant(row.case) else 0 if row.case.bytes in (min(sizes), max(sizes)) else 1
-                ranked.append((rank, place, len(ranked), row))
-    return [row for *_, row in sorted(ranked, key=lambda entry: entry[:3])]
 
 
 class Run:
@@ -61,12 +29,14 @@ class Run:
 
         self.args, self.row, self.failed, self.libraries = args, row, failed, libraries
         self.case, self.adapter = row.case, row.adapter
-        l2 = torch.cuda.get_device_properties(0).L2_cache_size
-        self.sets = max(4, math.ceil(max(4.2 * l2, MIN_BYTES) / self.case.bytes))
+        self.sets = 1
+        if args.device == "cuda":
+            l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+            self.sets = min(MOST_SETS, max(4, math.ceil(max(4.2 * l2, MIN_BYTES) / self.case.bytes)))
         # From the bytes at 3 TB/s, and no launch under 2 us.
         guess = max(2.0, self.case.bytes / 3e6)
         self.cycles = max(1, math.ceil(GRAPH_US / (guess * self.sets)))
-        self.slots = Slots(self.case, self.sets, fill=self.adapter.fill if self.adapter else None)
+        self.slots = Slots(self.case, self.sets, args.device, fill=self.adapter.fill if self.adapter else None)
         self.references, self.given = {}, None
         self.own_rounds = self.adapter.own_rounds if self.adapter else 1.0
 
@@ -126,7 +96,10 @@ class Run:
 
     def inductor(self, name):
         made, reasons, given = [], [], self.models()
-        for formulation in self.adapter.compilations().get(name, []):
+        formulas = self.adapter.compilations().get(name, [])
+        if self.args.everything:
+            formulas = self.adapter.compiled().get(name) or list(self.adapter.formulas())
+        for formulation in formulas:
             reason = self.failed.get((name, formulation, str(self.case)))
             if not reason and elapsed() > self.args.seconds:
                 reason = f"the run's {self.args.seconds:.0f} s are over"
@@ -153,7 +126,7 @@ class Run:
         reason = self.failed.get((name, "", str(self.case)))
         if reason:
             raise Skip(reason)
-        peer = getattr(self.adapter, name)(self.args)
+        peer = hub_peer(name, self.case) if name.startswith("hub:") else getattr(self.adapter, name)(self.args)
         given = [peer.prepare(self.slots[i]) for i in range(self.sets)]
         pristine, restore = {}, None
         if peer.inplace:
@@ -189,21 +162,27 @@ def _own(tensor):
     return None if tensor is None else tensor.clone()
 
 
-def run_row(args, row, failed, libraries, on):
-    """One row of the report."""
+class Timed:
+    """What became of a row: `chosen` candidates by name with their best variant, `skipped` with the reason, `copy` as a
+    candidate or as the harness's spread, `remarks`."""
+
+    def __init__(self, run):
+        self.run, self.chosen, self.skipped, self.copy, self.remarks = run, {}, {}, None, []
+
+
+def time_row(args, row, failed, libraries, on):
+    """Makes, checks and times a row's candidates: those of `args.names` that `args.wanted` has."""
     import torch
 
     run = Run(args, row, failed, libraries)
-    skipped, candidates = {}, []
-    roof, source = copies(row.case.bytes, run.sets)
-    for candidate in roof:
-        candidate.holds = lambda i, outputs: None if torch.equal(outputs[0], source[i, : outputs[0].numel()]) else "is no copy"
+    timed = Timed(run)
+    skipped, candidates = timed.skipped, []
 
     def admit(made):
         """Captures and checks them; those that fail are named."""
         for candidate in made:
             try:
-                candidate.capture(run.sets, run.cycles, on)
+                candidate.capture(run.sets, run.cycles, on, keep=args.ruler is not None)
                 candidate.fault = candidate.check(run.chosen, run.wanted, row.case.dtype, on)
             except Exception as error:
                 skipped[candidate.label] = described(error)
@@ -212,9 +191,13 @@ def run_row(args, row, failed, libraries, on):
                 print(f"  WRONG {row}: {candidate.label}: {candidate.fault}")
             candidates.append(candidate)
 
-    admit(roof)
-    for name in NAMES:
-        if name != "kernels" and row.case.dtype != "bf16":
+    if args.ruler is None:
+        roof, source = copies(row.case.bytes, run.sets)
+        for candidate in roof:
+            candidate.holds = lambda i, outputs: None if torch.equal(outputs[0], source[i, : outputs[0].numel()]) else "is no copy"
+        admit(roof)
+    for name in args.names:
+        if name != "kernels" and row.case.dtype != "bf16" and not args.everything:
             continue
         if name not in args.wanted:
             skipped[name] = "left out by --without"
@@ -229,22 +212,34 @@ def run_row(args, row, failed, libraries, on):
             continue
         admit(made)
 
-    for candidate in candidates:
-        candidate.graph.replay()
-    torch.cuda.synchronize()
-    late = measure(candidates, run.launches, args.rounds)
+    if args.ruler is None:
+        for candidate in candidates:
+            candidate.graph.replay()
+        torch.cuda.synchronize()
+        late = measure(candidates, run.launches, args.rounds)
+        for candidate in candidates:
+            taken = len(candidate.samples) + len(candidate.late)
+            if len(candidate.samples) < taken // 2 or not candidate.samples:
+                timed.remarks.append(f"{candidate.label}: the host was late in {len(candidate.late)} of {taken} rounds, all taken")
+                print(f"  UNSTEADY {row}: {timed.remarks[-1]}")
+                candidate.samples += candidate.late
+        if late:
+            print(f"  {row}: {late} samples dropped: the host was late")
+    elif candidates:
+        torch.cuda.synchronize()
+        timed.copy, _, remarks = measure_by(args.ruler, candidates, row.case.bytes, run.sets, run.launches, args.rounds)
+        timed.remarks += remarks
     best = {}
     for candidate in candidates:
-        taken = len(candidate.samples) + len(candidate.late)
-        if len(candidate.samples) < taken // 2 or not candidate.samples:
-            print(f"  UNSTEADY {row}: {candidate.label}: the host was late in {len(candidate.late)} of {taken} rounds, all taken")
-            candidate.samples += candidate.late
         key = (candidate.fault is not None, candidate.median)
         if candidate.name not in best or key < best[candidate.name][0]:
             best[candidate.name] = (key, candidate)
-    chosen = {name: candidate for name, (_, candidate) in best.items()}
-    if "copy" not in chosen or chosen["copy"].fault:
-        raise RuntimeError(f"no copy could be timed: {skipped}")
+    timed.chosen = {name: candidate for name, (_, candidate) in best.items()}
+    if args.ruler is None:
+        roof = timed.chosen.get("copy")
+        if roof is None or roof.fault:
+            raise RuntimeError(f"no copy could be timed: {skipped}")
+        timed.copy = roof.as_spread()
     if row.unknown:
         skipped["check"] = row.unknown
     for name, reason in skipped.items():
@@ -252,8 +247,13 @@ def run_row(args, row, failed, libraries, on):
         if (row.case.operation.name, name, reason) not in told:
             told.add((row.case.operation.name, name, reason))
             print(f"  SKIPPED {row}: {name}: {reason}")
-    if late:
-        print(f"  {row}: {late} samples dropped: the host was late")
+    return timed
+
+
+def run_row(args, row, failed, libraries, on):
+    """One row of the report."""
+    timed = time_row(args, row, failed, libraries, on)
+    run, chosen = timed.run, timed.chosen
     ours = [name for name in NAMES if name in chosen]
     return {
         "operation": row.case.operation.name,
@@ -269,5 +269,5 @@ def run_row(args, row, failed, libraries, on):
         "chosen": {name: chosen[name].label for name in ["copy", *ours] if chosen[name].label != name},
         "sets": run.sets,
         "launches": run.launches,
-        "skipped": skipped,
+        "skipped": timed.skipped,
     }

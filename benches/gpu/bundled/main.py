@@ -1,7 +1,7 @@
 """Every operation of kernels/ and every peer of it, timed on one card in one run, as one JSON.
 
 A row is one of a project's bench cases: ours is called as kernel.toml says, through ctypes, so that any project can be timed;
-what others have for it stands in benches/gpu/peers/operations. Each candidate's launches over `n` rotating sets of tensors
+what others have for it stands in src/against/python/peers/operations. Each candidate's launches over `n` rotating sets of tensors
 (n sets hold more than 4 x the L2) are captured in a CUDA graph of its own, and the graphs are replayed in turn, round after
 round, beside copies of the same bytes. Times are microseconds a launch: median, tenth and ninetieth percentile.
 
@@ -21,10 +21,12 @@ import os
 import pathlib
 import sys
 
-from . import clock, elapsed
-from .library import Libraries
+from peers import clock, elapsed
+from peers.row import NAMES, PEERS, run_row
+
+from .building import Libraries
 from .project import projects
-from .row import NAMES, PEERS, all_rows
+from .rows import all_rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 EPILOG = """
@@ -61,6 +63,7 @@ def parse():
     if args.rounds < 20:
         parser.error("--rounds: at least 20")
     args.wanted = [name for name in NAMES if name not in args.without]
+    args.names, args.everything, args.ruler, args.device = NAMES, False, None, "cuda"
     return args
 
 
@@ -105,9 +108,10 @@ def main():
 
     print(f"torch {torch.__version__}, {len(rows)} rows [{clock()}]", flush=True)
     torch.set_grad_enabled(False)
-    from .compiling import compile_all, configure
+    from peers.through_inductor import configure
+
+    from .compiling import compile_all
     from .report import agreement, driver, kept, label, table, versions
-    from .row import run_row
 
     failed = compile_all(rows, args)
     told = collections.defaultdict(list)

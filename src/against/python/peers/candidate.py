@@ -1,4 +1,8 @@
-"""One candidate of a row: its graph, whether it is right, its times."""
+"""One candidate of a row: its graph, whether it is right, its times.
+
+Times come from torch's events around torch's replay of the graphs, or, with the Python module of `kernels`, from the clock of
+the harness, which replays the same graphs itself between copies of its own.
+"""
 
 import math
 import random
@@ -19,10 +23,24 @@ class Candidate:
         self.other, self.holds, self.rounds = other, holds, rounds
         self.graph = self.held = self.fault = None
         self.samples, self.late, self.every, self.out = [], [], 1, False
+        # By the harness's clock, instead of samples.
+        self.spread = None
 
     @property
     def median(self):
-        return statistics.median(self.samples)
+        return self.spread["median"] if self.spread else statistics.median(self.samples)
+
+    def as_spread(self):
+        """As the harness tells it: microseconds a launch."""
+        if self.spread:
+            return self.spread
+        return {
+            "median": self.median,
+            "p10": self.percentile(0.1),
+            "p90": self.percentile(0.9),
+            "min": min(self.samples),
+            "samples": len(self.samples),
+        }
 
     def percentile(self, p):
         ordered = sorted(self.samples)
@@ -31,16 +49,16 @@ class Candidate:
         high = min(low + 1, len(ordered) - 1)
         return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
-    def capture(self, sets, cycles, on):
+    def capture(self, sets, cycles, on, keep=False):
         """Captures `cycles` turns through the sets. What it allocates is kept until the set's next turn, so that its outputs
-        rotate as preallocated ones do and cannot stay in the L2."""
+        rotate as preallocated ones do and cannot stay in the L2. `keep`: the graph itself is kept, for others to replay."""
         import torch
 
         with torch.cuda.stream(on):
             for i in range(min(3, sets)):
                 self.call(i)
             on.synchronize()
-            graph, held = torch.cuda.CUDAGraph(), [None] * sets
+            graph, held = torch.cuda.CUDAGraph(keep_graph=True) if keep else torch.cuda.CUDAGraph(), [None] * sets
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 for _ in range(cycles):
@@ -71,17 +89,18 @@ class Candidate:
                     output.fill_(math.nan if output.is_floating_point() else 0)
             self.graph.replay()
         torch.cuda.synchronize()
-        for i in chosen:
-            if self.holds:
-                fault = self.holds(i, self.held[i])
-                if fault:
-                    return fault
-                continue
-            allowed = TOLERANCE[dtype] * self.rounds
-            for at, (got, want) in enumerate(zip(self.held[i], wanted(i), strict=True)):
-                error = relative_error(got, want)
-                if not error <= allowed:
-                    return f"relative error {error:.2e} in output {at}, allowed {allowed:.1e}"
+        faults = (self.fault_of(i, self.held[i], wanted, dtype) for i in chosen)
+        return next((fault for fault in faults if fault), None)
+
+    def fault_of(self, i, outputs, wanted, dtype):
+        """What is wrong with the outputs of set i, or None."""
+        if self.holds:
+            return self.holds(i, outputs)
+        allowed = TOLERANCE[dtype] * self.rounds
+        for at, (got, want) in enumerate(zip(outputs, wanted(i), strict=True)):
+            error = relative_error(got, want)
+            if not error <= allowed:
+                return f"relative error {error:.2e} in output {at}, allowed {allowed:.1e}"
         return None
 
 
@@ -140,3 +159,18 @@ def leave_out(candidates):
         for candidate in timed:
             if right and (candidate.fault or candidate.median > 1.04 * min(right)):
                 candidate.out = True
+
+
+def measure_by(ruler, candidates, size_in_bytes, sets, launches, rounds):
+    """The same by the harness's clock. Answers the spread of its copy, how that was made, and remarks."""
+    graphs = {str(number): candidate.graph.raw_cuda_graph() for number, candidate in enumerate(candidates)}
+    replayed = ruler.replay(graphs, bytes=size_in_bytes, sets=sets, launches=launches, rounds=rounds)
+    remarks = []
+    for number, candidate in enumerate(candidates):
+        timing = replayed[str(number)]
+        candidate.spread = timing.spread()
+        candidate.fault = candidate.fault or timing.impossible
+        remarks += [remark for remark in timing.remarks if remark not in remarks]
+    # The same copy was timed behind each of them.
+    copies = sorted((timing.copy for timing in replayed.values()), key=lambda copy: copy.median)
+    return copies[len(copies) // 2].spread(), copies[0].by, remarks

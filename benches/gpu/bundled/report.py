@@ -5,8 +5,8 @@ import json
 import pathlib
 import subprocess
 
-from .peer_modules import described
-from .row import NAMES
+from peers.peer_modules import described
+from peers.row import NAMES
 
 PACKAGES = ["torch", "triton", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl", "apache-tvm-ffi"]
 

@@ -1,0 +1,38 @@
+"""Which rows there are, those that matter most first."""
+
+from peers.library import Skip
+from peers.operations import of_case
+from peers.operations.adapter import is_variant
+
+
+class Row:
+    """`number`: the case's among its operation's bench cases. `unknown`: why its outputs cannot be checked."""
+
+    def __init__(self, case, number):
+        self.case, self.number, self.adapter, self.unknown = case, number, None, None
+        try:
+            self.adapter = of_case(case)
+        except Skip as error:
+            self.unknown = str(error)
+
+    @property
+    def shape(self):
+        return {name: int(value) if value == int(value) else value for name, value in self.case.values.items()}
+
+    def __str__(self):
+        return str(self.case)
+
+
+def all_rows(projects):
+    """Every bench case, those that matter most first: a run that is cut short has them. First of each operation the largest
+    in bf16 and the smallest, then the rest of bf16, then launchers that differ from another in where they write, then the
+    other types; each operation in turn."""
+    ranked = []
+    for project in projects:
+        for operation in project.operations:
+            rows = [Row(case, number) for number, case in enumerate(operation.cases("bench"))]
+            sizes = [row.case.bytes for row in rows if row.case.dtype == "bf16"]
+            for place, row in enumerate(rows):
+                rank = 3 if row.case.dtype != "bf16" else 2 if is_variant(row.case) else 0 if row.case.bytes in (min(sizes), max(sizes)) else 1
+                ranked.append((rank, place, len(ranked), row))
+    return [row for *_, row in sorted(ranked, key=lambda entry: entry[:3])]

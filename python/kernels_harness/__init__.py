@@ -1,0 +1,37 @@
+"""The Python face of `kernels`: its skills, its clock, and projects' kernels on torch tensors.
+
+    import kernels_harness as harness
+
+    ruler = harness.Ruler()
+    ruler.time(torch.nn.functional.gelu, lambda: torch.randn(8192, 4096, device="cuda", dtype=torch.bfloat16))
+
+Nothing here is the Kernel Hub's library, whose name is `kernels`; both can be installed side by side. torch is imported
+when it is first needed, and neither it nor a card is needed for `skills`.
+"""
+
+from __future__ import annotations
+
+from . import skills
+from ._native import PACKAGE_VERSION as __version__
+from ._native import VERSION
+from .errors import Error, GpuError, RefusedError, UsageError
+from .project import Operation, Project, TensorArgument
+from .ruler import Card, Copy, Ruler, Timing, cards
+
+__all__ = [
+    "VERSION",
+    "Card",
+    "Copy",
+    "Error",
+    "GpuError",
+    "Operation",
+    "Project",
+    "RefusedError",
+    "Ruler",
+    "TensorArgument",
+    "Timing",
+    "UsageError",
+    "__version__",
+    "cards",
+    "skills",
+]

@@ -1,0 +1,39 @@
+//! `kernels_harness._native`: what the Python package is a face of. Reports cross as JSON; the package makes typed
+//! objects of them.
+
+mod clock;
+mod dlpack;
+mod error;
+mod project;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// Runs a command line without the program's name and prints nothing: whether its exit code would be 0, and what it
+/// prints with --json.
+#[pyfunction]
+fn call(py: Python<'_>, arguments: Vec<OsString>) -> (bool, String) {
+    let called = py.detach(|| kernels::command::call(arguments));
+    (called.done, called.report.to_string())
+}
+
+/// The cards of this machine, as JSON.
+#[pyfunction]
+fn cards() -> PyResult<String> {
+    let cards = kernels::gpu::probe().map_err(|why| error::gpu(&why))?;
+    error::json(&cards)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", kernels::cli::VERSION)?;
+    module.add("PACKAGE_VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("Error", module.py().get_type::<error::Error>())?;
+    module.add("GpuError", module.py().get_type::<error::GpuError>())?;
+    module.add_function(wrap_pyfunction!(call, module)?)?;
+    module.add_function(wrap_pyfunction!(cards, module)?)?;
+    module.add_class::<clock::Clock>()?;
+    module.add_class::<project::Project>()?;
+    Ok(())
+}

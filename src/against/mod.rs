@@ -1,0 +1,284 @@
+//! Others' kernels beside a project's own: `kernels bench --against`. A Python with torch captures everybody's launches,
+//! ours too, in CUDA graphs over the same rotating tensors, and replays them in turn.
+
+mod peer;
+mod program;
+mod python;
+mod request;
+
+pub use peer::{Peer, UnknownPeer};
+pub use python::Interpreter;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::bench::{Against, BenchReport, Residency};
+use crate::compile::Build;
+use crate::project::Project;
+use crate::verify::path::choose;
+use crate::verify::run::Choice;
+
+/// What the driver says.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    /// torch is loaded.
+    Ready { ready: Ready },
+    /// A case is done.
+    Row {
+        row: usize,
+        against: Option<Box<Against>>,
+        error: Option<String>,
+    },
+    /// So are all.
+    Done {
+        #[allow(dead_code, reason = "tells the variants apart")]
+        done: bool,
+    },
+}
+
+#[derive(Deserialize)]
+struct Ready {
+    torch: String,
+    clock: String,
+}
+
+/// Times `peers` in the cases that a report has cold, and writes what they came to into it. `tell` is called with what
+/// is being done.
+///
+/// # Errors
+/// The Python process did not begin or died. A peer that is not there or fails is no error: its place says why.
+pub fn run(
+    report: &mut BenchReport,
+    project: &Project,
+    build: &Build,
+    choice: &Choice,
+    (peers, python, rounds): (&[Peer], &Interpreter, u32),
+    tell: &dyn Fn(&str),
+) -> Result<()> {
+    let paths = choose(build, report.card.arch, true);
+    let Some((target, _)) = paths.first() else {
+        bail!("nothing in this build runs on {}", report.card.name);
+    };
+    let mut rows = Vec::new();
+    let mut cases = Vec::new();
+    for operation in &project.spec.operations {
+        for case in choice.cases(operation, &operation.bench, report.seed)? {
+            let timed = report.cases.iter().position(|timed| {
+                timed.operation == operation.name
+                    && timed.case == case.label
+                    && timed.residency == Residency::Cold
+            });
+            if let Some(timed) = timed {
+                rows.push(timed);
+                cases.push(request::case(
+                    project,
+                    operation,
+                    &case,
+                    &operation.bind(&case)?,
+                ));
+            }
+        }
+    }
+    if cases.is_empty() {
+        bail!(
+            "--against: no case was timed with its data in device memory, so nobody can be timed beside it"
+        );
+    }
+    let request = json!({
+        "peers": peers.iter().map(Peer::name).collect::<Vec<_>>(),
+        "cases": cases,
+        "rounds": rounds,
+        "library": target.library,
+        "device": choice.ordinal,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    tell("starting Python for --against");
+    let online = peers.iter().any(Peer::may_download);
+    let mut driver = program::Driver::start(python, &request, online)?;
+    let mut clock = String::new();
+    loop {
+        let line = driver.line()?;
+        let answer: Answer = serde_json::from_str(&line)
+            .with_context(|| format!("reading what the driver of --against says: {line}"))?;
+        match answer {
+            Answer::Ready { ready } => {
+                clock.clone_from(&ready.clock);
+                report.remarks.push(format!(
+                    "others: torch {} in {}",
+                    ready.torch,
+                    python.path.display()
+                ));
+            }
+            Answer::Row {
+                row,
+                against,
+                error,
+            } => {
+                let Some(case) = rows.get(row).and_then(|index| report.cases.get_mut(*index))
+                else {
+                    bail!("the driver of --against answers a case that nobody asked for: {row}");
+                };
+                tell(&format!("others: {} {}", case.operation, case.case));
+                case.against = Some(against.map_or_else(
+                    || Against::failed(&clock, error.as_deref().unwrap_or("no reason given")),
+                    |against| *against,
+                ));
+            }
+            Answer::Done { .. } => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+mod tests {
+    use std::io::Write;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// With a Python that has torch: `KERNELS_PYTHON=… cargo test against::`. Everybody is run once, on the CPU.
+    #[test]
+    fn who_is_right_and_who_is_not_there_is_told_case_by_case() {
+        let python = std::env::var_os("KERNELS_PYTHON").map(PathBuf::from);
+        let Ok(python) = Interpreter::find(python.as_ref()) else {
+            let line = "\nnot run: the driver of --against, for want of a Python with torch (KERNELS_PYTHON)";
+            let _ = writeln!(std::io::stderr(), "{line}");
+            return;
+        };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let case = |project: &str, operation: &str, shape: &str| {
+            let project = Project::open(&root.join("kernels").join(project)).unwrap();
+            let operations = &project.spec.operations;
+            let operation = operations.iter().find(|one| one.name == operation).unwrap();
+            let case = operation
+                .case_of_shape(shape, crate::project::DType::BF16)
+                .unwrap();
+            request::case(&project, operation, &case, &operation.bind(&case).unwrap())
+        };
+        let mut unknown = case("rmsnorm", "rms_norm", "rows=8,width=64");
+        unknown["operation"] = json!("nobodys");
+        // The same operation by its author's own words, right and wrong.
+        let folder = tempfile::tempdir().unwrap();
+        let reference = folder.path().join("reference.py");
+        std::fs::write(
+            &reference,
+            "def right(x, weight, eps):\n    return x * (x.double().pow(2).mean(-1, keepdim=True) + eps).rsqrt().to(x.dtype) * weight\n",
+        )
+        .unwrap();
+        let hub = folder.path().join("hub");
+        let variant = hub.join("build/torch-universal");
+        std::fs::create_dir_all(&variant).unwrap();
+        std::fs::write(
+            variant.join("__init__.py"),
+            "import torch\n__all__ = ['rms_norm']\ndef rms_norm(input, gamma, epsilon=1e-6):\n    \
+             return torch.nn.functional.rms_norm(input, (input.shape[-1],), gamma, epsilon)\n",
+        )
+        .unwrap();
+        std::fs::write(
+            variant.join("metadata.json"),
+            r#"{"name": "norm", "id": "_norm_cpu_1234567", "version": 1, "license": "Apache-2.0", "python-depends": [], "backend": {"type": "cpu"}}"#,
+        )
+        .unwrap();
+        let mut own = unknown.clone();
+        own["reference"] = json!({"file": reference, "function": "right"});
+        let request = json!({
+            "peers": ["torch", "liger", "quack", "hub:./no/such/folder", format!("hub:{}", hub.display())],
+            "cases": [
+                case("rmsnorm", "rms_norm", "rows=8,width=64"),
+                case("geglu", "swiglu", "rows=8,width=64"),
+                unknown,
+                own,
+            ],
+            "rounds": 30, "library": "", "device": 0, "version": "0", "dry": true,
+        });
+        let mut driver = program::Driver::start(&python, &request, false).unwrap();
+        let mut rows = Vec::new();
+        loop {
+            match serde_json::from_str(&driver.line().unwrap()).unwrap() {
+                Answer::Ready { ready } => assert_eq!(ready.clock, "torch"),
+                Answer::Row {
+                    row,
+                    against,
+                    error,
+                } => {
+                    assert_eq!((row, error), (rows.len(), None));
+                    rows.push(*against.unwrap());
+                }
+                Answer::Done { .. } => break,
+            }
+        }
+        assert_eq!(rows.len(), 4);
+        for known in [0, 1, 3] {
+            let torch = &rows[known].peers[0];
+            assert_eq!(
+                (torch.name.as_str(), &torch.wrong, &torch.skipped),
+                ("torch", &None, &None),
+                "{known}"
+            );
+        }
+        let why = |row: usize, peer: usize| rows[row].peers[peer].skipped.clone().unwrap();
+        for row in [0, 1] {
+            assert!(
+                why(row, 3).contains("there is no ./no/such/folder"),
+                "{}",
+                why(row, 3)
+            );
+        }
+        assert!(
+            why(1, 2).contains("QuACK has no such operation"),
+            "{}",
+            why(1, 2)
+        );
+        for peer in 0..5 {
+            assert!(
+                why(2, peer).contains("nobody here knows a formula for nobodys"),
+                "{}",
+                why(2, peer)
+            );
+        }
+        assert!(
+            why(3, 1).contains("Liger has no such operation"),
+            "{}",
+            why(3, 1)
+        );
+        // Whether these are installed is the machine's affair; that they are named is ours.
+        let of_hub = &rows[0].peers[4];
+        match &of_hub.skipped {
+            Some(why) => assert!(why.contains("kernels cannot be imported"), "{why}"),
+            None => {
+                assert_eq!(of_hub.wrong, None);
+                assert!(why(1, 4).contains("has no function swiglu"), "{}", why(1, 4));
+            }
+        }
+        for (peer, package) in [(1, "liger-kernel"), (2, "quack-kernels")] {
+            let found = &rows[0].peers[peer];
+            assert!(
+                found.wrong.is_some()
+                    || found
+                        .skipped
+                        .as_ref()
+                        .is_none_or(|why| why.contains(package)),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_driver_that_dies_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("python");
+        std::fs::write(&path, "#!/bin/sh\necho 'last words' >&2\nexit 4\n").unwrap();
+        let mut mode = std::fs::metadata(&path).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let mut driver = program::Driver::start(&Interpreter { path }, &json!({}), false).unwrap();
+        let error = format!("{:#}", driver.line().unwrap_err());
+        assert!(
+            error.contains("last words") && error.contains("exit status: 4"),
+            "{error}"
+        );
+    }
+}

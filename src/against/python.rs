@@ -1,0 +1,57 @@
+//! The Python that has torch and the peers.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Says whether it will do, without loading torch.
+const LOOK: &str = "import importlib.util, sys; print(sys.version_info >= (3, 10), importlib.util.find_spec('torch') is not None)";
+
+/// An interpreter that was looked at.
+#[derive(Clone, Debug)]
+pub struct Interpreter {
+    /// The program.
+    pub path: PathBuf,
+}
+
+impl Interpreter {
+    /// The one that was named, else `KERNELS_PYTHON`, the active virtual environment's, `python3`.
+    ///
+    /// # Errors
+    /// It cannot be started, is older than 3.10, or has no torch.
+    pub fn find(named: Option<&PathBuf>) -> Result<Self> {
+        let of_environment = || {
+            let folder = std::env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty())?;
+            Some(PathBuf::from(folder).join("bin").join("python"))
+        };
+        let set = || std::env::var_os("KERNELS_PYTHON").filter(|path| !path.is_empty());
+        let path = named
+            .cloned()
+            .or_else(|| set().map(PathBuf::from))
+            .or_else(of_environment)
+            .unwrap_or_else(|| PathBuf::from("python3"));
+        let next = "name one that has torch with --python, or activate its environment";
+        let output = Command::new(&path)
+            .args(["-c", LOOK])
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("--against: cannot start {}; {next}", path.display()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        match said.trim() {
+            "True True" => Ok(Self { path }),
+            "True False" => bail!("--against: {} has no torch; {next}", path.display()),
+            said if said.starts_with("False") => {
+                bail!(
+                    "--against: {} is older than Python 3.10; {next}",
+                    path.display()
+                )
+            }
+            _ => bail!(
+                "--against: {} is no Python that works ({}); {next}",
+                path.display(),
+                output.status
+            ),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! How many sets of buffers rotate, and how many launches make a graph.
+
+use super::result::Residency;
+
+/// The sets are together at least this many times the L2, so that a launch finds nothing of the last round there.
+const L2_TIMES: u64 = 4;
+/// Sets at most: a case so small that these are not enough is hot, and is called so.
+const MOST_SETS: u64 = 512;
+/// Launches of one graph, at least: the start of a graph is shared among them.
+const LEAST_LAUNCHES: u32 = 8;
+/// Launches of one graph on a single set.
+const HOT_LAUNCHES: u32 = 50;
+
+/// Sets and launches of a case.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rotation {
+    /// How many sets of buffers.
+    pub sets: u32,
+    /// How many launches a graph makes, a multiple of the sets.
+    pub launches: u32,
+    /// Cold, unless one set was asked for or the case is too small.
+    pub residency: Residency,
+}
+
+impl Rotation {
+    /// Of a case that moves `bytes`, on a card with `l2` bytes of L2. `once`: each set is launched on once a graph,
+    /// because a launch leaves its inputs changed.
+    pub fn of(bytes: u64, l2: u64, wanted: Residency, once: bool) -> Self {
+        let needed = (L2_TIMES * l2).div_ceil(bytes.max(1)).max(2);
+        let (sets, residency) = match wanted {
+            Residency::Hot => (1, Residency::Hot),
+            Residency::Cold if needed > MOST_SETS => (MOST_SETS, Residency::Hot),
+            Residency::Cold => (needed, Residency::Cold),
+        };
+        let sets = u32::try_from(sets).unwrap_or(u32::MAX);
+        let turns = match sets {
+            _ if once => 1,
+            1 => HOT_LAUNCHES,
+            sets => LEAST_LAUNCHES.div_ceil(sets),
+        };
+        Self {
+            sets,
+            launches: sets * turns,
+            residency,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_together_four_times_the_l2() {
+        let l2 = 50 << 20;
+        let of = |bytes| Rotation::of(bytes, l2, Residency::Cold, false);
+        let large = of(1 << 30);
+        assert_eq!((large.sets, large.launches), (2, 8));
+        let middle = of(2 << 20);
+        assert_eq!((middle.sets, middle.launches), (100, 100));
+        assert_eq!(middle.residency, Residency::Cold);
+        // 512 sets of 1 KB stay in the L2.
+        assert_eq!((of(1024).sets, of(1024).residency), (512, Residency::Hot));
+    }
+
+    #[test]
+    fn what_changes_its_inputs_is_launched_once_a_set() {
+        let of = |wanted, once| Rotation::of(1 << 30, 50 << 20, wanted, once);
+        assert_eq!(of(Residency::Cold, true).launches, 2);
+        assert_eq!(of(Residency::Hot, true).launches, 1);
+        assert_eq!(of(Residency::Hot, false).launches, 50);
+    }
+}

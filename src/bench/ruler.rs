@@ -1,0 +1,172 @@
+//! The ruler for graphs that somebody else captured: the clock, the copy roof and the statistics of a benchmark.
+
+use anyhow::{Result, bail};
+
+use super::clock::Clock;
+use super::health::Health;
+use super::result::{Residency, Spread};
+use super::roof::Roof;
+use super::rotation::Rotation;
+use super::run::too_fast;
+use super::spread::per_launch;
+use crate::gpu::copy::Copier;
+use crate::gpu::{Card, Device, Graph};
+use crate::verify::random::Random;
+
+/// Rounds in front that nobody counts: clocks rise, code is loaded.
+const WARM: u32 = 2;
+
+/// A card, a clock and the copies.
+#[derive(Debug)]
+pub struct Ruler {
+    /// The card in use.
+    pub device: Device,
+    copier: Copier,
+    clock: Clock,
+    ordinal: usize,
+}
+
+/// What one graph came to.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    /// A launch.
+    pub launch: Spread,
+    /// A copy of as many bytes, timed right behind it each round.
+    pub copy: Spread,
+    /// What a reader should know.
+    pub remarks: Vec<String>,
+    /// Why the time cannot be: the memory is slower.
+    pub impossible: Option<String>,
+}
+
+/// What all graphs of a measurement share.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// One for each graph, in the order given.
+    pub timed: Vec<Timed>,
+    /// How the copy was made: the fastest of those tried.
+    pub copy_by: &'static str,
+    /// What a reader should know of the card: busy, shared, clocks held down.
+    pub remarks: Vec<String>,
+}
+
+impl Ruler {
+    /// Takes a card into use. Its primary context is the one that torch uses, so that memory and graphs are shared.
+    pub fn open(ordinal: usize) -> Result<Self> {
+        let device = Device::open(ordinal)?;
+        Ok(Self {
+            copier: Copier::new(&device)?,
+            clock: Clock::new()?,
+            device,
+            ordinal,
+        })
+    }
+
+    /// The card.
+    pub fn card(&self) -> &Card {
+        &self.device.card
+    }
+
+    /// How many sets of buffers must rotate for a case that moves `bytes`, and how many launches make a graph.
+    pub fn rotation(&self, bytes: u64, wanted: Residency, once: bool) -> Rotation {
+        Rotation::of(bytes, self.card().l2_bytes, wanted, once)
+    }
+
+    /// Times graphs of `rotation.launches` launches each, in a fresh order every round, each between two copies of
+    /// `bytes` (half read, half written). `each_round` may end it.
+    pub fn measure(
+        &self,
+        graphs: &[(String, Graph)],
+        bytes: u64,
+        rotation: Rotation,
+        rounds: u32,
+        each_round: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Measured> {
+        self.device.make_current()?;
+        let mut remarks = Health::ask(self.ordinal).remarks("before");
+        let roof = self.roof(bytes, rotation)?;
+        let mut samples = vec![(Vec::new(), Vec::new()); graphs.len()];
+        let mut random = Random::new(1, 0x0c10c);
+        for round in 0..rounds.max(5) + WARM {
+            each_round()?;
+            for index in shuffled(graphs.len(), &mut random) {
+                let (name, graph) = &graphs[index];
+                let doing = format!("timing {name}");
+                let (launch, copy) = self.clock.time(&self.device, graph, &roof.graph, &doing)?;
+                if round >= WARM {
+                    samples[index].0.push(launch);
+                    samples[index].1.push(copy);
+                }
+            }
+        }
+        remarks.extend(Health::ask(self.ordinal).remarks("after"));
+        let mut timed = Vec::with_capacity(graphs.len());
+        for (launch, copy) in &samples {
+            let launch = per_launch(launch, rotation.launches);
+            let copy = per_launch(copy, roof.copies);
+            let mut remarks = Vec::new();
+            remarks.extend(launch.unsteady("it"));
+            remarks.extend(copy.unsteady("the copy"));
+            timed.push(Timed {
+                launch,
+                copy,
+                remarks,
+                impossible: too_fast(launch, bytes, rotation.residency, self.card()),
+            });
+        }
+        Ok(Measured {
+            timed,
+            copy_by: roof.manner.name(),
+            remarks,
+        })
+    }
+
+    /// A copy of `bytes` alone (half read, half written), over buffers that rotate: its spread, and how it was made.
+    pub fn copy(
+        &self,
+        bytes: u64,
+        wanted: Residency,
+        rounds: u32,
+    ) -> Result<(Spread, &'static str, Rotation)> {
+        self.device.make_current()?;
+        let rotation = self.rotation(bytes, wanted, false);
+        let roof = self.roof(bytes, rotation)?;
+        let mut times = Vec::new();
+        for round in 0..rounds.max(5) + WARM {
+            let (one, _) =
+                self.clock
+                    .time(&self.device, &roof.graph, &roof.graph, "timing the copy")?;
+            if round >= WARM {
+                times.push(one);
+            }
+        }
+        Ok((
+            per_launch(&times, roof.copies),
+            roof.manner.name(),
+            rotation,
+        ))
+    }
+
+    fn roof(&self, bytes: u64, rotation: Rotation) -> Result<Roof> {
+        if bytes == 0 {
+            bail!("nothing that moves no bytes can be held against a copy: say how many bytes");
+        }
+        Roof::measure(
+            &self.device,
+            &self.copier,
+            bytes,
+            rotation.sets,
+            rotation.launches,
+        )
+    }
+}
+
+/// The numbers under `count` in a fresh order.
+fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        let other = usize::try_from(random.below(last as u64 + 1)).unwrap_or(last);
+        order.swap(last, other);
+    }
+    order
+}

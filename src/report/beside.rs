@@ -1,0 +1,145 @@
+//! Others' times beside ours, as a table for the terminal and as lines.
+
+use super::figure;
+use super::table::{Cell, Column, Table};
+use crate::bench::{Against, BenchReport, Beside, CaseBench};
+
+/// The cases that others were timed in.
+pub fn cases(report: &BenchReport) -> impl Iterator<Item = (&CaseBench, &Against)> {
+    report
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, case.against.as_ref()?)))
+}
+
+/// The peers' names, each once.
+pub fn names(report: &BenchReport) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (_, against) in cases(report) {
+        for peer in &against.peers {
+            if !names.contains(&peer.name.as_str()) {
+                names.push(&peer.name);
+            }
+        }
+    }
+    names
+}
+
+/// Microseconds, with `!` behind what is wrong and `~` behind what computes something else; a dash where there is none.
+pub fn time(peer: Option<&Beside>) -> String {
+    let Some((peer, time)) = peer.and_then(|peer| Some((peer, peer.time?))) else {
+        return figure::NONE.to_owned();
+    };
+    let mark = match peer {
+        _ if peer.wrong.is_some() => "!",
+        _ if peer.other.is_some() => "~",
+        _ => "",
+    };
+    format!("{}{mark}", figure::micros(time.median))
+}
+
+/// The peer of that name.
+pub fn find<'a>(against: &'a Against, name: &str) -> Option<&'a Beside> {
+    against.peers.iter().find(|peer| peer.name == name)
+}
+
+/// `liger, 1.04`: the fastest of those that are right, and its time over ours.
+pub fn best(against: &Against) -> String {
+    match (against.best(), against.kernel) {
+        (Some((peer, time)), Some(ours)) => {
+            format!(
+                "{}, {}",
+                peer.name,
+                figure::times(time.median / ours.median)
+            )
+        }
+        _ => figure::NONE.to_owned(),
+    }
+}
+
+/// One row a case: the copy, ours and theirs in microseconds, all of one run; none where nobody was asked for.
+pub fn table(report: &BenchReport) -> Option<Table> {
+    cases(report).next()?;
+    let names = names(report);
+    let mut columns = vec![
+        Column::text("operation"),
+        Column::name("case"),
+        Column::text("dtype"),
+        Column::figure("copy"),
+        Column::figure("ours"),
+    ];
+    columns.extend(names.iter().map(|name| Column::figure(name)));
+    columns.push(Column::text("best, ×"));
+    let mut table = Table::new(columns);
+    for (case, against) in cases(report) {
+        let micros = |spread: Option<crate::bench::Spread>| {
+            spread.map_or_else(
+                || figure::NONE.to_owned(),
+                |spread| figure::micros(spread.median),
+            )
+        };
+        let mut cells = vec![
+            Cell::plain(&case.operation),
+            Cell::plain(figure::shape(case)),
+            Cell::plain(case.dtype.name()),
+            Cell::faint(micros(against.copy)),
+            Cell::strong(micros(against.kernel)),
+        ];
+        for name in &names {
+            let peer = find(against, name);
+            let text = time(peer);
+            cells.push(if peer.is_some_and(|peer| peer.wrong.is_some()) {
+                Cell::bad(text)
+            } else {
+                Cell::plain(text)
+            });
+        }
+        cells.push(Cell::plain(best(against)));
+        table.row(cells);
+    }
+    Some(table)
+}
+
+/// What a reader should know, each once: how it was measured, who was left out and why, who is wrong.
+pub fn notes(report: &BenchReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut add = |note: String| {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    };
+    for (case, against) in cases(report) {
+        for peer in &against.peers {
+            let (name, operation) = (&peer.name, &case.operation);
+            if let Some(why) = &peer.skipped {
+                add(format!("skipped: {name} in {operation}: {why}"));
+            }
+            if let Some(why) = &peer.wrong {
+                add(format!(
+                    "{name} is wrong in {operation} {}: {why}",
+                    case.case
+                ));
+            }
+            if let Some(what) = &peer.other {
+                add(format!(
+                    "{name} computes something else in {operation}: {what}"
+                ));
+            }
+        }
+        for remark in &against.remarks {
+            add(format!("others in {}: {remark}", case.operation));
+        }
+    }
+    notes
+}
+
+/// How the table came about.
+pub fn heading(report: &BenchReport) -> String {
+    let clock = match cases(report).next() {
+        Some((_, against)) if against.clock == "kernels" => "by this program's clock",
+        _ => "by torch's clock; with the module kernels_harness in that Python, by this program's",
+    };
+    format!(
+        "Beside others, µs a launch: everybody in CUDA graphs over the same rotating tensors, replayed in turn in one process {clock}"
+    )
+}
