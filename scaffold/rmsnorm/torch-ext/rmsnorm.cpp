@@ -24,29 +24,30 @@ namespace {
 using binding::Array;
 using binding::Call;
 using binding::Input;
+using binding::OptionalTensor;
 using binding::Rows;
 using binding::Shape;
 using binding::Tensor;
 
-Tensor rms_norm(const Tensor& x, const std::optional<Tensor>& weight, double eps, double weight_offset,
+Tensor rms_norm(const Tensor& x, const OptionalTensor& weight, double eps, double weight_offset,
                 bool round_first) {
   Call call("rms_norm", "x", x);
-  const Array a = call.array("x", x);
+  const Array& a = call.first();
   const Input in = call.input(a, x);
   const void* w = call.row("weight", weight, in.width);
   call.begin();
   Tensor out = call.empty(Shape(a));
-  call.check(rms_norm_launch(out.data_ptr(), in.data, w, in.count, in.width, in.width, in.stride,
+  call.check(rms_norm_launch(out.data(), in.data, w, in.count, in.width, in.width, in.stride,
                              static_cast<float>(eps), static_cast<float>(weight_offset), round_first, call.dtype(),
                              call.stream()),
              rmsnorm_error);
   return out;
 }
 
-void rms_norm_in_place(const Tensor& x, const std::optional<Tensor>& weight, double eps, double weight_offset,
+void rms_norm_in_place(const Tensor& x, const OptionalTensor& weight, double eps, double weight_offset,
                        bool round_first) {
   Call call("rms_norm_", "x", x);
-  const Rows in = call.rows(call.array("x", x));
+  const Rows in = call.rows(call.first());
   const void* w = call.row("weight", weight, in.width);
   call.begin();
   call.check(rms_norm_launch(in.data, in.data, w, in.count, in.width, in.stride, in.stride, static_cast<float>(eps),
@@ -54,27 +55,27 @@ void rms_norm_in_place(const Tensor& x, const std::optional<Tensor>& weight, dou
              rmsnorm_error);
 }
 
-std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& residual, const std::optional<Tensor>& weight,
+std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& residual, const OptionalTensor& weight,
                                         double eps, double weight_offset, bool round_first) {
   Call call("add_rms_norm", "x", x);
-  const Array a = call.array("x", x), b = call.array("residual", residual);
+  const Array &a = call.first(), b = call.array("residual", residual);
   call.same_shape(b, a);
   const Input in = call.input(a, x), add = call.input(b, residual);
   const void* w = call.row("weight", weight, in.width);
   call.begin();
   const Shape shape(a);
   Tensor out = call.empty(shape), sum = call.empty(shape);
-  call.check(add_rms_norm_launch(out.data_ptr(), sum.data_ptr(), in.data, add.data, w, in.count, in.width, in.width,
+  call.check(add_rms_norm_launch(out.data(), sum.data(), in.data, add.data, w, in.count, in.width, in.width,
                                  in.width, in.stride, add.stride, static_cast<float>(eps),
                                  static_cast<float>(weight_offset), round_first, call.dtype(), call.stream()),
              rmsnorm_error);
   return {std::move(out), std::move(sum)};
 }
 
-void add_rms_norm_in_place(const Tensor& x, const Tensor& residual, const std::optional<Tensor>& weight, double eps,
+void add_rms_norm_in_place(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double eps,
                            double weight_offset, bool round_first) {
   Call call("add_rms_norm_", "x", x);
-  const Array a = call.array("x", x), b = call.array("residual", residual);
+  const Array &a = call.first(), b = call.array("residual", residual);
   call.same_shape(b, a);
   const Rows in = call.rows(a), add = call.rows(b);
   const void* w = call.row("weight", weight, in.width);
@@ -86,16 +87,16 @@ void add_rms_norm_in_place(const Tensor& x, const Tensor& residual, const std::o
 }
 
 // dx, and dw or an empty tensor where it is not asked for.
-std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& dy, const Tensor& x, const std::optional<Tensor>& weight,
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& dy, const Tensor& x, const OptionalTensor& weight,
                                              double eps, double weight_offset, bool weight_gradient) {
   Call call("rms_norm_backward", "dy", dy);
-  const Array a = call.array("dy", dy), b = call.array("x", x);
+  const Array &a = call.first(), b = call.array("x", x);
   call.same_shape(b, a);
   const Input grad = call.input(a, dy), in = call.input(b, x);
   const void* w = call.row("weight", weight, in.width);
   call.begin();
   int64_t blocks = 1;
-  std::optional<Tensor> scratch;
+  Tensor scratch;
   if (weight_gradient) {
     int sms = 0;
     call.check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, call.device()), rms_norm_backward_error);
@@ -103,8 +104,8 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& dy, const Tensor& x, 
     scratch = call.empty(Shape{blocks, in.width}, 0);
   }
   Tensor dx = call.empty(Shape(b)), dw = call.empty(Shape{weight_gradient ? in.width : 0});
-  call.check(rms_norm_backward_launch(dx.data_ptr(), weight_gradient ? dw.data_ptr() : nullptr, nullptr,
-                                      scratch.has_value() ? scratch->data_ptr() : nullptr, grad.data, in.data, w,
+  call.check(rms_norm_backward_launch(dx.data(), weight_gradient ? dw.data() : nullptr, nullptr,
+                                      scratch.data(), grad.data, in.data, w,
                                       in.count, in.width, blocks, in.width, grad.stride, in.stride,
                                       static_cast<float>(eps), static_cast<float>(weight_offset), call.dtype(),
                                       call.stream()),
@@ -130,18 +131,18 @@ STABLE_TORCH_LIBRARY_FRAGMENT_EXPAND(TORCH_EXTENSION_NAME, ops) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CUDA, ops) {
-  ops.impl("rms_norm", TORCH_BOX(&rms_norm));
-  ops.impl("rms_norm_", TORCH_BOX(&rms_norm_in_place));
-  ops.impl("add_rms_norm", TORCH_BOX(&add_rms_norm));
-  ops.impl("add_rms_norm_", TORCH_BOX(&add_rms_norm_in_place));
-  ops.impl("rms_norm_backward", TORCH_BOX(&rms_norm_backward));
+  ops.impl("rms_norm", BINDING(rms_norm));
+  ops.impl("rms_norm_", BINDING(rms_norm_in_place));
+  ops.impl("add_rms_norm", BINDING(add_rms_norm));
+  ops.impl("add_rms_norm_", BINDING(add_rms_norm_in_place));
+  ops.impl("rms_norm_backward", BINDING(rms_norm_backward));
 }
 
 // For what they say of a tensor that is on no card.
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CPU, ops) {
-  ops.impl("rms_norm", TORCH_BOX(&rms_norm));
-  ops.impl("rms_norm_", TORCH_BOX(&rms_norm_in_place));
-  ops.impl("add_rms_norm", TORCH_BOX(&add_rms_norm));
-  ops.impl("add_rms_norm_", TORCH_BOX(&add_rms_norm_in_place));
-  ops.impl("rms_norm_backward", TORCH_BOX(&rms_norm_backward));
+  ops.impl("rms_norm", BINDING(rms_norm));
+  ops.impl("rms_norm_", BINDING(rms_norm_in_place));
+  ops.impl("add_rms_norm", BINDING(add_rms_norm));
+  ops.impl("add_rms_norm_", BINDING(add_rms_norm_in_place));
+  ops.impl("rms_norm_backward", BINDING(rms_norm_backward));
 }
