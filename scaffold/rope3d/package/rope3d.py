@@ -13,6 +13,9 @@ _qk_norm_rope3d = ops.qk_norm_rope3d.default
 _qk_norm_rope3d_ = ops.qk_norm_rope3d_.default
 _rope3d_table = ops.rope3d_table.default
 
+# A write that autograd does not see would spoil what it has saved.
+_written = torch.autograd.graph.increment_version
+
 _OneOrTwo = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -149,6 +152,7 @@ def rope3d_(
     """:func:`rope3d`, written over q and k, whose rows must be one distance apart. Returns them. Without gradients."""
     _refuse_gradient("rope3d_", q, k)
     _rope3d_(q, k, table, frames, height, width, inverse)
+    _written(q if k is None else (q, k))
     return q if k is None else (q, k)
 
 
@@ -196,4 +200,5 @@ def qk_norm_rope3d_(
     """:func:`qk_norm_rope3d`, written over q and k, whose rows must be one distance apart. Returns them."""
     _refuse_gradient("qk_norm_rope3d_", q, k, q_weight, k_weight)
     _qk_norm_rope3d_(q, k, q_weight, k_weight, table, frames, height, width, eps, round_first)
+    _written(q if k is None else (q, k))
     return q if k is None else (q, k)
