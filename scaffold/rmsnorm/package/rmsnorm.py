@@ -3,6 +3,7 @@
 from typing import Optional, Tuple
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._ops import add_op_namespace_prefix, ops
 
@@ -41,6 +42,7 @@ class _RMSNorm(torch.autograd.Function):
         return _rms_norm(x, weight, eps, weight_offset, round_first)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
         wanted = weight is not None and ctx.needs_input_grad[1]
@@ -58,6 +60,7 @@ class _AddRMSNorm(torch.autograd.Function):
         return out, total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy, d_total):
         total, weight = ctx.saved_tensors
         wanted = weight is not None and ctx.needs_input_grad[2]

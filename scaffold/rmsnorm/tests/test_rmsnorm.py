@@ -152,3 +152,11 @@ def test_autograd_knows_what_was_written(kernel):
     kernel.rms_norm_(x)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+@needs_card
+def test_a_gradient_of_a_gradient_is_refused(kernel):
+    x = Draw(DEVICE, torch.float32)(4, 64).requires_grad_()
+    (dx,) = torch.autograd.grad(kernel.rms_norm(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dx.sum().backward()

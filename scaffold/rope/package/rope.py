@@ -3,6 +3,7 @@
 from typing import Optional, Tuple, Union
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._ops import add_op_namespace_prefix, ops
 
@@ -50,6 +51,7 @@ class _Rope(torch.autograd.Function):
         return _rope(q, k, cos, sin, rotary_dim, heads_first, inverse)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dq, dk):
         # A rotation's gradient is turned back.
         cos, sin = ctx.saved_tensors

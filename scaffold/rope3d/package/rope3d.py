@@ -3,6 +3,7 @@
 from typing import Optional, Tuple, Union
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._ops import add_op_namespace_prefix, ops
 
@@ -48,6 +49,7 @@ class _Rope3d(torch.autograd.Function):
         return _rope3d(q, k, table, frames, height, width, inverse)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dq, dk):
         # A rotation's gradient is turned back.
         (table,) = ctx.saved_tensors
