@@ -1,7 +1,7 @@
 //! One file compiled, or taken from the cache.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -254,31 +254,35 @@ impl<'a> Compiler<'a> {
     /// The project's headers of a dependency file. One that the identity does not know of is an error: the build
     /// would not notice when it changes, and kernel-builder does not copy it.
     fn headers(&self, unit: &UnitPlan, text: &[u8], work: &Path) -> Result<Vec<PathBuf>> {
-        let cuda = self.toolchain.root();
-        let mut others = vec![cuda.to_owned(), work.to_owned(), self.torch.folder.clone()];
-        others.extend(cuda.canonicalize());
-        others.extend(SYSTEM.map(PathBuf::from));
         let mut headers = Vec::new();
         for path in prerequisites(text).into_iter().skip(1) {
-            if others.iter().any(|other| path.starts_with(other)) {
+            // `kernel_src/../common/a.cuh` in two ways: as it is written, and as the file system has it.
+            let full = self.root.join(&path);
+            let real = full.canonicalize().unwrap_or_else(|_| full.clone());
+            let mut inside = [plainly(&full), real]
+                .into_iter()
+                .filter_map(|path| path.strip_prefix(self.root).map(Path::to_owned).ok());
+            if let Some(known) = inside.find(|path| self.sources.code.contains_key(path)) {
+                headers.push(known);
                 continue;
             }
-            // `kernel_src/../common/a.cuh`: as the file system has it.
-            let full = self.root.join(&path);
-            let full = full.canonicalize().unwrap_or(full);
-            let relative = full.strip_prefix(self.root);
-            let known = relative
-                .ok()
-                .filter(|path| self.sources.code.contains_key(*path));
-            let Some(path) = known else {
-                bail!(
-                    "{} includes {}, which is in no folder that build.toml names; list it in the `src` of a [kernel.X], or \
-                     its folder in `include`",
-                    unit.source.display(),
-                    path.display()
-                );
-            };
-            headers.push(path.to_owned());
+            // The toolkit's, the system's: absolute, and in no folder that the project names. The compilers' versions
+            // stand for them.
+            let own =
+                path.starts_with(work) || SYSTEM.iter().any(|system| path.starts_with(system));
+            let named = unit.flags.iter().any(|flag| {
+                let folder = Path::new(flag.strip_prefix("-I").unwrap_or(flag));
+                folder.is_absolute() && path.starts_with(folder)
+            });
+            if own || path.is_absolute() && !named && !path.starts_with(self.root) {
+                continue;
+            }
+            bail!(
+                "{} includes {}, which is in no folder of the project that build.toml names; list it in the `src` of a \
+                 [kernel.X], or its folder in `include`",
+                unit.source.display(),
+                path.display()
+            );
         }
         headers.sort();
         headers.dedup();
@@ -293,6 +297,19 @@ impl<'a> Compiler<'a> {
         }
         text.trim().to_owned()
     }
+}
+
+/// A path without its `..`, as far as its text tells.
+fn plainly(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    plain
 }
 
 /// Where the headers of CUDA's runtime are.
