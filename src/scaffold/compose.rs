@@ -48,6 +48,9 @@ pub fn compose(name: &Name, families: &[&Family]) -> Result<Project> {
             }
         }
         for (path, bytes) in embedded::below(&format!("{root}/{PACKAGE}")) {
+            if family.layers.is_empty() && path.starts_with("layers/") {
+                continue;
+            }
             tree.add(format!("{ext}/{path}"), filled.fill(bytes))?;
         }
         folders.extend(family.kernel_folders());

@@ -215,6 +215,13 @@ class Call {
     return in;
   }
 
+  // A copy without gaps.
+  Tensor contiguous(const Tensor& t) const {
+    AtenTensorHandle handle = nullptr;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(torch::stable::contiguous(shared(t)).get(), &handle));
+    return Tensor(handle);
+  }
+
   void same_shape(const Array& a, const Array& as) const {
     bool same = a.dims == as.dims;
     for (int64_t i = 0; same && i < a.dims; ++i) same = a.sizes[i] == as.sizes[i];
@@ -281,12 +288,6 @@ class Call {
     return torch::stable::Tensor(handle);
   }
   static const char* type_name(const Tensor& t) { return torch::headeronly::toString(shared(t).scalar_type()); }
-  static Tensor contiguous(const Tensor& t) {
-    AtenTensorHandle handle = nullptr;
-    TORCH_ERROR_CODE_CHECK(
-        aoti_torch_new_tensor_handle(torch::stable::contiguous(shared(t)).get(), &handle));
-    return Tensor(handle);
-  }
 
   Array describe(const char* name, const Tensor& t) const {
     Array a = {name, t.data(), 0, nullptr, nullptr};
