@@ -44,11 +44,14 @@ pub struct Init {
     /// The project's folder, not there yet or empty [default: NAME, in the current folder]
     #[arg(long, value_name = "DIR")]
     pub dest: Option<PathBuf>,
+    /// Whose it will be on the Hub: the first half of `repo-id` in build.toml [default: your-name]
+    #[arg(long, value_name = "OWNER")]
+    pub owner: Option<String>,
     /// Start no git repository; without it one is started, unless the folder lies in one
     #[arg(long)]
     pub no_git: bool,
     /// List what --op and --for take
-    #[arg(long, conflicts_with_all = ["name", "op", "models", "dest", "no_git"])]
+    #[arg(long, conflicts_with_all = ["name", "op", "models", "dest", "owner", "no_git"])]
     pub list: bool,
 }
 

@@ -10,6 +10,7 @@ use super::failure::Usage;
 use crate::cli::VERSION;
 use crate::cli::project::Init;
 use crate::report::{Output, style};
+use crate::scaffold::name::{NOBODY, check_owner};
 use crate::scaffold::place::Destination;
 use crate::scaffold::{Catalog, Family, Name, compose};
 
@@ -27,6 +28,8 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         ));
     };
     let name = Name::parse(name).map_err(|error| usage(error.to_string()))?;
+    let owner = arguments.owner.as_deref().unwrap_or(NOBODY);
+    check_owner(owner).map_err(|error| usage(error.to_string()))?;
     let families = catalog
         .select(&arguments.op, &arguments.models)
         .map_err(|error| usage(error.to_string()))?;
@@ -43,7 +46,7 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         .clone()
         .unwrap_or_else(|| PathBuf::from(name.as_str()));
     let place = Destination::find(&dest)?;
-    let project = compose(&name, &families)?;
+    let project = compose(&name, owner, &families)?;
     let message = format!("{name}, as kernels {VERSION} writes it");
     let placed = place.write(&project, !arguments.no_git, &message)?;
     for left in &placed.removed {
@@ -56,9 +59,12 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         "{} {}",
         style::strong(place.path.display()),
         style::faint(format!(
-            "{} files, {} operations of {}",
+            "{} files, {} of {}",
             project.files.len(),
-            project.operations.len(),
+            match project.operations.len() {
+                1 => "1 operation".to_owned(),
+                count => format!("{count} operations"),
+            },
             names(families.iter().map(|family| &family.name)),
         ))
     ));

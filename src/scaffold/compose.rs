@@ -26,8 +26,8 @@ const FOLDERS: [(&str, &str); 3] = [
     ("benchmarks", "benchmarks"),
 ];
 
-/// The files of a project of these families, of which there is at least one.
-pub fn compose(name: &Name, families: &[&Family]) -> Result<Project> {
+/// The files of a project of these families, of which there is at least one. `owner`: whose it is on the Hub.
+pub fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project> {
     ensure!(!families.is_empty(), "a project of no family");
     let mut tree = Files::default();
     let ext = format!("torch-ext/{}", name.package());
@@ -78,7 +78,7 @@ pub fn compose(name: &Name, families: &[&Family]) -> Result<Project> {
         })
         .cloned()
         .collect();
-    let manifest = manifest::compose(name, &parts, &binding);
+    let manifest = manifest::compose(name, owner, &parts, &binding);
     tree.add("build.toml".to_owned(), manifest.into_bytes())?;
     tree.add(
         format!("{ext}/__init__.py"),
@@ -122,12 +122,17 @@ struct Filled(Vec<(&'static str, String)>);
 
 impl Filled {
     fn of(name: &Name, families: &[&Family]) -> Self {
-        let names: Vec<&str> = families.iter().map(|family| family.name.as_str()).collect();
+        let notes = families
+            .iter()
+            .filter_map(|family| embedded::file(&format!("scaffold/{}/README.md", family.name)))
+            .map(String::from_utf8_lossy)
+            .collect();
         Self(vec![
+            // First what has placeholders of its own.
+            ("@NOTES@\n", notes),
+            ("@FAMILIES@\n", package::contents(families)),
             ("@NAME@", name.to_string()),
             ("@PACKAGE@", name.package()),
-            ("@FAMILIES@\n", package::contents(families)),
-            ("@FAMILY@", names[0].to_owned()),
             ("@FUNCTION@", families[0].exports[0].clone()),
         ])
     }
@@ -156,10 +161,10 @@ mod tests {
         let catalog = Catalog::embedded().unwrap();
         let name = Name::parse("some-kernels").unwrap();
         for family in &catalog.families {
-            let project = compose(&name, &[family]).unwrap();
+            let project = compose(&name, "somebody", &[family]).unwrap();
             for (path, bytes) in &project.files {
                 let text = String::from_utf8_lossy(bytes);
-                for placeholder in ["@NAME@", "@PACKAGE@", "@FAMIL", "@FUNCTION@"] {
+                for placeholder in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
                     assert!(
                         !text.contains(placeholder),
                         "{path} still has {placeholder}"
@@ -172,9 +177,9 @@ mod tests {
             .iter()
             .map(|one| one.name.clone())
             .collect();
-        let one = compose(&name, &catalog.select(&names, &[]).unwrap()).unwrap();
+        let one = compose(&name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
         names.reverse();
-        let other = compose(&name, &catalog.select(&names, &[]).unwrap()).unwrap();
+        let other = compose(&name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
         assert_eq!(one.files, other.files);
     }
 }

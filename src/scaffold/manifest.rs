@@ -7,10 +7,15 @@ use super::Name;
 use super::sources::{FOLDER, Part};
 
 /// The whole file. `binding`: the C++ files below torch-ext, sorted.
-pub(super) fn compose(name: &Name, parts: &[Part], binding: &BTreeSet<String>) -> String {
+pub(super) fn compose(
+    name: &Name,
+    owner: &str,
+    parts: &[Part],
+    binding: &BTreeSet<String>,
+) -> String {
     let mut text = format!(
         "[general]\nname = \"{name}\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
-         [torch]\nsrc = {}stable-abi = \"2.11\"\n",
+         [general.hub]\nrepo-id = \"{owner}/{name}\"\n\n[torch]\nsrc = {}stable-abi = \"2.11\"\n",
         list(binding.iter().map(String::as_str)),
     );
     for part in parts {

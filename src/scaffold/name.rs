@@ -123,6 +123,28 @@ impl fmt::Display for Name {
     }
 }
 
+/// Whose a repository on the Hub is, when nobody says: there is no such account to upload to by mistake.
+pub const NOBODY: &str = "your-name";
+
+/// Checks the name of a user or an organisation on the Hub.
+pub fn check_owner(text: &str) -> Result<(), BadName> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let sound = !text.is_empty()
+        && text.len() <= LONGEST
+        && text.bytes().all(is_part)
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.ends_with(|last: char| last.is_ascii_alphanumeric())
+        && !text.contains("--")
+        && !text.contains("..");
+    if sound {
+        return Ok(());
+    }
+    let shown: String = text.chars().take(100).collect();
+    Err(BadName(format!(
+        "--owner {shown:?}: no name of a user or an organisation on the Hub; letters, digits, `-`, `_` and `.`"
+    )))
+}
+
 /// The name that somebody most likely meant: in small letters, with hyphens for what may not be in it.
 fn mended(text: &str) -> Option<String> {
     let plain: String = text

@@ -1,7 +1,7 @@
 // out = cap * tanh(x / cap), an element at a time: a small kernel to make your own.
 //
 // It is as plain as a kernel can be and still be right for every size, stride and type. What makes it faster is left to
-// do: accesses of 16 bytes where addresses and strides allow them, and several of them in flight a thread.
+// do: accesses of 16 bytes where addresses and strides allow them.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -22,7 +22,9 @@ enum ErrorCode : int {
 enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 65535;  // a block takes every so-manieth row when there are more
+constexpr int kElements = 8;  // that a thread takes of a piece, so that as many loads are in flight
+constexpr int64_t kPiece = kThreads * kElements;
+constexpr int64_t kMostBlocks = 65535;  // with more pieces a block takes several
 
 __device__ float to_float(float x) { return x; }
 __device__ float to_float(__half x) { return __half2float(x); }
@@ -46,13 +48,25 @@ __device__ __nv_bfloat16 from_float(float x) {
 
 }  // namespace
 
-// A block takes a row at a time. Indices have 64 bits: rows times width may be more than 2^31.
+// A block takes a piece of a row at a time. Indices have 64 bits: rows times width may be more than 2^31.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     softcap_rows(T* out, const T* x, int64_t rows, int64_t width, int64_t out_stride, int64_t x_stride, float cap) {
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    for (int64_t i = threadIdx.x; i < width; i += kThreads) {
-      out[row * out_stride + i] = from_float<T>(cap * tanhf(to_float(x[row * x_stride + i]) / cap));
+  const int64_t pieces = (width + kPiece - 1) / kPiece;  // a row
+  for (int64_t piece = blockIdx.x; piece < rows * pieces; piece += gridDim.x) {
+    const int64_t row = piece / pieces, first = piece % pieces * kPiece + threadIdx.x;
+    const T* from = x + row * x_stride;
+    T* to = out + row * out_stride;
+    T elements[kElements];
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) {
+      const int64_t i = first + j * kThreads;
+      if (i < width) elements[j] = from[i];
+    }
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) {
+      const int64_t i = first + j * kThreads;
+      if (i < width) to[i] = from_float<T>(cap * tanhf(to_float(elements[j]) / cap));
     }
   }
 }
@@ -62,8 +76,10 @@ namespace {
 template <typename T>
 int launch(void* out, const void* x, int64_t rows, int64_t width, int64_t out_stride, int64_t x_stride, float cap,
            cudaStream_t stream) {
-  const unsigned blocks = static_cast<unsigned>(rows < kMostBlocks ? rows : kMostBlocks);
-  softcap_rows<T><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const T*>(x), rows, width,
+  const int64_t pieces = (width + kPiece - 1) / kPiece;
+  // Compared so that nothing overflows.
+  const int64_t blocks = rows < kMostBlocks / pieces ? rows * pieces : kMostBlocks;
+  softcap_rows<T><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(static_cast<T*>(out), static_cast<const T*>(x), rows, width,
                                                    out_stride, x_stride, cap);
   return cudaGetLastError();
 }
