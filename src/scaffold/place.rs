@@ -14,6 +14,7 @@ use super::git::{self, Repository};
 use crate::agent::project::git_root;
 use crate::install::disk;
 use crate::install::lock::Lock;
+use crate::install::place::hint;
 use crate::install::refusal::{Refusal, Refused};
 use crate::skill::path::RelPath;
 use crate::skill::tree::{Entry, Tree, has_shebang};
@@ -133,8 +134,9 @@ impl Destination {
             .and_then(|()| disk::write_tree(&inside, &tree))
             .and_then(|written| written.sync());
         if let Err(error) = staged {
-            // The path of the staged file would say nothing to anybody.
-            return Err(error).with_context(|| format!("cannot write {}", self.path.display()));
+            let hint = hint(&error);
+            return Err(error)
+                .with_context(|| format!("cannot write {}{hint}", self.path.display()));
         }
         let repository = match git_root(&self.parent) {
             _ if !git => Repository::NotWanted,
