@@ -10,9 +10,6 @@
 
 mod support;
 
-#[path = "support/cuda.rs"]
-mod cuda;
-
 #[cfg(all(
     target_os = "linux",
     target_env = "gnu",
@@ -989,50 +986,4 @@ fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
         ran.expect(1, &["none recorded;"]);
         assert!(!ran.err.contains("evidence "), "{ran:#?}");
     }
-}
-
-#[test]
-fn all_families_together_build_and_keep_their_symbols_apart() {
-    let sandbox = Sandbox::without_git();
-    let names: Vec<String> = families().into_keys().collect();
-    sandbox.ok(&format!(
-        "init everything --op {} --no-git",
-        names.join(",")
-    ));
-    let folder = sandbox.project.join("everything");
-    let project = Project::open(&folder).unwrap();
-    let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let home = cuda::home();
-    let toolchain = kernels::toolchain::Toolchain {
-        nvcc: home.join("bin/nvcc"),
-        version: kernels::toolchain::Toolchain::PINNED.to_owned(),
-        origin: "the tests' cache".to_owned(),
-        library_dirs: vec![home.join("lib")],
-    };
-    let build = kernels::compile::build(&project, &[90], &toolchain, false, &|_| {}).unwrap();
-    assert_eq!(build.over_budget(&project), Vec::<String>::new());
-    for unit in &build.targets[0].units {
-        let part = unit.source.parent().unwrap().file_name().unwrap();
-        for symbol in defined(&unit.cubin.with_file_name("unit.o")) {
-            let part = part.to_string_lossy().into_owned();
-            owners.entry(symbol).or_default().insert(part);
-        }
-    }
-    // Of two functions of one name the linker takes either: the other part would run what is not its own.
-    owners.retain(|symbol, parts| parts.len() > 1 && !symbol.starts_with("DW.ref."));
-    assert!(
-        owners.is_empty(),
-        "symbols that several parts define: {owners:#?}"
-    );
-}
-
-/// The symbols that other objects can see.
-fn defined(path: &Path) -> Vec<String> {
-    use object::{Object as _, ObjectSymbol as _};
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let file = object::read::elf::ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
-    file.symbols()
-        .filter(|symbol| symbol.is_definition() && (symbol.is_global() || symbol.is_weak()))
-        .map(|symbol| symbol.name().unwrap().to_owned())
-        .collect()
 }
