@@ -1,6 +1,6 @@
 //! `kernels init`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -69,9 +69,9 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         ))
     ));
     output.line(format!("  {}", placed.git.sentence()));
-    let next = next(&dest);
-    output.line("next:");
-    for (command, what) in &next {
+    let go = format!("cd {}", quoted(&dest.to_string_lossy()));
+    output.line(format!("next:\n  {go}"));
+    for (command, what) in NEXT {
         output.line(format!("  {command:<24} {}", style::faint(what)));
     }
     output.json(&json!({
@@ -83,28 +83,22 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         "files": project.files.keys().collect::<Vec<_>>(),
         "git": placed.git,
         "removed": placed.removed.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
-        "next": next.iter().map(|(command, _)| command).collect::<Vec<_>>(),
+        "next": std::iter::once(go.as_str()).chain(NEXT.map(|(command, _)| command)).collect::<Vec<_>>(),
     }));
     Ok(ExitCode::SUCCESS)
 }
 
-fn next(dest: &Path) -> Vec<(String, &'static str)> {
-    let go = format!("cd {}", quoted(&dest.to_string_lossy()));
-    let mut lines = vec![(go, "")];
-    for (command, what) in [
-        ("kernels check", "what would fail on the Hub"),
-        (
-            "kernels build",
-            "registers, spills, occupancy; needs nvcc and no card",
-        ),
-        ("kernels build --torch", "what torch loads"),
-        ("kernels verify", "right or wrong, on a card"),
-        ("kernels bench", "how fast, beside a copy"),
-    ] {
-        lines.push((command.to_owned(), what));
-    }
-    lines
-}
+/// What is done with a new project.
+const NEXT: [(&str, &str); 5] = [
+    ("kernels check", "what would fail on the Hub"),
+    (
+        "kernels build",
+        "registers, spills, occupancy; needs nvcc and no card",
+    ),
+    ("kernels build --torch", "what torch loads"),
+    ("kernels verify", "right or wrong, on a card"),
+    ("kernels bench", "how fast, beside a copy"),
+];
 
 /// A path as a shell takes it.
 fn quoted(path: &str) -> String {
@@ -120,7 +114,7 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
 }
 
 fn list(catalog: &Catalog, output: Output) {
-    output.line(style::strong("--op").to_string());
+    output.line(style::strong("--op"));
     for family in &catalog.families {
         output.line(format!("  {:<10} {}", family.name, family.description));
         let also = family.names().skip(1).collect::<Vec<_>>().join(", ");
@@ -132,7 +126,7 @@ fn list(catalog: &Catalog, output: Output) {
             ));
         }
     }
-    output.line(style::strong("--for").to_string());
+    output.line(style::strong("--for"));
     for set in &catalog.sets {
         let of = names(set.families.iter());
         output.line(format!("  {:<10} {of}", set.name));

@@ -1,8 +1,9 @@
 //! A project's files, of some families: the same bytes for the same name and families, on any machine.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::sources::{self, FOLDER};
 use super::{Family, Name, embedded, kernel_toml, manifest, package};
@@ -111,9 +112,13 @@ struct Files(BTreeMap<String, Vec<u8>>);
 
 impl Files {
     fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<()> {
-        let before = self.0.insert(path.clone(), bytes);
-        ensure!(before.is_none(), "two parts of the scaffold have {path}");
-        Ok(())
+        match self.0.entry(path) {
+            Entry::Occupied(there) => bail!("two parts of the scaffold have {}", there.key()),
+            Entry::Vacant(place) => {
+                place.insert(bytes);
+                Ok(())
+            }
+        }
     }
 }
 
