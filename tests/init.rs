@@ -669,7 +669,11 @@ fn of_many_at_once_one_writes_and_the_others_are_refused() {
         }
         let runs: Vec<Ran> = thread::scope(|scope| {
             let run = |n: usize| {
-                let op = if n.is_multiple_of(2) { "blank" } else { "geglu" };
+                let op = if n.is_multiple_of(2) {
+                    "blank"
+                } else {
+                    "geglu"
+                };
                 let sandbox = &sandbox;
                 scope.spawn(move || sandbox.run(&format!("init k1 --op {op} --no-git")))
             };

@@ -59,7 +59,7 @@ Pair pair_of(const Call& call, const Tensor& q, const OptionalTensor& k, const T
   if (a.dims != 2 && a.dims != 3) call.fail("q must be [batch, tokens, dim] or [tokens, dim], but is ", a);
   const auto take = [&](const Array& array, const Tensor& t) {
     if (!writes) return call.input(array, t);
-    Input in = {};
+    Input in;
     static_cast<binding::Rows&>(in) = call.rows(array);
     return in;
   };

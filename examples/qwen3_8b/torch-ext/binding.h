@@ -85,8 +85,8 @@ struct Array {
 
 // `count` rows of `width` elements side by side, `stride` elements from row to row.
 struct Rows {
-  void* data;
-  int64_t count, width, stride;
+  void* data = nullptr;
+  int64_t count = 0, width = 0, stride = 0;
 };
 
 // An input as rows. Where its own are no even distance apart, `copy` keeps one whose are.
@@ -207,7 +207,7 @@ class Call {
 
   // The rows of an input.
   Input input(const Array& a, const Tensor& t) const {
-    Input in = {};
+    Input in;
     if (!are_rows(a, in)) {
       in.copy = contiguous(t);
       are_rows(describe(a.name, in.copy), in);
