@@ -211,10 +211,14 @@ mod tests {
     #[test]
     fn the_catalog_names_what_is_there() {
         let catalog = Catalog::embedded().unwrap();
-        let mut names = BTreeSet::new();
+        let mut owners = BTreeMap::new();
         for family in &catalog.families {
             for name in family.names() {
-                assert!(names.insert(plain(name)), "{name} is named twice");
+                let owner = owners.insert(plain(name), &family.name);
+                assert!(
+                    owner.is_none_or(|owner| *owner == family.name),
+                    "{name} is in two families"
+                );
             }
             for (_, folder) in family.kernel_folders() {
                 assert!(
