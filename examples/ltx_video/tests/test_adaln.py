@@ -121,3 +121,12 @@ def test_a_kernelized_block_of_ltx_video_computes_the_same(steps):
         before = block(*arguments)
         mine = kernelized(copy.deepcopy(block), "LTXVideoTransformerBlock", Mode.INFERENCE | Mode.TORCH_COMPILE)
         torch.testing.assert_close(mine(*arguments), before, rtol=1e-4, atol=1e-4)
+
+
+@needs_card
+def test_autograd_knows_what_was_written(kernel):
+    draw = Draw(DEVICE, torch.float32)
+    h, x = draw(4, 64), draw(4, 64)
+    kernel.gate_residual_(h, x)
+    kernel.gate_residual_adaln_(h, x)
+    assert (h._version, x._version) == (2, 0)

@@ -138,3 +138,25 @@ def test_a_kernelized_module_computes_the_same(layer, make, dtype):
     assert_near(mine(x), before.double(), 3)
     compiled = torch.compile(mine, fullgraph=True)
     assert_near(compiled(x), before.double(), 3)
+
+
+@needs_card
+def test_autograd_knows_what_was_written(kernel):
+    draw = Draw(DEVICE, torch.float32)
+    x, residual = draw(4, 64), draw(4, 64)
+    kernel.rms_norm_(x)
+    kernel.add_rms_norm_(x, residual)
+    assert (x._version, residual._version) == (2, 1)
+    weight = draw(64).requires_grad_()
+    y = (x * weight).sum()  # keeps x
+    kernel.rms_norm_(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+@needs_card
+def test_a_gradient_of_a_gradient_is_refused(kernel):
+    x = Draw(DEVICE, torch.float32)(4, 64).requires_grad_()
+    (dx,) = torch.autograd.grad(kernel.rms_norm(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dx.sum().backward()

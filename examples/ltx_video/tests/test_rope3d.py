@@ -123,3 +123,12 @@ def test_as_ltx_video_calls_them(kernel, dtype):
     for one, other in zip((*apart, *fused), (*right, *right)):
         # 1e-3 rad for angles of thousands of rad in float32, which the libraries round each in its way.
         assert (one.double() - other.double()).abs().max() <= (2e-3 + 2 * torch.finfo(dtype).eps) * other.abs().max()
+
+
+@needs_card
+def test_autograd_knows_what_was_written(kernel):
+    draw = Draw(DEVICE, torch.float32)
+    q, k, table = draw(1, 24, 64), draw(1, 24, 64), draw(1, 9, 11, 2)
+    kernel.rope3d_(q, k, table, 2, 3, 4)
+    kernel.qk_norm_rope3d_(q, None, None, None, table, 2, 3, 4)
+    assert (q._version, k._version) == (2, 1)

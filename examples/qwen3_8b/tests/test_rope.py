@@ -133,3 +133,12 @@ def test_the_layer(kernel):
         assert_near(out.transpose(1, 2), right)
     for out, x in zip(layer(q.transpose(1, 2), k.transpose(1, 2), cos, sin, unsqueeze_dim=2), (q, k)):
         assert_near(out, rotate(x.transpose(1, 2).double(), cos.double(), sin.double(), 128))
+
+
+@needs_card
+def test_autograd_knows_what_was_written(kernel):
+    draw = Draw(DEVICE, torch.float32)
+    q, k, table = draw(1, 6, 4, 64), draw(1, 6, 2, 64), draw(1, 6, 32)
+    kernel.rope_(q, k, table, table)
+    kernel.qk_norm_rope_(q, None, None, None, table, table)
+    assert (q._version, k._version) == (2, 1)

@@ -27,7 +27,8 @@
 // torch's C interface declares it under USE_CUDA alone.
 extern "C" AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index, void** stream);
 
-namespace binding {
+// Hidden, as torch's own headers are: two kernels in one process share nothing of it.
+namespace __attribute__((visibility("hidden"))) binding {
 
 // A tensor that is owned.
 class Tensor {

@@ -20,6 +20,9 @@ _gate_residual_ = ops.gate_residual_.default
 _gate_residual_adaln = ops.gate_residual_adaln.default
 _gate_residual_adaln_ = ops.gate_residual_adaln_.default
 
+# A write that autograd does not see would spoil what it has saved.
+_written = torch.autograd.graph.increment_version
+
 
 @torch.library.register_fake(add_op_namespace_prefix("layer_norm"))
 def _(x, weight, bias, eps):
@@ -134,6 +137,7 @@ def gate_residual_(
     """:func:`gate_residual`, written over ``h``, whose rows must be one distance apart. Returns ``h``."""
     _refuse_gradient("gate_residual_", h, x, gate, gate_table)
     _gate_residual_(h, x, gate, gate_table)
+    _written(h)
     return h
 
 
@@ -191,4 +195,5 @@ def gate_residual_adaln_(
     out = _gate_residual_adaln_(
         h, x, gate, gate_table, scale, shift, scale_table, shift_table, weight, bias, eps, layer
     )
+    _written(h)
     return out, h

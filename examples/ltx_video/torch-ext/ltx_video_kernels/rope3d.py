@@ -3,6 +3,7 @@
 from typing import Optional, Tuple, Union
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._ops import add_op_namespace_prefix, ops
 
@@ -12,6 +13,9 @@ _rope3d_ = ops.rope3d_.default
 _qk_norm_rope3d = ops.qk_norm_rope3d.default
 _qk_norm_rope3d_ = ops.qk_norm_rope3d_.default
 _rope3d_table = ops.rope3d_table.default
+
+# A write that autograd does not see would spoil what it has saved.
+_written = torch.autograd.graph.increment_version
 
 _OneOrTwo = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
@@ -45,6 +49,7 @@ class _Rope3d(torch.autograd.Function):
         return _rope3d(q, k, table, frames, height, width, inverse)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dq, dk):
         # A rotation's gradient is turned back.
         (table,) = ctx.saved_tensors
@@ -149,6 +154,7 @@ def rope3d_(
     """:func:`rope3d`, written over q and k, whose rows must be one distance apart. Returns them. Without gradients."""
     _refuse_gradient("rope3d_", q, k)
     _rope3d_(q, k, table, frames, height, width, inverse)
+    _written(q if k is None else (q, k))
     return q if k is None else (q, k)
 
 
@@ -196,4 +202,5 @@ def qk_norm_rope3d_(
     """:func:`qk_norm_rope3d`, written over q and k, whose rows must be one distance apart. Returns them."""
     _refuse_gradient("qk_norm_rope3d_", q, k, q_weight, k_weight)
     _qk_norm_rope3d_(q, k, q_weight, k_weight, table, frames, height, width, eps, round_first)
+    _written(q if k is None else (q, k))
     return q if k is None else (q, k)

@@ -1,6 +1,7 @@
 """Gated activations: GEGLU and SwiGLU, their value and gate side by side in one tensor or apart in two."""
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._ops import add_op_namespace_prefix, ops
 
@@ -56,6 +57,7 @@ class _GEGLU(torch.autograd.Function):
         return _geglu(x, gate_first, tanh)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         (x,) = ctx.saved_tensors
         return _geglu_backward(dy, x, ctx.gate_first, ctx.tanh), None, None
@@ -68,6 +70,7 @@ class _SwiGLU(torch.autograd.Function):
         return _swiglu(gate, up)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         return _swiglu_backward(dy, *ctx.saved_tensors)
 
@@ -80,6 +83,7 @@ class _SwiGLUPacked(torch.autograd.Function):
         return _swiglu_packed(x, gate_first)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dy):
         (x,) = ctx.saved_tensors
         return _swiglu_packed_backward(dy, x, ctx.gate_first), None

@@ -3,6 +3,7 @@
 from typing import Optional, Tuple, Union
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from ._ops import add_op_namespace_prefix, ops
 
@@ -11,6 +12,9 @@ _rope = ops.rope.default
 _rope_ = ops.rope_.default
 _qk_norm_rope = ops.qk_norm_rope.default
 _qk_norm_rope_ = ops.qk_norm_rope_.default
+
+# A write that autograd does not see would spoil what it has saved.
+_written = torch.autograd.graph.increment_version
 
 _OneOrTwo = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
@@ -47,6 +51,7 @@ class _Rope(torch.autograd.Function):
         return _rope(q, k, cos, sin, rotary_dim, heads_first, inverse)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, dq, dk):
         # A rotation's gradient is turned back.
         cos, sin = ctx.saved_tensors
@@ -106,6 +111,7 @@ def rope_(
     gradients."""
     _refuse_gradient("rope_", q, k)
     _rope_(q, k, cos, sin, q.shape[-1] if rotary_dim is None else rotary_dim, heads_first, inverse)
+    _written(q if k is None else (q, k))
     return q if k is None else (q, k)
 
 
@@ -159,6 +165,7 @@ def qk_norm_rope_(
     _refuse_gradient("qk_norm_rope_", q, k, q_weight, k_weight)
     rotary_dim = q.shape[-1] if rotary_dim is None else rotary_dim
     _qk_norm_rope_(q, k, q_weight, k_weight, cos, sin, rotary_dim, eps, weight_offset, round_first, heads_first)
+    _written(q if k is None else (q, k))
     return q if k is None else (q, k)
 
 
