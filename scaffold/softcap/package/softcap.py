@@ -8,6 +8,9 @@ from ._ops import add_op_namespace_prefix, ops
 _softcap = ops.softcap.default
 _softcap_ = ops.softcap_.default
 
+# A write that autograd does not see would spoil what it has saved.
+_written = torch.autograd.graph.increment_version
+
 
 @torch.library.register_fake(add_op_namespace_prefix("softcap"))
 def _(x, cap):
@@ -50,6 +53,7 @@ def softcap_(x: torch.Tensor, cap: float) -> torch.Tensor:
     if torch.is_grad_enabled() and x.requires_grad:
         raise RuntimeError("softcap_ works in place and has no gradient; call it under torch.no_grad()")
     _softcap_(x, cap)
+    _written(x)
     return x
 
 

@@ -66,6 +66,24 @@ def test_in_place_writes_its_rows_and_nothing_between_them(kernel):
     assert torch.equal(whole[:, :10], before[:, :10]) and torch.equal(whole[:, 74:], before[:, 74:])
 
 
+@needs_card
+def test_autograd_knows_what_was_written(kernel):
+    x = Draw(DEVICE, torch.float32)(4, 64)
+    kernel.softcap_(x, 1.0)
+    assert x._version == 1
+
+
+@needs_card
+def test_a_gradient_of_a_gradient_is_right(kernel):
+    x = Draw(DEVICE, torch.float32)(4, 64).requires_grad_()
+    wide = x.detach().double().requires_grad_()
+    second = []
+    for leaf, out in ((x, kernel.softcap(x, 2.0)), (wide, capped(wide, 2.0))):
+        (first,) = torch.autograd.grad(out.square().sum(), leaf, create_graph=True)
+        second.append(torch.autograd.grad(first.square().sum(), leaf)[0])
+    assert_near(second[0], second[1], 4, cancels=True)
+
+
 def test_the_layer_may_stand_in(kernel):
     validated(Softcap, "Softcap")
 
