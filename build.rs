@@ -1,18 +1,86 @@
-//! Tells the program its git revision, and cargo when the embedded skills changed.
+//! Tells the program its git revision, cargo when the embedded skills changed, and packs what `kernels init` writes.
 
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 
-fn main() {
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=skills");
     println!("cargo::rerun-if-env-changed=KERNELS_REVISION");
+    pack()?;
     let package = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let version = match revision() {
         Some(revision) => format!("{package} ({revision})"),
         None => package,
     };
     println!("cargo::rustc-env=KERNELS_VERSION={version}");
+    Ok(())
+}
+
+/// What a project is made of: of `kernels/` what is compiled and what says how to call it, all of `scaffold/`, and the
+/// licence. Deflated as a whole, it is a sixth of its size. Entries: length of the path, path, length, bytes; lengths
+/// are 4 bytes, the least significant first. `src/scaffold/embedded.rs` reads it.
+fn pack() -> io::Result<()> {
+    let mut files = vec!["LICENSE".to_owned()];
+    for folder in ["kernels", "scaffold"] {
+        println!("cargo::rerun-if-changed={folder}");
+        walk(folder, &mut files)?;
+    }
+    println!("cargo::rerun-if-changed=LICENSE");
+    let is_packed = |path: &String| match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["kernels", _, "build.toml" | "kernel.toml"] | ["kernels", _, "kernel_src", ..] => true,
+        ["kernels", ..] => false,
+        _ => true,
+    };
+    files.retain(is_packed);
+    files.sort();
+    let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
+    for path in files {
+        let bytes = fs::read(&path)?;
+        for part in [path.as_bytes(), &bytes] {
+            let length = u32::try_from(part.len()).map_err(io::Error::other)?;
+            packed.write_all(&length.to_le_bytes())?;
+            packed.write_all(part)?;
+        }
+    }
+    let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
+    fs::write(Path::new(&out).join("scaffold.deflate"), packed.finish()?)
+}
+
+/// The files below a folder, without what tools leave there.
+fn walk(folder: &str, files: &mut Vec<String>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name
+            .to_str()
+            .ok_or_else(|| io::Error::other(format!("a name in {folder} is not UTF-8")))?;
+        let left_behind = matches!(
+            name,
+            ".git" | "__pycache__" | ".pytest_cache" | ".ruff_cache" | ".DS_Store" | "build"
+        );
+        let ending = Path::new(name)
+            .extension()
+            .and_then(|ending| ending.to_str());
+        if left_behind
+            || matches!(ending, Some("pyc" | "orig" | "rej" | "swp"))
+            || name.ends_with('~')
+        {
+            continue;
+        }
+        let path = format!("{folder}/{name}");
+        if entry.file_type()?.is_dir() {
+            walk(&path, files)?;
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// The commit: as a packager says it, or as git does, or none in an unpacked source archive.

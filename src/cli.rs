@@ -33,7 +33,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels check kernels/rmsnorm      what would fail on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` (through pip) and `kernels bench --against hub:OWNER/NAME` use the network."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels check kernels/rmsnorm      what would fail on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` (through pip) and `kernels bench --against hub:OWNER/NAME` use the network."
 )]
 pub struct Cli {
     /// What to do.
@@ -53,6 +53,11 @@ pub enum Command {
     /// Install, inspect, update and remove agent skills
     #[command(subcommand)]
     Skills(Skills),
+    /// Start a kernel project of the bundled kernels, or of a small one to make your own
+    #[command(
+        after_help = "Examples:\n  kernels init my-norms --op rms_norm\n  kernels init ltx-video-kernels --for ltx-video\n  kernels init my-kernel --op blank\n  kernels init --list\n\nWrites a folder that `kernels` and kernel-builder build: kernels, torch binding, layers, tests,\nbenchmarks, card. Exit code 3 where something is in the way; nothing of it is touched."
+    )]
+    Init(project::Init),
     /// Compile a kernel project with nvcc, and say what became of each kernel
     #[command(
         after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n  kernels build --torch my-kernel\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is overrun. Needs nvcc: see `kernels toolchain`.\n\nWith --torch, build.toml alone is needed, with [torch] stable-abi. The variant runs with every later\ntorch, is checked against manylinux_2_28, and loads with the kernels library:\n  kernels.get_local_kernel(pathlib.Path(\"my-kernel/build\"))\nNeeds nvcc, g++ and torch's headers: of an active environment, or `kernels toolchain install --torch`."

@@ -18,6 +18,7 @@ pub mod install;
 pub mod oracle;
 pub mod project;
 pub mod report;
+pub mod scaffold;
 pub mod skill;
 pub mod toolchain;
 pub mod variant;

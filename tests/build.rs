@@ -586,6 +586,43 @@ fn an_overrun_budget_fails_the_build_by_name() {
 }
 
 #[test]
+fn a_budget_can_be_for_one_file_or_folder() {
+    let project = Project::new();
+    project.lay(&project.root, &["scale.cu", "other/more.cu"]);
+    write(
+        &project.root.join("src/other/more.cu"),
+        "__global__ void busy(float *to) { __shared__ float s[64]; s[threadIdx.x] = 1; __syncthreads(); to[0] = s[9]; }\n\
+         extern \"C\" int more(float *to, cudaStream_t s) { busy<<<1, 64, 0, s>>>(to); return 0; }\n",
+    );
+    let budgets = |text: &str| project.write("kernel.toml", &format!("{KERNEL}\n{text}"));
+    let shared = |source: &str, bytes: u32| {
+        format!("[[budget]]\nsource = \"{source}\"\nkernel = \"*\"\nshared_bytes = {bytes}\n")
+    };
+    budgets(&(shared("src/other", 256) + &shared("src/scale.cu", 384)));
+    project.build("--arch 90").expect(0, &[]);
+    budgets(&(shared("src/other/more.cu", 255) + &shared("src", 384)));
+    let ran = project.build("--arch 90");
+    ran.expect(
+        1,
+        &["budget 1", "busy on sm_90: shared_bytes 256, allowed 255"],
+    );
+    assert!(!ran.err.contains("hidden"), "{ran:#?}");
+    // A kernel of another folder is no kernel of this one, and a folder's name is no beginning of a name.
+    budgets(&shared("src/other", 999).replace('*', "*hidden*"));
+    project
+        .build("--arch 90")
+        .expect(1, &["no kernel has that name"]);
+    budgets(&shared("src/oth", 999));
+    project
+        .build("--arch 90")
+        .expect(1, &["src/oth", "cannot be found"]);
+    budgets(&shared("../src", 999));
+    project
+        .build("--arch 90")
+        .expect(1, &["leaves the project's folder"]);
+}
+
+#[test]
 fn spills_and_stacks_are_seen() {
     let project = Project::new();
     project.edit(

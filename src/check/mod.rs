@@ -40,6 +40,11 @@ use self::load::Project;
 use self::text::Text;
 use crate::project::BUILD_TOML;
 
+/// Whether Python's standard library, of any version from 3.9 on, has a module of this name.
+pub fn is_stdlib_module(name: &str) -> bool {
+    stdlib::MODULES.contains(&name)
+}
+
 /// What was found in a project.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

@@ -32,6 +32,32 @@ pub enum ToolchainCommand {
     },
 }
 
+/// `kernels init`.
+#[derive(Args, Debug)]
+pub struct Init {
+    /// The project's name: small letters, digits and hyphens
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// What is in it: families of operations, or operations; `blank` is a small kernel to make your own
+    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    pub op: Vec<String>,
+    /// All that a model needs: ltx-video, qwen3
+    #[arg(long = "for", value_name = "MODEL", value_delimiter = ',')]
+    pub models: Vec<String>,
+    /// The project's folder, not there yet or empty [default: NAME, in the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub dest: Option<PathBuf>,
+    /// Whose it will be on the Hub: the first half of `repo-id` in build.toml [default: your-name]
+    #[arg(long, value_name = "OWNER")]
+    pub owner: Option<String>,
+    /// Start no git repository; without it one is started, unless the folder lies in one
+    #[arg(long)]
+    pub no_git: bool,
+    /// List what --op and --for take
+    #[arg(long, conflicts_with_all = ["name", "op", "models", "dest", "owner", "no_git"])]
+    pub list: bool,
+}
+
 /// Which project, and for which architectures.
 #[derive(Args, Clone, Debug)]
 pub struct Compile {

@@ -10,6 +10,7 @@ pub mod diff;
 pub mod doctor;
 pub mod doctor_cuda;
 pub mod failure;
+pub mod init;
 pub mod list;
 mod man;
 pub mod pack;
@@ -95,6 +96,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { command, list } => man::run(&command, list, output),
+        Command::Init(arguments) => init::run(&arguments, output),
         Command::Build(arguments) => build::run(&arguments, output),
         Command::Verify(arguments) => verify::run(&arguments, output),
         Command::Bench(arguments) => bench::run(&arguments, output),

@@ -1,6 +1,8 @@
 //! What overran a budget of kernel.toml.
 
-use super::{Build, Kernel, name};
+use std::path::Path;
+
+use super::{Build, Kernel, Unit, name};
 use crate::project::{Budget, Project};
 
 /// One value of one kernel beyond its budget, or a budget that no kernel has.
@@ -63,7 +65,8 @@ impl Build {
             };
             let mut any = false;
             for target in &self.targets {
-                for kernel in target.units.iter().flat_map(|unit| &unit.kernels) {
+                let units = target.units.iter().filter(|unit| is_of(budget, unit));
+                for kernel in units.flat_map(|unit| &unit.kernels) {
                     if !covers(budget, kernel) {
                         continue;
                     }
@@ -83,6 +86,11 @@ impl Build {
         }
         all
     }
+}
+
+fn is_of(budget: &Budget, unit: &Unit) -> bool {
+    let source = budget.source.as_deref();
+    source.is_none_or(|source| source == Path::new(".") || unit.source.starts_with(source))
 }
 
 fn covers(budget: &Budget, kernel: &Kernel) -> bool {

@@ -123,7 +123,7 @@ fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
                 "it says what `kernels build`, `verify` and `bench` check; docs/kernel-toml.md has the format and a small example"
             };
             anyhow::bail!(
-                "{} has no {name}: {next}. Write one, or name the project's folder",
+                "{} has no {name}: {next}. Write one, start a project with `kernels init`, or name the project's folder",
                 dir.display()
             )
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
@@ -91,7 +91,7 @@ fn whole(reader: &Reader<'_>, table: &DeTable<'_>, root: &Path) -> Option<Spec> 
         .and_then(|value| reader.list(value, "tables headed [[budget]]"))
         .into_iter()
         .flatten()
-        .filter_map(|value| read_budget(reader, value))
+        .filter_map(|value| read_budget(reader, value, root))
         .collect();
     if let Some(value) = file.get("check") {
         read_check(reader, value);
@@ -963,12 +963,15 @@ fn read_check(reader: &Reader<'_>, value: &Value<'_>) {
     fields.finish();
 }
 
-fn read_budget(reader: &Reader<'_>, value: &Value<'_>) -> Option<Budget> {
+fn read_budget(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Option<Budget> {
     let table = reader.table(value, "a table")?;
     let fields = Fields::new(reader, "[[budget]]", table, value.span());
     let kernel = fields
         .required("kernel", "kernel = \"*\"")
         .and_then(|value| reader.string(value, "a pattern over kernels' names"));
+    let source = fields
+        .get("source")
+        .and_then(|value| read_source(reader, value, root));
     let arch = fields
         .get("arch")
         .map(one_or_list)
@@ -985,6 +988,7 @@ fn read_budget(reader: &Reader<'_>, value: &Value<'_>) -> Option<Budget> {
     };
     let budget = Budget {
         kernel: kernel.unwrap_or_default().to_owned(),
+        source,
         arch,
         registers: count("registers"),
         spill_bytes: count("spill_bytes"),
@@ -1003,4 +1007,26 @@ fn read_budget(reader: &Reader<'_>, value: &Value<'_>) -> Option<Budget> {
     };
     fields.finish();
     Some(budget)
+}
+
+/// A `.cu` file or a folder of the project.
+fn read_source(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Option<PathBuf> {
+    let text = reader.string(value, "a .cu file, or a folder of them")?;
+    let wanted = if text.ends_with(".cu") {
+        Wanted::File
+    } else {
+        Wanted::Folder
+    };
+    inside(root, text, wanted)
+        .map_err(|message| {
+            reader.fail(
+                value.span(),
+                message,
+                [
+                    "a budget with `source` is for the kernels of that file or folder alone"
+                        .to_owned(),
+                ],
+            );
+        })
+        .ok()
 }

@@ -175,6 +175,10 @@ pub enum Values {
 pub struct Budget {
     /// Which kernels: a pattern with `*` over the demangled name.
     pub kernel: String,
+    /// Of which sources: those of this `.cu` file, or of this folder; none: of all. Left out of digests where it is
+    /// none: evidence was recorded before the key was there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<PathBuf>,
     /// On which architectures; empty: all.
     pub arch: Vec<u32>,
     /// Registers a thread.

@@ -1,0 +1,218 @@
+// Normalised and modulated rows, alone or after a gated residual:
+//
+//   h' = h + x * (gate + gate_table)                                      (GATED; else h' is x)
+//   out = norm(h') * (1 + scale + scale_table) + (shift + shift_table)    norm: RMSNorm or LayerNorm, weight and bias
+//
+// Every tensor but out, x (and sum, h) may be missing; layer_norm is this without modulation.
+//
+// LTX-Video (LTXVideoTransformerBlock): ada_values = scale_shift_table[6, width] + temb [B, T', 6, width], in the order
+// shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp. So shift = temb[:, :, 0] is a pointer into temb with
+// a row stride of 6 * width, shift_table = scale_shift_table[0], and rows_per_modulation is tokens / T'. A block is
+//   adaln(norm1)                      n = norm1(h) * (1 + scale_msa) + shift_msa
+//   gate_residual_in_place            h += attn1(n) * gate_msa
+//   gate_residual_adaln, gate null    h += attn2(h);  n = norm2(h) * (1 + scale_mlp) + shift_mlp
+//   gate_residual_adaln               h += ff(n) * gate_mlp;  n = the next block's norm1, with its table
+// (The gate's table and the next block's scale and shift tables are of two blocks; temb is the same.)
+//
+// diffusers' AdaLayerNormZero: emb.chunk(6, dim=1) of [B, 6 * width] gives shift_msa, scale_msa, gate_msa, shift_mlp,
+// scale_mlp, gate_mlp: pointers into emb with a row stride of 6 * width, rows_per_modulation = tokens, LayerNorm with
+// eps 1e-6, no weight, no bias, no tables. x is adaln; gate_msa goes to gate_residual_adaln after the attention, with
+// shift_mlp and scale_mlp as its modulation; gate_mlp to gate_residual. AdaLayerNormZeroSingle: chunk(3), the same.
+// AdaLayerNormContinuous: chunk(2) is scale, shift; its norm may have weight and bias. LuminaRMSNormZero: no shift.
+//
+// Rounding: eager bf16 rounds the table's sum, 1 + scale, the norm, the product and the sum, to 8 bits each: up to some
+// 2^-8 of each term. Here all of it is fp32 and out is rounded once; h' is rounded once, where eager rounds gate, x *
+// gate and the sum. The norm is of h' as stored.
+//
+// The floor is memory: x (and h) are read once, out (and sum) written once; modulation rows come from L1 or L2. So a
+// row stays in registers, packed, from its load to its store: TPR threads share it, and each holds NV packs of N
+// elements.
+// The variance is the mean of squared deviations from the mean, of the registers: no cancellation.
+#pragma once
+#include "modulate.cuh"
+#include "reduce.cuh"
+
+// Rows of fewer than 128 threads share a block.
+template <int TPR>
+constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
+
+// Threads an SM has room for: sm_75 for half as many as those after it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+constexpr int kMostThreads = 2048;
+#else
+constexpr int kMostThreads = 1024;
+#endif
+
+// Blocks that an SM's 65,536 registers must allow, for 40 of them a thread, 64, 64 and 96.
+template <int TPR, int NV, bool GATED>
+constexpr int kThreadsForRegisters = NV == 1 && !GATED ? 1536 : NV == 2 && GATED ? 640 : 1024;
+template <int TPR, int NV, bool GATED>
+constexpr int kBlocks = (kThreadsForRegisters<TPR, NV, GATED> < kMostThreads ? kThreadsForRegisters<TPR, NV, GATED>
+                                                                             : kMostThreads) / kBlockThreads<TPR>;
+
+template <typename T, int N, int TPR, int NV, bool GATED>
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
+  constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
+  __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
+
+  const int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
+  const uint32_t row = kRows == 1 ? blockIdx.x : blockIdx.x * kRows + threadIdx.x / TPR;
+  // Packs of the row from this thread's first on; none behind the last row, in the last block.
+  const int left = kRows == 1 || row < a.rows ? static_cast<int>(a.packs) - first : 0;
+  Pack<T, N> x[NV], h[NV], gate[NV], gate_table[NV];
+  Modulation<T, N> modulation[NV];
+  {
+    const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * TPR < left) load<kStream>(x[v], x_row, v * TPR);
+  }
+  if constexpr (GATED) {
+    const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride + first * N;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * TPR < left) load<kStream>(h[v], h_row, v * TPR);
+  }
+  const uint32_t group = a.rows_per_modulation.quotient(row);
+  if constexpr (GATED) {
+    const T* gate_row = static_cast<const T*>(a.gate) + group * a.gate_stride;
+#pragma unroll
+    for (int v = 0; v < NV; ++v) {
+      if (v * TPR < left) {
+        if (a.gate != nullptr) load<kCached>(gate[v], gate_row, first + v * TPR);
+        if (a.gate_table != nullptr) load<kCached>(gate_table[v], static_cast<const T*>(a.gate_table), first + v * TPR);
+      }
+    }
+  }
+  const T* scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride;
+  const T* shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * TPR < left) fetch(modulation[v], scale_row, shift_row, first + v * TPR, a);
+
+  // Worked out while x is on its way.
+  float factor[NV][N], addend[NV][N], gate_factor[NV][N];
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (v * TPR < left) {
+      if constexpr (GATED) combine(gate_factor[v], gate[v], gate_table[v], a);
+      combine(factor[v], addend[v], modulation[v], first + v * TPR, a);
+    }
+  }
+
+  if constexpr (GATED) {
+    T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride + first * N;
+#pragma unroll
+    for (int v = 0; v < NV; ++v) {
+      if (v * TPR < left) {
+        add_gated(x[v], h[v], gate_factor[v]);
+        store(sum_row, v * TPR, x[v]);
+        keep_packed(x[v]);
+      }
+    }
+  }
+
+  float mean = 0.0f;
+  if (a.layer != 0) {
+    float total = 0.0f;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * TPR < left) total = add_elements(x[v], total);
+    mean = row_sum<TPR>(total, scratch) * a.inverse_width;
+  }
+  float squares = 0.0f;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * TPR < left) squares = add_squares(x[v], mean, squares);
+  const float inverse = rsqrtf(row_sum<TPR>(squares, scratch_of_squares) * a.inverse_width + a.eps);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) keep_packed(x[v]);
+
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride + first * N;
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (v * TPR < left) {
+      modulate(x[v], factor[v], addend[v], mean, inverse);
+      store(out_row, v * TPR, x[v]);
+    }
+  }
+}
+
+// Wide rows, one a block of any whole number of warps: kept in shared memory, where the launch has memory for a row,
+// else read again, from the caches as far as they are still there. Each thread reads what it read, or wrote, itself.
+template <typename T, int N, bool GATED>
+__global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(const Arguments a) {
+  constexpr int kGroup = GATED ? 1 : 2;  // packs of x in flight a thread
+  __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
+  extern __shared__ uint4 shared_row[];
+  const uint32_t row = blockIdx.x;
+  const int64_t packs = a.width / N, step = blockDim.x;
+  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+  const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride;
+  const T* gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
+  T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+  Pack<T, N>* kept = reinterpret_cast<Pack<T, N>*>(shared_row);
+
+  float total = 0.0f;  // of elements for LayerNorm, of squares for RMSNorm
+  for (int64_t start = threadIdx.x; start < packs; start += kGroup * step) {
+    Pack<T, N> x[kGroup], h[kGroup];
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      const int64_t i = start + v * step;
+      if (i < packs) {
+        load<kCached>(x[v], x_row, i);
+        if constexpr (GATED) {
+          load<kCached>(h[v], h_row, i);
+        }
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      const int64_t i = start + v * step;
+      if (i < packs) {
+        if constexpr (GATED) {
+          float factor[N];
+#pragma unroll
+          for (int j = 0; j < N; ++j) factor[j] = a.gate != nullptr ? 0.0f : 1.0f;
+          if (a.gate != nullptr) add_pack<T>(factor, gate_row, i);
+          add_pack<T>(factor, a.gate_table, i);
+          add_gated(x[v], h[v], factor);
+          store(sum_row, i, x[v]);
+        }
+        if (a.keep != 0) kept[i] = x[v];
+        total = a.layer != 0 ? add_elements(x[v], total) : add_squares(x[v], 0.0f, total);
+      }
+    }
+  }
+  const auto again = [&](Pack<T, N>& x, int64_t i) {
+    if (a.keep != 0) {
+      x = kept[i];
+    } else {
+      load<kCached>(x, GATED ? sum_row : x_row, i);
+    }
+  };
+  float squares = block_sum(total, scratch), mean = 0.0f;
+  if (a.layer != 0) {
+    mean = squares * a.inverse_width;
+    total = 0.0f;
+#pragma unroll 1
+    for (int64_t i = threadIdx.x; i < packs; i += step) {
+      Pack<T, N> x;
+      again(x, i);
+      total = add_squares(x, mean, total);
+    }
+    squares = block_sum(total, scratch_of_squares);
+  }
+  const float inverse = rsqrtf(squares * a.inverse_width + a.eps);
+
+  const T* scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
+  const T* shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+#pragma unroll 1
+  for (int64_t i = threadIdx.x; i < packs; i += step) {
+    Pack<T, N> x;
+    again(x, i);
+    modulate_from(x, scale_row, shift_row, mean, inverse, i, a);
+    store(out_row, i, x);
+  }
+}

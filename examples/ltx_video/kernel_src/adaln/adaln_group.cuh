@@ -1,0 +1,154 @@
+// The same for rows that have their modulation in common: a block takes ROWS of them at once, and each
+// of its threads works the modulation of its columns out once, in fp32, and keeps it in registers.
+//
+// What this saves is instructions, traffic between L1 and the registers, and barriers: four rows of modulation loaded,
+// converted and added up for every row are most of what adaln_rows does.
+#pragma once
+#include "adaln.cuh"
+
+// Whether the code being compiled uses a layout of the architectures from FIRST on. Where it does not, the kernel is a
+// trap: its symbol must exist, but its machine code would only cost compile time.
+#ifdef __CUDA_ARCH__
+template <int FIRST>
+constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10;
+#else
+template <int FIRST>
+constexpr bool kUsed = true;
+#endif
+
+// Sums over a block of TPR threads (whole warps), one for each of its rows; every thread gets them. A kernel gives each
+// call a scratch of its own: there is no second barrier that would let one be written again.
+template <int TPR, int ROWS>
+__device__ __forceinline__ void block_sums(float (&v)[ROWS], float (&scratch)[ROWS][TPR / 32]) {
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2) v[r] += __shfl_xor_sync(0xffffffffu, v[r], d);
+    if (threadIdx.x % 32 == 0) scratch[r][threadIdx.x / 32] = v[r];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    v[r] = 0.0f;
+#pragma unroll
+    for (int w = 0; w < TPR / 32; w += 4) {
+      const float4 s = *reinterpret_cast<const float4*>(scratch[r] + w);
+      v[r] += (s.x + s.y) + (s.z + s.w);
+    }
+  }
+}
+
+// A thread has NV packs of N elements of each row; BLOCKS blocks an SM bound the registers.
+template <typename T, int N, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
+__global__ void __launch_bounds__(TPR, kUsed<FIRST> ? BLOCKS : 1) adaln_groups(const Arguments a) {
+  if constexpr (!kUsed<FIRST>) {
+    __trap();
+    return;
+  }
+  static_assert(TPR % 128 == 0, "sums are added up by fours");
+  __shared__ alignas(16) float scratch[ROWS][TPR / 32], scratch_of_squares[ROWS][TPR / 32];
+
+  // Blocks are numbered modulation by modulation, so that none has rows of two.
+  const uint32_t modulation = a.blocks_per_modulation.quotient(blockIdx.x);
+  const uint32_t begin = modulation * a.rows_of_modulation + (blockIdx.x - modulation * a.blocks_of_modulation) * ROWS;
+  const uint32_t end = min((modulation + 1) * a.rows_of_modulation, a.rows);
+  if (begin >= end) return;  // the last modulation may have fewer rows than the others
+  const uint32_t rows = end - begin;
+  const int first = threadIdx.x, left = static_cast<int>(a.packs) - first;
+
+  Pack<T, N> x[ROWS][NV];
+  {
+    const T* row = static_cast<const T*>(a.x) + begin * a.x_stride + first * N;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+      for (int v = 0; v < NV; ++v)
+        if (r < rows && v * TPR < left) load<kCached>(x[r][v], row + r * a.x_stride, v * TPR);
+  }
+  // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores.
+  Modulation<T, N> m[NV];
+  {
+    const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
+    const T* shift_row = static_cast<const T*>(a.shift) + modulation * a.shift_stride;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * TPR < left) fetch(m[v], scale_row, shift_row, first + v * TPR, a);
+  }
+  if constexpr (GATED) {
+    const T* row = static_cast<const T*>(a.h) + begin * a.h_stride + first * N;
+    T* sum_row = static_cast<T*>(a.sum) + begin * a.sum_stride + first * N;
+    Pack<T, N> h[ROWS][NV];
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+      for (int v = 0; v < NV; ++v)
+        if (r < rows && v * TPR < left) load<kCached>(h[r][v], row + r * a.h_stride, v * TPR);
+    const T* gate_row = static_cast<const T*>(a.gate) + modulation * a.gate_stride;
+    float factor[NV][N];
+#pragma unroll
+    for (int v = 0; v < NV; ++v) {
+      if (v * TPR < left) {
+        Pack<T, N> gate, gate_table;
+        if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * TPR);
+        if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * TPR);
+        combine(factor[v], gate, gate_table, a);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+      for (int v = 0; v < NV; ++v) {
+        if (r < rows && v * TPR < left) {
+          add_gated(x[r][v], h[r][v], factor[v]);
+          store(sum_row + r * a.sum_stride, v * TPR, x[r][v]);
+          keep_packed(x[r][v]);
+        }
+      }
+    }
+  }
+
+  float factor[NV][N], addend[NV][N];
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * TPR < left) combine(factor[v], addend[v], m[v], first + v * TPR, a);
+
+  float mean[ROWS], inverse[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) mean[r] = 0.0f;
+  if (a.layer != 0) {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+      for (int v = 0; v < NV; ++v)
+        if (r < rows && v * TPR < left) mean[r] = add_elements(x[r][v], mean[r]);
+    block_sums<TPR>(mean, scratch);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) mean[r] *= a.inverse_width;
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    inverse[r] = 0.0f;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (r < rows && v * TPR < left) inverse[r] = add_squares(x[r][v], mean[r], inverse[r]);
+  }
+  block_sums<TPR>(inverse, scratch_of_squares);
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    inverse[r] = rsqrtf(inverse[r] * a.inverse_width + a.eps);
+#pragma unroll
+    for (int v = 0; v < NV; ++v) keep_packed(x[r][v]);
+  }
+
+  T* out_row = static_cast<T*>(a.out) + begin * a.out_stride + first * N;
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+    for (int v = 0; v < NV; ++v) {
+      if (r < rows && v * TPR < left) {
+        modulate(x[r][v], factor[v], addend[v], mean[r], inverse[r]);
+        store(out_row + r * a.out_stride, v * TPR, x[r][v]);
+      }
+    }
+  }
+}

@@ -1,0 +1,32 @@
+// What a launcher hands to a kernel, the same for every element type.
+#pragma once
+#include <cstdint>
+
+#include "divisor.h"
+
+struct Arguments {
+  void* out;        // normalised and modulated
+  void* sum;        // h + x * gate
+  const void* x;
+  const void* h;    // what x * gate is added to
+  // One row each, null where there is none.
+  const void *weight, *bias;
+  const void *scale_table, *shift_table, *gate_table;
+  // One row for every rows_per_modulation rows of x, null where there is none.
+  const void *scale, *shift, *gate;
+  int64_t width;
+  int64_t out_stride, sum_stride, x_stride, h_stride;  // elements from row to row
+  int64_t scale_stride, shift_stride, gate_stride;
+  uint32_t rows;                // of this launch
+  Divisor rows_per_modulation;
+  // adaln_groups: how many rows have a modulation in common, how many blocks these are, and the divisor by that.
+  uint32_t rows_of_modulation, blocks_of_modulation;
+  Divisor blocks_per_modulation;
+  uint32_t packs;               // accesses a row (adaln_rows, adaln_groups) or of this launch (gate_residual_packs)
+  Divisor packs_per_row;        // gate_residual_packs
+  float one;                    // what scale is added to: 1, or 0 where scale is a weight
+  float inverse_width;          // 1 / width
+  float eps;
+  int keep;                     // adaln_wide_rows: there is shared memory for a row
+  int layer;                    // 1: LayerNorm, 0: RMSNorm
+};

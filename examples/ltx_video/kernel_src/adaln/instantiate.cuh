@@ -1,0 +1,52 @@
+// Instantiates every layout of tuning.h for one element type.
+#pragma once
+#include "adaln.cuh"
+#include "adaln_group.cuh"
+#include "gate_residual.cuh"
+#include "kernels.h"
+
+template <typename T, int N, int TPR, int NV>
+const void* rows_kernel(bool gated) {
+  return reinterpret_cast<const void*>(gated ? adaln_rows<T, N, TPR, NV, true>
+                                             : adaln_rows<T, N, TPR, NV, false>);
+}
+
+template <typename T, int N>
+const void* wide_kernel(bool gated) {
+  return reinterpret_cast<const void*>(gated ? adaln_wide_rows<T, N, true> : adaln_wide_rows<T, N, false>);
+}
+
+template <typename T>
+const void* find_adaln(const Layout& layout, int access, bool gated) {
+  constexpr int kMany = 16 / static_cast<int>(sizeof(T));
+  if (layout.packs <= 0) return access == 16 ? wide_kernel<T, kMany>(gated) : wide_kernel<T, 1>(gated);
+  if (access != 16) return nullptr;
+#define ADALN_FIND(THREADS, PACKS) \
+  if (layout.threads == THREADS && layout.packs == PACKS) return rows_kernel<T, kMany, THREADS, PACKS>(gated);
+  ADALN_LAYOUTS(ADALN_FIND)
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_adaln_group(const GroupLayout& layout, bool gated) {
+  constexpr int kMany = 16 / static_cast<int>(sizeof(T));
+#define ADALN_FIND(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                                      \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED)              \
+    return reinterpret_cast<const void*>(adaln_groups<T, kMany, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>);
+  ADALN_GROUP_LAYOUTS(ADALN_FIND)
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_gate_residual(int packs, int access, bool flat) {
+  constexpr int kMany = 16 / static_cast<int>(sizeof(T));
+  if (access != 16) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, 1, false>);
+  if (packs == 2) {
+    return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, 2, true>
+                                              : gate_residual_packs<T, kMany, 2, false>);
+  }
+  return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, 1, true>
+                                            : gate_residual_packs<T, kMany, 1, false>);
+}

@@ -1,0 +1,19 @@
+// The kernels of each element type, one unit a type.
+#pragma once
+#include "tuning.h"
+
+// The kernel of a layout that is compiled for accesses of so many bytes (16, or an element's); its one parameter is
+// an Arguments. Null if there is none.
+const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
+const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
+const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);
+
+// The same of a layout for rows that have their modulation in common.
+const void* adaln_group_kernel_f32(const GroupLayout& layout, bool gated);
+const void* adaln_group_kernel_f16(const GroupLayout& layout, bool gated);
+const void* adaln_group_kernel_bf16(const GroupLayout& layout, bool gated);
+
+// The same of a gated residual without a norm, by the packs that a thread has; flat: rows lie side by side.
+const void* gate_residual_kernel_f32(int packs, int access, bool flat);
+const void* gate_residual_kernel_f16(int packs, int access, bool flat);
+const void* gate_residual_kernel_bf16(int packs, int access, bool flat);

@@ -1,0 +1,377 @@
+// The launchers: they check every argument, pick a kernel from the tuning tables and launch it.
+//
+// Rows are any distance apart, elements of a row side by side. out and sum may be x or h, with the same stride, but not
+// the same one; any other overlap of an output with an input is undefined. Nothing here waits for the device.
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "arguments.h"
+#include "kernels.h"
+
+namespace {
+
+// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
+enum ErrorCode : int {
+  kNegativeSize = 10001,
+  kUnknownType = 10002,
+  kNullPointer = 10003,
+  kStrideTooSmall = 10004,
+  kBadEps = 10005,
+  kBadNorm = 10006,
+  kMisaligned = 10007,
+  kTooLarge = 10008,
+  kNoCode = 10009,
+  kBadRowsPerModulation = 10010,
+  kTableAlone = 10011,
+};
+
+enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
+enum Operation : int { kNorm, kGatedNorm, kGate };
+
+// A call: Arguments for all rows, and what they do not say.
+struct Call {
+  Arguments a = {};
+  Operation operation = kNorm;
+  int64_t rows = 0;
+  int64_t rows_per_modulation = 1;
+  int type = kF32;
+};
+
+struct Matrix {
+  const void* data;
+  int64_t stride;  // elements; 0: one row for all
+  int64_t rows;
+  bool needed;
+};
+
+// The tensors of a call. x and its like come first.
+constexpr int kMatrices = 12;
+struct Matrices {
+  Matrix all[kMatrices];
+  explicit Matrices(const Call& c) : all{} {
+    const Arguments& a = c.a;
+    const bool gated = c.operation != kNorm, norm = c.operation != kGate;
+    const int64_t modulations =
+        c.rows_per_modulation > 0 ? c.rows / c.rows_per_modulation + (c.rows % c.rows_per_modulation != 0) : 0;
+    int i = 0;
+    all[i++] = {a.x, a.x_stride, c.rows, true};
+    all[i++] = {a.h, a.h_stride, c.rows, gated};
+    all[i++] = {a.sum, a.sum_stride, c.rows, gated};
+    all[i++] = {a.out, a.out_stride, c.rows, norm};
+    all[i++] = {a.scale, a.scale_stride, modulations, false};
+    all[i++] = {a.shift, a.shift_stride, modulations, false};
+    all[i++] = {a.gate, a.gate_stride, modulations, false};
+    for (const void* row : {a.weight, a.bias, a.scale_table, a.shift_table, a.gate_table}) {
+      all[i++] = {row, 0, 1, false};
+    }
+  }
+};
+
+int size_of(int type) { return type == kF32 ? 4 : 2; }
+bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
+
+// 0, or why this call is refused.
+int check(const Call& c) {
+  const Arguments& a = c.a;
+  if (c.rows < 0 || a.width < 0) return kNegativeSize;
+  if (c.rows_per_modulation < 1) return kBadRowsPerModulation;
+  if (c.type != kF32 && c.type != kF16 && c.type != kBF16) return kUnknownType;
+  if (!(a.eps >= 0.0f && a.eps <= 3.402823466e38f)) return kBadEps;
+  if (a.layer != 0 && a.layer != 1) return kBadNorm;
+  if ((a.scale == nullptr && a.scale_table != nullptr) || (a.shift == nullptr && a.shift_table != nullptr) ||
+      (a.gate == nullptr && a.gate_table != nullptr)) {
+    return kTableAlone;
+  }
+  const bool empty = c.rows == 0 || a.width == 0;
+  const Matrices matrices(c);
+  for (const Matrix& m : matrices.all) {
+    if (m.needed && m.data == nullptr && !empty) return kNullPointer;
+    if (!m.needed && m.data == nullptr) continue;
+    int64_t bytes = 0;
+    if (m.stride != 0 || m.needed || m.rows > 1) {
+      if (m.stride < a.width) return kStrideTooSmall;
+    }
+    if (__builtin_mul_overflow(m.rows, m.stride, &bytes) || __builtin_mul_overflow(bytes, int64_t{32}, &bytes)) {
+      return kTooLarge;  // with room for the sum of the bytes of eight matrices
+    }
+    if (!divides(size_of(c.type), m.data)) return kMisaligned;
+  }
+  return 0;
+}
+
+// The bytes of an access: 16 if every row of every tensor is a whole number of them, from an aligned address on; else
+// an element's.
+int widest_access(const Call& c) {
+  const int size = size_of(c.type);
+  const Matrices matrices(c);
+  bool fits = c.a.width * size % 16 == 0;
+  for (const Matrix& m : matrices.all) {
+    // One row has no next one, and its stride may be anything.
+    fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
+  }
+  return fits ? 16 : size;
+}
+
+// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
+// older one. Asked once a device.
+cudaError_t code_arch(const void* kernel, int& arch) {
+  static std::atomic<int> known[64];
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
+  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
+  if (arch != 0) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
+  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
+  return cudaSuccess;
+}
+
+template <typename P>
+void advance(P& data, int64_t elements, int64_t size) {
+  if (data != nullptr) data = reinterpret_cast<P>(reinterpret_cast<uintptr_t>(data) + elements * size);
+}
+
+// Rows and blocks are numbered with 31 bits, so more than this goes in several launches.
+constexpr int64_t kMost = int64_t{1} << 30;
+
+// The Arguments of a launch for at most `most` rows from `row` on, from a column on. The first of the rows is the first
+// of its modulation, or all of them have the same.
+Arguments part(const Call& c, int64_t row, int64_t most, int64_t column) {
+  Arguments a = c.a;
+  const int64_t each = c.rows_per_modulation, left = c.rows - row, size = size_of(c.type);
+  int64_t rows = each <= most ? most / each * each : most < each - row % each ? most : each - row % each;
+  if (rows > left) rows = left;
+  a.rows = static_cast<uint32_t>(rows);
+  a.rows_per_modulation = Divisor(static_cast<uint32_t>(each < INT32_MAX ? each : INT32_MAX));
+  const int64_t modulation = row / each;
+  advance(a.x, row * a.x_stride + column, size);
+  advance(a.h, row * a.h_stride + column, size);
+  advance(a.sum, row * a.sum_stride + column, size);
+  advance(a.out, row * a.out_stride + column, size);
+  advance(a.scale, modulation * a.scale_stride + column, size);
+  advance(a.shift, modulation * a.shift_stride + column, size);
+  advance(a.gate, modulation * a.gate_stride + column, size);
+  for (const void** table : {&a.weight, &a.bias, &a.scale_table, &a.shift_table, &a.gate_table}) {
+    advance(*table, column, size);
+  }
+  return a;
+}
+
+cudaError_t start(const void* kernel, int64_t blocks, int threads, int64_t shared, Arguments& a, cudaStream_t stream) {
+  if (shared > 47 * 1024) {  // what every kernel may have without asking, less its own
+    const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (const cudaError_t error = cudaFuncSetAttribute(kernel, attribute, static_cast<int>(shared))) return error;
+  }
+  void* parameters[] = {&a};
+  return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), parameters, shared, stream);
+}
+
+// Rows that have their modulation in common.
+int launch_groups(const Call& c, const GroupLayout& layout, bool gated, int64_t packs, cudaStream_t stream) {
+  const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
+                         : c.type == kF16 ? adaln_group_kernel_f16
+                                          : adaln_group_kernel_bf16;
+  const void* kernel = kernel_of(layout, gated);
+  for (int64_t row = 0; row < c.rows;) {
+    Arguments a = part(c, row, kMost, 0);
+    row += a.rows;
+    a.packs = static_cast<uint32_t>(packs);
+    a.rows_of_modulation = static_cast<uint32_t>(c.rows_per_modulation < a.rows ? c.rows_per_modulation : a.rows);
+    a.blocks_of_modulation = (a.rows_of_modulation + layout.rows - 1) / layout.rows;
+    a.blocks_per_modulation = Divisor(a.blocks_of_modulation);
+    const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
+    const int64_t blocks = modulations * a.blocks_of_modulation;
+    if (const cudaError_t error = start(kernel, blocks, layout.threads, 0, a, stream)) return error;
+  }
+  return cudaSuccess;
+}
+
+int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
+  const bool gated = c.operation == kGatedNorm;
+  const int64_t packs = c.a.width * size_of(c.type) / access;
+  if (access == 16) {
+    const GroupLayout layout = find_group_layout(arch, packs, gated);
+    if (layout.threads != 0 && c.rows_per_modulation >= 4 * int64_t{layout.rows}) {
+      return launch_groups(c, layout, gated, packs, stream);
+    }
+  }
+  const Tuning* tuning = find_tuning(arch, access, packs);
+  if (tuning == nullptr) return kNoCode;
+  const Layout& layout = gated ? tuning->gated : tuning->alone;
+  const auto kernel_of = c.type == kF32 ? adaln_kernel_f32 : c.type == kF16 ? adaln_kernel_f16 : adaln_kernel_bf16;
+  const void* kernel = kernel_of(layout, access, gated);
+  const bool wide = layout.packs <= 0;
+  const int threads = wide || layout.threads > 128 ? layout.threads : 128;
+  const int rows_per_block = threads / layout.threads;
+  const int64_t shared = layout.packs == kShared ? packs * (access < 4 ? 4 : access) : 0;  // a Pack is whole words
+  for (int64_t row = 0; row < c.rows;) {
+    Arguments a = part(c, row, kMost, 0);
+    row += a.rows;
+    a.keep = shared != 0;
+    a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 1,024
+    const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
+    if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
+  }
+  return cudaSuccess;
+}
+
+int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
+  const int64_t in_a_pack = access / size_of(c.type);
+  const GateTuning* tuning = find_gate_tuning(arch, access);
+  if (tuning == nullptr) return kNoCode;
+  const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
+                         : c.type == kF16 ? gate_residual_kernel_f16
+                                          : gate_residual_kernel_bf16;
+  const bool flat =
+      access == 16 && c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width;
+  const int64_t packs_per_block = int64_t{tuning->threads} * tuning->packs;
+  for (int64_t column = 0; column < c.a.width;) {
+    const int64_t left = (c.a.width - column) / in_a_pack, packs = left < kMost ? left : kMost;
+    for (int64_t row = 0; row < c.rows;) {
+      Arguments a = part(c, row, kMost / packs, column);
+      row += a.rows;
+      a.width = packs * in_a_pack;
+      a.packs = static_cast<uint32_t>(a.rows * packs);
+      a.packs_per_row = Divisor(static_cast<uint32_t>(packs));
+      const int64_t blocks = (int64_t{a.packs} + packs_per_block - 1) / packs_per_block;
+      // A part of the columns leaves gaps between its rows.
+      const void* kernel = kernel_of(tuning->packs, access, flat && packs * in_a_pack == c.a.width);
+      if (const cudaError_t error = start(kernel, blocks, tuning->threads, 0, a, stream)) return error;
+    }
+    column += packs * in_a_pack;
+  }
+  return cudaSuccess;
+}
+
+int launch(Call& c, void* stream) {
+  if (const int error = check(c)) return error;
+  if (c.rows == 0 || c.a.width == 0) return cudaSuccess;
+  if (c.a.scale == nullptr && c.a.shift == nullptr && c.a.gate == nullptr) c.rows_per_modulation = INT64_MAX;
+  // A norm's weight and bias alone are a scale and a shift that all rows have in common.
+  c.a.one = 1.0f;
+  if (c.a.scale == nullptr && c.a.shift == nullptr) {
+    if (c.a.weight != nullptr) c.a.one = 0.0f;
+    c.a.scale = c.a.weight, c.a.shift = c.a.bias, c.a.scale_stride = c.a.shift_stride = 0;
+    c.a.weight = c.a.bias = nullptr;
+  }
+  c.a.inverse_width = 1.0f / static_cast<float>(c.a.width);
+  const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
+                         : c.type == kF16 ? gate_residual_kernel_f16
+                                          : gate_residual_kernel_bf16;
+  int arch = 0;
+  if (const cudaError_t error = code_arch(kernel_of(1, 16, true), arch)) return error;
+  const int access = widest_access(c);
+  const auto one = c.operation == kGate ? launch_gate : launch_rows;
+  return one(c, arch, access, static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace
+
+// dtype everywhere: 0 f32, 1 f16, 2 bf16; strides in elements, from row to row. All return 0, a cudaError_t, or a code
+// that adaln_error explains; with such a code nothing was launched. An empty tensor launches nothing and returns 0.
+
+// out [rows, width] = (x - mean(x)) * rsqrt(variance(x) + eps) * weight + bias; weight and bias [width] may be null.
+extern "C" int layer_norm_launch(void* out, const void* x, const void* weight, const void* bias, int64_t rows,
+                                 int64_t width, int64_t out_stride, int64_t x_stride, float eps, int dtype,
+                                 void* stream) {
+  Call c;
+  c.rows = rows, c.type = dtype;
+  c.a.out = out, c.a.x = x, c.a.weight = weight, c.a.bias = bias;
+  c.a.width = width, c.a.out_stride = out_stride, c.a.x_stride = x_stride;
+  c.a.eps = eps, c.a.layer = 1;
+  return launch(c, stream);
+}
+
+// out = norm(x) * (1 + scale + scale_table) + (shift + shift_table), norm: 0 RMSNorm, 1 LayerNorm, of eps, weight and
+// bias. scale and shift have a row for every rows_per_modulation rows of x, the last one perhaps for fewer. weight,
+// bias, scale, shift and the tables may be null, for 1, 0, 0, 0 and 0; a table needs its tensor.
+extern "C" int adaln_launch(void* out, const void* x, const void* weight, const void* bias, const void* scale,
+                            const void* shift, const void* scale_table, const void* shift_table, int64_t rows,
+                            int64_t width, int64_t rows_per_modulation, int64_t out_stride, int64_t x_stride,
+                            int64_t scale_stride, int64_t shift_stride, float eps, int norm, int dtype, void* stream) {
+  Call c;
+  c.rows = rows, c.rows_per_modulation = rows_per_modulation, c.type = dtype;
+  c.a.out = out, c.a.x = x, c.a.weight = weight, c.a.bias = bias;
+  c.a.scale = scale, c.a.shift = shift, c.a.scale_table = scale_table, c.a.shift_table = shift_table;
+  c.a.width = width, c.a.out_stride = out_stride, c.a.x_stride = x_stride;
+  c.a.scale_stride = scale_stride, c.a.shift_stride = shift_stride;
+  c.a.eps = eps, c.a.layer = norm;
+  return launch(c, stream);
+}
+
+// out = h + x * (gate + gate_table), gate as scale above; a null gate is 1.
+extern "C" int gate_residual_launch(void* out, const void* h, const void* x, const void* gate, const void* gate_table,
+                                    int64_t rows, int64_t width, int64_t rows_per_modulation, int64_t out_stride,
+                                    int64_t h_stride, int64_t x_stride, int64_t gate_stride, int dtype, void* stream) {
+  Call c;
+  c.operation = kGate;
+  c.rows = rows, c.rows_per_modulation = rows_per_modulation, c.type = dtype;
+  c.a.sum = out, c.a.h = h, c.a.x = x, c.a.gate = gate, c.a.gate_table = gate_table;
+  c.a.width = width, c.a.sum_stride = out_stride, c.a.h_stride = h_stride, c.a.x_stride = x_stride;
+  c.a.gate_stride = gate_stride;
+  return launch(c, stream);
+}
+
+// h += x * (gate + gate_table).
+extern "C" int gate_residual_in_place_launch(void* h, const void* x, const void* gate, const void* gate_table,
+                                             int64_t rows, int64_t width, int64_t rows_per_modulation, int64_t h_stride,
+                                             int64_t x_stride, int64_t gate_stride, int dtype, void* stream) {
+  return gate_residual_launch(h, h, x, gate, gate_table, rows, width, rows_per_modulation, h_stride, h_stride, x_stride,
+                              gate_stride, dtype, stream);
+}
+
+// sum = h + x * (gate + gate_table), rounded to the type; out = adaln(sum). The rest as above.
+extern "C" int gate_residual_adaln_launch(void* out, void* sum, const void* h, const void* x, const void* gate,
+                                          const void* gate_table, const void* weight, const void* bias,
+                                          const void* scale, const void* shift, const void* scale_table,
+                                          const void* shift_table, int64_t rows, int64_t width,
+                                          int64_t rows_per_modulation, int64_t out_stride, int64_t sum_stride,
+                                          int64_t h_stride, int64_t x_stride, int64_t gate_stride, int64_t scale_stride,
+                                          int64_t shift_stride, float eps, int norm, int dtype, void* stream) {
+  Call c;
+  c.operation = kGatedNorm;
+  c.rows = rows, c.rows_per_modulation = rows_per_modulation, c.type = dtype;
+  c.a.out = out, c.a.sum = sum, c.a.h = h, c.a.x = x;
+  c.a.gate = gate, c.a.gate_table = gate_table, c.a.weight = weight, c.a.bias = bias;
+  c.a.scale = scale, c.a.shift = shift, c.a.scale_table = scale_table, c.a.shift_table = shift_table;
+  c.a.width = width, c.a.out_stride = out_stride, c.a.sum_stride = sum_stride, c.a.h_stride = h_stride;
+  c.a.x_stride = x_stride, c.a.gate_stride = gate_stride;
+  c.a.scale_stride = scale_stride, c.a.shift_stride = shift_stride;
+  c.a.eps = eps, c.a.layer = norm;
+  return launch(c, stream);
+}
+
+// The same with h as sum: h += x * (gate + gate_table), out = adaln(h).
+extern "C" int gate_residual_adaln_in_place_launch(void* out, void* h, const void* x, const void* gate,
+                                                   const void* gate_table, const void* weight, const void* bias,
+                                                   const void* scale, const void* shift, const void* scale_table,
+                                                   const void* shift_table, int64_t rows, int64_t width,
+                                                   int64_t rows_per_modulation, int64_t out_stride, int64_t h_stride,
+                                                   int64_t x_stride, int64_t gate_stride, int64_t scale_stride,
+                                                   int64_t shift_stride, float eps, int norm, int dtype, void* stream) {
+  return gate_residual_adaln_launch(out, h, h, x, gate, gate_table, weight, bias, scale, shift, scale_table,
+                                    shift_table, rows, width, rows_per_modulation, out_stride, h_stride, h_stride,
+                                    x_stride, gate_stride, scale_stride, shift_stride, eps, norm, dtype, stream);
+}
+
+// What a launcher's return value means.
+extern "C" const char* adaln_error(int code) {
+  switch (code) {
+    case kNegativeSize: return "rows and width must not be negative";
+    case kUnknownType: return "dtype must be 0 (f32), 1 (f16) or 2 (bf16)";
+    case kNullPointer: return "out, sum, h and x must not be null pointers when there are elements";
+    case kStrideTooSmall: return "a row stride must be at least width";
+    case kBadEps: return "eps must be finite and not negative";
+    case kBadNorm: return "norm must be 0 (RMSNorm) or 1 (LayerNorm)";
+    case kMisaligned: return "a pointer must be a multiple of its elements' size";
+    case kTooLarge: return "rows times stride is more than 64-bit addresses can tell";
+    case kNoCode: return "the code was compiled for an architecture before sm_75";
+    case kBadRowsPerModulation: return "rows_per_modulation must be at least 1";
+    case kTableAlone: return "a table is added to scale, shift or gate, which must not be null then";
+    default: return cudaGetErrorString(static_cast<cudaError_t>(code));
+  }
+}

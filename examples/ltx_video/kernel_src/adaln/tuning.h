@@ -1,0 +1,234 @@
+// The tuning tables: which kernel runs a launch, by the code's architecture, the size of its accesses and the width of a
+// row.
+//
+// All data, and one lookup each: a launch takes the first row that fits it. ADALN_LAYOUTS says what is compiled; a row
+// that names anything else, or that more elements come to than its threads hold, does not compile.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+// How the work of a row is laid out.
+struct Layout {
+  int threads;  // that share a row; a block has at least 128, a wide row's any whole number of warps
+  int packs;    // that each holds in registers, 1 or 2; or one of the two below
+};
+// Rows that have their modulation in common.
+struct GroupLayout {
+  int threads;  // a block, all of which share a row; 0: none
+  int packs;    // that each holds of a row in registers
+  int rows;     // a block
+};
+constexpr int kShared = 0;  // a wide row, kept in shared memory
+constexpr int kAgain = -1;  // a wide row, read again
+
+// What is compiled for accesses of 16 bytes: X(threads, packs). Each is two kernels (with and without gated residual) a
+// type and architecture. Wide rows have two kernels more, and two for accesses of one element, where an address, a stride
+// or the width is no multiple of 16 bytes.
+#define ADALN_LAYOUTS(X) X(16, 1) X(32, 1) X(64, 2) X(256, 1) X(512, 1) X(512, 2)
+
+// What is compiled of groups, for accesses of 16 bytes: X(threads, packs, rows, gated, blocks, first), where so many
+// blocks are to stand on an SM, by code of the architecture `first` and above.
+#define ADALN_GROUP_LAYOUTS(X)  \
+  X(128, 1, 2, false, 10, 80)  \
+  X(128, 2, 2, false, 7, 90)   \
+  X(256, 1, 4, false, 4, 80)   \
+  X(384, 1, 3, false, 3, 90)   \
+  X(256, 2, 3, false, 3, 80)   \
+  X(512, 2, 2, false, 1, 90)   \
+  X(128, 1, 2, true, 8, 80)    \
+  X(256, 1, 3, true, 4, 80)    \
+  X(384, 1, 2, true, 3, 90)    \
+  X(512, 1, 2, true, 2, 80)
+
+struct Tuning {
+  int arch;       // of the compiled code: this one and all above it, up to the next in the table
+  int access;     // 16 bytes, or kElement for one element
+  int64_t packs;  // accesses a row, at most
+  Layout alone;   // layer_norm, adaln
+  Layout gated;   // gate_residual_adaln
+};
+
+constexpr int kElement = 0;
+constexpr int64_t kAnyWidth = INT64_MAX;
+
+constexpr Tuning kTuning[] = {
+    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Rows without modulation in common, and what has no row in
+    // the table below. Measured, % of a copy of the same bytes, bf16, width 2048, a row of modulation a token: adaln 96.8,
+    // gated 97.7 (128 x 2 a row 95.9, 97.5).
+    {90, 16, 16, {16, 1}, {16, 1}},      // 128 bf16: 8 rows a block, no barrier
+    {90, 16, 32, {32, 1}, {32, 1}},      // 256: 4 rows a block, no barrier
+    {90, 16, 128, {64, 2}, {64, 2}},     // to 1024: 2 rows a block
+    {90, 16, 256, {256, 1}, {256, 1}},   // 1152, 1536, LTX's 2048
+    {90, 16, 512, {512, 1}, {512, 1}},   // 3072, 4096, f32's 2048
+    {90, 16, 1024, {512, 2}, {512, 2}},  // 8192, f32's 4096
+    {90, 16, 4096, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
+    {90, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
+    {90, 16, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    {90, kElement, 512, {128, kShared}, {128, kShared}},
+    {90, kElement, 8192, {512, kShared}, {512, kShared}},
+    {90, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight an
+    // SM fill the latency, half of what the H100 needs, and one pack a thread has 24 KB.
+    {80, 16, 16, {16, 1}, {16, 1}},
+    {80, 16, 32, {32, 1}, {32, 1}},
+    {80, 16, 128, {64, 2}, {64, 2}},
+    {80, 16, 256, {256, 1}, {256, 1}},
+    {80, 16, 512, {512, 1}, {512, 1}},
+    {80, 16, 1024, {512, 2}, {512, 2}},
+    {80, 16, 4096, {512, kShared}, {512, kShared}},
+    {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 128 of 163 KB
+    {80, 16, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    {80, kElement, 512, {128, kShared}, {128, kShared}},
+    {80, kElement, 8192, {512, kShared}, {512, kShared}},
+    {80, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+
+    // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an
+    // SM fill the latency, which 320 threads with one pack each give. A block has 48 KB of shared memory, two an SM 32.
+    {75, 16, 16, {16, 1}, {16, 1}},
+    {75, 16, 32, {32, 1}, {32, 1}},
+    {75, 16, 128, {64, 2}, {64, 2}},
+    {75, 16, 256, {256, 1}, {256, 1}},
+    {75, 16, 512, {512, 1}, {512, 1}},
+    {75, 16, 1024, {512, 2}, {512, 2}},
+    {75, 16, 2560, {512, kShared}, {512, kShared}},  // 40 KB
+    {75, 16, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    {75, kElement, 512, {128, kShared}, {128, kShared}},
+    {75, kElement, 8192, {512, kShared}, {512, kShared}},
+    {75, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+};
+
+// For rows of a modulation in common, as many as four blocks take; else the table above.
+struct GroupTuning {
+  int arch;
+  int64_t packs;  // accesses of 16 bytes a row, at most
+  GroupLayout alone, gated;
+};
+
+constexpr GroupTuning kGroupTuning[] = {
+    // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
+    // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
+    //   1152: adaln 84 (128 x 2 x 4 85, 256 x 1 x 4 80, r 75)
+    //   2048: adaln 98 at 44 MB, 99 at 132 (128 x 2 x 2 97, 99; r 91, 97); gated 97 at 88 MB, 99 at 264 (r 94, 98)
+    //   3072: adaln 97 (384 x 1 x 4 96, 128 x 3 x 2 94, r 82); gated 98 (r 85)
+    //   4096: adaln 96, layer_norm 97 (512 x 1 x 4 96, 96; 256 x 2 x 4 91, 94; 128 x 4 x 1 88, 90; r 90, 90); gated 98
+    //         (r 93). With the scale and shift fetched later, gated: 512 x 1 x 3 level with 512 x 1 x 2, 256 x 2 x 1 2
+    //         behind, 128 x 4 x 1 8.
+    // Left out too: modulation in shared memory (93 at 2048), and runs of rows one after another, the next one on its way
+    // (93; 83 where a block's rows are far apart): a block's loads and stores come in turns then, where blocks that
+    // come and go mix them.
+    {90, 128, {128, 1, 2}, {128, 1, 2}},
+    {90, 192, {128, 2, 2}, {256, 1, 3}},
+    {90, 256, {256, 1, 4}, {256, 1, 3}},
+    {90, 384, {384, 1, 3}, {384, 1, 2}},
+    {90, 512, {256, 2, 3}, {512, 1, 2}},
+    {90, 1024, {512, 2, 2}, {0, 0, 0}},
+    // A100. Estimates: what saves instructions there does so here.
+    {80, 128, {128, 1, 2}, {128, 1, 2}},
+    {80, 256, {256, 1, 4}, {256, 1, 3}},
+    {80, 512, {256, 2, 3}, {512, 1, 2}},
+};
+
+// gate_residual: every thread has one pack or two of all rows' sequence.
+struct GateTuning {
+  int arch;
+  int access;   // 16 bytes, or kElement
+  int threads;  // a block, at most 256
+  int packs;    // a thread: 1, or 2 with accesses of 16 bytes
+};
+
+constexpr GateTuning kGateTuning[] = {
+    {90, 16, 256, 1},  // 98.5 % at 198 MB, 97.6 at 66; three loads a thread fill the latency, full occupancy overlaps the stores
+    {90, kElement, 256, 1},
+    {80, 16, 256, 1},  // estimate
+    {80, kElement, 256, 1},
+    {75, 16, 256, 1},  // estimate
+    {75, kElement, 256, 1},
+};
+
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
+// The one whose rows code of `arch` takes; 0 below the oldest.
+constexpr int tuned_arch(int arch) {
+  for (const int a : kTunedArchs)
+    if (a <= arch) return a;
+  return 0;
+}
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_tuning(int arch, int access, int64_t packs) {
+  for (const Tuning& row : kTuning) {
+    if (row.arch == tuned_arch(arch) && (row.access == 16) == (access == 16) && packs <= row.packs) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+// No threads where there is no row.
+constexpr GroupLayout find_group_layout(int arch, int64_t packs, bool gated) {
+  for (const GroupTuning& row : kGroupTuning) {
+    if (row.arch == tuned_arch(arch) && packs > 32 && packs <= row.packs) {
+      return gated ? row.gated : row.alone;
+    }
+  }
+  return {0, 0, 0};
+}
+
+constexpr const GateTuning* find_gate_tuning(int arch, int access) {
+  for (const GateTuning& row : kGateTuning) {
+    if (row.arch == tuned_arch(arch) && (row.access == 16) == (access == 16)) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+constexpr bool is_compiled(const Layout& layout, int access) {
+  if (layout.packs <= 0) return layout.threads >= 32 && layout.threads <= 1024 && layout.threads % 32 == 0;
+#define ADALN_SAME(THREADS, PACKS) \
+  if (access == 16 && layout.threads == THREADS && layout.packs == PACKS) return true;
+  ADALN_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+  return false;
+}
+
+// What a block of an architecture may have of shared memory, less what the kernel itself has.
+constexpr int64_t shared_bytes(int arch) { return (arch >= 90 ? 227 : arch >= 80 ? 163 : 48) * 1024 - 256; }
+
+constexpr bool tables_are_sound() {
+  for (const Tuning& row : kTuning) {
+    for (const Layout& l : {row.alone, row.gated}) {
+      if (!is_compiled(l, row.access)) return false;
+      const int64_t bytes = row.access == 16 ? 16 : 4;
+      if (l.packs == kShared && row.packs > shared_bytes(row.arch) / bytes) return false;
+      if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    }
+  }
+  for (const GroupTuning& row : kGroupTuning) {
+    for (const bool gated : {false, true}) {
+      const GroupLayout& l = gated ? row.gated : row.alone;
+      if (l.threads == 0) continue;
+      bool compiled = false;
+#define ADALN_SAME(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                               \
+  compiled = compiled || (l.threads == THREADS && l.packs == PACKS && l.rows == ROWS && gated == GATED && \
+                          row.arch >= FIRST);
+      ADALN_GROUP_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+      if (!compiled || static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    }
+  }
+  for (const GateTuning& row : kGateTuning) {
+    if (row.threads < 32 || row.threads > 256 || row.threads % 32 != 0) return false;
+    if (row.packs != 1 && !(row.packs == 2 && row.access == 16)) return false;
+  }
+  for (const int arch : kTunedArchs) {  // every launch finds a row
+    for (const int access : {16, kElement}) {
+      if (find_tuning(arch, access, kAnyWidth) == nullptr) return false;
+      if (find_gate_tuning(arch, access) == nullptr) return false;
+    }
+  }
+  return true;
+}
+static_assert(tables_are_sound(), "a row of a tuning table names a layout that is not compiled or is too narrow");

@@ -1,0 +1,153 @@
+// The tuning table: which kernel runs a launch, by the code's architecture, the size of its accesses, the width of a
+// row and the bytes moved.
+//
+// All data, and one lookup: a launch takes the first row that fits it. RMS_NORM_LAYOUTS says what is compiled; a row
+// that names anything else, or that more elements come to than its threads hold, does not compile.
+#pragma once
+#include <cstdint>
+
+// How the work of a row is laid out.
+struct Layout {
+  int threads;  // that share a row; a block has at least 128
+  int packs;    // that each holds in registers; 0: the row is read twice, any number of warps up to 16
+  bool stream;  // loads leave no line in L1
+};
+
+constexpr int kNewest = 999;
+
+// What is compiled for accesses of 16 bytes: X(threads, packs, stream, first, last), where code of the architectures
+// from `first` to `last` uses it. Each is two kernels (with and without residual add) a type and architecture.
+#define RMS_NORM_LAYOUTS(X)       \
+  X(8, 1, kCached, 75, kNewest)   \
+  X(16, 1, kCached, 75, kNewest)  \
+  X(16, 2, kCached, 75, kNewest)  \
+  X(32, 4, kCached, 75, kNewest)  \
+  X(64, 4, kStream, 90, kNewest)  \
+  X(128, 2, kCached, 75, kNewest) \
+  X(128, 4, kStream, 90, kNewest) \
+  X(256, 1, kStream, 90, kNewest) \
+  X(256, 2, kCached, 75, kNewest) \
+  X(256, 2, kStream, 90, kNewest) \
+  X(256, 4, kCached, 75, kNewest) \
+  X(256, 8, kCached, 75, 89)      \
+  X(512, 4, kCached, 90, kNewest) \
+  X(256, 16, kCached, 90, kNewest) \
+  X(512, 16, kCached, 75, kNewest)
+// What is compiled for smaller accesses, where an address, a stride or the width is no multiple of 16 bytes.
+#define RMS_NORM_NARROW_LAYOUTS(X) X(32, 4, kCached, 75, kNewest)
+
+struct Tuning {
+  int arch;           // of the compiled code: this one and all above it, up to the next in the table
+  int access;         // 16 bytes, or 4 for all that is smaller
+  int64_t packs;      // accesses a row, at most
+  int64_t megabytes;  // moved in all, at least
+  Layout layout;
+};
+
+constexpr int64_t kAnyWidth = INT64_MAX;
+constexpr bool kCachedLoads = false, kStreamLoads = true;
+
+constexpr Tuning kTuning[] = {
+    // H100 (132 SMs, 50 MB of L2, 3.35 TB/s). Measured; % is of a copy of the same bytes, bf16 unless said.
+    // Some 20 KB in flight an SM fill the memory's latency. Every layout below has more, so what decides is that
+    // many small blocks an SM overlap one row's stores with another's loads. Measured and left out: clusters that
+    // share a row (7 to 20 % slower at 16K to 64K elements), persistent grids that prefetch the next row (1 to 4 %), a ring
+    // of shared memory that the copy engine fills (1 % slower at 16K, 0.2 % faster at 64K elements),
+    // L2 hints on loads and stores (within 1 %, or slower).
+    {90, 16, 8, 0, {8, 1, kCachedLoads}},       // heads of 64: 99.8 % at 524288 rows
+    {90, 16, 16, 0, {16, 1, kCachedLoads}},     // heads of 128: 99.6 % at 262144 rows, where two packs a thread give 98.9
+    {90, 16, 32, 0, {16, 2, kCachedLoads}},     // heads of 256: 99.8 %, f32 heads of 128 100.3, where 32 x 4 gives 92 and 96
+    {90, 16, 128, 0, {32, 4, kCachedLoads}},    // one warp a row needs no barrier: 99.5 % at 32768 x 1024
+    {90, 16, 256, 25, {128, 2, kCachedLoads}},  // 16128 x 2048: 99.3 to 100.4 %
+    {90, 16, 256, 10, {64, 4, kStreamLoads}},   // fewer rows than fill the card twice: more packs a thread, +2 %
+    {90, 16, 256, 0, {256, 1, kStreamLoads}},   // one row's latency counts: more threads, one pack each, +2 %
+    {90, 16, 512, 40, {256, 2, kCachedLoads}},  // 8192 x 4096: 99.8 %; 16384 x 3072: 99.5 %
+    {90, 16, 512, 5, {128, 4, kStreamLoads}},   // 1024 x 4096: 103 %, with residual add 106 %, where 256 x 2 gives 98
+    {90, 16, 512, 0, {256, 2, kStreamLoads}},   // 128 x 4096: 2.45 us; cached 2.52, 128 x 4 2.56
+    {90, 16, 1024, 0, {256, 4, kCachedLoads}},  // 32768 x 8192: 0.4 % behind 512 x 2, 0.8 % ahead at 1024 x 8192
+    {90, 16, 2048, 0, {512, 4, kCachedLoads}},   // 4096 x 16384: 100.3 %, 256 x 8 gives 99.4
+    {90, 16, 4096, 0, {256, 16, kCachedLoads}},  // 2048 x 32768: 98.4 %, 1024 x 4 gives 97.7
+    {90, 16, 8192, 0, {512, 16, kCachedLoads}},  // one row an SM, so loads wait for stores: 96 %
+    {90, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    {90, 4, 128, 0, {32, 4, kCachedLoads}},
+    {90, 4, 1024, 0, {128, 0, kCachedLoads}},
+    {90, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight
+    // an SM fill the latency, half of what the H100 needs, so the layouts that are best there for much data have
+    // twice the reserve here. L1 is the same kind; the default suits.
+    {80, 16, 8, 0, {8, 1, kCachedLoads}},
+    {80, 16, 16, 0, {16, 1, kCachedLoads}},
+    {80, 16, 32, 0, {16, 2, kCachedLoads}},
+    {80, 16, 128, 0, {32, 4, kCachedLoads}},
+    {80, 16, 256, 0, {128, 2, kCachedLoads}},
+    {80, 16, 512, 0, {256, 2, kCachedLoads}},
+    {80, 16, 1024, 0, {256, 4, kCachedLoads}},
+    {80, 16, 2048, 0, {256, 8, kCachedLoads}},
+    {80, 16, 8192, 0, {512, 16, kCachedLoads}},  // 118 registers x 512 threads: one row an SM
+    {80, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    {80, 4, 128, 0, {32, 4, kCachedLoads}},
+    {80, 4, 1024, 0, {128, 0, kCachedLoads}},
+    {80, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+
+    // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight
+    // an SM fill the latency, which 320 threads with one pack each give. So occupancy does not matter, and the same
+    // layouts do; rows read twice come from memory both times (4 MB of L2), so rows stay in registers while they fit.
+    {75, 16, 8, 0, {8, 1, kCachedLoads}},
+    {75, 16, 16, 0, {16, 1, kCachedLoads}},
+    {75, 16, 32, 0, {16, 2, kCachedLoads}},
+    {75, 16, 128, 0, {32, 4, kCachedLoads}},
+    {75, 16, 256, 0, {128, 2, kCachedLoads}},
+    {75, 16, 512, 0, {256, 2, kCachedLoads}},
+    {75, 16, 1024, 0, {256, 4, kCachedLoads}},
+    {75, 16, 2048, 0, {256, 8, kCachedLoads}},
+    {75, 16, 8192, 0, {512, 16, kCachedLoads}},
+    {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    {75, 4, 128, 0, {32, 4, kCachedLoads}},
+    {75, 4, 1024, 0, {128, 0, kCachedLoads}},
+    {75, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+};
+
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_tuning(int arch, int access, int64_t packs, int64_t bytes) {
+  int tuned = 0;
+  for (const int a : kTunedArchs)
+    if (tuned == 0 && a <= arch) tuned = a;
+  for (const Tuning& row : kTuning) {
+    if (row.arch == tuned && (row.access == 16) == (access == 16) && packs <= row.packs &&
+        bytes >= row.megabytes * 1000000) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+constexpr bool is_compiled(const Layout& layout, int arch, int access) {
+  if (layout.packs == 0) return layout.threads >= 128 && layout.threads <= 512 && layout.threads % 32 == 0 && !layout.stream;
+  constexpr bool kCached = kCachedLoads, kStream = kStreamLoads;
+#define RMS_NORM_SAME(THREADS, PACKS, STREAM, FIRST, LAST)                                \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.stream == STREAM) \
+    return arch >= FIRST && arch <= LAST;
+  if (access == 16) {
+    RMS_NORM_LAYOUTS(RMS_NORM_SAME)
+  } else {
+    RMS_NORM_NARROW_LAYOUTS(RMS_NORM_SAME)
+  }
+#undef RMS_NORM_SAME
+  return false;
+}
+
+constexpr bool table_is_sound() {
+  for (const Tuning& row : kTuning) {
+    const Layout& l = row.layout;
+    if (!is_compiled(l, row.arch, row.access)) return false;
+    if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+  }
+  for (const int arch : kTunedArchs)  // every launch finds a row
+    if (find_tuning(arch, 16, kAnyWidth, 0) == nullptr || find_tuning(arch, 4, kAnyWidth, 0) == nullptr) return false;
+  return true;
+}
+static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

@@ -1,0 +1,204 @@
+// The launcher: it checks every argument, picks a kernel from the tuning table and launches it, and behind it the one
+// that adds the blocks' sums of dw.
+//
+// Rows are any distance apart, elements of a row side by side. No output may overlap an input. Nothing here waits for
+// the device.
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "arguments.h"
+#include "kernels.h"
+
+namespace {
+
+// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch. What rms_norm's launcher
+// refuses too has the number that it has there; 10006 is of an option that is not here.
+enum ErrorCode : int {
+  kNegativeSize = 10001,
+  kUnknownType = 10002,
+  kNullPointer = 10003,
+  kStrideTooSmall = 10004,
+  kBadEps = 10005,
+  kMisaligned = 10007,
+  kTooLarge = 10008,
+  kNoCode = 10009,
+  kBadBlocks = 10010,
+  kNoScratch = 10011,
+};
+
+enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
+
+struct Matrix {
+  const void* data;
+  int64_t stride;  // elements
+};
+
+bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
+
+// 0, or why these arguments are refused.
+int check(const Arguments& a, const WeightGradientArguments& w, const float* scratch, int type) {
+  if (a.rows < 0 || a.width < 0) return kNegativeSize;
+  if (type != kF32 && type != kF16 && type != kBF16) return kUnknownType;
+  if (!(a.eps >= 0.0f && a.eps <= 3.402823466e38f)) return kBadEps;
+  if (w.blocks < 1 || w.blocks > INT32_MAX) return kBadBlocks;
+  const int64_t size = type == kF32 ? 4 : 2;
+  const bool empty = a.rows == 0 || a.width == 0;
+  for (const Matrix& matrix : {Matrix{a.dx, a.dx_stride}, Matrix{a.dy, a.dy_stride}, Matrix{a.x, a.x_stride}}) {
+    int64_t bytes = 0;
+    if (matrix.stride < a.width) return kStrideTooSmall;
+    // With room for the step from a block's last rows to those behind the end.
+    if (__builtin_mul_overflow(a.rows, matrix.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes) ||
+        __builtin_mul_overflow(w.blocks * 16, matrix.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
+      return kTooLarge;
+    }
+    if (!empty && matrix.data == nullptr) return kNullPointer;
+    if (!divides(size, matrix.data)) return kMisaligned;
+  }
+  int64_t sums = 0;
+  if (__builtin_mul_overflow(w.blocks, a.width, &sums) || __builtin_mul_overflow(sums, 4, &sums)) return kTooLarge;
+  const bool sums_needed = w.dw != nullptr || w.dw_f32 != nullptr;
+  if (!empty && sums_needed && scratch == nullptr) return kNoScratch;
+  return divides(size, a.weight) && divides(size, w.dw) && divides(4, w.dw_f32) && divides(4, scratch) ? 0 : kMisaligned;
+}
+
+// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on.
+int widest_access(const Arguments& a, int size) {
+  for (const int bytes : {16, 4}) {
+    // Sums lie as far apart as elements of fp32 do.
+    bool fits = a.width * size % bytes == 0 && divides(bytes, a.weight) && divides(bytes, a.partial);
+    for (const Matrix& matrix : {Matrix{a.dx, a.dx_stride}, Matrix{a.dy, a.dy_stride}, Matrix{a.x, a.x_stride}})
+      fits = fits && divides(bytes, matrix.data) && (a.rows == 1 || matrix.stride * size % bytes == 0);
+    if (fits) return bytes;
+  }
+  return size;
+}
+
+// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
+// older one. Asked once a device.
+cudaError_t code_arch(const void* kernel, int& arch) {
+  static std::atomic<int> known[64];
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
+  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
+  if (arch != 0) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
+  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
+  return cudaSuccess;
+}
+
+// Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes, one a cluster.
+int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
+  const auto kernel_of = type == kF32   ? rms_norm_backward_kernel_f32
+                         : type == kF16 ? rms_norm_backward_kernel_f16
+                                        : rms_norm_backward_kernel_bf16;
+  const int size = type == kF32 ? 4 : 2, access = widest_access(a, size);
+  int arch = 0;
+  if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size), arch)) return error;
+  const Tuning* tuning = find_tuning(arch, access, a.width * size / access);
+  if (tuning == nullptr) return kNoCode;
+  const int threads = tuning->threads < 128 ? 128 : tuning->threads, rows_per_block = threads / tuning->threads;
+  const int64_t needed = (a.rows - 1) / rows_per_block + 1;
+  // Whole clusters, the last with blocks beyond the caller's number where that is no multiple.
+  const int64_t cluster = tuning->cluster;
+  blocks = (blocks - 1) / cluster + 1;
+  if (needed < blocks) blocks = needed;
+  const int64_t grid = blocks * cluster, step = blocks * rows_per_block;
+  a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
+  a.inverse_width = 1.0f / static_cast<float>(a.width);
+  void* parameters[] = {&a};
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = cluster > 1 ? 1 : 0;
+  return cudaLaunchKernelExC(&config, kernel_of(*tuning, access), parameters);
+}
+
+// Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
+// everywhere. Small blocks, for they come while those of the kernel before are still there.
+int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t stream) {
+  constexpr int64_t kColumns = 8, kMostBlocks = INT32_MAX;
+  const void* kernel = type == kF32   ? weight_gradient_kernel_f32()
+                       : type == kF16 ? weight_gradient_kernel_f16()
+                                      : weight_gradient_kernel_bf16();
+  int threads = 128;
+  while (threads < 1024 && 2 * threads < a.blocks) threads *= 2;
+  const int64_t grid = (a.width + kColumns - 1) / kColumns;
+  if (grid > kMostBlocks) return kTooLarge;
+  void* parameters[] = {&a};
+  // Its launch overlaps the end of the kernel before it, whose sums it waits for (sm_90; elsewhere it begins after it).
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = 1;
+  return cudaLaunchKernelExC(&config, kernel, parameters);
+}
+
+}  // namespace
+
+// The gradient of out = xhat * (weight + weight_offset) with xhat = x / rms(x), from dy and x alone; with
+// g = dy * (weight + weight_offset):
+//
+//   dx [rows, width] = (g - xhat * mean(g * xhat)) / rms(x)
+//   dw [width]       = sum over the rows of dy * xhat, in the type, in fp32 (dw_f32), in both or in neither: null
+//
+// weight [width] may be null, for 1. scratch [blocks, width] is memory for partial sums of dw, with any contents; null
+// where nobody asks for dw. blocks is how many thread blocks go over the rows, at least 1, up to the next whole cluster
+// where the card has clusters: rms_norm_backward_blocks says what is fast. The same number of blocks gives the same bits.
+// dtype: 0 f32, 1 f16, 2 bf16. Returns 0, a cudaError_t, or a code that rms_norm_backward_error explains; with such a code
+// nothing was launched. Without rows dw is zero.
+extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* scratch, const void* dy, const void* x,
+                                        const void* weight, int64_t rows, int64_t width, int64_t blocks,
+                                        int64_t dx_stride, int64_t dy_stride, int64_t x_stride, float eps,
+                                        float weight_offset, int dtype, void* stream) {
+  const bool sums = dw != nullptr || dw_f32 != nullptr;
+  Arguments a = {};
+  a.dx = dx, a.dy = dy, a.x = x, a.weight = weight;
+  a.partial = sums ? static_cast<float*>(scratch) : nullptr;
+  a.rows = rows, a.width = width;
+  a.dx_stride = dx_stride, a.dy_stride = dy_stride, a.x_stride = x_stride;
+  a.eps = eps, a.weight_offset = weight != nullptr ? weight_offset : 0.0f;
+  WeightGradientArguments w = {dw, static_cast<float*>(dw_f32), static_cast<const float*>(scratch), blocks, width};
+  if (const int error = check(a, w, static_cast<const float*>(scratch), dtype)) return error;
+  if (width == 0) return cudaSuccess;
+  const cudaStream_t on = static_cast<cudaStream_t>(stream);
+  if (rows == 0) {
+    w.blocks = 0;
+  } else if (const int error = launch_rows(a, dtype, w.blocks, on)) {
+    return error;
+  }
+  return sums ? launch_weight_gradient(w, dtype, on) : cudaSuccess;
+}
+
+// The number of blocks that is fast on a card of so many SMs, by shape alone. scratch then has that many times `width`
+// elements of fp32. 1 where a size is negative or the type unknown, which the launcher refuses.
+extern "C" int64_t rms_norm_backward_blocks(int64_t rows, int64_t width, int dtype, int64_t sms) {
+  if (rows < 1 || width < 1 || sms < 1 || width > INT64_MAX / 4 || sms > INT32_MAX / 16) return 1;
+  return fast_blocks(rows, width * (dtype == kF32 ? 4 : 2), sms);
+}
+
+// What the launcher's return value means.
+extern "C" const char* rms_norm_backward_error(int code) {
+  switch (code) {
+    case kNegativeSize: return "rows and width must not be negative";
+    case kUnknownType: return "dtype must be 0 (f32), 1 (f16) or 2 (bf16)";
+    case kNullPointer: return "dx, dy and x must not be null pointers when there are elements";
+    case kStrideTooSmall: return "a row stride must be at least width";
+    case kBadEps: return "eps must be finite and not negative";
+    case kMisaligned: return "a pointer must be a multiple of its elements' size";
+    case kTooLarge: return "rows or blocks times stride is more than 64-bit addresses can tell, or width more than a grid";
+    case kNoCode: return "the code was compiled for an architecture before sm_75";
+    case kBadBlocks: return "blocks must be at least 1 and at most 2^31 - 1";
+    case kNoScratch: return "dw needs scratch: blocks times width elements of fp32";
+    default: return cudaGetErrorString(static_cast<cudaError_t>(code));
+  }
+}

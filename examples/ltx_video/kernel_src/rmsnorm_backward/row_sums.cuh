@@ -1,0 +1,91 @@
+// Two sums at once over the threads that share a row, over a block, or over a cluster, in a loop over rows.
+#pragma once
+#include "cluster.cuh"
+#include "tuning.h"
+
+// The last row's sums are still read while the next row's are written, so there are two arrays in turn: who writes an
+// array again has passed the barrier between, which nobody reaches before having read it.
+struct SumScratch {
+  float2 sums[2][16];  // one a warp
+};
+
+__device__ __forceinline__ float2 warp_sums(float2 v, int lanes) {
+#pragma unroll
+  for (int d = lanes / 2; d > 0; d /= 2) {
+    v.x += __shfl_xor_sync(0xffffffffu, v.x, d);
+    v.y += __shfl_xor_sync(0xffffffffu, v.y, d);
+  }
+  return v;
+}
+
+// Over the TPR threads of a row (a power of two, or the whole block and a multiple of 64); each of them gets both. All
+// threads of the block call it, as often as each other, with `turn` 0, 1, 0, 1 and so on.
+template <int TPR>
+__device__ __forceinline__ float2 row_sums(float2 v, SumScratch& scratch, int turn) {
+  v = warp_sums(v, TPR < 32 ? TPR : 32);
+  if constexpr (TPR > 32) {
+    if (threadIdx.x % 32 == 0) scratch.sums[turn][threadIdx.x / 32] = v;
+    __syncthreads();
+    const int group = TPR < 128 ? threadIdx.x / TPR : 0;
+    const float4* sums = reinterpret_cast<const float4*>(scratch.sums[turn] + group * (TPR / 32));
+    v = make_float2(0.0f, 0.0f);
+    // Not all at once: 32 registers more, which the row and its sums have.
+#pragma unroll 2
+    for (int w = 0; w < TPR / 64; ++w) {
+      const float4 s = sums[w];
+      v.x += s.x + s.z;
+      v.y += s.y + s.w;
+    }
+  }
+  return v;
+}
+
+// The same over all threads of a block of any whole number of warps up to 16.
+__device__ __forceinline__ float2 block_sums(float2 v, SumScratch& scratch, int turn) {
+  v = warp_sums(v, 32);
+  if (threadIdx.x % 32 == 0) scratch.sums[turn][threadIdx.x / 32] = v;
+  __syncthreads();
+  v = make_float2(0.0f, 0.0f);
+  for (unsigned w = 0; w < blockDim.x / 32; ++w) {
+    v.x += scratch.sums[turn][w].x;
+    v.y += scratch.sums[turn][w].y;
+  }
+  return v;
+}
+
+// The same for a cluster. Who sends to an array again has all sums of the turn between, which every warp sent after it had
+// read that array.
+struct ClusterScratch {
+  float2 sums[2][16 * kMostBlocksOfACluster];
+  Mailbox boxes[2];
+};
+
+__device__ __forceinline__ void begin_cluster(ClusterScratch& scratch) {
+  if (threadIdx.x == 0) {
+    for (Mailbox& box : scratch.boxes) make_mailbox(box);
+    begin_mail();
+  }
+  __syncwarp();
+  cluster_arrive();
+}
+
+// Over all threads of a cluster whose blocks have TPR threads, a multiple of 32; `turn` goes 0, 1, 2, 3, 0 and so on. Each
+// warp sends its sums to every block, and each of the warps adds up all of them, in the same order.
+template <int TPR>
+__device__ __forceinline__ float2 cluster_sums(float2 v, ClusterScratch& scratch, int turn) {
+  constexpr int kWarps = TPR / 32;
+  const int lane = threadIdx.x % 32, at = turn % 2;
+  v = warp_sums(v, 32);
+  if (threadIdx.x == 0) expect_mail(scratch.boxes[at], cluster_size() * kWarps * 8);
+  if (lane < cluster_size())
+    send(&scratch.sums[at][cluster_rank() * kWarps + threadIdx.x / 32], scratch.boxes[at], lane, v);
+  await_mail(scratch.boxes[at], turn / 2);
+  v = make_float2(0.0f, 0.0f);
+#pragma unroll 1
+  for (int i = lane; i < cluster_size() * kWarps; i += 32) {
+    v.x += scratch.sums[at][i].x;
+    v.y += scratch.sums[at][i].y;
+  }
+  __syncwarp();
+  return warp_sums(v, 32);
+}

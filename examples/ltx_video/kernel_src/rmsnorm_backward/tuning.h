@@ -1,0 +1,162 @@
+// The tuning table: which kernel runs a launch, by the code's architecture, the size of its accesses and the width of a
+// row.
+//
+// All data, and one lookup: a launch takes the first row that fits it. RMS_NORM_BACKWARD_LAYOUTS says what is compiled;
+// a row that names anything else, or that more elements come to than its threads hold, does not compile.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+constexpr int kNewest = 999;
+constexpr int kMostBlocksOfACluster = 8;  // more are not portable
+
+// What is compiled for accesses of 16 bytes: X(threads, packs, blocks, first, last), where blocks of them are to stand
+// on an SM (which bounds the registers) and code of the architectures from `first` to `last` uses it. A pack of 16-bit
+// elements takes a thread 20 registers (x, dy and weight, and eight sums), one of f32 16.
+#define RMS_NORM_BACKWARD_LAYOUTS(X) \
+  X(8, 1, 10, 75, kNewest)           \
+  X(16, 1, 10, 75, kNewest)          \
+  X(32, 1, 10, 75, kNewest)          \
+  X(32, 4, 4, 75, kNewest)           \
+  X(128, 2, 8, 75, 89)               \
+  X(256, 1, 6, 90, kNewest)          \
+  X(256, 2, 4, 75, 89)               \
+  X(384, 1, 4, 90, kNewest)          \
+  X(512, 1, 3, 90, kNewest)          \
+  X(512, 2, 2, 75, kNewest)          \
+  X(512, 4, 1, 75, 89)
+// The same for rows that the blocks of a cluster share.
+#define RMS_NORM_BACKWARD_SHARED_LAYOUTS(X) \
+  X(512, 2, 2, 90, kNewest)                 \
+  X(512, 4, 1, 90, kNewest)
+// What is compiled for smaller accesses.
+#define RMS_NORM_BACKWARD_NARROW_LAYOUTS(X) X(32, 4, 4, 75, kNewest)
+
+struct Tuning {
+  int arch;       // of the compiled code: this one and all above it, up to the next in the table
+  int access;     // 16 bytes, or 4 for all that is smaller
+  int64_t packs;  // accesses a row, at most
+  int threads;    // of a block, that share a row
+  int held;       // packs that each holds in registers; 0: the row is read twice
+  int cluster;    // blocks that share a row which is too wide for one, 1 to 8
+};
+
+constexpr int64_t kAnyWidth = INT64_MAX;
+
+constexpr Tuning kTuning[] = {
+    // H100. 20 KB in flight an SM fill the latency; each layout has 32 KB or more. The blocks of an SM overlap one row's
+    // stores with another's loads, and each block loads its next row as its registers become free. Measured, % of a copy
+    // of dy, x and dx, bf16: 93.0 at 16384 x 3072, 90.2 at 8192 x 4096, 91.1 at 262144 x 128, 80 at 5376 x 2048 (66 MB);
+    // 96.8 without dw, whose sums cost some 5 us: the end of one kernel and another one.
+    // Left out: clusters that add their blocks' dw in shared memory (within 1 %: it is not the sums' traffic).
+    {90, 16, 8, 8, 1, 1},       // heads of 64
+    {90, 16, 16, 16, 1, 1},     // heads of 128; 32 x 1 takes 12 % longer
+    {90, 16, 32, 32, 1, 1},     // heads of 256, f32 heads of 128
+    {90, 16, 128, 32, 4, 1},    // a warp a row: no barrier
+    {90, 16, 256, 256, 1, 1},   // 2048: 1,536 threads an SM; 128 x 2 takes 7 % longer
+    {90, 16, 384, 384, 1, 1},   // 3072; in 512 threads, a quarter of them idle, it was at 87.5 % at 16384 rows
+    {90, 16, 512, 512, 1, 1},   // 4096: as above; 256 x 2 takes 8 % longer
+    {90, 16, 1024, 512, 2, 1},  // 8192, f32 4096
+    // A row over several blocks: with two blocks an SM, one's loads are under way at the other's barrier.
+    {90, 16, 2048, 512, 2, 2},   // 16384: 81.6 %, where one block of 512 x 4 had 69
+    {90, 16, 4096, 512, 2, 4},   // 32768
+    {90, 16, 8192, 512, 2, 8},   // 65536: 92.3 %, where a block that reads rows twice had 31
+    {90, 16, 16384, 512, 4, 8},  // f32 65536; one block an SM
+    {90, 16, kAnyWidth, 512, 0, 1},
+    {90, 4, 128, 32, 4, 1},
+    {90, 4, 1024, 128, 0, 1},
+    {90, 4, kAnyWidth, 512, 0, 1},
+
+    // A100. Estimates: half of the H100's bytes in flight are enough, the rest is alike.
+    {80, 16, 8, 8, 1, 1},
+    {80, 16, 16, 16, 1, 1},
+    {80, 16, 32, 32, 1, 1},
+    {80, 16, 128, 32, 4, 1},
+    {80, 16, 256, 128, 2, 1},
+    {80, 16, 512, 256, 2, 1},
+    {80, 16, 1024, 512, 2, 1},
+    {80, 16, 2048, 512, 4, 1},
+    {80, 16, kAnyWidth, 512, 0, 1},
+    {80, 4, 128, 32, 4, 1},
+    {80, 4, 1024, 128, 0, 1},
+    {80, 4, kAnyWidth, 512, 0, 1},
+
+    // T4 (1024 threads an SM, which 64 registers a thread fill). Estimates: 5 KB in flight are enough.
+    {75, 16, 8, 8, 1, 1},
+    {75, 16, 16, 16, 1, 1},
+    {75, 16, 32, 32, 1, 1},
+    {75, 16, 128, 32, 4, 1},
+    {75, 16, 256, 128, 2, 1},
+    {75, 16, 512, 256, 2, 1},
+    {75, 16, 1024, 512, 2, 1},
+    {75, 16, 2048, 512, 4, 1},
+    {75, 16, kAnyWidth, 512, 0, 1},
+    {75, 4, 128, 32, 4, 1},
+    {75, 4, 1024, 128, 0, 1},
+    {75, 4, kAnyWidth, 512, 0, 1},
+};
+
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_tuning(int arch, int access, int64_t packs) {
+  int tuned = 0;
+  for (const int a : kTunedArchs)
+    if (tuned == 0 && a <= arch) tuned = a;
+  for (const Tuning& row : kTuning)
+    if (row.arch == tuned && (row.access == 16) == (access == 16) && packs <= row.packs) return &row;
+  return nullptr;
+}
+
+// Whether a row lies in the registers of several blocks.
+constexpr bool shares_rows(const Tuning& row) {
+  return row.held > 0 && static_cast<int64_t>(row.threads) * row.held < row.packs;
+}
+
+// How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once,
+// or fewer where as many rounds do. By shape alone. kernel.toml states the same.
+constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
+  const int64_t an_sm = row_bytes <= 512      ? 10
+                        : row_bytes <= 2048   ? 4
+                        : row_bytes <= 4096   ? 6
+                        : row_bytes <= 6144   ? 4
+                        : row_bytes <= 8192   ? 3
+                        : row_bytes <= 131072 ? 2
+                                              : 1;
+  const int64_t a_row = row_bytes <= 16384 ? 1 : row_bytes <= 32768 ? 2 : row_bytes <= 65536 ? 4 : 8;
+  // Not every GPC has a number of SMs that whole clusters fill; one that finds no place begins when another has done all
+  // its rows. An H100 has room for 62 clusters of four and 30 of eight, with two blocks an SM.
+  const int64_t most = (sms - (a_row == 8 ? 12 : a_row == 4 ? 8 : 0)) * an_sm / a_row;
+  if (rows < 1 || most < 1) return 1;
+  const int64_t rounds = (rows - 1) / most + 1;
+  return ((rows - 1) / rounds + 1) * a_row;
+}
+
+constexpr bool is_compiled(const Tuning& row) {
+  if (row.held == 0) return row.threads >= 32 && row.threads <= 512 && row.threads % 32 == 0 && row.cluster == 1;
+  if (row.cluster < 1 || row.cluster > kMostBlocksOfACluster || row.cluster > 1 != shares_rows(row)) return false;
+#define RMS_NORM_BACKWARD_SAME(THREADS, PACKS, BLOCKS, FIRST, LAST) \
+  if (row.threads == THREADS && row.held == PACKS) return row.arch >= FIRST && row.arch <= LAST;
+  if (shares_rows(row)) {
+    RMS_NORM_BACKWARD_SHARED_LAYOUTS(RMS_NORM_BACKWARD_SAME)
+  } else if (row.access == 16) {
+    RMS_NORM_BACKWARD_LAYOUTS(RMS_NORM_BACKWARD_SAME)
+  } else {
+    RMS_NORM_BACKWARD_NARROW_LAYOUTS(RMS_NORM_BACKWARD_SAME)
+  }
+#undef RMS_NORM_BACKWARD_SAME
+  return false;
+}
+
+constexpr bool table_is_sound() {
+  for (const Tuning& row : kTuning) {
+    if (!is_compiled(row)) return false;
+    if (row.held > 0 && static_cast<int64_t>(row.threads) * row.held * row.cluster < row.packs) return false;
+  }
+  for (const int arch : kTunedArchs)  // every launch finds a row
+    for (const int access : {16, 4})
+      if (find_tuning(arch, access, kAnyWidth) == nullptr) return false;
+  return true;
+}
+static_assert(table_is_sound(), "a row of the table names a layout that is not compiled or is too narrow");

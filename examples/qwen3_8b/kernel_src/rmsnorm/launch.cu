@@ -1,0 +1,173 @@
+// The launchers: they check every argument, pick a kernel from the tuning table and launch it.
+//
+// Rows are any distance apart, elements of a row side by side. out may be x and sum may be residual, with the same
+// stride; any other overlap of an output with an input is undefined. Nothing here waits for the device.
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "arguments.h"
+#include "kernels.h"
+
+namespace {
+
+// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
+enum ErrorCode : int {
+  kNegativeSize = 10001,
+  kUnknownType = 10002,
+  kNullPointer = 10003,
+  kStrideTooSmall = 10004,
+  kBadEps = 10005,
+  kBadRoundFirst = 10006,
+  kMisaligned = 10007,
+  kTooLarge = 10008,
+  kNoCode = 10009,
+};
+
+enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
+
+struct Matrix {
+  const void* data;
+  int64_t stride;  // elements
+};
+
+bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
+
+// 0, or why these arguments are refused.
+int check(const RowArguments& a, int type, bool add) {
+  if (a.rows < 0 || a.width < 0) return kNegativeSize;
+  if (type != kF32 && type != kF16 && type != kBF16) return kUnknownType;
+  if (!(a.eps >= 0.0f && a.eps <= 3.402823466e38f)) return kBadEps;
+  if (a.round_first != 0 && a.round_first != 1) return kBadRoundFirst;
+  const int64_t size = type == kF32 ? 4 : 2;
+  const Matrix matrices[] = {
+      {a.out, a.out_stride}, {a.x, a.x_stride}, {a.sum, a.sum_stride}, {a.residual, a.residual_stride}};
+  const bool empty = a.rows == 0 || a.width == 0;
+  for (int i = 0; i < (add ? 4 : 2); ++i) {
+    int64_t bytes = 0;
+    if (matrices[i].stride < a.width) return kStrideTooSmall;
+    if (__builtin_mul_overflow(a.rows, matrices[i].stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
+      return kTooLarge;  // with room for the sum of the bytes of four matrices
+    }
+    if (!empty && matrices[i].data == nullptr) return kNullPointer;
+    if (!divides(size, matrices[i].data)) return kMisaligned;
+  }
+  return divides(size, a.weight) ? 0 : kMisaligned;
+}
+
+// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on.
+int widest_access(const RowArguments& a, int size, bool add) {
+  const Matrix matrices[] = {{a.weight, 0},
+                             {a.out, a.out_stride},
+                             {a.x, a.x_stride},
+                             {a.sum, a.sum_stride},
+                             {a.residual, a.residual_stride}};
+  for (const int bytes : {16, 4}) {
+    bool fits = a.width * size % bytes == 0;
+    for (int i = 0; i < (add ? 5 : 3); ++i) {
+      // One row has no next one, and its stride may be anything.
+      fits = fits && divides(bytes, matrices[i].data) && (a.rows == 1 || matrices[i].stride * size % bytes == 0);
+    }
+    if (fits) return bytes;
+  }
+  return size;
+}
+
+// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
+// older one. Asked once a device.
+cudaError_t code_arch(const void* kernel, int& arch) {
+  static std::atomic<int> known[64];
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
+  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
+  if (arch != 0) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
+  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
+  return cudaSuccess;
+}
+
+void advance(RowArguments& a, int64_t rows, int64_t size) {
+  a.out = static_cast<char*>(a.out) + rows * a.out_stride * size;
+  a.x = static_cast<const char*>(a.x) + rows * a.x_stride * size;
+  if (a.sum != nullptr) a.sum = static_cast<char*>(a.sum) + rows * a.sum_stride * size;
+  if (a.residual != nullptr) a.residual = static_cast<const char*>(a.residual) + rows * a.residual_stride * size;
+}
+
+int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
+  if (const int error = check(a, type, add)) return error;
+  if (a.rows == 0 || a.width == 0) return cudaSuccess;
+  const auto kernel_of = type == kF32 ? rms_norm_kernel_f32 : type == kF16 ? rms_norm_kernel_f16 : rms_norm_kernel_bf16;
+  const int size = type == kF32 ? 4 : 2, access = widest_access(a, size, add);
+
+  int arch = 0;
+  if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
+  const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
+  a.packs = a.width * size / access;
+  const Tuning* tuning = find_tuning(arch, access, a.packs, bytes);
+  if (tuning == nullptr) return kNoCode;
+  const Layout& layout = tuning->layout;
+  const void* kernel = kernel_of(layout, access, add);
+  const int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
+  a.inverse_width = 1.0f / static_cast<float>(a.width);
+
+  // One launch, but for more rows than a grid has blocks for.
+  const int64_t rows = a.rows, most = static_cast<int64_t>(INT32_MAX) * rows_per_block;
+  for (int64_t done = 0; done < rows; done += most) {
+    a.rows = rows - done < most ? rows - done : most;
+    void* parameters[] = {&a};
+    const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block));
+    if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, stream)) return error;
+    if (done + most < rows) advance(a, most, size);
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+// out [rows, width] = x * rsqrt(mean(x^2) + eps) * (weight + weight_offset); weight [width] may be null, for 1.
+// dtype: 0 f32, 1 f16, 2 bf16. round_first: see RowArguments. Returns 0, a cudaError_t, or a code that
+// rmsnorm_error explains; with such a code nothing was launched. An empty tensor launches nothing and returns 0.
+extern "C" int rms_norm_launch(void* out, const void* x, const void* weight, int64_t rows, int64_t width,
+                               int64_t out_stride, int64_t x_stride, float eps, float weight_offset, int round_first,
+                               int dtype, void* stream) {
+  RowArguments a = {};
+  a.out = out, a.x = x, a.weight = weight;
+  a.rows = rows, a.width = width;
+  a.out_stride = out_stride, a.x_stride = x_stride;
+  a.eps = eps, a.weight_offset = weight_offset, a.round_first = round_first;
+  return launch(a, dtype, false, static_cast<cudaStream_t>(stream));
+}
+
+// sum = residual + x, rounded to the type; out = rms_norm(sum). The rest as rms_norm_launch.
+extern "C" int add_rms_norm_launch(void* out, void* sum, const void* x, const void* residual, const void* weight,
+                                   int64_t rows, int64_t width, int64_t out_stride, int64_t sum_stride,
+                                   int64_t x_stride, int64_t residual_stride, float eps, float weight_offset,
+                                   int round_first, int dtype, void* stream) {
+  RowArguments a = {};
+  a.out = out, a.sum = sum, a.x = x, a.residual = residual, a.weight = weight;
+  a.rows = rows, a.width = width;
+  a.out_stride = out_stride, a.sum_stride = sum_stride;
+  a.x_stride = x_stride, a.residual_stride = residual_stride;
+  a.eps = eps, a.weight_offset = weight_offset, a.round_first = round_first;
+  return launch(a, dtype, true, static_cast<cudaStream_t>(stream));
+}
+
+// What a launcher's return value means.
+extern "C" const char* rmsnorm_error(int code) {
+  switch (code) {
+    case kNegativeSize: return "rows and width must not be negative";
+    case kUnknownType: return "dtype must be 0 (f32), 1 (f16) or 2 (bf16)";
+    case kNullPointer: return "only weight may be a null pointer when there are elements";
+    case kStrideTooSmall: return "a row stride must be at least width";
+    case kBadEps: return "eps must be finite and not negative";
+    case kBadRoundFirst: return "round_first must be 0 or 1";
+    case kMisaligned: return "a pointer must be a multiple of its elements' size";
+    case kTooLarge: return "rows times stride is more than 64-bit addresses can tell";
+    case kNoCode: return "the code was compiled for an architecture before sm_75";
+    default: return cudaGetErrorString(static_cast<cudaError_t>(code));
+  }
+}

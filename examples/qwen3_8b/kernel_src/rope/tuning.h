@@ -1,0 +1,120 @@
+// The tuning table: which kernel runs a launch, by the code's architecture, the size of its accesses, the slots of a
+// head (the pairs of accesses that are rotated, and each access that is not) and the bytes moved.
+//
+// All data, and one lookup: a launch takes the first row that fits it. ROPE_LAYOUTS says what is compiled; a row that
+// names anything else does not compile.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+constexpr int kMostThreads = 256;  // a block; its registers are bounded for so many
+constexpr int kMostSlots = 32;     // of a head that is held in registers: a lane each
+
+// How the heads of a token are laid out.
+struct Layout {
+  int threads;  // a block, at most: whole warps. All heads of a token, a part of them, or those of several tokens
+  int heads;    // neighbours that each thread holds a slot of; 0: heads of any size, read twice for the norm
+};
+
+constexpr int kNewest = 999;
+constexpr bool kPlain = false, kNorm = true;
+
+// What is compiled for accesses of 16 bytes: X(norm, heads a thread, registers at most, first, last), where code of
+// the architectures from `first` to `last` uses it. For 16-bit elements each is two kernels: tables of their type, and
+// fp32 tables, with eight registers more.
+#define ROPE_LAYOUTS(X)         \
+  X(kPlain, 1, 32, 75, kNewest) \
+  X(kPlain, 2, 48, 75, kNewest) \
+  X(kNorm, 1, 40, 75, kNewest)  \
+  X(kNorm, 2, 48, 75, kNewest)
+
+struct Tuning {
+  int arch;           // of the compiled code: this one and all above it, up to the next in the table
+  int access;         // 16 bytes, or 4 for all that is smaller
+  bool norm;
+  int64_t slots;      // of a head, at most
+  int64_t megabytes;  // moved in all, at least
+  bool wide_tables;   // for fp32 tables beside 16-bit elements too, whose registers are more
+  Layout layout;
+};
+
+constexpr int64_t kAnySize = INT64_MAX;
+
+constexpr Tuning kTuning[] = {
+    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Measured, % is of a copy of the same bytes. The figures are for heads
+    // of 128 in bf16, of which a token has 32 and 8: 8 lanes a head.
+    {90, 16, kPlain, kMostSlots, 40, true, {128, 1}},  // 8192 tokens: 97.5 %; 64 x 1 97.6, 160 x 1 97.4
+    {90, 16, kPlain, kMostSlots, 8, true, {160, 2}},   // 1024 tokens: 8.95 us; 64 x 1 9.36, 96 x 2 9.35
+    {90, 16, kPlain, kMostSlots, 0, true, {160, 1}},   // 128 tokens: two blocks an SM, one head's latency counts
+    {90, 16, kPlain, kAnySize, 0, true, {256, 0}},
+    {90, 4, kPlain, kAnySize, 0, true, {256, 0}},
+    {90, 16, kNorm, kMostSlots, 40, true, {160, 1}},  // 8192 tokens: 97.8 %; 64 x 1 97.5, 160 x 2 96.5
+    // 1024 tokens: 9.01 us, where 160 x 1 takes 9.6: all threads stand on the SMs at once. 48 registers allow that, and
+    // those for fp32 tables do not: 10.9 us, where 160 x 1 takes 9.7.
+    {90, 16, kNorm, kMostSlots, 8, false, {160, 2}},
+    {90, 16, kNorm, kMostSlots, 8, true, {160, 1}},
+    {90, 16, kNorm, kMostSlots, 0, true, {160, 1}},
+    {90, 16, kNorm, kAnySize, 0, true, {256, 0}},
+    {90, 4, kNorm, kAnySize, 0, true, {256, 0}},
+
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: half the H100's bytes in
+    // flight fill its latency, so one head a thread has reserves enough.
+    {80, 16, kPlain, kMostSlots, 0, true, {160, 1}},
+    {80, 16, kPlain, kAnySize, 0, true, {256, 0}},
+    {80, 4, kPlain, kAnySize, 0, true, {256, 0}},
+    {80, 16, kNorm, kMostSlots, 0, true, {160, 1}},
+    {80, 16, kNorm, kAnySize, 0, true, {256, 0}},
+    {80, 4, kNorm, kAnySize, 0, true, {256, 0}},
+
+    // T4 (40 SMs of 1024 threads, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an SM are enough, so
+    // two heads a thread save the second one's reading of the tables, and of their indices.
+    {75, 16, kPlain, kMostSlots, 1, true, {160, 2}},
+    {75, 16, kPlain, kMostSlots, 0, true, {160, 1}},
+    {75, 16, kPlain, kAnySize, 0, true, {256, 0}},
+    {75, 4, kPlain, kAnySize, 0, true, {256, 0}},
+    {75, 16, kNorm, kMostSlots, 1, true, {160, 2}},
+    {75, 16, kNorm, kMostSlots, 0, true, {160, 1}},
+    {75, 16, kNorm, kAnySize, 0, true, {256, 0}},
+    {75, 4, kNorm, kAnySize, 0, true, {256, 0}},
+};
+
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_tuning(int arch, int access, bool norm, bool wide_tables, int64_t slots,
+                                    int64_t bytes) {
+  int tuned = 0;
+  for (const int a : kTunedArchs)
+    if (tuned == 0 && a <= arch) tuned = a;
+  for (const Tuning& row : kTuning) {
+    if (row.arch == tuned && (row.access == 16) == (access == 16) && row.norm == norm && slots <= row.slots &&
+        (row.wide_tables || !wide_tables) && bytes >= row.megabytes * 1000000) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+constexpr bool is_compiled(const Tuning& row) {
+  const Layout& layout = row.layout;
+  if (layout.threads < 32 || layout.threads > kMostThreads || layout.threads % 32 != 0) return false;
+  if (layout.heads == 0) return true;
+  if (row.access != 16 || row.slots > kMostSlots) return false;
+#define ROPE_SAME(NORM, HEADS, REGISTERS, FIRST, LAST) \
+  if (row.norm == NORM && layout.heads == HEADS) return row.arch >= FIRST && row.arch <= LAST;
+  ROPE_LAYOUTS(ROPE_SAME)
+#undef ROPE_SAME
+  return false;
+}
+
+constexpr bool table_is_sound() {
+  for (const Tuning& row : kTuning)
+    if (!is_compiled(row)) return false;
+  for (const int arch : kTunedArchs)  // every launch finds a row
+    for (const bool norm : {kPlain, kNorm})
+      for (const int access : {16, 4})
+        if (find_tuning(arch, access, norm, true, kAnySize, 0) == nullptr) return false;
+  return true;
+}
+static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

@@ -1,0 +1,139 @@
+//! `kernels init`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::failure::Usage;
+use crate::cli::VERSION;
+use crate::cli::project::Init;
+use crate::report::{Output, style};
+use crate::scaffold::name::{NOBODY, check_owner};
+use crate::scaffold::place::Destination;
+use crate::scaffold::{Catalog, Family, Name, compose};
+
+/// Writes a new project, or lists what there is to choose from.
+pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
+    let catalog = Catalog::embedded()?;
+    if arguments.list {
+        list(&catalog, output);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let usage = |text: String| anyhow::Error::new(Usage(text));
+    let Some(name) = &arguments.name else {
+        return Err(usage(
+            "say how the project is to be called: kernels init my-kernels --op rms_norm".to_owned(),
+        ));
+    };
+    let name = Name::parse(name).map_err(|error| usage(error.to_string()))?;
+    let owner = arguments.owner.as_deref().unwrap_or(NOBODY);
+    check_owner(owner).map_err(|error| usage(error.to_string()))?;
+    let families = catalog
+        .select(&arguments.op, &arguments.models)
+        .map_err(|error| usage(error.to_string()))?;
+    if families.is_empty() {
+        return Err(usage(format!(
+            "say what is to be in {name}: --op with some of {}, --op blank for a small kernel to start from, or --for {}; \
+             `kernels init --list` says what each is",
+            names(catalog.families.iter().map(|family| &family.name)),
+            names(catalog.sets.iter().map(|set| &set.name)),
+        )));
+    }
+    let dest = arguments
+        .dest
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(name.as_str()));
+    let place = Destination::find(&dest)?;
+    let project = compose(&name, owner, &families)?;
+    let message = format!("{name}, as kernels {VERSION} writes it");
+    let placed = place.write(&project, !arguments.no_git, &message)?;
+    for left in &placed.removed {
+        output.note(format!(
+            "removed {}, which a run that was killed had left",
+            left.display()
+        ));
+    }
+    output.line(format!(
+        "{} {}",
+        style::strong(place.path.display()),
+        style::faint(format!(
+            "{} files, {} of {}",
+            project.files.len(),
+            match project.operations.len() {
+                1 => "1 operation".to_owned(),
+                count => format!("{count} operations"),
+            },
+            names(families.iter().map(|family| &family.name)),
+        ))
+    ));
+    output.line(format!("  {}", placed.git.sentence()));
+    let go = format!("cd {}", quoted(&dest.to_string_lossy()));
+    output.line(format!("next:\n  {go}"));
+    for (command, what) in NEXT {
+        output.line(format!("  {command:<24} {}", style::faint(what)));
+    }
+    output.json(&json!({
+        "name": name.as_str(),
+        "package": name.package(),
+        "path": place.path.to_string_lossy(),
+        "families": families.iter().map(|family| &family.name).collect::<Vec<_>>(),
+        "operations": project.operations,
+        "files": project.files.keys().collect::<Vec<_>>(),
+        "git": placed.git,
+        "removed": placed.removed.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+        "next": std::iter::once(go.as_str()).chain(NEXT.map(|(command, _)| command)).collect::<Vec<_>>(),
+    }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is done with a new project.
+const NEXT: [(&str, &str); 5] = [
+    ("kernels check", "what would fail on the Hub"),
+    (
+        "kernels build",
+        "registers, spills, occupancy; needs nvcc and no card",
+    ),
+    ("kernels build --torch", "what torch loads"),
+    ("kernels verify", "right or wrong, on a card"),
+    ("kernels bench", "how fast, beside a copy"),
+];
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte);
+    if !path.is_empty() && path.bytes().all(is_plain) && !path.starts_with('-') {
+        return path.to_owned();
+    }
+    format!("-- '{}'", path.replace('\'', "'\\''"))
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn list(catalog: &Catalog, output: Output) {
+    output.line(style::strong("--op"));
+    for family in &catalog.families {
+        output.line(format!("  {:<10} {}", family.name, family.description));
+        let also = family.names().skip(1).collect::<Vec<_>>().join(", ");
+        if !also.is_empty() {
+            output.line(format!(
+                "  {:<10} {}",
+                "",
+                style::faint(format!("or {also}"))
+            ));
+        }
+    }
+    output.line(style::strong("--for"));
+    for set in &catalog.sets {
+        let of = names(set.families.iter());
+        output.line(format!("  {:<10} {of}", set.name));
+        if !set.description.is_empty() {
+            output.line(format!("  {:<10} {}", "", style::faint(&set.description)));
+        }
+    }
+    let families: &[Family] = &catalog.families;
+    output.json(&json!({ "families": families, "sets": catalog.sets }));
+}

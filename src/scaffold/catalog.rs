@@ -1,0 +1,240 @@
+//! `scaffold/scaffold.toml`: the families of operations that a project can be made of, and sets of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::embedded;
+
+/// All that there is to choose from.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    /// By name, which is also the order in which a project has them.
+    pub families: Vec<Family>,
+    /// What models need, by name.
+    pub sets: Vec<Set>,
+}
+
+/// Operations that belong together: their kernels, their binding, their functions and layers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Family {
+    /// The stem of its files, and what `--op` takes.
+    #[serde(skip_deserializing)]
+    pub name: String,
+    /// What it is, in a sentence.
+    pub description: String,
+    /// The folders of `kernels/` that it is made of; without one, `scaffold/<name>/kernel` has its kernels.
+    #[serde(default)]
+    pub projects: Vec<String>,
+    /// What `--op` takes for it beside its name.
+    pub operations: Vec<String>,
+    /// What its Python module offers.
+    pub exports: Vec<String>,
+    /// The classes of its layers' module.
+    pub layers: Vec<String>,
+}
+
+/// The families that a model needs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// What `--for` takes.
+    #[serde(skip_deserializing)]
+    pub name: String,
+    /// What it is for, in a sentence.
+    #[serde(default)]
+    pub description: String,
+    /// Names of families.
+    pub families: Vec<String>,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    family: BTreeMap<String, Family>,
+    #[serde(default)]
+    set: BTreeMap<String, Set>,
+}
+
+/// A name that is neither a family nor an operation of one, or no set.
+#[derive(Clone, Debug, Error)]
+#[error("{0}")]
+pub struct Unknown(pub String);
+
+impl Catalog {
+    /// The embedded one.
+    pub fn embedded() -> Result<Self> {
+        let bytes = embedded::file("scaffold/scaffold.toml").context("no scaffold is embedded")?;
+        let text = std::str::from_utf8(bytes).context("scaffold.toml is not UTF-8")?;
+        let tables: Tables =
+            toml::from_str(text).context("the embedded scaffold.toml cannot be read")?;
+        Ok(Self {
+            families: tables
+                .family
+                .into_iter()
+                .map(|(name, family)| Family { name, ..family })
+                .collect(),
+            sets: tables
+                .set
+                .into_iter()
+                .map(|(name, set)| Set { name, ..set })
+                .collect(),
+        })
+    }
+
+    /// The families of some operations and sets, each once, in the catalog's order.
+    pub fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<&Family>, Unknown> {
+        let mut chosen = BTreeSet::new();
+        for name in sets {
+            let set = self.sets.iter().find(|set| set.name == *name);
+            let set = set.ok_or_else(|| {
+                let names: Vec<&str> = self.sets.iter().map(|set| set.name.as_str()).collect();
+                unknown("--for", name, &names, &names)
+            })?;
+            chosen.extend(set.families.iter().map(String::as_str));
+        }
+        for name in operations {
+            let family = self.families.iter().find(|family| family.answers_to(name));
+            let family = family.ok_or_else(|| {
+                let families: Vec<&str> = self
+                    .families
+                    .iter()
+                    .map(|family| family.name.as_str())
+                    .collect();
+                let all: Vec<&str> = self.families.iter().flat_map(Family::names).collect();
+                unknown("--op", name, &all, &families)
+            })?;
+            chosen.insert(&family.name);
+        }
+        let is_chosen = |family: &&Family| chosen.contains(family.name.as_str());
+        Ok(self.families.iter().filter(is_chosen).collect())
+    }
+}
+
+impl Family {
+    /// All that `--op` takes for it.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let others = self.operations.iter().filter(|name| **name != self.name);
+        std::iter::once(&self.name)
+            .chain(others)
+            .map(String::as_str)
+    }
+
+    /// Small and large letters, `-` and `_` are alike: operations are written in many ways.
+    fn answers_to(&self, name: &str) -> bool {
+        self.names().any(|own| plain(own) == plain(name))
+    }
+
+    /// The folders of its kernels among the embedded files, each with the name of its folder in a project.
+    pub(super) fn kernel_folders(&self) -> Vec<(&str, String)> {
+        if self.projects.is_empty() {
+            return vec![(&self.name, format!("scaffold/{}/kernel", self.name))];
+        }
+        let folder = |project: &String| format!("kernels/{project}");
+        self.projects
+            .iter()
+            .map(|project| (project.as_str(), folder(project)))
+            .collect()
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.chars()
+        .filter(|c| !matches!(c, '-' | '_'))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+/// What a name could have meant, and what there is.
+fn unknown(option: &str, name: &str, all: &[&str], listed: &[&str]) -> Unknown {
+    let near = nearest(name, all)
+        .map(|near| format!(" Did you mean `{near}`?"))
+        .unwrap_or_default();
+    Unknown(format!(
+        "{option} {name:?}: nothing has that name.{near} There are {}; `kernels init --list` says what each is",
+        listed.join(", ")
+    ))
+}
+
+/// The name that is fewest edits away, if it is less than half of it.
+fn nearest<'a>(name: &str, all: &[&'a str]) -> Option<&'a str> {
+    let wanted = plain(name);
+    all.iter()
+        .map(|one| (edits(&wanted, &plain(one)), *one))
+        .filter(|(edits, one)| {
+            *edits * 2 < plain(one).len().max(2)
+                || (wanted.len() > 2 && plain(one).contains(&wanted))
+        })
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, one)| one)
+}
+
+/// How many letters must be put in, taken out or changed (Levenshtein).
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (one, other, count) in [
+            ("", "", 0),
+            ("rope", "rope", 0),
+            ("rope", "", 4),
+            ("", "rope", 4),
+            ("rmsnrm", "rmsnorm", 1),
+            ("norm", "morn", 2),
+            ("é", "e", 1),
+        ] {
+            assert_eq!(edits(one, other), count, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn the_catalog_names_what_is_there() {
+        let catalog = Catalog::embedded().unwrap();
+        let mut owners = BTreeMap::new();
+        for family in &catalog.families {
+            for name in family.names() {
+                let owner = owners.insert(plain(name), &family.name);
+                assert!(
+                    owner.is_none_or(|owner| *owner == family.name),
+                    "{name} is in two families"
+                );
+            }
+            for (_, folder) in family.kernel_folders() {
+                assert!(
+                    embedded::file(&format!("{folder}/kernel.toml")).is_some(),
+                    "{folder}"
+                );
+            }
+        }
+        for set in &catalog.sets {
+            for family in &set.families {
+                assert!(
+                    catalog.families.iter().any(|one| one.name == *family),
+                    "{} names {family}",
+                    set.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The files that this binary carries for `kernels init`: `kernels/`, `scaffold/` and the licence, as build.rs packs them.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::sync::LazyLock;
+
+use flate2::read::DeflateDecoder;
+
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scaffold.deflate"));
+
+/// The files by their path in the repository.
+static FILES: LazyLock<BTreeMap<String, Vec<u8>>> =
+    LazyLock::new(|| unpack(PACKED).unwrap_or_default());
+
+/// The bytes of a file.
+pub(super) fn file(path: &str) -> Option<&'static [u8]> {
+    FILES.get(path).map(Vec::as_slice)
+}
+
+/// The files below a folder, by their path in it.
+pub(super) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'static [u8])> {
+    let folder = format!("{folder}/");
+    FILES
+        .range(folder.clone()..)
+        .map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, bytes.as_slice())))
+}
+
+fn unpack(packed: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+    let mut bytes = Vec::new();
+    DeflateDecoder::new(packed).read_to_end(&mut bytes).ok()?;
+    let mut files = BTreeMap::new();
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() {
+        let path = take(&mut rest)?;
+        let content = take(&mut rest)?;
+        files.insert(String::from_utf8(path.to_vec()).ok()?, content.to_vec());
+    }
+    Some(files)
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, after) = rest.split_first_chunk::<4>()?;
+    let (part, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = after;
+    Some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn what_is_embedded_is_what_lies_in_the_repository() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert!(FILES.contains_key("LICENSE"));
+        assert!(file("kernels/rmsnorm/kernel.toml").is_some());
+        assert!(file("scaffold/scaffold.toml").is_some());
+        for (path, bytes) in FILES.iter() {
+            assert_eq!(&fs::read(root.join(path)).unwrap(), bytes, "{path}");
+        }
+        for project in fs::read_dir(root.join("kernels")).unwrap() {
+            let sources = project.unwrap().path().join("kernel_src");
+            for source in fs::read_dir(sources).unwrap() {
+                let path = source.unwrap().path();
+                let path = path.strip_prefix(root).unwrap().to_str().unwrap();
+                assert!(file(path).is_some(), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_is_not_taken_for_another_that_begins_alike() {
+        assert!(below("kernels/rmsnorm").all(|(path, _)| !path.starts_with("_backward")));
+        assert!(below("kernels/rmsnorm").any(|(path, _)| path == "kernel.toml"));
+        assert_eq!(below("kernels/nothing").count(), 0);
+    }
+}

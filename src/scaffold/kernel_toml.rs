@@ -1,0 +1,69 @@
+//! kernel.toml of a project: those of its parts, one after another.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+
+use super::embedded;
+use super::sources::{FOLDER, Part};
+
+const HEAD: &str = "\
+# How to call the launchers of this project, and what is right: `kernels build`, `verify` and `bench` read it.
+format = 1
+";
+
+/// The whole file. With several parts, the budgets of each are for its own kernels.
+pub(super) fn compose(parts: &[Part]) -> Result<String> {
+    let mut text = HEAD.to_owned();
+    for part in parts {
+        let path = format!("{}/kernel.toml", part.from);
+        let own = embedded::file(&path).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let own = own.with_context(|| format!("{path} is not embedded"))?;
+        let (_, own) = own
+            .split_once("\nformat = 1\n")
+            .with_context(|| format!("{path} has no line `format = 1`"))?;
+        let _ = write!(
+            text,
+            "\n# {} {} {}\n",
+            "-".repeat(8),
+            part.name,
+            "-".repeat(8)
+        );
+        let folder = format!("{FOLDER}/{}", part.name);
+        // A path of a part is one of its folder in the project.
+        let own = own.replace(&format!("\"{FOLDER}/"), &format!("\"{folder}/"));
+        if parts.len() == 1 {
+            text.push_str(&own);
+        } else {
+            text.push_str(&limited(&own, &folder));
+        }
+    }
+    Ok(text)
+}
+
+/// The text with each budget limited to the kernels of a folder.
+fn limited(text: &str, folder: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        out.push_str(line);
+        if line.trim_end() == "[[budget]]" {
+            let _ = writeln!(out, "source = \"{folder}\"");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_budget_gets_its_folder() {
+        let text =
+            "a = 1\n\n[[budget]]\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nkernel = \"k\"\n";
+        assert_eq!(
+            limited(text, "s/p"),
+            "a = 1\n\n[[budget]]\nsource = \"s/p\"\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nsource = \"s/p\"\nkernel = \"k\"\n"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! What a project may be called: kernel-builder's rule, the Hub's, and what its Python package would be in the way of.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::check::is_stdlib_module;
+use crate::project::build_toml::is_kernel_name;
+
+/// The longest name that a repository on the Hub can have.
+const LONGEST: usize = 96;
+
+/// Python's keywords in small letters, the soft ones too.
+const KEYWORDS: [&str; 35] = [
+    "and", "as", "assert", "async", "await", "break", "case", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
+    "lambda", "match", "nonlocal", "not", "or", "pass", "raise", "return", "try", "type", "while",
+    "with", "yield",
+];
+
+/// Packages that stand beside a kernel wherever it is used.
+const PACKAGES: [&str; 24] = [
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "functorch",
+    "triton",
+    "numpy",
+    "scipy",
+    "pytest",
+    "kernels",
+    "kernel_abi_check",
+    "transformers",
+    "diffusers",
+    "accelerate",
+    "safetensors",
+    "huggingface_hub",
+    "cuda",
+    "nvidia",
+    "liger_kernel",
+    "quack",
+    "flash_attn",
+    "setuptools",
+    "pip",
+    "wheel",
+    "packaging",
+];
+
+/// Folders of the project that Python would take for the package in the tests.
+const FOLDERS: [&str; 3] = ["tests", "benchmarks", "build"];
+
+/// A project's name, such as `ltx-video-kernels`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Name(String);
+
+/// Why a text is no name of a project, and what would be.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct BadName(String);
+
+impl Name {
+    /// Checks a name.
+    pub fn parse(text: &str) -> Result<Self, BadName> {
+        let shown: String = text.chars().take(100).collect();
+        let shown = format!("{shown:?}");
+        if text.contains(['/', '\\']) || matches!(text, "." | "..") {
+            return Err(BadName(format!(
+                "{shown} is a path, and NAME is the project's name; --dest says where it goes"
+            )));
+        }
+        if text.len() > LONGEST {
+            return Err(BadName(format!(
+                "{shown} has {} bytes; a repository's name on the Hub has {LONGEST} at most",
+                text.len()
+            )));
+        }
+        if !is_kernel_name(text) {
+            let better = mended(text)
+                .map(|better| format!("; `{better}` would do"))
+                .unwrap_or_default();
+            return Err(BadName(format!(
+                "{shown} is no kernel name: small letters, digits and hyphens, a letter first, no hyphen last, two characters at least{better}"
+            )));
+        }
+        if text.contains("--") {
+            return Err(BadName(format!(
+                "{shown} has two hyphens in a row, which the Hub refuses in a repository's name"
+            )));
+        }
+        let name = Self(text.to_owned());
+        let package = name.package();
+        let taken = if KEYWORDS.contains(&package.as_str()) {
+            "is a keyword of Python"
+        } else if is_stdlib_module(&package) {
+            "is a module of Python's standard library, which it would hide"
+        } else if PACKAGES.contains(&package.as_str()) {
+            "is a package that kernels are used beside, which it would hide"
+        } else if FOLDERS.contains(&package.as_str()) {
+            "is a folder of every kernel project"
+        } else {
+            return Ok(name);
+        };
+        Err(BadName(format!(
+            "{shown} cannot be the project's name: its Python package would be `{package}`, which {taken}; \
+             `{text}-kernels` would do"
+        )))
+    }
+
+    /// The name of its Python package, `ltx_video_kernels`.
+    pub fn package(&self) -> String {
+        self.0.replace('-', "_")
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whose a repository on the Hub is, when nobody says: there is no such account to upload to by mistake.
+pub const NOBODY: &str = "your-name";
+
+/// Checks the name of a user or an organisation on the Hub.
+pub fn check_owner(text: &str) -> Result<(), BadName> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let sound = !text.is_empty()
+        && text.len() <= LONGEST
+        && text.bytes().all(is_part)
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.ends_with(|last: char| last.is_ascii_alphanumeric())
+        && !text.contains("--")
+        && !text.contains("..");
+    if sound {
+        return Ok(());
+    }
+    let shown: String = text.chars().take(100).collect();
+    Err(BadName(format!(
+        "--owner {shown:?}: no name of a user or an organisation on the Hub; letters, digits, `-`, `_` and `.`"
+    )))
+}
+
+/// The name that somebody most likely meant: in small letters, with hyphens for what may not be in it.
+fn mended(text: &str) -> Option<String> {
+    let plain: String = text
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
+    let better = parts.join("-");
+    // What lost most of its letters is not what was meant.
+    let kept = better.len() * 2 > text.chars().count();
+    (kept && better != text && Name::parse(&better).is_ok()).then_some(better)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_name_is_mended_where_that_is_clear() {
+        for (text, better) in [
+            ("My_Kernels", Some("my-kernels")),
+            ("ltx video", Some("ltx-video")),
+            ("norm-", Some("norm")),
+            ("-", None),
+            ("9lives", None),
+            ("ядро", None),
+            ("Torch", None),
+            ("x", None),
+        ] {
+            assert_eq!(mended(text).as_deref(), better, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_is_a_module_that_python_can_import(text in "[a-z0-9_. /A-Z-]{0,12}") {
+            if let Ok(name) = Name::parse(&text) {
+                let package = name.package();
+                prop_assert!(package.starts_with(|c: char| c.is_ascii_lowercase()));
+                prop_assert!(package.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'));
+                prop_assert!(!package.contains("__"));
+            }
+        }
+    }
+}

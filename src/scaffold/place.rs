@@ -1,0 +1,274 @@
+//! Writing a project where nothing is yet: staged beside its place, and put there by one rename.
+
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+
+use super::compose::Project;
+use super::git::{self, Repository};
+use crate::agent::project::git_root;
+use crate::install::disk;
+use crate::install::lock::Lock;
+use crate::install::place::hint;
+use crate::install::refusal::{Refusal, Refused};
+use crate::skill::path::RelPath;
+use crate::skill::tree::{Entry, Tree, has_shebang};
+
+/// What the folder that a project is staged in begins with.
+const STAGE: &str = ".kernels-init-";
+
+/// Where a project is to be: nothing is there, or an empty folder.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// The folder above, links resolved.
+    parent: PathBuf,
+    /// The project's folder.
+    pub path: PathBuf,
+    /// The permission bits of the empty folder that is there.
+    empty: Option<fs::Permissions>,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// What became of the repository.
+    pub git: Repository,
+    /// Folders that a run which was killed had left, and that are gone now.
+    pub removed: Vec<PathBuf>,
+}
+
+impl Destination {
+    /// Looks at a place. What is there is refused, unless it is an empty folder.
+    pub fn find(dest: &Path) -> Result<Self> {
+        // `.` and `a/..` have no name; the folder itself has.
+        let dest = if dest.file_name().is_none() {
+            Cow::Owned(
+                fs::canonicalize(dest)
+                    .with_context(|| format!("cannot find {}", dest.display()))?,
+            )
+        } else {
+            Cow::Borrowed(dest)
+        };
+        let (Some(above), Some(name)) = (dest.parent(), dest.file_name()) else {
+            return Err(refused(
+                &dest,
+                "is there",
+                &["name a folder that is not there yet"],
+            ));
+        };
+        let above = if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        };
+        let parent = match fs::canonicalize(above) {
+            Ok(parent) if parent.is_dir() => parent,
+            Ok(_) => bail!(
+                "{} is no folder, so nothing can be put into it",
+                above.display()
+            ),
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+                "the folder {} is not there; make it first: mkdir -p {}",
+                above.display(),
+                above.display()
+            ),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot find {}", above.display()));
+            }
+        };
+        let path = parent.join(name);
+        let elsewhere = "name another folder with --dest";
+        let empty = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot look at {}", path.display()));
+            }
+            Ok(meta) if meta.is_symlink() => {
+                let to = fs::read_link(&path).unwrap_or_default();
+                let reason = format!("is a link to {}, and links are not followed", to.display());
+                return Err(refused(
+                    &path,
+                    &reason,
+                    &["name the folder itself with --dest"],
+                ));
+            }
+            Ok(meta) if !meta.is_dir() => {
+                return Err(refused(&path, "is there, and no folder", &[elsewhere]));
+            }
+            Ok(meta) => {
+                let mut entries = fs::read_dir(&path)
+                    .with_context(|| format!("cannot look into {}", path.display()))?;
+                if entries.next().is_some() {
+                    return Err(refused(&path, "is there, and not empty", &[elsewhere]));
+                }
+                if std::env::current_dir().is_ok_and(|here| here == path) {
+                    return Err(refused(
+                        &path,
+                        "is the folder that you are in; the project takes the place of an empty folder in one step, and you \
+                         would be left in one that is gone",
+                        &["go to the folder above and name it from there with --dest"],
+                    ));
+                }
+                Some(meta.permissions())
+            }
+        };
+        Ok(Self {
+            parent,
+            path,
+            empty,
+        })
+    }
+
+    /// Writes a project, and starts its repository where there is none around it: all of it, or nothing.
+    pub fn write(&self, project: &Project, git: bool, message: &str) -> Result<Placed> {
+        let tree = tree(project)?;
+        let (stage, removed) = Stage::begin(&self.parent)
+            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        let inside = stage.path.join("project");
+        let staged = fs::create_dir(&inside)
+            .and_then(|()| disk::write_tree(&inside, &tree))
+            .and_then(|written| written.sync());
+        if let Err(error) = staged {
+            let hint = hint(&error);
+            return Err(error)
+                .with_context(|| format!("cannot write {}{hint}", self.path.display()));
+        }
+        let repository = match git_root(&self.parent) {
+            _ if !git => Repository::NotWanted,
+            Some(root) => Repository::Inside { root },
+            None => git::start(&inside, message),
+        };
+        self.put(&inside)?;
+        drop(stage);
+        Ok(Placed {
+            git: repository,
+            removed,
+        })
+    }
+
+    fn put(&self, staged: &Path) -> Result<()> {
+        let moved = match &self.empty {
+            None => disk::move_new(staged, &self.path),
+            // A folder can be renamed over an empty one, and over nothing else.
+            Some(permissions) => fs::set_permissions(staged, permissions.clone())
+                .and_then(|()| fs::rename(staged, &self.path)),
+        };
+        match moved {
+            Ok(()) => {
+                // It is there, whatever becomes of this.
+                let _ = disk::sync_folder(&self.parent);
+                Ok(())
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::AlreadyExists
+                        | ErrorKind::DirectoryNotEmpty
+                        | ErrorKind::NotADirectory
+                ) =>
+            {
+                Err(refused(
+                    &self.path,
+                    "appeared while the project was written",
+                    &["name another folder with --dest"],
+                ))
+            }
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot put {} in place", self.path.display()))
+            }
+        }
+    }
+}
+
+fn refused(path: &Path, reason: &str, advice: &[&str]) -> anyhow::Error {
+    Refusal(vec![Refused {
+        path: path.to_path_buf(),
+        reason: reason.to_owned(),
+        changes: Vec::new(),
+        advice: advice.iter().map(|line| (*line).to_owned()).collect(),
+    }])
+    .into()
+}
+
+fn tree(project: &Project) -> Result<Tree> {
+    let mut tree = Tree::default();
+    for (path, bytes) in &project.files {
+        let entry = Entry {
+            executable: has_shebang(bytes),
+            content: Cow::Owned(bytes.clone()),
+        };
+        tree.insert(RelPath::parse(path)?, entry)?;
+    }
+    Ok(tree)
+}
+
+/// A folder that is locked while something is staged in it, and goes with it. What has no lock was left by a run that
+/// was killed.
+struct Stage {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Stage {
+    /// Removes what killed runs left in a folder, and makes a stage there.
+    fn begin(parent: &Path) -> Result<(Self, Vec<PathBuf>)> {
+        // So that no stage is seen between its making and its lock.
+        let _others = Lock::all(vec![parent.to_path_buf()])?;
+        let removed = tidy(parent);
+        let path = parent.join(format!("{STAGE}{}", disk::unique()));
+        fs::create_dir(&path).map_err(|error| disk::naming(parent, &error))?;
+        let lock = lock(&path).ok().flatten();
+        Ok((Self { path, _lock: lock }, removed))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = disk::delete(&self.path);
+    }
+}
+
+/// Locks a folder; none where another process has it.
+fn lock(folder: &Path) -> io::Result<Option<File>> {
+    let file = File::open(folder)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the stages in a folder that are this user's and nobody's at work.
+fn tidy(parent: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return Vec::new();
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let mut removed = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let path = entry.path();
+        let is_stage = is_stage_name(&name.to_string_lossy())
+            && fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir() && meta.uid() == me);
+        // A file system without locks: it may be somebody's at work, so it stays.
+        if is_stage && matches!(lock(&path), Ok(Some(_))) && disk::delete(&path).is_ok() {
+            removed.push(path);
+        }
+    }
+    removed
+}
+
+/// `.kernels-init-` and three hexadecimal numbers, as [`disk::unique`] gives them.
+fn is_stage_name(name: &str) -> bool {
+    let parts: Option<Vec<&str>> = name
+        .strip_prefix(STAGE)
+        .map(|rest| rest.split('-').collect());
+    let is_number =
+        |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    parts.is_some_and(|parts| parts.len() == 3 && parts.iter().all(is_number))
+}

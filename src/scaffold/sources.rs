@@ -1,0 +1,126 @@
+//! The kernels' sources of a project: a folder for each bundled project, and one copy of the headers that they share.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::embedded;
+
+/// The folder of a project that holds its kernels' sources.
+pub(super) const FOLDER: &str = "kernel_src";
+
+/// A bundled project's sources, as they are put into another.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    /// Its name, which its folder has.
+    pub(super) name: &'a str,
+    /// Where its files are among the embedded ones.
+    pub(super) from: String,
+    /// Its own files by name.
+    pub(super) own: BTreeMap<&'static str, &'static [u8]>,
+    /// The names of the shared headers that it uses.
+    pub(super) shared: Vec<&'static str>,
+}
+
+/// The parts, each without the headers that another has byte for byte, and those headers.
+///
+/// A header is shared when every part that has one of its name has the same, two do, and all it includes of the project
+/// is shared as well: it is compiled where it lies then, and sees nothing of a part.
+pub(super) fn gather<'a>(
+    folders: &[(&'a str, String)],
+) -> (Vec<Part<'a>>, BTreeMap<&'static str, &'static [u8]>) {
+    let mut parts: Vec<Part<'a>> = folders
+        .iter()
+        .map(|(name, from)| Part {
+            name,
+            from: from.clone(),
+            own: embedded::below(&format!("{from}/{FOLDER}")).collect(),
+            shared: Vec::new(),
+        })
+        .collect();
+    let mut shared = equal(&parts);
+    let all: BTreeSet<&str> = parts
+        .iter()
+        .flat_map(|part| part.own.keys().copied())
+        .collect();
+    loop {
+        let closed = |bytes: &[u8]| {
+            let mut own = included(bytes).filter(|name| all.contains(name));
+            own.all(|name| shared.contains_key(name))
+        };
+        let kept: BTreeMap<_, _> = shared
+            .iter()
+            .filter(|(_, bytes)| closed(bytes))
+            .map(|(name, bytes)| (*name, *bytes))
+            .collect();
+        if kept.len() == shared.len() {
+            break;
+        }
+        shared = kept;
+    }
+    for part in &mut parts {
+        let (common, own) = std::mem::take(&mut part.own)
+            .into_iter()
+            .partition(|(name, _)| shared.contains_key(name));
+        let common: BTreeMap<_, _> = common;
+        part.own = own;
+        part.shared = common.into_keys().collect();
+    }
+    (parts, shared)
+}
+
+/// Headers that two parts have, and no part has otherwise.
+fn equal(parts: &[Part]) -> BTreeMap<&'static str, &'static [u8]> {
+    let mut times: BTreeMap<&'static str, (&'static [u8], usize)> = BTreeMap::new();
+    let mut differing = BTreeSet::new();
+    for (name, bytes) in parts.iter().flat_map(|part| &part.own) {
+        let (first, count) = times.entry(name).or_insert((bytes, 0));
+        *count += 1;
+        if first != bytes {
+            differing.insert(*name);
+        }
+    }
+    let is_header = |name: &str| name.ends_with(".h") || name.ends_with(".cuh");
+    times
+        .into_iter()
+        .filter(|(name, (_, count))| *count > 1 && is_header(name) && !differing.contains(name))
+        .map(|(name, (bytes, _))| (name, bytes))
+        .collect()
+}
+
+/// What a source includes in quotes.
+fn included(bytes: &[u8]) -> impl Iterator<Item = &str> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start();
+        let rest = rest
+            .strip_prefix("include")?
+            .trim_start()
+            .strip_prefix('"')?;
+        rest.split('"').next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_included_in_quotes() {
+        let text = b"#pragma once\n#include <cstdint>\n#include \"a.h\"\n  #  include \"b/c.cuh\" // d\n\"e.h\"\n";
+        assert_eq!(included(text).collect::<Vec<_>>(), ["a.h", "b/c.cuh"]);
+    }
+
+    #[test]
+    fn one_project_shares_nothing_and_two_share_what_is_equal() {
+        let of = |name| (name, format!("kernels/{name}"));
+        let (parts, shared) = gather(&[of("rmsnorm")]);
+        assert!(shared.is_empty() && parts[0].shared.is_empty());
+        assert!(parts[0].own.contains_key("pack.cuh"));
+        let (parts, shared) = gather(&[of("rmsnorm"), of("adaln")]);
+        assert!(shared.contains_key("pack.cuh") && shared.contains_key("element.cuh"));
+        assert!(!shared.contains_key("tuning.h"));
+        for part in parts {
+            assert!(part.own.contains_key("launch.cu") && !part.own.contains_key("pack.cuh"));
+            assert!(part.shared.contains(&"pack.cuh"));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The projects that `kernels init` puts together, built with the real nvcc.
+
+#![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, reason = "a test")]
+
+#[path = "support/cuda.rs"]
+mod cuda;
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use support::{Ran, Sandbox};
+
+/// `kernels build` fails where a budget is overrun, where no kernel of its part has a budget's name, and where two parts
+/// have a launcher of one name.
+#[test]
+fn all_families_build_as_one_project_within_their_budgets() {
+    let sandbox = Sandbox::without_git();
+    let list = sandbox.json("init --list");
+    let families = list["families"].as_array().unwrap().iter();
+    let names: Vec<&str> = families
+        .map(|family| family["name"].as_str().unwrap())
+        .collect();
+    sandbox.ok(&format!(
+        "init everything --op {} --no-git",
+        names.join(",")
+    ));
+    let ran = Ran::of(
+        sandbox
+            .command()
+            .env("CUDA_HOME", cuda::home())
+            .env("KERNELS_CACHE", cuda::cache())
+            .args(["build", "everything", "--arch", "90", "--json"]),
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["over_budget"], serde_json::json!([]), "{}", ran.err);
+    let units = report["targets"][0]["units"].as_array().unwrap();
+    let part = |unit: &Value| {
+        let source = Path::new(unit["source"].as_str().unwrap());
+        let folder = source.parent().unwrap().file_name().unwrap();
+        folder.to_string_lossy().into_owned()
+    };
+    let built: BTreeSet<String> = units.iter().map(part).collect();
+    // No bundled project is left out of the families.
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    for project in fs::read_dir(kernels).unwrap() {
+        let name = project.unwrap().file_name().to_string_lossy().into_owned();
+        assert!(built.contains(&name), "no family has {name}: {built:?}");
+    }
+    assert!(built.contains("softcap"), "{built:?}");
+}
