@@ -17,17 +17,26 @@ def test_what_is_wrong_is_named(kernel, device):
     for call, message in [
         (lambda: kernel.layer_norm(x.double()), "layer_norm: x must be float32, float16 or bfloat16, but is Double"),
         (lambda: kernel.layer_norm(x, row, row[1:]), r"layer_norm: bias must be \[64\] with stride 1, but is \[63\]"),
-        (lambda: adaln(x, draw(2, 5, 64)), r"adaln: scale must have the dimensions of x up to some one, then 1, and its"),
+        (
+            lambda: adaln(x, draw(2, 5, 64)),
+            r"adaln: scale must have the dimensions of x up to some one, then 1, and its",
+        ),
         (lambda: adaln(x, draw(3, 1, 64)), r"x is \[2, 6, 64\] .* scale is \[3, 1, 64\]"),
         (lambda: adaln(x, draw(1, 6, 64)), r"adaln: scale must have the dimensions of x"),
         (lambda: adaln(x, draw(2, 1, 63)), r"adaln: scale must have the dimensions of x"),
-        (lambda: adaln(x, draw(2, 64), draw(2, 6, 64)), "shift must have a row for as many rows of x as scale, 6, .* for 1"),
+        (
+            lambda: adaln(x, draw(2, 64), draw(2, 6, 64)),
+            "shift must have a row for as many rows of x as scale, 6, .* for 1",
+        ),
         (lambda: adaln(x, draw(2, 64).float()), "adaln: scale must be of x's dtype, but is Float"),
         (lambda: adaln(x, scale_table=row), "adaln: scale_table is added to scale, which is not there"),
         (lambda: gated(x, x, gate_table=row), "gate_residual: gate_table is added to gate, which is not there"),
         (lambda: gated(x, x[:, :5]), r"gate_residual: x must have h's shape, \[2, 6, 64\]"),
         (lambda: kernel.gate_residual_(x.transpose(0, 1), x.transpose(0, 1)), "gate_residual_: h must have rows"),
-        (lambda: kernel.gate_residual_adaln(x, x, draw(2, 64), draw(64)), "scale must have a row for as many rows of h as gate"),
+        (
+            lambda: kernel.gate_residual_adaln(x, x, draw(2, 64), draw(64)),
+            "scale must have a row for as many rows of h as gate",
+        ),
     ]:
         with pytest.raises(RuntimeError, match=message):
             call()
@@ -93,7 +102,9 @@ def ltx_block():
     return ltx.LTXVideoTransformerBlock(64, 2, 32, 64)
 
 
-@pytest.mark.parametrize("layer, make", [("LayerNorm", lambda: torch.nn.LayerNorm(8)), ("LTXVideoTransformerBlock", ltx_block)])
+@pytest.mark.parametrize(
+    "layer, make", [("LayerNorm", lambda: torch.nn.LayerNorm(8)), ("LTXVideoTransformerBlock", ltx_block)]
+)
 def test_a_layer_stands_in_for_its_model_s(layer, make):
     validated(type(make()), layer)
 

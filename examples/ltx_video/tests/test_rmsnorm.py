@@ -17,9 +17,15 @@ def test_what_is_wrong_is_named(kernel, device):
         (lambda: kernel.rms_norm(x, weight.half()), r"rms_norm: weight must be of x's dtype, but is Half"),
         (lambda: kernel.rms_norm(x, weight[1:]), r"rms_norm: weight must be \[64\] with stride 1, but is \[63\]"),
         (lambda: kernel.rms_norm(x, weight[None]), r"rms_norm: weight must be \[64\] .* but is \[1, 64\]"),
-        (lambda: kernel.rms_norm(x, draw(128)[::2]), r"rms_norm: weight must be \[64\] with stride 1, .* strides \[2\]"),
+        (
+            lambda: kernel.rms_norm(x, draw(128)[::2]),
+            r"rms_norm: weight must be \[64\] with stride 1, .* strides \[2\]",
+        ),
         (lambda: kernel.rms_norm(x[0, 0]), r"rms_norm: x must have at least one dimension"),
-        (lambda: kernel.rms_norm_(x.t()), r"rms_norm_: x must have rows .* \[64, 4\] with strides \[1, 64\]; use the op"),
+        (
+            lambda: kernel.rms_norm_(x.t()),
+            r"rms_norm_: x must have rows .* \[64, 4\] with strides \[1, 64\]; use the op",
+        ),
         (lambda: kernel.rms_norm_(x[:1].expand(4, 64)), r"rms_norm_: x must have rows .* with strides \[0, 1\]"),
         (lambda: kernel.add_rms_norm(x, x[:3]), r"add_rms_norm: residual must have x's shape, \[4, 64\] .* \[3, 64\]"),
         (lambda: kernel.add_rms_norm(x, x.half()), r"add_rms_norm: residual must be of x's dtype, but is Half"),
@@ -132,7 +138,11 @@ def test_a_kernelized_module_computes_the_same(layer, make, dtype):
     module = make().to(DEVICE, dtype)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter)
-    x = Draw(DEVICE, dtype)(3, 5, 4, 16) if getattr(module, "normalized_shape", None) == (4, 16) else Draw(DEVICE, dtype)(3, 5, 64)
+    x = (
+        Draw(DEVICE, dtype)(3, 5, 4, 16)
+        if getattr(module, "normalized_shape", None) == (4, 16)
+        else Draw(DEVICE, dtype)(3, 5, 64)
+    )
     before = module(x)
     mine = kernelized(module, layer, Mode.TRAINING | Mode.TORCH_COMPILE)
     assert_near(mine(x), before.double(), 3)

@@ -13,19 +13,37 @@ def test_what_is_wrong_is_named(kernel, device):
     table = draw(1, 9, 11, 2, dtype=torch.float32)
     rope3d, both = kernel.rope3d, kernel.qk_norm_rope3d
     for call, message in [
-        (lambda: rope3d(q.double(), k, table, 2, 3, 4), "rope3d: q must be float32, float16 or bfloat16, but is Double"),
+        (
+            lambda: rope3d(q.double(), k, table, 2, 3, 4),
+            "rope3d: q must be float32, float16 or bfloat16, but is Double",
+        ),
         (lambda: rope3d(q[0, 0], k, table, 2, 3, 4), r"rope3d: q must be \[batch, tokens, dim\] or \[tokens, dim\]"),
         (lambda: rope3d(q, k[:, :, :62], table, 2, 3, 4), r"rope3d: k must have q's shape, \[2, 24, 64\]"),
-        (lambda: rope3d(q, k, table, 2, 3, 5), r"rope3d: q must have frames \* height \* width tokens, 2 \* 3 \* 5, .* 24"),
+        (
+            lambda: rope3d(q, k, table, 2, 3, 5),
+            r"rope3d: q must have frames \* height \* width tokens, 2 \* 3 \* 5, .* 24",
+        ),
         (lambda: rope3d(q, k, table, -2, -3, 4), "rope3d: frames, height and width must not be negative"),
         (lambda: rope3d(q[..., :63], None, table, 2, 3, 4), "rope3d: .* dim must be even, but they are 2, 3, 4 and 63"),
-        (lambda: rope3d(q, k, table[:, 1:], 2, 3, 4), r"rope3d: table must be a contiguous float32 \[2 or 1, 9, 11, 2\]"),
+        (
+            lambda: rope3d(q, k, table[:, 1:], 2, 3, 4),
+            r"rope3d: table must be a contiguous float32 \[2 or 1, 9, 11, 2\]",
+        ),
         (lambda: rope3d(q, k, table.half(), 2, 3, 4), r"rope3d: table must be a contiguous float32"),
         (lambda: rope3d(q, k, table.expand(3, -1, -1, -1), 2, 3, 4), r"rope3d: table must be a contiguous float32"),
-        (lambda: kernel.rope3d_(q.transpose(0, 1), k, table, 2, 3, 4), "rope3d_: q must have rows of side-by-side elements"),
+        (
+            lambda: kernel.rope3d_(q.transpose(0, 1), k, table, 2, 3, 4),
+            "rope3d_: q must have rows of side-by-side elements",
+        ),
         (lambda: both(q, k, weight[1:], None, table, 2, 3, 4), r"qk_norm_rope3d: q_weight must be \[64\]"),
-        (lambda: kernel.rope3d_table(draw(9), 64), r"rope3d_table: coords must be a contiguous float32 \[tables, frames"),
-        (lambda: kernel.rope3d_table(table[0, :, :, 0].contiguous(), 63), "rope3d_table: dim must be even .* but is 63"),
+        (
+            lambda: kernel.rope3d_table(draw(9), 64),
+            r"rope3d_table: coords must be a contiguous float32 \[tables, frames",
+        ),
+        (
+            lambda: kernel.rope3d_table(table[0, :, :, 0].contiguous(), 63),
+            "rope3d_table: dim must be even .* but is 63",
+        ),
     ]:
         with pytest.raises(RuntimeError, match=message):
             call()

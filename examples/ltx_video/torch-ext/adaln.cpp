@@ -1,4 +1,4 @@
-// The ops of the family adaln: a norm that is scaled and shifted by modulations, a gated residual, and both in one pass.
+// The ops of the family adaln: a norm scaled and shifted by modulations, a gated residual, and both in one pass.
 #include "binding.h"
 
 extern "C" {
@@ -185,12 +185,12 @@ std::tuple<Tensor, Tensor> gate_residual_adaln(const Tensor& h, const Tensor& x,
   call.begin();
   const Shape shape(a);
   Tensor out = call.empty(shape), sum = call.empty(shape);
-  call.check(gate_residual_adaln_launch(out.data(), sum.data(), to.data, in.data, g.gate.data, g.gate_table, g.weight,
-                                        g.bias, g.scale.data, g.shift.data, g.scale_table, g.shift_table, in.count,
-                                        in.width, g.rows, in.width, in.width, to.stride, in.stride, g.gate.stride,
-                                        g.scale.stride, g.shift.stride, static_cast<float>(eps), layer_norm,
-                                        call.dtype(), call.stream()),
-             adaln_error);
+  call.check(
+      gate_residual_adaln_launch(out.data(), sum.data(), to.data, in.data, g.gate.data, g.gate_table, g.weight, g.bias,
+                                 g.scale.data, g.shift.data, g.scale_table, g.shift_table, in.count, in.width, g.rows,
+                                 in.width, in.width, to.stride, in.stride, g.gate.stride, g.scale.stride,
+                                 g.shift.stride, static_cast<float>(eps), layer_norm, call.dtype(), call.stream()),
+      adaln_error);
   return {std::move(out), std::move(sum)};
 }
 
@@ -210,8 +210,8 @@ Tensor gate_residual_adaln_in_place(const Tensor& h, const Tensor& x, const Opti
   call.check(gate_residual_adaln_in_place_launch(out.data(), to.data, in.data, g.gate.data, g.gate_table, g.weight,
                                                  g.bias, g.scale.data, g.shift.data, g.scale_table, g.shift_table,
                                                  in.count, in.width, g.rows, in.width, to.stride, in.stride,
-                                                 g.gate.stride, g.scale.stride, g.shift.stride,
-                                                 static_cast<float>(eps), layer_norm, call.dtype(), call.stream()),
+                                                 g.gate.stride, g.scale.stride, g.shift.stride, static_cast<float>(eps),
+                                                 layer_norm, call.dtype(), call.stream()),
              adaln_error);
   return out;
 }

@@ -131,11 +131,11 @@ std::tuple<Tensor, Tensor> qk_norm_rope3d(const Tensor& q, const OptionalTensor&
   call.begin();
   const Shape shape(call.first());
   Tensor q_out = call.empty(shape), k_out = k.present() ? call.empty(shape) : call.empty(Shape{0});
-  call.check(qk_norm_rope3d_launch(q_out.data(), k.present() ? k_out.data() : nullptr, in.q.data, in.k.data, q_row,
-                                   k_row, in.table, in.batch, frames, height, width, dim, in.tables, dim, dim,
-                                   in.q.stride, in.k.stride, static_cast<float>(eps), round_first, call.dtype(),
-                                   call.stream()),
-             rope3d_error);
+  call.check(
+      qk_norm_rope3d_launch(q_out.data(), k.present() ? k_out.data() : nullptr, in.q.data, in.k.data, q_row, k_row,
+                            in.table, in.batch, frames, height, width, dim, in.tables, dim, dim, in.q.stride,
+                            in.k.stride, static_cast<float>(eps), round_first, call.dtype(), call.stream()),
+      rope3d_error);
   return {std::move(q_out), std::move(k_out)};
 }
 

@@ -2,12 +2,12 @@
 
     python benchmarks/benchmark.py [--only TEXT] [--json] [--list] [--rounds N] [--no-compile] [--host-only]
 
-Device times: each contender is captured in a CUDA graph that goes through copies of its inputs, four times the L2 in all,
-and keeps its outputs, so that nothing is in the cache from the call before. The contenders take turns, round by round; a
-table shows medians and, behind ±, half of the span from the first to the third quartile. `copy` is a copy of as many
-bytes as the op must read and write: no op that reads and writes that much can be faster by more than the cache's help.
+Device times: each contender is captured in a CUDA graph that goes through copies of its inputs, four times the L2 in
+all, and keeps its outputs, so that nothing is in the cache from the call before. The contenders take turns, round by
+round; a table shows medians and, behind ±, half of the span from the first to the third quartile. `copy` is a copy of
+as many bytes as the op must read and write: no op that does can be faster by more than the cache's help.
 
-Host times: calls in a row that nobody waits for, on 128 x 4096, the functional ops with their outputs allocated inside.
+Host times: calls in a row that nobody waits for, on 128 x 4096, functional ops with their outputs allocated inside.
 
 Each op's result is held against torch's first; a row whose results differ is an error, and has no time.
 """
@@ -195,7 +195,10 @@ def cell(value) -> str:
 def table(head, lines) -> str:
     widths = [max(len(str(line[i])) for line in [head, *lines]) for i in range(len(head))]
     shown = [head, ["-" * w for w in widths], *lines]
-    return "\n".join("  ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(line, widths))) for line in shown)
+    return "\n".join(
+        "  ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(line, widths)))
+        for line in shown
+    )
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
 import pytest
-
+import torch
 from support import load
 
 
@@ -7,3 +7,9 @@ from support import load
 def kernel():
     """The built kernel, as the Hub's library loads it."""
     return load()
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    """What one test compiled counts towards no limit of recompilations of another."""
+    torch._dynamo.reset()

@@ -14,7 +14,10 @@ def test_what_is_wrong_is_named(kernel, device):
     x = Draw(device, torch.float32)(4, 64)
     for call, message in [
         (lambda: kernel.geglu(x.double()), "geglu: x must be float32, float16 or bfloat16, but is Double"),
-        (lambda: kernel.geglu(x[:, 1:]), r"geglu: x's last dimension holds two halves, so it must be even, but is \[4, 63\]"),
+        (
+            lambda: kernel.geglu(x[:, 1:]),
+            r"geglu: x's last dimension holds two halves, so it must be even, but is \[4, 63\]",
+        ),
         (lambda: kernel.swiglu_packed(x[:, 1:]), r"swiglu_packed: x's last dimension holds two halves"),
         (lambda: kernel.geglu(x[0, 0]), "geglu: x must have at least one dimension"),
         (lambda: kernel.swiglu(x, x[:2]), r"swiglu: up must have gate's shape, \[4, 64\] .* \[2, 64\]"),
@@ -42,7 +45,13 @@ def test_layouts(kernel, dtype):
     assert_near(kernel.swiglu(gate, up), F.silu(gate.double()) * up.double())
     gate, up = projected[..., 1:129], projected[..., 130:258]  # at no whole access
     assert_near(kernel.swiglu(gate, up), F.silu(gate.double()) * up.double())
-    for x in (projected[..., :256], projected[..., 3:259], projected.transpose(0, 1), draw(256, 7).t(), projected[0, 0]):
+    for x in (
+        projected[..., :256],
+        projected[..., 3:259],
+        projected.transpose(0, 1),
+        draw(256, 7).t(),
+        projected[0, 0],
+    ):
         out = kernel.geglu(x)
         value, gate = x.double().chunk(2, -1)
         assert out.is_contiguous()

@@ -30,7 +30,9 @@ def test_ops_that_end_in_an_underscore_write_and_no_other_does(kernel):
     names = [name for name in dir(ops) if isinstance(getattr(ops, name), torch._ops.OpOverloadPacket)]
     assert names
     for name in names:
-        writes = any(a.alias_info is not None and a.alias_info.is_write for a in getattr(ops, name).default._schema.arguments)
+        writes = any(
+            a.alias_info is not None and a.alias_info.is_write for a in getattr(ops, name).default._schema.arguments
+        )
         assert writes == name.endswith("_"), name
 
 
@@ -78,7 +80,12 @@ def test_outputs_are_as_the_fake_says(kernel, case):
         fake = {k: mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for k, v in given.items()}
         faked = tensors(case.call(kernel, **fake))
     for real, fake in zip(outputs, faked):
-        assert (real.shape, real.stride(), real.dtype, real.device) == (fake.shape, fake.stride(), fake.dtype, fake.device)
+        assert (real.shape, real.stride(), real.dtype, real.device) == (
+            fake.shape,
+            fake.stride(),
+            fake.dtype,
+            fake.device,
+        )
 
 
 def gradients(case, call, given, wanted):
@@ -118,14 +125,14 @@ def test_gradients_are_the_formulas(kernel, case, dtype):
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_torch_compile_takes_it_whole(kernel, case, dynamic):
-    torch._dynamo.reset()
     compiled = torch.compile(lambda **a: case.call(kernel, **a), fullgraph=True, dynamic=dynamic)
     sizes = (5, 8, 3) if dynamic else (5,)
     for i, n in enumerate(sizes):
         given = case.make(Draw(DEVICE, torch.bfloat16, seed=i), n)
         # Sizes that are the same by chance, of tokens and heads, say nothing.
-        with torch.fx.experimental._config.patch(use_duck_shape=False), torch._dynamo.config.patch(
-            error_on_recompile=i > 0
+        with (
+            torch.fx.experimental._config.patch(use_duck_shape=False),
+            torch._dynamo.config.patch(error_on_recompile=i > 0),
         ):
             check(case, compiled(**given), given, torch.bfloat16)
 
@@ -134,7 +141,6 @@ def test_torch_compile_takes_it_whole(kernel, case, dynamic):
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
 def test_torch_compile_takes_its_gradient_whole(kernel, case, dynamic):
-    torch._dynamo.reset()
     compiled = torch.compile(lambda **a: case.call(kernel, **a), fullgraph=True, dynamic=dynamic)
     for n in (5, 8) if dynamic else (5,):
         given = case.make(Draw(DEVICE, torch.float32), n)
@@ -153,8 +159,8 @@ def test_torch_agrees_with_the_schema(kernel, case):
     class Record(torch.utils._python_dispatch.TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if func.namespace == ops.name:
-                copy = lambda v: v.clone() if isinstance(v, torch.Tensor) else v
-                seen.append((func, tuple(map(copy, args)), {k: copy(v) for k, v in (kwargs or {}).items()}))
+                kept = [v.clone() if isinstance(v, torch.Tensor) else v for v in args]
+                seen.append((func, tuple(kept), dict(kwargs or {})))
             return func(*args, **(kwargs or {}))
 
     with torch.no_grad(), Record():

@@ -14,19 +14,34 @@ def test_what_is_wrong_is_named(kernel, device):
     rope, both = kernel.rope, kernel.qk_norm_rope
     for call, message in [
         (lambda: rope(q.double(), k, table, table), "rope: q must be float32, float16 or bfloat16, but is Double"),
-        (lambda: rope(q[0, 0], k, table, table), r"rope: q must be \[batch, tokens, heads, head_dim\], or the same with"),
+        (
+            lambda: rope(q[0, 0], k, table, table),
+            r"rope: q must be \[batch, tokens, heads, head_dim\], or the same with",
+        ),
         (lambda: rope(q, k.float(), table, table), "rope: k must be of q's dtype, but is Float"),
-        (lambda: rope(q, k[:, :5], table, table), r"rope: k must have q's batch 2, tokens 6 and head_dim 64, .* 5 and 64"),
-        (lambda: rope(q, k, table[:, 1:], table[:, 1:]), r"cos and sin must be \[2 or 1, 6, at least 32\].*\[1, 5, 64\]"),
+        (
+            lambda: rope(q, k[:, :5], table, table),
+            r"rope: k must have q's batch 2, tokens 6 and head_dim 64, .* 5 and 64",
+        ),
+        (
+            lambda: rope(q, k, table[:, 1:], table[:, 1:]),
+            r"cos and sin must be \[2 or 1, 6, at least 32\].*\[1, 5, 64\]",
+        ),
         (lambda: rope(q, k, table[..., :31], table[..., :31]), r"cos and sin must be \[2 or 1, 6, at least 32\]"),
         (lambda: rope(q, k, table[0, 0], table[0, 0]), r"rope: cos and sin must be"),
         (lambda: rope(q, k, table, table[..., :32]), r"rope: sin must have cos's shape"),
         (lambda: rope(q, k, table, table.float()), "rope: sin must be of cos's dtype"),
         (lambda: rope(q, k, table.bfloat16(), table.bfloat16()), "rope: cos must be of q's dtype, but is BFloat16"),
-        (lambda: rope(q, k, table[..., ::2], table[..., ::2]), "rope: cos and sin must have the same strides, the last one 1"),
+        (
+            lambda: rope(q, k, table[..., ::2], table[..., ::2]),
+            "rope: cos and sin must have the same strides, the last one 1",
+        ),
         (lambda: rope(q, k, table, table, 63), "rope: rotary_dim must be even and at most head_dim, 64, but is 63"),
         (lambda: rope(q, k, table, table, 66), "rope: rotary_dim must be even and at most head_dim, 64, but is 66"),
-        (lambda: kernel.rope_(draw(2, 6, 64, 4).transpose(2, 3), k, table, table), "rope_: q must have the elements of a head"),
+        (
+            lambda: kernel.rope_(draw(2, 6, 64, 4).transpose(2, 3), k, table, table),
+            "rope_: q must have the elements of a head",
+        ),
         (lambda: both(q, k, weight[1:], weight, table, table), r"qk_norm_rope: q_weight must be \[64\]"),
         (lambda: both(q, k, weight, weight.float(), table, table), "qk_norm_rope: k_weight must be of q's dtype"),
     ]:

@@ -29,17 +29,15 @@ using binding::Rows;
 using binding::Shape;
 using binding::Tensor;
 
-Tensor rms_norm(const Tensor& x, const OptionalTensor& weight, double eps, double weight_offset,
-                bool round_first) {
+Tensor rms_norm(const Tensor& x, const OptionalTensor& weight, double eps, double weight_offset, bool round_first) {
   Call call("rms_norm", "x", x);
   const Array& a = call.first();
   const Input in = call.input(a, x);
   const void* w = call.row("weight", weight, in.width);
   call.begin();
   Tensor out = call.empty(Shape(a));
-  call.check(rms_norm_launch(out.data(), in.data, w, in.count, in.width, in.width, in.stride,
-                             static_cast<float>(eps), static_cast<float>(weight_offset), round_first, call.dtype(),
-                             call.stream()),
+  call.check(rms_norm_launch(out.data(), in.data, w, in.count, in.width, in.width, in.stride, static_cast<float>(eps),
+                             static_cast<float>(weight_offset), round_first, call.dtype(), call.stream()),
              rmsnorm_error);
   return out;
 }
@@ -65,9 +63,9 @@ std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& residual,
   call.begin();
   const Shape shape(a);
   Tensor out = call.empty(shape), sum = call.empty(shape);
-  call.check(add_rms_norm_launch(out.data(), sum.data(), in.data, add.data, w, in.count, in.width, in.width,
-                                 in.width, in.stride, add.stride, static_cast<float>(eps),
-                                 static_cast<float>(weight_offset), round_first, call.dtype(), call.stream()),
+  call.check(add_rms_norm_launch(out.data(), sum.data(), in.data, add.data, w, in.count, in.width, in.width, in.width,
+                                 in.stride, add.stride, static_cast<float>(eps), static_cast<float>(weight_offset),
+                                 round_first, call.dtype(), call.stream()),
              rmsnorm_error);
   return {std::move(out), std::move(sum)};
 }
@@ -104,12 +102,11 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& dy, const Tensor& x, 
     scratch = call.empty(Shape{blocks, in.width}, 0);
   }
   Tensor dx = call.empty(Shape(b)), dw = call.empty(Shape{weight_gradient ? in.width : 0});
-  call.check(rms_norm_backward_launch(dx.data(), weight_gradient ? dw.data() : nullptr, nullptr,
-                                      scratch.data(), grad.data, in.data, w,
-                                      in.count, in.width, blocks, in.width, grad.stride, in.stride,
-                                      static_cast<float>(eps), static_cast<float>(weight_offset), call.dtype(),
-                                      call.stream()),
-             rms_norm_backward_error);
+  call.check(
+      rms_norm_backward_launch(dx.data(), weight_gradient ? dw.data() : nullptr, nullptr, scratch.data(), grad.data,
+                               in.data, w, in.count, in.width, blocks, in.width, grad.stride, in.stride,
+                               static_cast<float>(eps), static_cast<float>(weight_offset), call.dtype(), call.stream()),
+      rms_norm_backward_error);
   return {std::move(dx), std::move(dw)};
 }
 
@@ -117,8 +114,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& dy, const Tensor& x, 
 
 STABLE_TORCH_LIBRARY_FRAGMENT_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("rms_norm(Tensor x, Tensor? weight, float eps, float weight_offset=0.0, bool round_first=False) -> Tensor");
-  ops.def(
-      "rms_norm_(Tensor(a!) x, Tensor? weight, float eps, float weight_offset=0.0, bool round_first=False) -> ()");
+  ops.def("rms_norm_(Tensor(a!) x, Tensor? weight, float eps, float weight_offset=0.0, bool round_first=False) -> ()");
   ops.def(
       "add_rms_norm(Tensor x, Tensor residual, Tensor? weight, float eps, float weight_offset=0.0, "
       "bool round_first=False) -> (Tensor, Tensor)");

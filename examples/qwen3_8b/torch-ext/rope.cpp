@@ -58,8 +58,8 @@ struct Tables {
 
 Heads heads_of(const Call& call, const Array& a, bool heads_first) {
   if (a.dims != 3 && a.dims != 4) {
-    call.fail(a.name, heads_first ? " must be [batch, heads, tokens, head_dim]" : " must be [batch, tokens, heads, head_dim]",
-              ", or the same without batch, but is ", a);
+    call.fail(a.name, " must be [batch, ", heads_first ? "heads, tokens" : "tokens, heads",
+              ", head_dim], or the same without batch, but is ", a);
   }
   const int64_t head = a.dims - (heads_first ? 3 : 2), token = a.dims - (heads_first ? 2 : 3);
   Heads h;
@@ -166,13 +166,13 @@ std::tuple<Tensor, Tensor> rope(const Tensor& q, const OptionalTensor& k, const 
   Heads a, b;
   Tensor q_out = output(call, in.q, dims, heads_first, a);
   Tensor k_out = k.present() ? output(call, in.k, dims, heads_first, b) : call.empty(Shape{0});
-  call.check(rope_launch(a.data, b.data, in.q.data, in.k.data, in.tables.cos, in.tables.sin, in.q.batch, in.q.tokens,
-                         in.q.heads, in.k.heads, in.q.head_dim, rotary_dim, a.batch_stride, a.token_stride,
-                         a.head_stride, b.batch_stride, b.token_stride, b.head_stride, in.q.batch_stride,
-                         in.q.token_stride, in.q.head_stride, in.k.batch_stride, in.k.token_stride, in.k.head_stride,
-                         in.tables.batch_stride, in.tables.token_stride, in.tables.f32, inverse, call.dtype(),
-                         call.stream()),
-             rope_error);
+  call.check(
+      rope_launch(a.data, b.data, in.q.data, in.k.data, in.tables.cos, in.tables.sin, in.q.batch, in.q.tokens,
+                  in.q.heads, in.k.heads, in.q.head_dim, rotary_dim, a.batch_stride, a.token_stride, a.head_stride,
+                  b.batch_stride, b.token_stride, b.head_stride, in.q.batch_stride, in.q.token_stride, in.q.head_stride,
+                  in.k.batch_stride, in.k.token_stride, in.k.head_stride, in.tables.batch_stride,
+                  in.tables.token_stride, in.tables.f32, inverse, call.dtype(), call.stream()),
+      rope_error);
   return {std::move(q_out), std::move(k_out)};
 }
 
@@ -202,14 +202,14 @@ std::tuple<Tensor, Tensor> qk_norm_rope(const Tensor& q, const OptionalTensor& k
   Heads a, b;
   Tensor q_out = output(call, in.q, dims, heads_first, a);
   Tensor k_out = k.present() ? output(call, in.k, dims, heads_first, b) : call.empty(Shape{0});
-  call.check(qk_norm_rope_launch(a.data, b.data, in.q.data, in.k.data, q_row, k_row, in.tables.cos, in.tables.sin,
-                                 in.q.batch, in.q.tokens, in.q.heads, in.k.heads, in.q.head_dim, rotary_dim,
-                                 a.batch_stride, a.token_stride, a.head_stride, b.batch_stride, b.token_stride,
-                                 b.head_stride, in.q.batch_stride, in.q.token_stride, in.q.head_stride,
-                                 in.k.batch_stride, in.k.token_stride, in.k.head_stride, in.tables.batch_stride,
-                                 in.tables.token_stride, static_cast<float>(eps), static_cast<float>(weight_offset),
-                                 round_first, in.tables.f32, call.dtype(), call.stream()),
-             rope_error);
+  call.check(
+      qk_norm_rope_launch(a.data, b.data, in.q.data, in.k.data, q_row, k_row, in.tables.cos, in.tables.sin, in.q.batch,
+                          in.q.tokens, in.q.heads, in.k.heads, in.q.head_dim, rotary_dim, a.batch_stride,
+                          a.token_stride, a.head_stride, b.batch_stride, b.token_stride, b.head_stride,
+                          in.q.batch_stride, in.q.token_stride, in.q.head_stride, in.k.batch_stride, in.k.token_stride,
+                          in.k.head_stride, in.tables.batch_stride, in.tables.token_stride, static_cast<float>(eps),
+                          static_cast<float>(weight_offset), round_first, in.tables.f32, call.dtype(), call.stream()),
+      rope_error);
   return {std::move(q_out), std::move(k_out)};
 }
 
@@ -221,13 +221,12 @@ void qk_norm_rope_in_place(const Tensor& q, const OptionalTensor& k, const Optio
   const void* q_row = call.row("q_weight", q_weight, in.q.head_dim);
   const void* k_row = call.row("k_weight", k_weight, in.q.head_dim);
   call.begin();
-  call.check(qk_norm_rope_in_place_launch(in.q.data, in.k.data, q_row, k_row, in.tables.cos, in.tables.sin, in.q.batch,
-                                          in.q.tokens, in.q.heads, in.k.heads, in.q.head_dim, rotary_dim,
-                                          in.q.batch_stride, in.q.token_stride, in.q.head_stride, in.k.batch_stride,
-                                          in.k.token_stride, in.k.head_stride, in.tables.batch_stride,
-                                          in.tables.token_stride, static_cast<float>(eps),
-                                          static_cast<float>(weight_offset), round_first, in.tables.f32, call.dtype(),
-                                          call.stream()),
+  call.check(qk_norm_rope_in_place_launch(
+                 in.q.data, in.k.data, q_row, k_row, in.tables.cos, in.tables.sin, in.q.batch, in.q.tokens, in.q.heads,
+                 in.k.heads, in.q.head_dim, rotary_dim, in.q.batch_stride, in.q.token_stride, in.q.head_stride,
+                 in.k.batch_stride, in.k.token_stride, in.k.head_stride, in.tables.batch_stride, in.tables.token_stride,
+                 static_cast<float>(eps), static_cast<float>(weight_offset), round_first, in.tables.f32, call.dtype(),
+                 call.stream()),
              rope_error);
 }
 

@@ -5,6 +5,9 @@
 #include "gate_residual.cuh"
 #include "kernels.h"
 
+// Not for other units: projects that are linked into one library have functions of these names.
+namespace {
+
 template <typename T, int N, int TPR, int NV>
 const void* rows_kernel(bool gated) {
   return reinterpret_cast<const void*>(gated ? adaln_rows<T, N, TPR, NV, true>
@@ -50,3 +53,5 @@ const void* find_gate_residual(int packs, int access, bool flat) {
   return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, 1, true>
                                             : gate_residual_packs<T, kMany, 1, false>);
 }
+
+}  // namespace

@@ -199,7 +199,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
       return launch_groups(c, layout, gated, packs, stream);
     }
   }
-  const Tuning* tuning = find_tuning(arch, access, packs);
+  const Tuning* tuning = find_adaln_tuning(arch, access, packs);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = gated ? tuning->gated : tuning->alone;
   const auto kernel_of = c.type == kF32 ? adaln_kernel_f32 : c.type == kF16 ? adaln_kernel_f16 : adaln_kernel_bf16;

@@ -99,7 +99,7 @@ int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
   const int size = type == kF32 ? 4 : 2, access = widest_access(a, size);
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size), arch)) return error;
-  const Tuning* tuning = find_tuning(arch, access, a.width * size / access);
+  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, a.width * size / access);
   if (tuning == nullptr) return kNoCode;
   const int threads = tuning->threads < 128 ? 128 : tuning->threads, rows_per_block = threads / tuning->threads;
   const int64_t needed = (a.rows - 1) / rows_per_block + 1;

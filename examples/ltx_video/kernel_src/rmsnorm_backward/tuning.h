@@ -100,7 +100,7 @@ constexpr Tuning kTuning[] = {
 constexpr int kTunedArchs[] = {90, 80, 75};
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_tuning(int arch, int access, int64_t packs) {
+constexpr const Tuning* find_rms_norm_backward_tuning(int arch, int access, int64_t packs) {
   int tuned = 0;
   for (const int a : kTunedArchs)
     if (tuned == 0 && a <= arch) tuned = a;
@@ -156,7 +156,7 @@ constexpr bool table_is_sound() {
   }
   for (const int arch : kTunedArchs)  // every launch finds a row
     for (const int access : {16, 4})
-      if (find_tuning(arch, access, kAnyWidth) == nullptr) return false;
+      if (find_rms_norm_backward_tuning(arch, access, kAnyWidth) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the table names a layout that is not compiled or is too narrow");

@@ -4,6 +4,9 @@
 #include "qk_norm_rope3d.cuh"
 #include "rope3d.cuh"
 
+// Not for other units: projects that are linked into one library have functions of these names.
+namespace {
+
 template <typename T, int E>
 const void* find_kernel(const Layout& layout, bool norm) {
   constexpr bool kWide = E * sizeof(T) == 16;
@@ -42,3 +45,5 @@ const void* find_kernel(const Layout& layout, int access, bool norm) {
   }
   return find_kernel<T, 1>(layout, norm);
 }
+
+}  // namespace

@@ -149,7 +149,7 @@ constexpr const Tuning* find_row(const Tuning (&rows)[ROWS], int arch, int acces
   return nullptr;
 }
 
-constexpr const Tuning* find_tuning(bool norm, int arch, int access, int tensors, int64_t packs, int64_t bytes) {
+constexpr const Tuning* find_rope3d_tuning(bool norm, int arch, int access, int tensors, int64_t packs, int64_t bytes) {
   return norm ? find_row(kNormTuning, arch, access, tensors, packs, bytes)
               : find_row(kRotationTuning, arch, access, tensors, packs, bytes);
 }

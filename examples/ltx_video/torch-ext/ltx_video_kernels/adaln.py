@@ -66,7 +66,7 @@ def layer_norm(
     bias: Optional[torch.Tensor] = None,
     eps: float = 1e-5,
 ) -> torch.Tensor:
-    """``(x - mean(x)) * rsqrt(variance(x) + eps) * weight + bias`` over the last dimension, in float32 with one rounding.
+    """``(x - mean(x)) * rsqrt(variance(x) + eps) * weight + bias`` over the last dimension, in float32, rounded once.
 
     Arguments:
         x: ``[..., width]`` in float32, float16 or bfloat16. Rows may be any distance apart; what is no rows at one

@@ -82,8 +82,8 @@ def rope3d_coords(
         patch: the model's patch_size_t and patch_size.
 
     Returns:
-        ``[tables, frames + height + width]`` of float32: those of the frames, of the rows and of the columns; one table,
-        or one for each value of ``scale``.
+        ``[tables, frames + height + width]`` of float32: those of the frames, of the rows and of the columns; one
+        table, or one for each value of ``scale``.
     """
     axes = [torch.arange(size, dtype=torch.float32, device=device)[None] for size in (frames, height, width)]
     if scale is not None:
@@ -101,8 +101,9 @@ def rope3d_table(
     model's own tensors are as many bytes as q and k.
 
     Arguments:
-        coords: ``[tables, frames + height + width]`` of float32, contiguous: what :func:`rope3d_coords` gives. One table
-            for all of a batch, or one for each. Frames that a pipeline puts in front as conditions are frames like any.
+        coords: ``[tables, frames + height + width]`` of float32, contiguous: what :func:`rope3d_coords` gives. One
+            table for all of a batch, or one for each. Frames that a pipeline puts in front as conditions are frames
+            like any.
         dim: of q and k; even. Elements ``dim % 6`` in front are not rotated.
         theta: the base of the frequencies.
         frequencies: ``[dim // 6]`` of float32, or None for ``theta ** linspace(0, 1, dim // 6) * pi / 2``.

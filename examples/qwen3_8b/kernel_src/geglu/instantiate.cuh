@@ -3,6 +3,9 @@
 #include "gated.cuh"
 #include "kernels.h"
 
+// Not for other units: projects that are linked into one library have functions of these names.
+namespace {
+
 template <typename T, int N, int V, Activation A, Access LOAD, int FIRST, int LAST>
 const void* kernel_of(bool backward) {
   return reinterpret_cast<const void*>(backward ? gated_backward<T, N, V, A, LOAD, FIRST, LAST>
@@ -41,3 +44,5 @@ const void* find_kernel(const Layout& layout, int access, Activation activation,
   }
   return find_kernel<T, 1>(layout, activation, backward);
 }
+
+}  // namespace

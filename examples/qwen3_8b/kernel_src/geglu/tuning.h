@@ -69,7 +69,7 @@ constexpr Tuning kTuning[] = {
 constexpr int kTunedArchs[] = {90, 80, 75};
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_tuning(int arch, Direction direction, int access, int64_t bytes) {
+constexpr const Tuning* find_gated_tuning(int arch, Direction direction, int access, int64_t bytes) {
   int tuned = 0;
   for (const int a : kTunedArchs)
     if (tuned == 0 && a <= arch) tuned = a;
@@ -103,7 +103,7 @@ constexpr bool table_is_sound() {
   for (const int arch : kTunedArchs)  // every launch finds a row
     for (const Direction direction : {kForward, kBackward})
       for (const int access : {16, 4})
-        if (find_tuning(arch, direction, access, 0) == nullptr) return false;
+        if (find_gated_tuning(arch, direction, access, 0) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled, or odd threads");

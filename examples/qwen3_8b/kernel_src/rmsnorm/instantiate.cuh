@@ -3,6 +3,9 @@
 #include "kernels.h"
 #include "rms_norm.cuh"
 
+// Not for other units: projects that are linked into one library have functions of these names.
+namespace {
+
 template <typename T, int N, int TPR, int NV, Access LOAD, int FIRST, int LAST>
 const void* rows_kernel(bool add) {
   return reinterpret_cast<const void*>(add ? rms_norm_rows<T, N, TPR, NV, true, LOAD, FIRST, LAST>
@@ -35,3 +38,5 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
   }
   return find_kernel<T, 1>(layout, add);
 }
+
+}  // namespace

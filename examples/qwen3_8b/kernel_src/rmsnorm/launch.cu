@@ -107,7 +107,7 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
   const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
   a.packs = a.width * size / access;
-  const Tuning* tuning = find_tuning(arch, access, a.packs, bytes);
+  const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(layout, access, add);

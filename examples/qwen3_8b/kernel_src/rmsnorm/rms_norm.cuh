@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
     return;
   }
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
-  constexpr int kGroup = NV > 8 ? 4 : NV;          // packs of a second tensor in flight: x has the registers
+  // Packs of a second tensor in flight: x has the registers, and 1024 threads have 64 each.
+  constexpr int kGroup = NV <= 4 ? NV : TPR == 1024 ? 2 : 4;
   constexpr bool kEarly = NV <= 4;  // the weight fits beside the row: fetched before the reduction, its latency hides
   __shared__ alignas(16) float scratch[32];
 

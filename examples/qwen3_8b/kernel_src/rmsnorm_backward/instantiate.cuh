@@ -4,6 +4,9 @@
 #include "rms_norm_backward.cuh"
 #include "weight_gradient.cuh"
 
+// Not for other units: projects that are linked into one library have functions of these names.
+namespace {
+
 template <typename T, int N>
 const void* find_kernel(const Tuning& row) {
   if (row.held == 0) return reinterpret_cast<const void*>(rms_norm_backward_rows_twice<T, N>);
@@ -33,3 +36,5 @@ const void* find_kernel(const Tuning& row, int access) {
   }
   return find_kernel<T, 1>(row);
 }
+
+}  // namespace

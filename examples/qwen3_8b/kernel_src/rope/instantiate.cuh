@@ -3,6 +3,9 @@
 #include "kernels.h"
 #include "rope.cuh"
 
+// Not for other units: projects that are linked into one library have functions of these names.
+namespace {
+
 template <typename T, typename TABLE>
 const void* find_heads_kernel(const Layout& layout, bool norm) {
   constexpr int N = 16 / static_cast<int>(sizeof(T));
@@ -32,3 +35,5 @@ const void* find_kernel(const Layout& layout, int access, bool norm, bool tables
   }
   return find_twice_kernel<T, 1>(norm);
 }
+
+}  // namespace

@@ -235,7 +235,7 @@ int launch(Call c) {
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({32, 0}, 16, false, false), arch)) return error;
   const double bytes = 2.0 * c.batch * c.tokens * heads * c.head_dim * c.size();
-  const Tuning* tuning = find_tuning(arch, access, c.norm, a.tables_f32 != 0 && c.type != kF32, a.slots,
+  const Tuning* tuning = find_rope_tuning(arch, access, c.norm, a.tables_f32 != 0 && c.type != kF32, a.slots,
                                      bytes < 1e18 ? static_cast<int64_t>(bytes) : kAnySize);
   if (tuning == nullptr) return kNoCode;
   Layout layout = tuning->layout;

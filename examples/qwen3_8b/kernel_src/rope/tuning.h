@@ -82,7 +82,7 @@ constexpr Tuning kTuning[] = {
 constexpr int kTunedArchs[] = {90, 80, 75};
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_tuning(int arch, int access, bool norm, bool wide_tables, int64_t slots,
+constexpr const Tuning* find_rope_tuning(int arch, int access, bool norm, bool wide_tables, int64_t slots,
                                     int64_t bytes) {
   int tuned = 0;
   for (const int a : kTunedArchs)
@@ -114,7 +114,7 @@ constexpr bool table_is_sound() {
   for (const int arch : kTunedArchs)  // every launch finds a row
     for (const bool norm : {kPlain, kNorm})
       for (const int access : {16, 4})
-        if (find_tuning(arch, access, norm, true, kAnySize, 0) == nullptr) return false;
+        if (find_rope_tuning(arch, access, norm, true, kAnySize, 0) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

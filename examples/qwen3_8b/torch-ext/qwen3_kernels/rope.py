@@ -1,4 +1,4 @@
-"""Rotary position embedding, half against half, as Llama, Qwen and their kin have it; alone or behind a norm of q and k."""
+"""Rotary position embedding, half against half, as Llama and Qwen have it; alone or behind a norm of q and k."""
 
 from typing import Optional, Tuple, Union
 
@@ -34,9 +34,7 @@ def _(q, k, cos, sin, rotary_dim, heads_first=False, inverse=False):
 
 
 @torch.library.register_fake(add_op_namespace_prefix("qk_norm_rope"))
-def _(
-    q, k, q_weight, k_weight, cos, sin, rotary_dim, eps, weight_offset=0.0, round_first=False, heads_first=False
-):
+def _(q, k, q_weight, k_weight, cos, sin, rotary_dim, eps, weight_offset=0.0, round_first=False, heads_first=False):
     return _output(q, q, heads_first), _output(k, q, heads_first)
 
 
@@ -142,9 +140,7 @@ def qk_norm_rope(
     """
     _refuse_gradient("qk_norm_rope", q, k, q_weight, k_weight)
     rotary_dim = q.shape[-1] if rotary_dim is None else rotary_dim
-    out = _qk_norm_rope(
-        q, k, q_weight, k_weight, cos, sin, rotary_dim, eps, weight_offset, round_first, heads_first
-    )
+    out = _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, rotary_dim, eps, weight_offset, round_first, heads_first)
     return out[0] if k is None else out
 
 

@@ -55,9 +55,7 @@ class LTXVideoTransformerBlock(nn.Module):
         modulated = adaln(
             hidden_states, scale_msa, shift_msa, table[1], table[0], self.norm1.weight, None, self.norm1.eps
         )
-        attention = self.attn1(
-            hidden_states=modulated, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb
-        )
+        attention = self.attn1(hidden_states=modulated, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb)
         hidden_states = gate_residual(hidden_states, attention, gate_msa, table[2])
 
         attention = self.attn2(

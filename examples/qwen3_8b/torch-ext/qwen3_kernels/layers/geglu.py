@@ -45,7 +45,7 @@ class SiluAndMul(nn.Module):
 
 
 class SwiGLUMLP(nn.Module):
-    """For the feed-forward of Llama, Qwen2, Qwen3, Mistral and their kin in transformers, with ``hidden_act="silu"``."""
+    """For the feed-forward of Llama, Qwen2, Qwen3 and their kin in transformers, with ``hidden_act="silu"``."""
 
     can_torch_compile = True
     has_backward = True

@@ -9,7 +9,7 @@ from ..rope import rope
 
 
 class ApplyRotaryPosEmb(nn.Module):
-    """For ``apply_rotary_pos_emb`` of Llama, Qwen2, Qwen3 and their kin in transformers (the layer ``rotary_pos_emb``)."""
+    """For ``apply_rotary_pos_emb`` of Llama, Qwen3 and their kin in transformers (the layer ``rotary_pos_emb``)."""
 
     can_torch_compile = True
     has_backward = True
