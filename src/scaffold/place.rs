@@ -13,7 +13,6 @@ use super::compose::Project;
 use super::git::{self, Repository};
 use crate::agent::project::git_root;
 use crate::install::disk;
-use crate::install::lock::Lock;
 use crate::install::place::hint;
 use crate::install::refusal::{Refusal, Refused};
 use crate::skill::path::RelPath;
@@ -127,8 +126,10 @@ impl Destination {
     /// Writes a project, and starts its repository where there is none around it: all of it, or nothing.
     pub fn write(&self, project: &Project, git: bool, message: &str) -> Result<Placed> {
         let tree = tree(project)?;
-        let (stage, removed) = Stage::begin(&self.parent)
-            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        let (stage, removed) = Stage::begin(&self.parent).map_err(|error| {
+            let what = format!("cannot write {}{}", self.path.display(), hint(&error));
+            anyhow::Error::new(error).context(what)
+        })?;
         let inside = stage.path.join("project");
         let staged = fs::create_dir(&inside)
             .and_then(|()| disk::write_tree(&inside, &tree))
@@ -214,16 +215,43 @@ struct Stage {
     _lock: Option<File>,
 }
 
+/// How often a stage is made anew that another run took for a killed one's before it was locked.
+const TRIES: usize = 20;
+
 impl Stage {
     /// Removes what killed runs left in a folder, and makes a stage there.
-    fn begin(parent: &Path) -> Result<(Self, Vec<PathBuf>)> {
-        // So that no stage is seen between its making and its lock.
-        let _others = Lock::all(vec![parent.to_path_buf()])?;
+    fn begin(parent: &Path) -> io::Result<(Self, Vec<PathBuf>)> {
         let removed = tidy(parent);
-        let path = parent.join(format!("{STAGE}{}", disk::unique()));
-        fs::create_dir(&path).map_err(|error| disk::naming(parent, &error))?;
-        let lock = lock(&path).ok().flatten();
-        Ok((Self { path, _lock: lock }, removed))
+        for _ in 0..TRIES {
+            let path = parent.join(format!("{STAGE}{}", disk::unique()));
+            fs::create_dir(&path).map_err(|error| disk::naming(parent, &error))?;
+            match lock(&path) {
+                Ok(Some(lock)) if is_still(&lock, &path) => {
+                    let stage = Self {
+                        path,
+                        _lock: Some(lock),
+                    };
+                    return Ok((stage, removed));
+                }
+                // A file system without locks: there no run removes another one's.
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Ok((Self { path, _lock: None }, removed));
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Err(io::Error::other(format!(
+            "{}: other runs remove what this one stages",
+            parent.display()
+        )))
+    }
+}
+
+/// Whether an open folder is the one of this name.
+fn is_still(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
+        _ => false,
     }
 }
 
@@ -255,8 +283,14 @@ fn tidy(parent: &Path) -> Vec<PathBuf> {
         let path = entry.path();
         let is_stage = is_stage_name(&name.to_string_lossy())
             && fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir() && meta.uid() == me);
-        // A file system without locks: it may be somebody's at work, so it stays.
-        if is_stage && matches!(lock(&path), Ok(Some(_))) && disk::delete(&path).is_ok() {
+        if !is_stage {
+            continue;
+        }
+        // Where there are no locks it may be somebody's at work, so it stays. Held until it is gone.
+        if let Ok(Some(held)) = lock(&path)
+            && is_still(&held, &path)
+            && disk::delete(&path).is_ok()
+        {
             removed.push(path);
         }
     }
