@@ -212,10 +212,11 @@ fn too_new(symbol: &str, version: &str) -> Option<Violation> {
 /// Whether it is of `c10::`, `at::` or `torch::` other than `torch::stable`.
 fn is_torch_cxx(symbol: &str) -> bool {
     let text = demangled(symbol);
-    // `vtable for c10::Error`
+    // `{vtable(c10::Error)}`
     let text = text
-        .split_once(" for ")
-        .map_or(text.as_str(), |(_, rest)| rest);
+        .strip_prefix('{')
+        .and_then(|text| text.split_once('('))
+        .map_or(text.as_str(), |(_, inner)| inner);
     symbol.starts_with("_Z")
         && ["c10::", "at::", "torch::", "caffe2::"]
             .iter()
