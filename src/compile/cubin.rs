@@ -35,7 +35,8 @@ impl<'a> Cubin<'a> {
         let symbols = file.elf_symbol_table();
         let (mut entries, mut variables) = (Vec::new(), Vec::new());
         for (index, symbol) in symbols.enumerate() {
-            if symbol.st_type() == STT_OBJECT {
+            // sm_90 and later refer to a variable that is defined nowhere.
+            if symbol.st_type() == STT_OBJECT && !symbol.is_undefined(LittleEndian) {
                 let name = symbol.name(LittleEndian, symbols.strings())?;
                 variables.push(String::from_utf8_lossy(name).into_owned());
             }
