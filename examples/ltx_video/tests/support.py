@@ -65,6 +65,8 @@ class Case:
     exact: (**arguments, floating ones in float64, dtype) -> the same
     differentiable: the arguments that it has gradients by
     roundings: to the dtype, on the way to a result
+    magnitude: exact result -> the size of what is rounded on the way, element by element. A rotation may cancel most of
+        what it adds, but not the roundings in it
     """
 
     name: str
@@ -73,6 +75,7 @@ class Case:
     exact: Callable[..., object]
     differentiable: Tuple[str, ...] = ()
     roundings: int = 1
+    magnitude: Callable[[torch.Tensor], torch.Tensor] = torch.abs
 
     def __str__(self) -> str:
         return self.name
@@ -89,14 +92,16 @@ def exact(case: Case, arguments: Dict[str, object], dtype: torch.dtype) -> Tuple
     return tensors(case.exact(**{name: widened(value) for name, value in arguments.items()}, dtype=dtype))
 
 
-def assert_near(actual: torch.Tensor, right: torch.Tensor, roundings: int = 1, cancels: bool = False) -> None:
+def assert_near(
+    actual: torch.Tensor, right: torch.Tensor, roundings: int = 1, cancels: bool = False, magnitude=torch.abs
+) -> None:
     """Half a unit in the last place a rounding, and what float32 arithmetic may add. cancels: what is rounded is added
-    to something afterwards, so the units are those of the largest result."""
+    to something afterwards, so the units are those of the largest result. magnitude: as in Case."""
     assert actual.shape == right.shape
     if right.numel() == 0:
         return
     limits = torch.finfo(actual.dtype)
-    rounded = right.abs().max() if cancels else right.abs()
+    rounded = right.abs().max() if cancels else magnitude(right)
     allowed = roundings * (limits.eps / 2 * rounded + limits.smallest_normal * limits.eps)
     allowed = allowed * 1.001 + 1e-5 * right.abs().max()
     wrong = ~((actual.double() - right).abs() <= allowed)  # a NaN is wrong
@@ -113,7 +118,7 @@ def check(case: Case, outputs, arguments: Dict[str, object], dtype: torch.dtype)
     assert len(outputs) == len(right)
     for one, other in zip(outputs, right):
         assert one.dtype == dtype
-        assert_near(one, other, case.roundings)
+        assert_near(one, other, case.roundings, magnitude=case.magnitude)
 
 
 def kernelized(module: torch.nn.Module, layer: str, mode: kernels.Mode) -> torch.nn.Module:

@@ -79,7 +79,9 @@ class Modulations {
 const void* table(const Call& call, const char* name, const OptionalTensor& t, const char* of,
                   const OptionalTensor& modulation, int64_t width) {
   if (t.present() && !modulation.present()) call.fail(name, " is added to ", of, ", which is not there");
-  return call.row(name, t, width);
+  const void* row = call.row(name, t, width);
+  // Without elements a modulation has no address, which the launcher takes for its absence.
+  return call.first().elements() == 0 ? nullptr : row;
 }
 
 Tensor layer_norm(const Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, double eps) {

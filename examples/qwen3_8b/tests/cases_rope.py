@@ -38,6 +38,11 @@ def turned(x):
     return x.transpose(1, 2)
 
 
+def length(x):
+    """Of the pairs that a rotation of whole heads turns: it is the same before and after."""
+    return torch.cat([torch.hypot(*x.chunk(2, -1))] * 2, -1)
+
+
 CASES = [
     Case(
         "rope",
@@ -99,7 +104,8 @@ CASES = [
             turned(rotate(norm(q, q_weight, dtype, True), cos, sin, 64)),
             turned(rotate(norm(k, k_weight, dtype, True), cos, sin, 64)),
         ),
-        roundings=8,
+        roundings=9,  # both of a pair twice, by a whole unit where the nearest is a matter of taste; then the result
+        magnitude=length,
     ),
     Case(
         "qk_norm_rope_",
