@@ -43,15 +43,11 @@ const void* find_adaln_group(const GroupLayout& layout, bool gated) {
 }
 
 template <typename T>
-const void* find_gate_residual(int packs, int access, bool flat) {
+const void* find_gate_residual(int access, bool flat) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
-  if (access != 16) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, 1, false>);
-  if (packs == 2) {
-    return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, 2, true>
-                                              : gate_residual_packs<T, kMany, 2, false>);
-  }
-  return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, 1, true>
-                                            : gate_residual_packs<T, kMany, 1, false>);
+  if (access != 16) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, false>);
+  return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, true>
+                                            : gate_residual_packs<T, kMany, false>);
 }
 
 }  // namespace

@@ -14,6 +14,6 @@ const void* adaln_group_kernel_f16(const GroupLayout& layout, bool gated);
 const void* adaln_group_kernel_bf16(const GroupLayout& layout, bool gated);
 
 // The same of a gated residual without a norm, by the packs that a thread has; flat: rows lie side by side.
-const void* gate_residual_kernel_f32(int packs, int access, bool flat);
-const void* gate_residual_kernel_f16(int packs, int access, bool flat);
-const void* gate_residual_kernel_bf16(int packs, int access, bool flat);
+const void* gate_residual_kernel_f32(int access, bool flat);
+const void* gate_residual_kernel_f16(int access, bool flat);
+const void* gate_residual_kernel_bf16(int access, bool flat);

@@ -194,7 +194,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int64_t packs = c.a.width * size_of(c.type) / access;
   if (access == 16) {
-    const GroupLayout layout = find_group_layout(arch, packs, gated);
+    const GroupLayout layout = find_group_layout(arch, packs, gated, c.a.layer != 0);
     if (layout.threads != 0 && c.rows_per_modulation >= 4 * int64_t{layout.rows}) {
       return launch_groups(c, layout, gated, packs, stream);
     }
@@ -221,14 +221,12 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
 
 int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
   const int64_t in_a_pack = access / size_of(c.type);
-  const GateTuning* tuning = find_gate_tuning(arch, access);
-  if (tuning == nullptr) return kNoCode;
+  if (tuned_arch(arch) == 0) return kNoCode;
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
                                           : gate_residual_kernel_bf16;
   const bool flat =
       access == 16 && c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width;
-  const int64_t packs_per_block = int64_t{tuning->threads} * tuning->packs;
   for (int64_t column = 0; column < c.a.width;) {
     const int64_t left = (c.a.width - column) / in_a_pack, packs = left < kMost ? left : kMost;
     for (int64_t row = 0; row < c.rows;) {
@@ -237,10 +235,10 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
       a.width = packs * in_a_pack;
       a.packs = static_cast<uint32_t>(a.rows * packs);
       a.packs_per_row = Divisor(static_cast<uint32_t>(packs));
-      const int64_t blocks = (int64_t{a.packs} + packs_per_block - 1) / packs_per_block;
+      const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
       // A part of the columns leaves gaps between its rows.
-      const void* kernel = kernel_of(tuning->packs, access, flat && packs * in_a_pack == c.a.width);
-      if (const cudaError_t error = start(kernel, blocks, tuning->threads, 0, a, stream)) return error;
+      const void* kernel = kernel_of(access, flat && packs * in_a_pack == c.a.width);
+      if (const cudaError_t error = start(kernel, blocks, kGateThreads, 0, a, stream)) return error;
     }
     column += packs * in_a_pack;
   }
@@ -263,7 +261,7 @@ int launch(Call& c, void* stream) {
                          : c.type == kF16 ? gate_residual_kernel_f16
                                           : gate_residual_kernel_bf16;
   int arch = 0;
-  if (const cudaError_t error = code_arch(kernel_of(1, 16, true), arch)) return error;
+  if (const cudaError_t error = code_arch(kernel_of(16, true), arch)) return error;
   const int access = widest_access(c);
   const auto one = c.operation == kGate ? launch_gate : launch_rows;
   return one(c, arch, access, static_cast<cudaStream_t>(stream));

@@ -19,9 +19,9 @@ __device__ __forceinline__ Place place_of(uint32_t i, const GatedArguments& a) {
   return {row, i - row * a.packs_per_row};
 }
 
-template <Access LOAD, typename T, int N>
+template <typename T, int N>
 __device__ __forceinline__ void load_at(Pack<T, N>& pack, const void* p, int64_t stride, const Place& at) {
-  load<LOAD>(pack, static_cast<const T*>(p) + at.row * stride, at.column);
+  load<kCached>(pack, static_cast<const T*>(p) + at.row * stride, at.column);
 }
 
 template <typename T, int N>
@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_at(void* p, int64_t stride, const Place& a
   store(static_cast<T*>(p) + at.row * stride, at.column, pack);
 }
 
-template <typename T, int N, int V, Activation A, Access LOAD, int FIRST, int LAST>
+template <typename T, int N, int V, Activation A, int FIRST, int LAST>
 __global__ void __launch_bounds__(512) gated(const GatedArguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(512) gated(const GatedArguments a) {
     const uint32_t i = first + v * blockDim.x;
     if (i < a.packs) {
       const Place at = place_of(i, a);
-      load_at<LOAD>(value[v], a.value, a.value_stride, at);
-      load_at<LOAD>(gate[v], a.gate, a.gate_stride, at);
+      load_at(value[v], a.value, a.value_stride, at);
+      load_at(gate[v], a.gate, a.gate_stride, at);
     }
   }
 #pragma unroll
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(512) gated(const GatedArguments a) {
 }
 
 // d_value = dy * act(gate); d_gate = dy * value * act'(gate).
-template <typename T, int N, int V, Activation A, Access LOAD, int FIRST, int LAST>
+template <typename T, int N, int V, Activation A, int FIRST, int LAST>
 __global__ void __launch_bounds__(512) gated_backward(const GatedArguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
@@ -78,9 +78,9 @@ __global__ void __launch_bounds__(512) gated_backward(const GatedArguments a) {
     const uint32_t i = first + v * blockDim.x;
     if (i < a.packs) {
       const Place at = place_of(i, a);
-      load_at<LOAD>(value[v], a.value, a.value_stride, at);
-      load_at<LOAD>(gate[v], a.gate, a.gate_stride, at);
-      load_at<LOAD>(dy[v], a.dy, a.dy_stride, at);
+      load_at(value[v], a.value, a.value_stride, at);
+      load_at(gate[v], a.gate, a.gate_stride, at);
+      load_at(dy[v], a.dy, a.dy_stride, at);
     }
   }
 #pragma unroll

@@ -184,7 +184,8 @@ int launch(RotaryArguments a, const Video& video, const Options& options, void* 
   int arch = 0;
   if (const cudaError_t error = code_arch(rope3d_table_kernel(), arch)) return error;
   const int64_t bytes = 2 * tensors * tokens * a.dim * size;
-  const Tuning* tuning = find_rope3d_tuning(options.norm, arch, access, tensors, options.dim * size / access, bytes);
+  const Tuning* tuning = find_rope3d_tuning(options.norm, arch, access, tensors, options.dim * size / access, bytes,
+                                            options.tables != 1);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   Plan plan = {};

@@ -65,13 +65,13 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
     const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left) load<kStream>(x[v], x_row, v * TPR);
+      if (v * TPR < left) load<kCached>(x[v], x_row, v * TPR);
   }
   if constexpr (GATED) {
     const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left) load<kStream>(h[v], h_row, v * TPR);
+      if (v * TPR < left) load<kCached>(h[v], h_row, v * TPR);
   }
   const uint32_t group = a.rows_per_modulation.quotient(row);
   if constexpr (GATED) {

@@ -7,4 +7,4 @@ const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated) {
 const void* adaln_group_kernel_bf16(const GroupLayout& layout, bool gated) {
   return find_adaln_group<BF16>(layout, gated);
 }
-const void* gate_residual_kernel_bf16(int packs, int access, bool flat) { return find_gate_residual<BF16>(packs, access, flat); }
+const void* gate_residual_kernel_bf16(int access, bool flat) { return find_gate_residual<BF16>(access, flat); }

@@ -7,4 +7,4 @@ const void* adaln_kernel_f32(const Layout& layout, int access, bool gated) {
 const void* adaln_group_kernel_f32(const GroupLayout& layout, bool gated) {
   return find_adaln_group<F32>(layout, gated);
 }
-const void* gate_residual_kernel_f32(int packs, int access, bool flat) { return find_gate_residual<F32>(packs, access, flat); }
+const void* gate_residual_kernel_f32(int access, bool flat) { return find_gate_residual<F32>(access, flat); }

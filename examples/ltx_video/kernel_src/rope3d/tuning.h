@@ -21,8 +21,9 @@ constexpr int kNewest = 999;
 #define ROPE3D_ROTATION_LAYOUTS(X)       \
   X(32, 2, 1, kStream, 75, kNewest)      \
   X(256, 1, 1, kStream, 75, kNewest)     \
-  X(256, 1, 2, kStream, 75, kNewest)     \
-  X(256, 1, 2, kCached, 90, kNewest)
+  X(256, 1, 2, kStream, 75, 89)          \
+  X(256, 1, 2, kCached, 90, kNewest)     \
+  X(512, 1, 2, kCached, 90, kNewest)
 #define ROPE3D_NORM_LAYOUTS(X)           \
   X(32, 2, 1, kStream, 75, kNewest)      \
   X(256, 1, 1, kStream, 75, kNewest)     \
@@ -42,6 +43,7 @@ struct Tuning {
   int tensors;        // 2: q and k; 1: q alone
   int64_t packs;      // accesses a token, at most
   int64_t megabytes;  // moved in all, at least
+  bool own_tables;    // for batches with a table each as well, whose entries L1 has no room for
   Layout layout;
 };
 
@@ -52,82 +54,85 @@ constexpr bool kCachedLoads = false, kStreamLoads = true;
 // their table entries, in 32 registers, so that 2048 threads stand on an SM.
 constexpr Tuning kRotationTuning[] = {
     // H100. Measured at 2048 and 4096; % is of a copy of the same bytes, bf16. The other rows are of the same kind.
-    {90, 16, 2, 64, 0, {32, 2, 1, kStreamLoads}},          // narrow tokens: one warp each
-    {90, 16, 2, 256, 0, {256, 1, 2, kCachedLoads}},        // LTX-Video, 2048: 98.8 % at 161 frames, kStream 97.2, 128 x 1 x 2 94.1
-    {90, 16, 2, kAnyWidth, 0, {256, 1, 2, kCachedLoads}},  // LTX-Video 13B, 4096, and f32: several steps a block
-    {90, 16, 1, 64, 0, {32, 2, 1, kStreamLoads}},
-    {90, 16, 1, kAnyWidth, 0, {256, 1, 1, kStreamLoads}},
-    {90, 4, 2, kAnyWidth, 0, {32, 2, 1, kCachedLoads}},
-    {90, 4, 1, kAnyWidth, 0, {32, 2, 1, kCachedLoads}},
+    {90, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},          // narrow tokens: one warp each
+    {90, 16, 2, 256, 0, true, {256, 1, 2, kCachedLoads}},        // LTX-Video, 2048: 98.8 % at 161 frames, kStream 97.2, 128 x 1 x 2 94.1
+    {90, 16, 2, kAnyWidth, 0, true, {512, 1, 2, kCachedLoads}},  // LTX-Video 13B, 4096: 99.3 %, 256 x 2 x 2 98.5, 256 x 1 x 2 97.1
+    {90, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {90, 16, 1, kAnyWidth, 0, true, {256, 1, 1, kStreamLoads}},
+    {90, 4, 2, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
+    {90, 4, 1, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
 
     // A100. Estimates, not measured.
-    {80, 16, 2, 64, 0, {32, 2, 1, kStreamLoads}},
-    {80, 16, 2, kAnyWidth, 0, {256, 1, 2, kStreamLoads}},
-    {80, 16, 1, 64, 0, {32, 2, 1, kStreamLoads}},
-    {80, 16, 1, kAnyWidth, 0, {256, 1, 1, kStreamLoads}},
-    {80, 4, 2, kAnyWidth, 0, {32, 2, 1, kCachedLoads}},
-    {80, 4, 1, kAnyWidth, 0, {32, 2, 1, kCachedLoads}},
+    {80, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {80, 16, 2, kAnyWidth, 0, true, {256, 1, 2, kStreamLoads}},
+    {80, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {80, 16, 1, kAnyWidth, 0, true, {256, 1, 1, kStreamLoads}},
+    {80, 4, 2, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
+    {80, 4, 1, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
 
     // T4. Estimates, not measured: 32 to 64 KB of L1 hold a quarter of a table, so the table's reading is shared by q
     // and k there too.
-    {75, 16, 2, 64, 0, {32, 2, 1, kStreamLoads}},
-    {75, 16, 2, kAnyWidth, 0, {256, 1, 2, kStreamLoads}},
-    {75, 16, 1, 64, 0, {32, 2, 1, kStreamLoads}},
-    {75, 16, 1, kAnyWidth, 0, {256, 1, 1, kStreamLoads}},
-    {75, 4, 2, kAnyWidth, 0, {32, 2, 1, kCachedLoads}},
-    {75, 4, 1, kAnyWidth, 0, {32, 2, 1, kCachedLoads}},
+    {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {75, 16, 2, kAnyWidth, 0, true, {256, 1, 2, kStreamLoads}},
+    {75, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {75, 16, 1, kAnyWidth, 0, true, {256, 1, 1, kStreamLoads}},
+    {75, 4, 2, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
+    {75, 4, 1, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
 };
 
 // With the norm: a token stays in the registers of its threads.
 constexpr Tuning kNormTuning[] = {
     // H100. Measured at 2048 and 4096; % is of a copy of the same bytes, bf16. The other rows are of the same kind.
-    {90, 16, 2, 64, 0, {32, 2, 1, kStreamLoads}},     // one warp a token needs no barrier
-    {90, 16, 2, 256, 150, {256, 1, 2, kCachedLoads}},  // LTX-Video, 161 frames, batch 2: 97.7 %, kStream 95.8
-    {90, 16, 2, 256, 0, {256, 1, 1, kCachedLoads}},    // 49 frames: 96.4 %, kStream 95.3, 256 x 1 x 2 93.7
-    {90, 16, 2, 512, 0, {512, 1, 2, kCachedLoads}},    // LTX-Video 13B, 4096: 96.4 %, kStream 94.2, 256 x 2 x 2 93.5
-    {90, 16, 2, 1024, 0, {256, 4, 1, kStreamLoads}},  // f32 of 4096
-    {90, 16, 2, kAnyWidth, 0, {512, 0, 1, kCachedLoads}},
-    {90, 16, 1, 64, 0, {32, 2, 1, kStreamLoads}},
-    {90, 16, 1, 256, 0, {256, 1, 1, kStreamLoads}},
-    {90, 16, 1, 512, 0, {256, 2, 1, kStreamLoads}},
-    {90, 16, 1, 1024, 0, {256, 4, 1, kStreamLoads}},
-    {90, 16, 1, kAnyWidth, 0, {512, 0, 1, kCachedLoads}},
-    {90, 4, 2, 64, 0, {32, 2, 1, kCachedLoads}},
-    {90, 4, 2, kAnyWidth, 0, {256, 0, 1, kCachedLoads}},
-    {90, 4, 1, 64, 0, {32, 2, 1, kCachedLoads}},
-    {90, 4, 1, kAnyWidth, 0, {256, 0, 1, kCachedLoads}},
+    {90, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},     // one warp a token needs no barrier
+    {90, 16, 2, 256, 150, true, {256, 1, 2, kCachedLoads}},  // LTX-Video, 161 frames, batch 2: 97.7 %, kStream 95.8
+    // 49 frames: 96.2 %, kStream 95.3, 256 x 1 x 2 95.2, 128 x 2 x 1 95.3; with a table each 93.0, where 256 x 1 x 2,
+    // which reads a token's entries once for q and k, has 95.2.
+    {90, 16, 2, 256, 0, false, {256, 1, 1, kCachedLoads}},
+    {90, 16, 2, 256, 0, true, {256, 1, 2, kCachedLoads}},
+    {90, 16, 2, 512, 0, true, {512, 1, 2, kCachedLoads}},    // LTX-Video 13B, 4096: 96.6 %, kStream 94.2, 256 x 2 x 1 95.1
+    {90, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},  // f32 of 4096
+    {90, 16, 2, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
+    {90, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {90, 16, 1, 256, 0, true, {256, 1, 1, kStreamLoads}},
+    {90, 16, 1, 512, 0, true, {256, 2, 1, kStreamLoads}},
+    {90, 16, 1, 1024, 0, true, {256, 4, 1, kStreamLoads}},
+    {90, 16, 1, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
+    {90, 4, 2, 64, 0, true, {32, 2, 1, kCachedLoads}},
+    {90, 4, 2, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
+    {90, 4, 1, 64, 0, true, {32, 2, 1, kCachedLoads}},
+    {90, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
 
     // A100. Estimates, not measured.
-    {80, 16, 2, 64, 0, {32, 2, 1, kStreamLoads}},
-    {80, 16, 2, 256, 0, {256, 1, 2, kStreamLoads}},
-    {80, 16, 2, 512, 0, {256, 2, 2, kStreamLoads}},
-    {80, 16, 2, 1024, 0, {256, 4, 1, kStreamLoads}},
-    {80, 16, 2, kAnyWidth, 0, {512, 0, 1, kCachedLoads}},
-    {80, 16, 1, 64, 0, {32, 2, 1, kStreamLoads}},
-    {80, 16, 1, 256, 0, {256, 1, 1, kStreamLoads}},
-    {80, 16, 1, 512, 0, {256, 2, 1, kStreamLoads}},
-    {80, 16, 1, 1024, 0, {256, 4, 1, kStreamLoads}},
-    {80, 16, 1, kAnyWidth, 0, {512, 0, 1, kCachedLoads}},
-    {80, 4, 2, 64, 0, {32, 2, 1, kCachedLoads}},
-    {80, 4, 2, kAnyWidth, 0, {256, 0, 1, kCachedLoads}},
-    {80, 4, 1, 64, 0, {32, 2, 1, kCachedLoads}},
-    {80, 4, 1, kAnyWidth, 0, {256, 0, 1, kCachedLoads}},
+    {80, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {80, 16, 2, 256, 0, true, {256, 1, 2, kStreamLoads}},
+    {80, 16, 2, 512, 0, true, {256, 2, 2, kStreamLoads}},
+    {80, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},
+    {80, 16, 2, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
+    {80, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {80, 16, 1, 256, 0, true, {256, 1, 1, kStreamLoads}},
+    {80, 16, 1, 512, 0, true, {256, 2, 1, kStreamLoads}},
+    {80, 16, 1, 1024, 0, true, {256, 4, 1, kStreamLoads}},
+    {80, 16, 1, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
+    {80, 4, 2, 64, 0, true, {32, 2, 1, kCachedLoads}},
+    {80, 4, 2, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
+    {80, 4, 1, 64, 0, true, {32, 2, 1, kCachedLoads}},
+    {80, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
 
     // T4. Estimates, not measured.
-    {75, 16, 2, 64, 0, {32, 2, 1, kStreamLoads}},
-    {75, 16, 2, 256, 0, {256, 1, 2, kStreamLoads}},
-    {75, 16, 2, 512, 0, {256, 2, 2, kStreamLoads}},
-    {75, 16, 2, 1024, 0, {256, 4, 1, kStreamLoads}},
-    {75, 16, 2, kAnyWidth, 0, {512, 0, 1, kCachedLoads}},
-    {75, 16, 1, 64, 0, {32, 2, 1, kStreamLoads}},
-    {75, 16, 1, 256, 0, {256, 1, 1, kStreamLoads}},
-    {75, 16, 1, 512, 0, {256, 2, 1, kStreamLoads}},
-    {75, 16, 1, 1024, 0, {256, 4, 1, kStreamLoads}},
-    {75, 16, 1, kAnyWidth, 0, {512, 0, 1, kCachedLoads}},
-    {75, 4, 2, 64, 0, {32, 2, 1, kCachedLoads}},
-    {75, 4, 2, kAnyWidth, 0, {256, 0, 1, kCachedLoads}},
-    {75, 4, 1, 64, 0, {32, 2, 1, kCachedLoads}},
-    {75, 4, 1, kAnyWidth, 0, {256, 0, 1, kCachedLoads}},
+    {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {75, 16, 2, 256, 0, true, {256, 1, 2, kStreamLoads}},
+    {75, 16, 2, 512, 0, true, {256, 2, 2, kStreamLoads}},
+    {75, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},
+    {75, 16, 2, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
+    {75, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
+    {75, 16, 1, 256, 0, true, {256, 1, 1, kStreamLoads}},
+    {75, 16, 1, 512, 0, true, {256, 2, 1, kStreamLoads}},
+    {75, 16, 1, 1024, 0, true, {256, 4, 1, kStreamLoads}},
+    {75, 16, 1, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
+    {75, 4, 2, 64, 0, true, {32, 2, 1, kCachedLoads}},
+    {75, 4, 2, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
+    {75, 4, 1, 64, 0, true, {32, 2, 1, kCachedLoads}},
+    {75, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
 };
 
 // The architectures that have rows, the newest first.
@@ -136,22 +141,23 @@ constexpr int kTunedArchs[] = {90, 80, 75};
 // The row for code of `arch`; null where there is none, which is below the oldest.
 template <int ROWS>
 constexpr const Tuning* find_row(const Tuning (&rows)[ROWS], int arch, int access, int tensors, int64_t packs,
-                                 int64_t bytes) {
+                                 int64_t bytes, bool own_tables) {
   int tuned = 0;
   for (const int a : kTunedArchs)
     if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : rows) {
     if (row.arch == tuned && (row.access == 16) == (access == 16) && row.tensors == tensors && packs <= row.packs &&
-        bytes >= row.megabytes * 1000000) {
+        bytes >= row.megabytes * 1000000 && (row.own_tables || !own_tables)) {
       return &row;
     }
   }
   return nullptr;
 }
 
-constexpr const Tuning* find_rope3d_tuning(bool norm, int arch, int access, int tensors, int64_t packs, int64_t bytes) {
-  return norm ? find_row(kNormTuning, arch, access, tensors, packs, bytes)
-              : find_row(kRotationTuning, arch, access, tensors, packs, bytes);
+constexpr const Tuning* find_rope3d_tuning(bool norm, int arch, int access, int tensors, int64_t packs, int64_t bytes,
+                                           bool own_tables) {
+  return norm ? find_row(kNormTuning, arch, access, tensors, packs, bytes, own_tables)
+              : find_row(kRotationTuning, arch, access, tensors, packs, bytes, own_tables);
 }
 
 constexpr bool is_compiled(bool norm, const Layout& layout, int arch, int access) {
@@ -184,7 +190,7 @@ constexpr bool table_is_sound(const Tuning (&rows)[ROWS], bool norm) {
   for (const int arch : kTunedArchs)  // every launch finds a row
     for (const int access : {16, 4})
       for (const int tensors : {1, 2})
-        if (find_row(rows, arch, access, tensors, kAnyWidth, 0) == nullptr) return false;
+        if (find_row(rows, arch, access, tensors, kAnyWidth, 0, true) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(kRotationTuning, false) && table_is_sound(kNormTuning, true),

@@ -6,17 +6,16 @@
 // Not for other units: projects that are linked into one library have functions of these names.
 namespace {
 
-template <typename T, int N, int V, Activation A, Access LOAD, int FIRST, int LAST>
+template <typename T, int N, int V, Activation A, int FIRST, int LAST>
 const void* kernel_of(bool backward) {
-  return reinterpret_cast<const void*>(backward ? gated_backward<T, N, V, A, LOAD, FIRST, LAST>
-                                                : gated<T, N, V, A, LOAD, FIRST, LAST>);
+  return reinterpret_cast<const void*>(backward ? gated_backward<T, N, V, A, FIRST, LAST>
+                                                : gated<T, N, V, A, FIRST, LAST>);
 }
 
 template <typename T, int N, Activation A>
 const void* find_kernel(const Layout& layout, bool backward) {
-#define GATED_FIND(PACKS, LOAD, FIRST, LAST)                            \
-  if (layout.packs == PACKS && layout.stream == (LOAD == kStream)) \
-    return kernel_of<T, N, PACKS, A, LOAD, FIRST, LAST>(backward);
+#define GATED_FIND(PACKS, FIRST, LAST) \
+  if (layout.packs == PACKS) return kernel_of<T, N, PACKS, A, FIRST, LAST>(backward);
   if constexpr (N * sizeof(T) == 16) {
     GATED_LAYOUTS(GATED_FIND)
   } else {

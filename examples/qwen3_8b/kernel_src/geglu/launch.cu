@@ -153,10 +153,9 @@ int launch(Call call) {
   const int access = widest_access(call);
 
   int arch = 0;
-  const void* any = kernel_of({128, 2, kCachedLoads}, access, call.activation, backward);
+  const void* any = kernel_of({128, 2}, access, call.activation, backward);
   if (const cudaError_t error = code_arch(any, arch)) return error;
-  const int64_t bytes = (backward ? 5 : 3) * call.rows * call.width * size;
-  const Tuning* tuning = find_gated_tuning(arch, call.direction, access, bytes);
+  const Tuning* tuning = find_gated_tuning(arch, call.direction, access);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(layout, access, call.activation, backward);
