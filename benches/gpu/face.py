@@ -105,7 +105,7 @@ def a_kernel_on_tensors_is_right():
     weight = torch.nn.Parameter(tensor(256))
     same(norm(x=x, weight=weight), right(x, weight.detach(), 1e-6))
     assert norm(x=tensor(0, 256)).shape == (0, 256)
-    total, normed = harness.Project.open(ROOT / "kernels/rmsnorm").operation("add_rms_norm")(
+    normed, total = harness.Project.open(ROOT / "kernels/rmsnorm").operation("add_rms_norm")(
         x=x, residual=x, weight=weight
     )
     same(total, x.double() * 2)
@@ -204,6 +204,30 @@ def the_ruler_times_calls():
 
 
 @check
+def a_torch_op_beside_its_recorded_kernel():
+    """What an op costs the card beside the launch that is recorded, by one ruler in one run. `OPS=PATH` in the environment
+    names the build of a project that `kernels init` wrote with the family rmsnorm."""
+    folder = os.environ.get("OPS")
+    if not folder or importlib.util.find_spec("kernels") is None:
+        return "not run: OPS names no built project, or the Hub library is not installed"
+    import kernels
+
+    ops, recorded, ruler, weight = kernels.get_local_kernel(pathlib.Path(folder)), rms_norm(), harness.Ruler(), tensor(BIG[1])
+    timings = ruler.compare(
+        {
+            "recorded": lambda x: recorded(x=x, weight=weight),
+            "op": lambda x: ops.rms_norm(x, weight, 1e-6),
+        },
+        lambda: {"x": tensor(*BIG)},
+        rounds=60,
+    )
+    figures["op"] = {name: timing.median for name, timing in timings.items()}
+    apart = timings["op"].median / timings["recorded"].median - 1
+    assert abs(apart) <= 0.02, timings
+    return f"{4 * BIG[0] * BIG[1] / 1e6:.0f} MB: the op {100 * apart:+.2f} %, {figures['op']}"
+
+
+@check
 def what_cannot_be_timed_raises():
     ruler = harness.Ruler()
     big = lambda: tensor(*BIG)  # noqa: E731
@@ -260,7 +284,8 @@ def bench_against_others():
     for case in rows:
         beside, peers = case["against"], {peer["name"]: peer for peer in case["against"]["peers"]}
         assert list(peers) == ["torch", "compile", "liger", "quack", "hub:./no/such/folder"], peers
-        assert "there is no ./no/such/folder" in peers["hub:./no/such/folder"]["skipped"]
+        missing = "there is no ./no/such/folder" if importlib.util.find_spec("kernels") else "kernels cannot be imported"
+        assert missing in peers["hub:./no/such/folder"]["skipped"], peers
         assert peers["torch"]["time"] and not peers["torch"].get("wrong"), peers["torch"]
         for name in ("compile", "liger", "quack"):
             assert peers[name].get("time") or peers[name]["skipped"], peers[name]

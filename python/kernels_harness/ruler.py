@@ -285,7 +285,10 @@ def _captured(
                 try:
                     graph.capture_end()
                 except RuntimeError:
-                    pass  # the first error is the one to tell
+                    # The first error is the one to tell. torch leaves its generator in the capture that has failed, where
+                    # it refuses to draw: the same numbers come from a copy of its state, which is in none.
+                    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+                    generator.graphsafe_set_state(generator.clone_state())
                 raise
             graph.capture_end()
     except Exception as error:
