@@ -1,7 +1,8 @@
 """What the replaced modules compute. Each function makes a forward of one kernel and one family.
 
-Between the layers goes a pair, (what the last block added, the residual that it is to be added to), for the addition is
+Between the layers goes a list, [what the last block added, the residual that it is to be added to], for the addition is
 the first half of the next norm. The stock model's loop passes it on unseen, to the next layer and at last to the norm.
+Who gets it takes both out, so that the loop, which holds the list until the layer returns, holds no tensor with it.
 """
 
 import importlib
@@ -18,11 +19,11 @@ def norm(kernel, family: Family, stock: type):
     offset, round_first, eps = family.weight_offset, family.round_first, family.eps
 
     def forward(self, hidden_states, residual=None):
-        """The norm of a tensor. With a residual, the norm of their sum, and the sum. Of a pair, the norm of its sum."""
+        """The norm of a tensor. With a residual, the norm of their sum, and the sum. Of a list, the norm of its sum."""
         weight = self.weight
-        last = type(hidden_states) is tuple
+        last = type(hidden_states) is list
         if last:
-            hidden_states, residual = hidden_states
+            residual, hidden_states = hidden_states.pop(), hidden_states.pop()
         if hidden_states.dtype != weight.dtype or (residual is not None and residual.dtype != weight.dtype):
             _refuse_mixed(self, hidden_states, residual)
         if residual is None:
@@ -41,32 +42,38 @@ def _refuse_mixed(module, hidden_states, residual):
     )
 
 
-def _hands_on_one_tensor(layer) -> bool:
+def _one_tensor(layer) -> bool:
     # Who watches a layer's output, as output_hidden_states does through hooks, is to see what the stock layer returns.
-    # So is a checkpoint, which keeps the tensors among its arguments and looks into no pair.
+    # So is a checkpoint, which keeps the tensors among its arguments and looks into no list.
     return bool(layer._forward_hooks) or (layer.gradient_checkpointing and layer.training)
 
 
 def layer(kernel, family: Family, stock: type):
-    def begin(self, hidden_states):
-        if type(hidden_states) is tuple:
-            return self.input_layernorm(*hidden_states)
-        return self.input_layernorm(hidden_states), hidden_states
-
+    # Here and below, _modules spares a call of nn.Module.__getattr__ for each child: 14 of some 100 calls a layer.
     def plain(self, hidden_states, **kwargs):
-        hidden_states, residual = begin(self, hidden_states)
-        hidden_states, _ = self.self_attn(hidden_states=hidden_states, **kwargs)
-        hidden_states, residual = self.post_attention_layernorm(hidden_states, residual)
-        hidden_states = self.mlp(hidden_states)
-        return residual + hidden_states if _hands_on_one_tensor(self) else (hidden_states, residual)
+        own = self._modules
+        if type(hidden_states) is list:
+            residual = hidden_states.pop()
+            hidden_states, residual = own["input_layernorm"](hidden_states.pop(), residual)
+        else:
+            residual, hidden_states = hidden_states, own["input_layernorm"](hidden_states)
+        hidden_states, _ = own["self_attn"](hidden_states=hidden_states, **kwargs)
+        hidden_states, residual = own["post_attention_layernorm"](hidden_states, residual)
+        hidden_states = own["mlp"](hidden_states)
+        return residual + hidden_states if _one_tensor(self) else [hidden_states, residual]
 
     def sandwich(self, hidden_states, **kwargs):
-        hidden_states, residual = begin(self, hidden_states)
-        hidden_states, _ = self.self_attn(hidden_states=hidden_states, **kwargs)
-        hidden_states = self.post_attention_layernorm(hidden_states)
-        hidden_states, residual = self.pre_feedforward_layernorm(hidden_states, residual)
-        hidden_states = self.post_feedforward_layernorm(self.mlp(hidden_states))
-        return residual + hidden_states if _hands_on_one_tensor(self) else (hidden_states, residual)
+        own = self._modules
+        if type(hidden_states) is list:
+            residual = hidden_states.pop()
+            hidden_states, residual = own["input_layernorm"](hidden_states.pop(), residual)
+        else:
+            residual, hidden_states = hidden_states, own["input_layernorm"](hidden_states)
+        hidden_states, _ = own["self_attn"](hidden_states=hidden_states, **kwargs)
+        hidden_states = own["post_attention_layernorm"](hidden_states)
+        hidden_states, residual = own["pre_feedforward_layernorm"](hidden_states, residual)
+        hidden_states = own["post_feedforward_layernorm"](own["mlp"](hidden_states))
+        return residual + hidden_states if _one_tensor(self) else [hidden_states, residual]
 
     return sandwich if family.sandwich else plain
 
@@ -75,19 +82,26 @@ def mlp(kernel, family: Family, stock: type):
     swiglu = kernel.swiglu
 
     def forward(self, x):
-        return self.down_proj(swiglu(self.gate_proj(x), self.up_proj(x)))
+        own = self._modules
+        return own["down_proj"](swiglu(own["gate_proj"](x), own["up_proj"](x)))
 
     return forward
 
 
-def _goes_through_the_norm(norm, weight, x) -> bool:
+def _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight) -> bool:
     # qk_norm_rope has no gradient. And it reads the norms' weights past the norms, so where something is hooked to
     # these (accelerate's offloading brings the weight in that way) they are called themselves, and rope behind them.
+    if torch.is_grad_enabled() and (
+        query.requires_grad or key.requires_grad or q_weight.requires_grad or k_weight.requires_grad
+    ):
+        return True
     return (
-        "_hf_hook" in norm.__dict__
-        or bool(norm._forward_hooks)
-        or x.dtype != weight.dtype
-        or (torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad))
+        "_hf_hook" in q_norm.__dict__
+        or "_hf_hook" in k_norm.__dict__
+        or bool(q_norm._forward_hooks)
+        or bool(k_norm._forward_hooks)
+        or query.dtype != q_weight.dtype
+        or key.dtype != k_weight.dtype
     )
 
 
@@ -105,15 +119,16 @@ def attention(kernel, family: Family, stock: type):
     def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
         input_shape = hidden_states.shape[:-1]
         by_heads = (*input_shape, -1, self.head_dim)
-        query = self.q_proj(hidden_states).view(by_heads)
-        key = self.k_proj(hidden_states).view(by_heads)
-        value = self.v_proj(hidden_states).view(by_heads).transpose(1, 2)
+        own = self._modules
+        query = own["q_proj"](hidden_states).view(by_heads)
+        key = own["k_proj"](hidden_states).view(by_heads)
+        value = own["v_proj"](hidden_states).view(by_heads).transpose(1, 2)
 
         cos, sin = position_embeddings
         if qk_norm:
-            q_norm, k_norm = self.q_norm, self.k_norm
+            q_norm, k_norm = own["q_norm"], own["k_norm"]
             q_weight, k_weight = q_norm.weight, k_norm.weight
-            if _goes_through_the_norm(q_norm, q_weight, query) or _goes_through_the_norm(k_norm, k_weight, key):
+            if _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight):
                 query, key = rope(q_norm(query), k_norm(key), cos, sin)
             else:
                 query, key = qk_norm_rope(
@@ -147,7 +162,7 @@ def attention(kernel, family: Family, stock: type):
         output, weights = attend(
             self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
         )
-        return self.o_proj(output.reshape(*input_shape, -1)), weights
+        return own["o_proj"](output.reshape(*input_shape, -1)), weights
 
     return forward
 

@@ -111,9 +111,9 @@ def _plan_layer(family: Family, name: str, layer) -> List[Tuple[str, str, torch.
     if family.qk_norm:
         for norm in ("q_norm", "k_norm"):
             plan.append(("RMSNorm", f"{name}.self_attn.{norm}", getattr(layer.self_attn, norm)))
-    # A hook in front of a layer would get the pair, and one behind a norm as well.
+    # A hook in front of a layer would get the list that goes between the layers.
     if layer._forward_pre_hooks:
-        raise OptimizeError(f"{name} has a forward pre-hook, which would get a pair: remove it, or hook {name}.mlp")
+        raise OptimizeError(f"{name} has a forward pre-hook, which would get no tensor: remove it, or hook {name}.mlp")
     return plan
 
 
