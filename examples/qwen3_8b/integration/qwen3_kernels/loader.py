@@ -16,6 +16,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def _from_folder(folder: pathlib.Path):
     import kernels
 
+    folder = folder.resolve()
     if not folder.is_dir():
         raise OptimizeError(f"{folder}: no such build folder; {_HOW}")
     try:

@@ -270,7 +270,9 @@ def launched(one, given):
         with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
             one(given)
             torch.cuda.synchronize()
-    return sum(event.count for event in seen.key_averages() if event.key.startswith(("cudaLaunchKernel", "cuLaunchKernel")))
+    return sum(
+        event.count for event in seen.key_averages() if event.key.startswith(("cudaLaunchKernel", "cuLaunchKernel"))
+    )
 
 
 def test_launches_of_a_layer_on_the_card():

@@ -131,7 +131,9 @@ def test_a_module_patched_by_another(path):
 def test_a_class_patched_by_another(monkeypatch):
     ours = model()
     stock = type(ours.model.layers[0].mlp)
-    monkeypatch.setattr(stock, "forward", lambda self, x: self.down_proj(torch.relu(self.gate_proj(x)) * self.up_proj(x)))
+    monkeypatch.setattr(
+        stock, "forward", lambda self, x: self.down_proj(torch.relu(self.gate_proj(x)) * self.up_proj(x))
+    )
     refused(ours, "Qwen3MLP.forward of transformers .* is not the one that is known .by: act_fn, relu, torch.")
 
 
@@ -265,3 +267,33 @@ def test_one_kernel_makes_the_same_classes_again():
     """Else torch.compile would compile anew each time."""
     one, other = optimize(model(), kernel=reference), optimize(model(), kernel=reference)
     assert type(one.model.norm) is type(other.model.norm) is not type(restore(other).model.norm)
+
+
+def test_a_cache_that_is_told_where_to_write():
+    """transformers 5.0 handed cache_position to the cache; the attention of today has no such argument."""
+    from qwen3_kernels import families, forwards
+
+    stock = model()
+    now = type(stock.model.layers[0].self_attn)
+
+    def forward(self, hidden_states, position_embeddings, attention_mask, past_key_values=None, cache_position=None):
+        raise AssertionError("this one is replaced")
+
+    then = type(now.__name__, (now,), {"forward": forward, "__module__": now.__module__})
+    attend = forwards.attention(reference, families.FAMILIES[0], then)
+    told = []
+
+    class Cache:
+        def update(self, key, value, layer, where):
+            told.append((layer, where))
+            return key, value
+
+    x = torch.randn(1, 5, 48)
+    tables = stock.model.rotary_emb(x, torch.arange(5)[None])
+    where = torch.arange(5)
+    attention = stock.model.layers[1].self_attn
+    with torch.no_grad():
+        mine, _ = attend(attention, x, tables, None, past_key_values=Cache(), cache_position=where)
+        theirs, _ = attention(x, tables, None)
+    torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+    assert told == [(1, {"sin": tables[1], "cos": tables[0], "cache_position": where})]

@@ -72,7 +72,9 @@ def test_left_padding_and_a_cache(family, attention):
     ids, mask = left_padded(tokens(3, 12), 12, 7, 4)
     with torch.no_grad():
         first = [m(ids[:, :9], attention_mask=mask[:, :9], use_cache=True) for m in (ours, stock)]
-        second = [m(ids[:, 9:], attention_mask=mask, past_key_values=f.past_key_values) for m, f in zip((ours, stock), first)]
+        second = [
+            m(ids[:, 9:], attention_mask=mask, past_key_values=f.past_key_values) for m, f in zip((ours, stock), first)
+        ]
     real = mask[:, 9:].bool()
     close(second[0].logits[real], second[1].logits[real])
     for one, other in zip(first[0].past_key_values.layers, first[1].past_key_values.layers):
