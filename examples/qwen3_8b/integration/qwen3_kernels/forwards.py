@@ -37,8 +37,8 @@ def norm(kernel, family: Family, stock: type):
 def _refuse_mixed(module, hidden_states, residual):
     others = f"{hidden_states.dtype}" + ("" if residual is None else f" and a residual in {residual.dtype}")
     raise OptimizeError(
-        f"{type(module).__name__} has its weight in {module.weight.dtype} and gets {others}: the kernels want one dtype. "
-        "Cast the model whole (model.to(dtype)) and leave out torch.autocast, or restore(model)"
+        f"{type(module).__name__} has its weight in {module.weight.dtype} and gets {others}: the kernels want "
+        "one dtype. Cast the model whole (model.to(dtype)) and leave out torch.autocast, or restore(model)"
     )
 
 

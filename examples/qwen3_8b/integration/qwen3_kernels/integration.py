@@ -69,8 +69,9 @@ def _require_code(family: Family, kind: str, cls: type) -> None:
     must, may = _names(family, kind)
     if strange := sorted((named - may) | (must - named)):
         raise OptimizeError(
-            f"{cls.__name__}.forward of transformers {_version()} is not the one that is known (by: {', '.join(strange)}); "
-            "its replacement would compute something else. Use transformers 5.17, or undo what has changed the class"
+            f"{cls.__name__}.forward of transformers {_version()} is not the one that is known "
+            f"(by: {', '.join(strange)}); its replacement would compute something else. "
+            "Use transformers 5.17, or undo what has changed the class"
         )
 
 
@@ -102,7 +103,8 @@ def _plan_layer(family: Family, name: str, layer) -> List[Tuple[str, str, torch.
         act = layer.mlp.act_fn
         if type(act).__name__ not in ("SiLU", "SiLUActivation"):
             raise OptimizeError(
-                f"{name}.mlp.act_fn is {type(act).__name__}: the kernel is silu(gate) * up. Use config.hidden_act='silu'"
+                f"{name}.mlp.act_fn is {type(act).__name__}: the kernel is silu(gate) * up. "
+                "Use config.hidden_act='silu'"
             )
         plan.append(("MLP", f"{name}.mlp", layer.mlp))
     norms = ["input_layernorm", "post_attention_layernorm"]
@@ -111,9 +113,12 @@ def _plan_layer(family: Family, name: str, layer) -> List[Tuple[str, str, torch.
     if family.qk_norm:
         for norm in ("q_norm", "k_norm"):
             plan.append(("RMSNorm", f"{name}.self_attn.{norm}", getattr(layer.self_attn, norm)))
-    # A hook in front of a layer would get the list that goes between the layers.
-    if layer._forward_pre_hooks:
-        raise OptimizeError(f"{name} has a forward pre-hook, which would get no tensor: remove it, or hook {name}.mlp")
+    # These would look for tensors in the list that goes between the layers.
+    if layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+        raise OptimizeError(
+            f"{name} has a hook in front of it or on its gradients, which would find no tensor: "
+            f"remove it, or hook {name}.mlp"
+        )
     return plan
 
 

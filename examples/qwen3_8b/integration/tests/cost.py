@@ -1,4 +1,4 @@
-"""What a layer costs: tensor ops that launch a kernel, and calls in Python. `python3 tests/cost.py` prints the table."""
+"""What a layer costs: ops that launch a kernel, and calls in Python. `python3 tests/cost.py` prints the table."""
 
 import pathlib
 import sys

@@ -142,10 +142,11 @@ def test_another_transformers(monkeypatch):
     refused(model(), "transformers 4.57.1 is not known")
 
 
-def test_a_hook_in_front_of_a_layer():
+@pytest.mark.parametrize("hook", ["forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"])
+def test_a_hook_that_would_find_no_tensor(hook):
     ours = model()
-    ours.model.layers[1].register_forward_pre_hook(lambda *_: None)
-    refused(ours, "model.layers.1 has a forward pre-hook")
+    getattr(ours.model.layers[1], f"register_{hook}")(lambda *_: None)
+    refused(ours, "model.layers.1 has a hook in front of it or on its gradients")
 
 
 def test_a_kernel_that_lacks_something():
