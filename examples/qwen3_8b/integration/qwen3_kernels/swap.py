@@ -19,6 +19,8 @@ def fused(stock: type, kind: str, family, kernel) -> type:
     forward = MAKERS[kind](kernel, family, stock)
     # Under the stock class's name, by which device_map finds what not to split, and FSDP what to wrap.
     body = {"forward": forward, "_stock": stock, "__module__": stock.__module__, "__qualname__": stock.__qualname__}
+    # The Hub library's kernelize, called afterwards, is to leave it alone: its layers know nothing of a residual.
+    body["kernel_condition"] = staticmethod(lambda module: False)
     return type(stock.__name__, (stock,), body)
 
 

@@ -298,3 +298,34 @@ def test_a_cache_that_is_told_where_to_write():
         theirs, _ = attention(x, tables, None)
     torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
     assert told == [(1, {"sin": tables[1], "cos": tables[0], "cache_position": where})]
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["afterwards", "before"])
+def test_kernelize(first, monkeypatch):
+    """The Hub library's own way: beside ours it does nothing, and what it has patched before is refused."""
+    import kernels
+
+    # transformers' decorator does this where it likes the version of kernels.
+    norm = transformers.models.qwen3.modeling_qwen3.Qwen3RMSNorm
+    monkeypatch.setattr(norm, "kernel_layer_name", "RMSNorm", raising=False)
+    monkeypatch.setattr(norm, "kernel_condition", staticmethod(lambda module: True), raising=False)
+
+    class Foreign(torch.nn.Module):
+        def forward(self, hidden_states):
+            return hidden_states
+
+    ours = model() if first else optimize(model(), kernel=reference)
+    want = logits(ours)
+
+    class Repository:
+        def load(self):
+            return Foreign
+
+    repository = Repository()
+    with kernels.use_kernel_mapping({"RMSNorm": {"cpu": repository}}, inherit_mapping=False):
+        kernels.kernelize(ours, mode=kernels.Mode.INFERENCE, device="cpu")
+    if first:
+        assert not torch.equal(logits(ours), want)
+        refused(ours, "the forward of model.norm .Qwen3RMSNorm. is not its class's own")
+    else:
+        assert torch.equal(logits(ours), want)
