@@ -1,0 +1,170 @@
+"""What the replaced modules compute. Each function makes a forward of one kernel and one family.
+
+Between the layers goes a list, [what the last block added, the residual that it is to be added to], for the addition is
+the first half of the next norm. The stock model's loop passes it on unseen, to the next layer and at last to the norm.
+Who gets it takes both out, so that the loop, which holds the list until the layer returns, holds no tensor with it.
+"""
+
+import importlib
+import inspect
+
+import torch
+
+from .errors import OptimizeError
+from .families import Family
+
+
+def norm(kernel, family: Family, stock: type):
+    rms_norm, add_rms_norm = kernel.rms_norm, kernel.add_rms_norm
+    offset, round_first, eps = family.weight_offset, family.round_first, family.eps
+
+    def forward(self, hidden_states, residual=None):
+        """The norm of a tensor. With a residual, the norm of their sum, and the sum. Of a list, the norm of its sum."""
+        weight = self.weight
+        last = type(hidden_states) is list
+        if last:
+            residual, hidden_states = hidden_states.pop(), hidden_states.pop()
+        if hidden_states.dtype != weight.dtype or (residual is not None and residual.dtype != weight.dtype):
+            _refuse_mixed(self, hidden_states, residual)
+        if residual is None:
+            return rms_norm(hidden_states, weight, getattr(self, eps), offset, round_first)
+        both = add_rms_norm(hidden_states, residual, weight, getattr(self, eps), offset, round_first)
+        return both[0] if last else both
+
+    return forward
+
+
+def _refuse_mixed(module, hidden_states, residual):
+    others = f"{hidden_states.dtype}" + ("" if residual is None else f" and a residual in {residual.dtype}")
+    raise OptimizeError(
+        f"{type(module).__name__} has its weight in {module.weight.dtype} and gets {others}: the kernels want "
+        "one dtype. Cast the model whole (model.to(dtype)) and leave out torch.autocast, or restore(model)"
+    )
+
+
+def _one_tensor(layer) -> bool:
+    # Who watches a layer's output, as output_hidden_states does through hooks, is to see what the stock layer returns.
+    # So is a checkpoint, which keeps the tensors among its arguments and looks into no list.
+    return bool(layer._forward_hooks) or (layer.gradient_checkpointing and layer.training)
+
+
+def layer(kernel, family: Family, stock: type):
+    # Here and below, _modules spares a call of nn.Module.__getattr__ for each child: 14 of some 100 calls a layer.
+    def plain(self, hidden_states, **kwargs):
+        own = self._modules
+        if type(hidden_states) is list:
+            residual = hidden_states.pop()
+            hidden_states, residual = own["input_layernorm"](hidden_states.pop(), residual)
+        else:
+            residual, hidden_states = hidden_states, own["input_layernorm"](hidden_states)
+        hidden_states, _ = own["self_attn"](hidden_states=hidden_states, **kwargs)
+        hidden_states, residual = own["post_attention_layernorm"](hidden_states, residual)
+        hidden_states = own["mlp"](hidden_states)
+        return residual + hidden_states if _one_tensor(self) else [hidden_states, residual]
+
+    def sandwich(self, hidden_states, **kwargs):
+        own = self._modules
+        if type(hidden_states) is list:
+            residual = hidden_states.pop()
+            hidden_states, residual = own["input_layernorm"](hidden_states.pop(), residual)
+        else:
+            residual, hidden_states = hidden_states, own["input_layernorm"](hidden_states)
+        hidden_states, _ = own["self_attn"](hidden_states=hidden_states, **kwargs)
+        hidden_states = own["post_attention_layernorm"](hidden_states)
+        hidden_states, residual = own["pre_feedforward_layernorm"](hidden_states, residual)
+        hidden_states = own["post_feedforward_layernorm"](own["mlp"](hidden_states))
+        return residual + hidden_states if _one_tensor(self) else [hidden_states, residual]
+
+    return sandwich if family.sandwich else plain
+
+
+def mlp(kernel, family: Family, stock: type):
+    swiglu = kernel.swiglu
+
+    def forward(self, x):
+        own = self._modules
+        return own["down_proj"](swiglu(own["gate_proj"](x), own["up_proj"](x)))
+
+    return forward
+
+
+def _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight) -> bool:
+    # qk_norm_rope has no gradient. And it reads the norms' weights past the norms, so where something is hooked to
+    # these (accelerate's offloading brings the weight in that way) they are called themselves, and rope behind them.
+    if torch.is_grad_enabled() and (
+        query.requires_grad or key.requires_grad or q_weight.requires_grad or k_weight.requires_grad
+    ):
+        return True
+    return (
+        "_hf_hook" in q_norm.__dict__
+        or "_hf_hook" in k_norm.__dict__
+        or bool(q_norm._forward_hooks)
+        or bool(k_norm._forward_hooks)
+        or query.dtype != q_weight.dtype
+        or key.dtype != k_weight.dtype
+    )
+
+
+def attention(kernel, family: Family, stock: type):
+    rope, qk_norm_rope = kernel.rope, kernel.qk_norm_rope
+    offset, round_first, eps = family.weight_offset, family.round_first, family.eps
+    qk_norm, window, softcap = family.qk_norm, family.window, family.softcap
+
+    modeling = importlib.import_module(stock.__module__)
+    eager, interfaces = modeling.eager_attention_forward, modeling.ALL_ATTENTION_FUNCTIONS
+    get_interface = getattr(interfaces, "get_interface", None)
+    # transformers 5.0 told the cache where to write; later ones let the cache know.
+    tells_the_cache = "cache_position" in inspect.signature(stock.forward).parameters
+
+    def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
+        input_shape = hidden_states.shape[:-1]
+        by_heads = (*input_shape, -1, self.head_dim)
+        own = self._modules
+        query = own["q_proj"](hidden_states).view(by_heads)
+        key = own["k_proj"](hidden_states).view(by_heads)
+        value = own["v_proj"](hidden_states).view(by_heads).transpose(1, 2)
+
+        cos, sin = position_embeddings
+        if qk_norm:
+            q_norm, k_norm = own["q_norm"], own["k_norm"]
+            q_weight, k_weight = q_norm.weight, k_norm.weight
+            if _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight):
+                query, key = rope(q_norm(query), k_norm(key), cos, sin)
+            else:
+                query, key = qk_norm_rope(
+                    query, key, q_weight, k_weight, cos, sin, getattr(q_norm, eps), None, offset, round_first
+                )
+        else:
+            query, key = rope(query, key, cos, sin)
+        query, key = query.transpose(1, 2), key.transpose(1, 2)
+
+        if past_key_values is not None:
+            if tells_the_cache:
+                told = {"sin": sin, "cos": cos, "cache_position": kwargs.get("cache_position")}
+                key, value = past_key_values.update(key, value, self.layer_idx, told)
+            else:
+                key, value = past_key_values.update(key, value, self.layer_idx)
+        if tells_the_cache:
+            kwargs.pop("cache_position", None)
+
+        name = self.config._attn_implementation
+        if get_interface is not None:
+            attend = get_interface(name, eager)
+        else:
+            attend = eager if name == "eager" else interfaces[name]
+        if window == "layer":
+            kwargs["sliding_window"] = self.sliding_window
+        elif window == "config":
+            kwargs["sliding_window"] = getattr(self.config, "sliding_window", None)
+        if softcap:
+            kwargs["softcap"] = self.attn_logit_softcapping
+        dropout = self.attention_dropout if self.training else 0.0
+        output, weights = attend(
+            self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
+        )
+        return own["o_proj"](output.reshape(*input_shape, -1)), weights
+
+    return forward
+
+
+MAKERS = {"RMSNorm": norm, "MLP": mlp, "Attention": attention, "DecoderLayer": layer}

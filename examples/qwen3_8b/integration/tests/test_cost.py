@@ -1,0 +1,24 @@
+"""What is launched and called in a layer; README.md has the numbers."""
+
+import cost
+import pytest
+
+PREFILL = ["add_rms_norm"] * 2 + ["qk_norm_rope", "swiglu"]
+
+
+@pytest.mark.parametrize("decode", [False, True], ids=["prefill", "decode"])
+def test_launches_of_a_layer(decode):
+    stock, ours = cost.launches(False, decode), cost.launches(True, decode)
+    assert [name for name in ours if name in PREFILL] == PREFILL
+    # All else is what the stock layer does as well: seven projections, the cache, the attention.
+    rest = [name for name in ours if name not in PREFILL]
+    for name in rest:
+        stock.remove(name)
+    assert rest.count("mm") == 7
+    assert len(stock) == 46  # in the place of four
+
+
+@pytest.mark.parametrize("decode", [False, True], ids=["prefill", "decode"])
+def test_calls_of_a_layer(decode):
+    (stock, stock_c), (ours, ours_c) = cost.calls(False, decode), cost.calls(True, decode)
+    assert ours < 0.9 * stock and ours_c < 0.75 * stock_c
