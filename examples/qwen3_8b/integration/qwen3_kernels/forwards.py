@@ -9,9 +9,15 @@ import importlib
 import inspect
 
 import torch
+from transformers.cache_utils import DynamicCache
 
 from .errors import OptimizeError
 from .families import Family
+
+try:
+    from transformers.cache_utils import DynamicLayer
+except ImportError:  # an older cache, which is never filled directly
+    DynamicLayer = None
 
 
 def norm(kernel, family: Family, stock: type):
@@ -105,6 +111,15 @@ def _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight) -> bool:
     )
 
 
+def _first_of(cache, index: int):
+    """The layer of a cache that has nothing yet and grows by torch.cat, else None."""
+    layers = getattr(cache, "layers", ())
+    if type(cache) is not DynamicCache or cache.offloading or len(layers) <= index:
+        return None
+    held = layers[index]
+    return held if type(held) is DynamicLayer and not held.is_initialized else None
+
+
 def attention(kernel, family: Family, stock: type):
     rope, qk_norm_rope = kernel.rope, kernel.qk_norm_rope
     offset, round_first, eps = family.weight_offset, family.round_first, family.eps
@@ -139,7 +154,12 @@ def attention(kernel, family: Family, stock: type):
         query, key = query.transpose(1, 2), key.transpose(1, 2)
 
         if past_key_values is not None:
-            if tells_the_cache:
+            empty = _first_of(past_key_values, self.layer_idx)
+            if empty is not None:
+                # The stock cache copies them behind the end of nothing: two launches, and as many bytes again.
+                empty.lazy_initialization(key, value)
+                empty.keys, empty.values = key, value
+            elif tells_the_cache:
                 told = {"sin": sin, "cos": cos, "cache_position": kwargs.get("cache_position")}
                 key, value = past_key_values.update(key, value, self.layer_idx, told)
             else:

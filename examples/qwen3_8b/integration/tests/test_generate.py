@@ -5,6 +5,7 @@ import reference
 import torch
 from qwen3_kernels import optimize
 from support import FAMILIES, left_padded, model, tokens, twin
+from transformers import DynamicCache
 
 
 def generated(one, ids, **kwargs):
@@ -20,6 +21,27 @@ def test_greedy(family, cache, attention):
     ids, mask = left_padded(tokens(3, 9), 9, 5, 2)
     kwargs = {"attention_mask": mask, **({"cache_implementation": cache} if cache else {})}
     assert torch.equal(generated(ours, ids, **kwargs), generated(stock, ids, **kwargs))
+
+
+def test_what_a_cache_holds():
+    """It takes the first k and v as they are, and must grow, be cropped, reordered and repeated as ever."""
+    stock = model()
+    ours = optimize(twin(stock), kernel=reference)
+    ids = tokens(2, 9)
+    held = []
+    for one in (ours, stock):
+        cache, seen = DynamicCache(config=one.config), []
+        with torch.no_grad():
+            for part in (ids[:, :5], ids[:, 5:6], ids[:, 6:]):
+                seen.append(one(part, past_key_values=cache).logits)
+            cache.crop(-3)
+            cache.reorder_cache(torch.tensor([1, 0]))
+            cache.batch_repeat_interleave(2)
+            seen.append(one(ids[:, :1].repeat(2, 1), past_key_values=cache).logits)
+        assert cache.get_seq_length() == 7
+        held.append(seen + [t for layer in cache.layers for t in (layer.keys, layer.values)])
+    for mine, theirs in zip(*held):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("how", [dict(num_beams=3), dict(use_cache=False), dict(num_beams=2, num_return_sequences=2)])
