@@ -1,0 +1,163 @@
+"""A block: residual, norm and modulation in one pass, where they follow each other."""
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import torch
+from diffusers.models.activations import GELU
+from diffusers.models.attention import FeedForward
+from diffusers.models.transformers import transformer_ltx as stock
+from torch import nn
+
+from .attention import _fresh
+from .hooks import watched
+from .kernel import DTYPES, Kernel
+
+
+class Pending(NamedTuple):
+    """A residual that is still to be added: hidden_states + x * (gate + gate_table)."""
+
+    x: torch.Tensor
+    gate: Optional[torch.Tensor]
+    gate_table: Optional[torch.Tensor]
+
+
+class Modulation(NamedTuple):
+    scale: torch.Tensor
+    shift: torch.Tensor
+    scale_table: torch.Tensor
+    shift_table: torch.Tensor
+
+
+def settled(kernel: Kernel, hidden_states: torch.Tensor, pending: Pending, own: bool) -> torch.Tensor:
+    """The residual added; over hidden_states, if they are our own."""
+    added = kernel.gate_residual_ if own else kernel.gate_residual
+    return added(hidden_states, *pending)
+
+
+def modulated(
+    kernel: Kernel,
+    norm: nn.Module,
+    kind: str,
+    hidden_states: torch.Tensor,
+    pending: Optional[Pending],
+    by: Modulation,
+    own: bool,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """(norm(total) * (1 + scale) + shift, total), total being hidden_states with the pending residual."""
+    if watched(norm):
+        # Who follows the norm wants to see it called.
+        if pending is not None:
+            hidden_states = settled(kernel, hidden_states, pending, own)
+        scale, shift = by.scale + by.scale_table, by.shift + by.shift_table
+        return norm(hidden_states) * (1 + scale) + shift, hidden_states
+    if pending is None:
+        return kernel.adaln(hidden_states, *by, None, None, norm.eps, kind), hidden_states
+    both = kernel.gate_residual_adaln_ if own else kernel.gate_residual_adaln
+    gate = pending.gate_table
+    return both(
+        hidden_states,
+        pending.x,
+        pending.gate,
+        by.scale,
+        by.shift,
+        gate,
+        by.scale_table,
+        by.shift_table,
+        None,
+        None,
+        norm.eps,
+        kind,
+    )
+
+
+class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
+    """forward() is diffusers' contract, for who calls a block alone or hooks it. The model itself calls enter(), so that
+    the residual at a block's end and the norm at the next one's beginning are one pass."""
+
+    _ltx_kernel: Kernel
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        temb: torch.Tensor,
+        image_rotary_emb: Any = None,
+        encoder_attention_mask: Optional[torch.Tensor] = None,
+    ) -> torch.Tensor:
+        kernel = self._ltx_kernel
+        kernel.check(hidden_states)
+        ada = temb.reshape(temb.shape[0], temb.shape[1], self.scale_shift_table.shape[0], -1).unbind(dim=2)
+        hidden_states, pending = self.enter(
+            hidden_states, None, False, encoder_hidden_states, ada, image_rotary_emb, encoder_attention_mask
+        )
+        return settled(kernel, hidden_states, pending, not torch.compiler.is_compiling())
+
+    def enter(
+        self,
+        hidden_states: torch.Tensor,
+        pending: Optional[Pending],
+        own: bool,
+        text: torch.Tensor,
+        ada: Tuple[torch.Tensor, ...],
+        rotary: Any,
+        mask: Optional[torch.Tensor],
+    ) -> Tuple[torch.Tensor, Pending]:
+        """own: hidden_states may be written over. ada: of temb, in the order of the table. Returns hidden states that
+        may be written over, and what is still to be added to them."""
+        kernel = self._ltx_kernel
+        eager = not torch.compiler.is_compiling()
+        table = self.scale_shift_table.to(ada[0].device).unbind(0)
+        shift_msa, scale_msa, gate_msa, shift_mlp, scale_mlp, gate_mlp = ada
+
+        by = Modulation(scale_msa, shift_msa, table[1], table[0])
+        x, hidden_states = modulated(kernel, self.norm1, "rms", hidden_states, pending, by, own)
+        own = own and pending is not None and eager
+        # Referred to no longer, their memory is free for what follows.
+        pending = None
+        x = self.attn1(hidden_states=x, encoder_hidden_states=None, image_rotary_emb=rotary)
+        hidden_states = settled(kernel, hidden_states, Pending(x, gate_msa, table[2]), own)
+
+        x = self.attn2(
+            hidden_states, encoder_hidden_states=text, image_rotary_emb=None, attention_mask=mask
+        )
+        # Who follows attn2 may have kept what it was given.
+        own = eager and not watched(self.attn2) and _fresh(self.attn2.to_q)
+        by = Modulation(scale_mlp, shift_mlp, table[4], table[3])
+        x, hidden_states = modulated(kernel, self.norm2, "rms", hidden_states, Pending(x, None, None), by, own)
+        return hidden_states, Pending(self._feed_forward(x), gate_mlp, table[5])
+
+    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        ff = self.ff
+        if not self._ltx_kernel.fuse_gelu or not gelu_fuses(ff, x):
+            return ff(x)
+        proj = ff.net[0].proj
+        inner = torch._addmm_activation(proj.bias, x.flatten(0, -2), proj.weight.t(), use_gelu=True)
+        x = inner.unflatten(0, x.shape[:-1])
+        for module in ff.net[1:]:
+            x = module(x)
+        return x
+
+
+def gelu_fuses(ff: nn.Module, x: torch.Tensor) -> bool:
+    """Whether the first GEMM can add its bias and apply tanh's gelu before it writes. Elsewhere than on a card the op
+    applies the exact gelu; torch.compile fuses it by itself."""
+    if not x.is_cuda or x.dtype not in DTYPES[1:] or torch.compiler.is_compiling() or torch.is_grad_enabled():
+        return False
+    if type(ff) is not FeedForward or watched(ff) or not hasattr(torch, "_addmm_activation"):
+        return False
+    gelu = ff.net[0]
+    if type(gelu) is not GELU or gelu.approximate != "tanh" or watched(gelu):
+        return False
+    proj = gelu.proj
+    return (
+        type(proj) is nn.Linear
+        and not watched(proj)
+        and proj.bias is not None
+        and type(proj.weight) is nn.Parameter
+        and proj.weight.dtype == x.dtype
+        and proj.bias.dtype == x.dtype
+        and proj.weight.device == x.device
+    )
+
+
+LTXVideoTransformerBlock.__module__ = stock.__name__
