@@ -91,10 +91,12 @@ def load(kernel: Union[None, str, pathlib.Path, types.ModuleType]) -> Any:
         try:
             return kernels.get_local_kernel(folder.resolve())
         except Exception as error:
-            raise OptimizeError(f"no kernel for this torch and machine in {folder}: {error}; {_HOW}") from error
+            why = " ".join(str(error).split()).rstrip(":")
+            raise OptimizeError(f"no kernel for this torch and machine in {folder}: {why}; {_HOW}") from error
     if isinstance(kernel, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", kernel) and not kernel.startswith("."):
         try:
             return kernels.get_kernel(kernel, version=1)
         except Exception as error:
-            raise OptimizeError(f"no kernel from the Hub repository {kernel}: {error}; {_HOW}") from error
+            why = " ".join(str(error).split())
+            raise OptimizeError(f"no kernel from the Hub repository {kernel}: {why}; {_HOW}") from error
     raise OptimizeError(f"no kernel: {kernel} is no folder and no Hub repository OWNER/NAME; {_HOW}")
