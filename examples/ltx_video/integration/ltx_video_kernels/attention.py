@@ -12,7 +12,7 @@ from .kernel import Kernel
 from .rotary import Grid
 
 
-def _fresh(module: torch.nn.Module) -> bool:
+def fresh(module: torch.nn.Module) -> bool:
     """Whether what the module returns is a tensor that nobody else has."""
     return type(module) is torch.nn.Linear and not watched(module)
 
@@ -59,7 +59,7 @@ class LTXVideoAttnProcessor(stock.LTXVideoAttnProcessor):
     def _normed(self, attn, query, key, rotary):
         kernel, norm_q, norm_k = self.kernel, attn.norm_q, attn.norm_k
         # Written in place where nobody else has them; torch.compile plans memory itself.
-        own = not torch.compiler.is_compiling() and _fresh(attn.to_q) and _fresh(attn.to_k)
+        own = not torch.compiler.is_compiling() and fresh(attn.to_q) and fresh(attn.to_k)
         # Offloading brings a norm's weight only when the norm is called.
         hooked = watched(norm_q) or watched(norm_k)
         if isinstance(rotary, Grid) and not hooked:

@@ -3,14 +3,13 @@
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
-from diffusers.models.activations import GELU
-from diffusers.models.attention import FeedForward
 from diffusers.models.transformers import transformer_ltx as stock
 from torch import nn
 
-from .attention import _fresh
+from . import gelu
+from .attention import fresh
 from .hooks import watched
-from .kernel import DTYPES, Kernel
+from .kernel import Kernel
 
 
 class Pending(NamedTuple):
@@ -53,14 +52,13 @@ def modulated(
     if pending is None:
         return kernel.adaln(hidden_states, *by, None, None, norm.eps, kind), hidden_states
     both = kernel.gate_residual_adaln_ if own else kernel.gate_residual_adaln
-    gate = pending.gate_table
     return both(
         hidden_states,
         pending.x,
         pending.gate,
         by.scale,
         by.shift,
-        gate,
+        pending.gate_table,
         by.scale_table,
         by.shift_table,
         None,
@@ -121,43 +119,15 @@ class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
             hidden_states, encoder_hidden_states=text, image_rotary_emb=None, attention_mask=mask
         )
         # Who follows attn2 may have kept what it was given.
-        own = eager and not watched(self.attn2) and _fresh(self.attn2.to_q)
+        own = eager and not watched(self.attn2) and fresh(self.attn2.to_q)
         by = Modulation(scale_mlp, shift_mlp, table[4], table[3])
         x, hidden_states = modulated(kernel, self.norm2, "rms", hidden_states, Pending(x, None, None), by, own)
         return hidden_states, Pending(self._feed_forward(x), gate_mlp, table[5])
 
     def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        ff = self.ff
-        if not self._ltx_kernel.fuse_gelu or not gelu_fuses(ff, x):
-            return ff(x)
-        proj = ff.net[0].proj
-        inner = torch._addmm_activation(proj.bias, x.flatten(0, -2), proj.weight.t(), use_gelu=True)
-        x = inner.unflatten(0, x.shape[:-1])
-        for module in ff.net[1:]:
-            x = module(x)
-        return x
-
-
-def gelu_fuses(ff: nn.Module, x: torch.Tensor) -> bool:
-    """Whether the first GEMM can add its bias and apply tanh's gelu before it writes. Elsewhere than on a card the op
-    applies the exact gelu; torch.compile fuses it by itself."""
-    if not x.is_cuda or x.dtype not in DTYPES[1:] or torch.compiler.is_compiling() or torch.is_grad_enabled():
-        return False
-    if type(ff) is not FeedForward or watched(ff) or not hasattr(torch, "_addmm_activation"):
-        return False
-    gelu = ff.net[0]
-    if type(gelu) is not GELU or gelu.approximate != "tanh" or watched(gelu):
-        return False
-    proj = gelu.proj
-    return (
-        type(proj) is nn.Linear
-        and not watched(proj)
-        and proj.bias is not None
-        and type(proj.weight) is nn.Parameter
-        and proj.weight.dtype == x.dtype
-        and proj.bias.dtype == x.dtype
-        and proj.weight.device == x.device
-    )
+        if self._ltx_kernel.fuse_gelu and gelu.fuses(self.ff, x):
+            return gelu.feed_forward(self.ff, x)
+        return self.ff(x)
 
 
 LTXVideoTransformerBlock.__module__ = stock.__name__

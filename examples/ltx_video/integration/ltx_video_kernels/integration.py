@@ -26,7 +26,7 @@ def optimize(model: Any, *, kernel: Any = None, fuse_gelu: bool = True) -> Any:
         model: an LTXVideoTransformer3DModel, what torch.compile made of one, or a pipeline that has one.
         kernel: a loaded kernel module, a path to a `build` folder, or a Hub repository "OWNER/NAME". None: what the
             environment's LTX_VIDEO_KERNELS names, else `build` beside the example.
-        fuse_gelu: lets the feed-forward's first GEMM apply the gelu, on a card, in 16 bits and without torch.compile.
+        fuse_gelu: lets the feed-forward's first GEMM apply the gelu, on a card in 16 bits.
 
     Returns:
         `model`. Again with the same kernel and options, nothing changes; with others it is an error.
