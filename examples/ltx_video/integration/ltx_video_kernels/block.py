@@ -85,10 +85,10 @@ class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
         kernel = self._ltx_kernel
         kernel.check(hidden_states)
         ada = temb.reshape(temb.shape[0], temb.shape[1], self.scale_shift_table.shape[0], -1).unbind(dim=2)
-        hidden_states, pending = self.enter(
+        hidden_states, pending, own = self.enter(
             hidden_states, None, False, encoder_hidden_states, ada, image_rotary_emb, encoder_attention_mask
         )
-        return settled(kernel, hidden_states, pending, not torch.compiler.is_compiling())
+        return settled(kernel, hidden_states, pending, own)
 
     def enter(
         self,
@@ -99,9 +99,9 @@ class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
         ada: Tuple[torch.Tensor, ...],
         rotary: Any,
         mask: Optional[torch.Tensor],
-    ) -> Tuple[torch.Tensor, Pending]:
-        """own: hidden_states may be written over. ada: of temb, in the order of the table. Returns hidden states that
-        may be written over, and what is still to be added to them."""
+    ) -> Tuple[torch.Tensor, Pending, bool]:
+        """ada: of temb, in the order of the table. own: hidden_states may be written over: only we have them. Returns
+        hidden states, what is still to be added to them, and whether they may be written over."""
         kernel = self._ltx_kernel
         eager = not torch.compiler.is_compiling()
         table = self.scale_shift_table.to(ada[0].device).unbind(0)
@@ -109,20 +109,18 @@ class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
 
         by = Modulation(scale_msa, shift_msa, table[1], table[0])
         x, hidden_states = modulated(kernel, self.norm1, "rms", hidden_states, pending, by, own)
-        own = own and pending is not None and eager
-        # Referred to no longer, their memory is free for what follows.
-        pending = None
+        own = own and eager and not watched(self.norm1)
+        pending = None  # its memory is free for what follows
         x = self.attn1(hidden_states=x, encoder_hidden_states=None, image_rotary_emb=rotary)
         hidden_states = settled(kernel, hidden_states, Pending(x, gate_msa, table[2]), own)
 
-        x = self.attn2(
-            hidden_states, encoder_hidden_states=text, image_rotary_emb=None, attention_mask=mask
-        )
-        # Who follows attn2 may have kept what it was given.
+        x = self.attn2(hidden_states, encoder_hidden_states=text, image_rotary_emb=None, attention_mask=mask)
+        # Who follows a module may keep what it was given.
         own = eager and not watched(self.attn2) and fresh(self.attn2.to_q)
         by = Modulation(scale_mlp, shift_mlp, table[4], table[3])
         x, hidden_states = modulated(kernel, self.norm2, "rms", hidden_states, Pending(x, None, None), by, own)
-        return hidden_states, Pending(self._feed_forward(x), gate_mlp, table[5])
+        own = eager and not watched(self.norm2)
+        return hidden_states, Pending(self._feed_forward(x), gate_mlp, table[5]), own
 
     def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
         if self._ltx_kernel.fuse_gelu and gelu.fuses(self.ff, x):

@@ -62,12 +62,10 @@ class LTXVideoTransformer3DModel(stock.LTXVideoTransformer3DModel):
         if mask is not None and mask.ndim == 3:
             mask = prepared_mask(self.transformer_blocks[0].attn2, mask, text)
 
-        eager = not torch.compiler.is_compiling()
         own, pending = False, None
         for block in self.transformer_blocks:
             if type(block) is LTXVideoTransformerBlock and not watched(block):
-                hidden_states, pending = block.enter(hidden_states, pending, own, text, ada, rotary, mask)
-                own = eager
+                hidden_states, pending, own = block.enter(hidden_states, pending, own, text, ada, rotary, mask)
                 continue
             # Who follows a block is shown whole hidden states, and may keep them.
             if pending is not None:

@@ -191,27 +191,26 @@ def test_a_lora_scale_reaches_the_layers(monkeypatch):
     assert scales == [0.5, -0.5]
 
 
-def kept(model):
-    """Inputs and outputs of all modules within a block, by reference, as a hook sees them."""
-    seen = []
-    for block in model.transformer_blocks:
-        for name, module in block.named_modules():
-            if name.startswith(("attn2", "attn1.to_")):
-                module.register_forward_hook(lambda _, given, out: seen.extend([*given, out]))
-    return seen
-
-
-def test_what_a_hook_has_kept_is_not_written_over():
+@pytest.mark.parametrize("side", ["given", "out"])
+def test_what_a_hook_has_kept_is_not_written_over(side):
+    """Module by module: each may be the only one that somebody follows."""
     ours = optimize(small(), kernel=reference)
-    seen = kept(ours)
-    copies = []
-    for block in ours.transformer_blocks:
-        block.attn2.to_q.register_forward_hook(lambda _, given, out: copies.append((given[0], given[0].clone())))
-        block.attn1.to_k.register_forward_hook(lambda _, given, out: copies.append((out, out.clone())))
-    ours(**arguments(ours))
-    assert seen and len(copies) == 4
-    for now, then in copies:
-        assert torch.equal(now, then)
+    given = arguments(ours)
+    right = ours(**given).sample
+    for name, module in ours.named_modules():
+        kept, calls = [], []
+
+        def keep(_, positional, named, out, kept=kept, calls=calls):
+            calls.append(1)
+            seen = [*positional, *named.values()] if side == "given" else out if isinstance(out, tuple) else [out]
+            kept.extend((t, t.clone()) for t in seen if isinstance(t, torch.Tensor))
+
+        hook = module.register_forward_hook(keep, with_kwargs=True)
+        assert_near(ours(**given).sample, right)
+        hook.remove()
+        assert calls or isinstance(module, torch.nn.ModuleList), f"{name} was not called"
+        for now, then in kept:
+            assert torch.equal(now, then), f"{name}: what its hook kept was written over"
 
 
 def test_an_attention_hook_sees_every_call():
