@@ -91,8 +91,8 @@ class LTXAttention(stock.LTXAttention):
         processor = self.processor
         if type(processor) is not LTXVideoAttnProcessor:
             raise OptimizeError(
-                f"LTXAttention: its processor was replaced by {type(processor).__name__} after optimize(); restore() the "
-                "model before that"
+                f"LTXAttention: its processor was replaced by {type(processor).__name__} after optimize(); restore() "
+                "the model before that"
             )
         if kwargs:
             return super().forward(hidden_states, encoder_hidden_states, attention_mask, image_rotary_emb, **kwargs)

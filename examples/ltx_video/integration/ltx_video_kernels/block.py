@@ -69,8 +69,8 @@ def modulated(
 
 
 class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
-    """forward() is diffusers' contract, for who calls a block alone or hooks it. The model itself calls enter(), so that
-    the residual at a block's end and the norm at the next one's beginning are one pass."""
+    """forward() is diffusers' contract, for who calls a block alone or hooks it. The model itself calls enter(), so
+    that the residual at a block's end and the norm at the next one's beginning are one pass."""
 
     _ltx_kernel: Kernel
 

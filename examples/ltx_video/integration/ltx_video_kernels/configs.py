@@ -18,10 +18,11 @@ _COMMON: Dict[str, Any] = {
 }
 
 _SIZES: Dict[str, Dict[str, int]] = {
-    # transformer/config.json of Lightricks/LTX-Video; the same numbers are the class's defaults in diffusers 0.42.
+    # The class's defaults in diffusers 0.42, with which its scripts/convert_ltx_to_diffusers.py loads Lightricks'
+    # checkpoint.
     "2b": {"num_attention_heads": 32, "attention_head_dim": 64, "cross_attention_dim": 2048, "num_layers": 28},
-    # transformer/config.json of Lightricks/LTX-Video-0.9.7-dev; scripts/convert_ltx_to_diffusers.py of diffusers has
-    # the same numbers for its version 0.9.7.
+    # Lightricks' checkpoint of 13B: its configuration is in xora_v1.2-13B-balanced-128.json of
+    # AI-Hypercomputer/maxdiffusion.
     "13b": {"num_attention_heads": 32, "attention_head_dim": 128, "cross_attention_dim": 4096, "num_layers": 48},
     # 2B with fewer and narrower layers: the relations of the widths are its own, so 128 % 6 = 2048 % 6.
     "smoke": {"num_attention_heads": 4, "attention_head_dim": 32, "cross_attention_dim": 128, "num_layers": 2},

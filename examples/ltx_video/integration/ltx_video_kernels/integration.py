@@ -90,10 +90,12 @@ def _transformer_of(model: Any) -> nn.Module:
     found = getattr(found, "_orig_mod", found)  # torch.compile's wrapper
     if type(found) in (stock.LTXVideoTransformer3DModel, LTXVideoTransformer3DModel):
         return found
-    what = type(model).__name__ if found is None or found is model else f"the {type(found).__name__} of {type(model).__name__}"
+    what = type(model).__name__
+    if found is not None and found is not model:
+        what = f"the {type(found).__name__} of {what}"
     raise OptimizeError(
-        f"{what} is no LTXVideoTransformer3DModel of diffusers and no pipeline with one; these kernels are for LTX-Video "
-        "alone"
+        f"{what} is no LTXVideoTransformer3DModel of diffusers and no pipeline with one; these kernels are for "
+        "LTX-Video alone"
     )
 
 

@@ -45,9 +45,7 @@ class Kernel:
         for name in FUNCTIONS:
             function = getattr(module, name, None)
             if function is None:
-                raise OptimizeError(
-                    f"the kernel {getattr(module, '__name__', module)!r} has no {name}; {_HOW}"
-                )
+                raise OptimizeError(f"the kernel {getattr(module, '__name__', module)!r} has no {name}; {_HOW}")
             setattr(self, name, function)
 
     def check(self, hidden_states: torch.Tensor) -> None:

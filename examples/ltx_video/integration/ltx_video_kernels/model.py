@@ -50,9 +50,7 @@ class LTXVideoTransformer3DModel(stock.LTXVideoTransformer3DModel):
         hidden_states = self.proj_in(hidden_states)
         kernel.check(hidden_states)
 
-        temb, embedded = self.time_embed(
-            timestep.flatten(), batch_size=batch_size, hidden_dtype=hidden_states.dtype
-        )
+        temb, embedded = self.time_embed(timestep.flatten(), batch_size=batch_size, hidden_dtype=hidden_states.dtype)
         temb = temb.view(batch_size, -1, temb.size(-1))
         embedded = embedded.view(batch_size, -1, embedded.size(-1))
         ada = temb.unflatten(2, (6, -1)).unbind(dim=2)
@@ -103,8 +101,8 @@ class LTXVideoTransformer3DModel(stock.LTXVideoTransformer3DModel):
         processor = self.transformer_blocks[0].attn1.processor
         if self._parallel_config is not None or getattr(processor, "_parallel_config", None) is not None:
             raise OptimizeError(
-                f"{_NAME}: with context parallelism a device has a part of the tokens, which is no grid of frames, rows "
-                "and columns; restore() it"
+                f"{_NAME}: with context parallelism a device has a part of the tokens, which is no grid of frames, "
+                "rows and columns; restore() it"
             )
 
 

@@ -41,9 +41,7 @@ def _modulated(x, scale, shift, scale_table, shift_table, weight, bias, eps, nor
     return y * (1 + _row(scale, scale_table, 0.0)) + _row(shift, shift_table, 0.0)
 
 
-def adaln(
-    x, scale=None, shift=None, scale_table=None, shift_table=None, weight=None, bias=None, eps=1e-6, norm="rms"
-):
+def adaln(x, scale=None, shift=None, scale_table=None, shift_table=None, weight=None, bias=None, eps=1e-6, norm="rms"):
     return _modulated(x, scale, shift, scale_table, shift_table, weight, bias, eps, norm).to(x.dtype)
 
 

@@ -65,9 +65,7 @@ def test_no_further_from_float32_than_diffusers(kernel, name, case, dtype):
     ours = optimize(twin(model), kernel=kernel)
     exact = twin(model).float()
     given = arguments(model, case, "cuda", VIDEO)
-    widened = {
-        key: t.float() if isinstance(t, torch.Tensor) and t.dtype == dtype else t for key, t in given.items()
-    }
+    widened = {key: t.float() if isinstance(t, torch.Tensor) and t.dtype == dtype else t for key, t in given.items()}
     right, stock_steps, our_steps = [], [], []
     last = denoise(exact, widened, record=right)
     stock_last = denoise(model, given, record=stock_steps)
@@ -114,9 +112,11 @@ def test_the_reference_is_what_the_kernel_computes(kernel):
 def test_the_gelu_of_the_first_gemm(kernel, dtype, monkeypatch):
     model = wide("2b", dtype)
     given = arguments(model, CASES[0], "cuda", VIDEO)
-    right = twin(model).float()(
-        **{k: t.float() if isinstance(t, torch.Tensor) and t.dtype == dtype else t for k, t in given.items()}
-    ).sample
+    right = (
+        twin(model)
+        .float()(**{k: t.float() if isinstance(t, torch.Tensor) and t.dtype == dtype else t for k, t in given.items()})
+        .sample
+    )
     calls, real = [], torch._addmm_activation
     monkeypatch.setattr(torch, "_addmm_activation", lambda *a, **k: calls.append(1) or real(*a, **k))
     fused = optimize(twin(model), kernel=kernel)(**given).sample

@@ -1,5 +1,5 @@
-"""The feed-forward with the gelu in its first GEMM. Without a card aten's op applies the exact gelu, which is near enough
-to show what is wired how."""
+"""The feed-forward with the gelu in its first GEMM. Without a card aten's op applies the exact gelu, which is near
+enough to show what is wired how."""
 
 import pytest
 import reference

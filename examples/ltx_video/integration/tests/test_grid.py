@@ -1,12 +1,13 @@
 """The grid that coordinates are."""
 
 import pytest
-import torch
 from ltx_video_kernels.rotary import find_shape
 from support import video_coords
 
 
-@pytest.mark.parametrize("video", [(1, 1, 1), (5, 1, 1), (1, 5, 1), (1, 1, 5), (3, 1, 4), (3, 4, 1), (1, 3, 4), (2, 3, 4)])
+@pytest.mark.parametrize(
+    "video", [(1, 1, 1), (5, 1, 1), (1, 5, 1), (1, 1, 5), (3, 1, 4), (3, 4, 1), (1, 3, 4), (2, 3, 4)]
+)
 @pytest.mark.parametrize("batch", [1, 2])
 def test_a_grid(video, batch):
     assert find_shape(video_coords(*video, batch)) == (*video, True)

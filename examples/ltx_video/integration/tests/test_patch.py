@@ -387,7 +387,10 @@ def test_condition_pipeline(frame):
     draw = torch.Generator().manual_seed(9)
     # At frame 0 it is blended into the video; elsewhere it is put in front as frames of its own.
     clip = torch.rand(9, 3, 96, 128, generator=draw)
-    call = {"conditions": [LTXVideoCondition(video=clip, frame_index=frame, strength=0.8)], "image_cond_noise_scale": 0.1}
+    call = {
+        "conditions": [LTXVideoCondition(video=clip, frame_index=frame, strength=0.8)],
+        "image_cond_noise_scale": 0.1,
+    }
     seen = []
     pipe.transformer.register_forward_pre_hook(lambda _, __, named: seen.append(named), with_kwargs=True)
     right = video(pipe, **call)
