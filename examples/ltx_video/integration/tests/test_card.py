@@ -192,6 +192,14 @@ def test_inductor(kernel, case, mode):
         assert_near(compiled(**given).sample.clone(), right, 1e-4)
 
 
+def test_inductor_with_another_size(kernel):
+    model = small().cuda()
+    ours = torch.compile(optimize(twin(model), kernel=kernel), fullgraph=True)
+    for video in [(3, 4, 5), (2, 5, 4), (4, 2, 3)]:
+        given = arguments(model, CASES[0], "cuda", video)
+        assert_near(ours(**given).sample, model(**given).sample, 1e-4)
+
+
 def test_compiled_blocks(kernel):
     model = small().cuda()
     given = arguments(model, CASES[0], "cuda")
