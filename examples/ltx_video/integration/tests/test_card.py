@@ -255,9 +255,8 @@ def block_offload(model):
 
 
 def sequential_offload(model):
-    from accelerate import cpu_offload
-
-    cpu_offload(model, torch.device("cuda"), offload_buffers=False)
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.cpu_offload(model, torch.device("cuda"), offload_buffers=False)
 
 
 def float8_storage(model):
@@ -282,6 +281,7 @@ def test_prepared(kernel, prepare, first):
 
 
 def test_model_offload_of_a_pipeline(kernel):
+    pytest.importorskip("accelerate")
     pipe = LTXPipeline(FlowMatchEulerDiscreteScheduler(), None, None, None, small())
     pipe.set_progress_bar_config(disable=True)
     size = {"height": 96, "width": 128, "num_frames": 17, "num_inference_steps": 3, "output_type": "latent"}

@@ -38,16 +38,14 @@ def block_offload(model):
 
 def sequential_offload(model):
     """enable_sequential_cpu_offload, whose weights are on the meta device until a module is called."""
-    from accelerate import cpu_offload
-
-    cpu_offload(model, torch.device("cpu"), offload_buffers=False)
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.cpu_offload(model, torch.device("cpu"), offload_buffers=False)
 
 
 def model_offload(model):
     """enable_model_cpu_offload"""
-    from accelerate import cpu_offload_with_hook
-
-    cpu_offload_with_hook(model, torch.device("cpu"))
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.cpu_offload_with_hook(model, torch.device("cpu"))
 
 
 def layerwise_casting(model):
