@@ -38,12 +38,12 @@ const EXAMPLES: [(&str, &str, &[&str]); 2] = [
     (
         "examples/ltx_video",
         "init ltx-video-kernels --for ltx-video",
-        &["integration"],
+        &["integration", "benchmark_e2e.py"],
     ),
     (
         "examples/qwen3_8b",
         "init qwen3-kernels --for qwen3",
-        &["integration"],
+        &["integration", "benchmark_e2e.py"],
     ),
 ];
 
