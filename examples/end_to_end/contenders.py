@@ -19,7 +19,7 @@ def parse(text: str) -> List[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in CONTENDERS]
     if unknown or not names:
-        raise ValueError(f"there is no contender {', '.join(unknown) or text!r}; there are {', '.join(CONTENDERS)}")
+        raise ValueError(f"there is no contender {', '.join(unknown) or 'named'}; there are {', '.join(CONTENDERS)}")
     return [name for name in CONTENDERS if name in names]
 
 

@@ -49,16 +49,26 @@ def bytes_of(tree: torch.nn.Module) -> int:
     return sum(seen.values())
 
 
-def in_fp32(tree: torch.nn.Module) -> torch.nn.Module:
-    """A tree of its own, the same numbers."""
-    return copy.deepcopy(tree).float()
+@contextlib.contextmanager
+def in_fp32(tree: torch.nn.Module):
+    """The tree in fp32 for a while, the same numbers: in place, because both do not fit beside each other. What is
+    narrower comes back as it was, for widening loses nothing."""
+    narrow = [tensor for tensor in [*tree.parameters(), *tree.buffers()] if tensor.is_floating_point()]
+    narrow = [(tensor, tensor.dtype) for tensor in narrow if tensor.dtype in (torch.bfloat16, torch.float16)]
+    try:
+        for tensor, _ in narrow:
+            tensor.data = tensor.data.float()
+        yield tree
+    finally:
+        for tensor, dtype in narrow:
+            tensor.data = tensor.data.to(dtype)
 
 
 def fits_in_fp32(tree: torch.nn.Module, device: str) -> bool:
-    """With as much left for activations as the copy takes on its way (a second one in the dtype)."""
+    """With some left for activations; a case whose own do not fit says so when it is tried."""
     if device != "cuda":
         return True
     parameters = sum(p.numel() for p in tree.parameters())
     free, _ = torch.cuda.mem_get_info()
     cached = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    return free + cached > 7 * parameters + 4 * 2**30
+    return free + cached > 2.2 * parameters + 4 * 2**30

@@ -61,7 +61,7 @@ def options_of(subject: Subject, arguments) -> argparse.Namespace:
         names = [case.name for case in cases]
         unknown = [name for name in wanted if name not in names]
         if unknown or not wanted:
-            parser.error(f"--cases: there is no case {', '.join(unknown) or options.cases!r}; there are {', '.join(names)}")
+            parser.error(f"--cases: there is no case {', '.join(unknown) or 'named'}; there are {', '.join(names)}")
         cases = [case for case in cases if case.name in wanted]
     options.chosen = cases
     return options
@@ -122,6 +122,8 @@ class Run:
         tell(f"{subject.title}, {options.config}: building the model")
         self.stock = model.build(subject, options.config, options.weights, self.device, self.dtype)
         self.weights_bytes = model.bytes_of(self.stock)
+        # Before there is a second tree over the same tensors, whose optimize() may look at dtypes.
+        self.exact = self.exact_results()
         self.optimized, self.optimize_bytes = None, 0
         if loaded is not None:
             before = allocated(self.device)
@@ -129,28 +131,30 @@ class Run:
             subject.optimize(self.optimized, loaded)
             free()
             self.optimize_bytes = allocated(self.device) - before
-        self.exact_wanted = not options.no_fp32 and model.fits_in_fp32(self.stock, self.device)
-        if not self.exact_wanted and not options.no_fp32:
-            tell("an fp32 run does not fit into this card's memory: results are held against eager alone")
 
-    def exact_results(self, cases: List[Case]) -> Dict[str, torch.Tensor]:
-        """The results in fp32 by case; the fp32 model is gone before anything is timed."""
+    def exact_results(self) -> Dict[str, torch.Tensor]:
+        """The results in fp32 by case."""
         results: Dict[str, torch.Tensor] = {}
-        if not self.exact_wanted:
+        if self.options.no_fp32:
             return results
-        tree = model.in_fp32(self.stock)
-        for case in cases:
-            if case.own_compile or self.over():
-                continue
-            tell(f"{case.name}: in fp32")
-            try:
-                inputs = case.make(tree, self.device, torch.float32)
-                results[case.name] = case.step(tree, tree, inputs, False).clone()
+        if not model.fits_in_fp32(self.stock, self.device):
+            tell("an fp32 run does not fit into this card's memory: results are held against eager alone")
+            return results
+        with model.in_fp32(self.stock) as tree:
+            for case in self.options.chosen:
+                if case.own_compile or self.over():
+                    continue
+                tell(f"{case.name}: in fp32")
+                inputs = None
+                try:
+                    inputs = case.make(tree, self.device, torch.float32)
+                    results[case.name] = case.step(tree, tree, inputs, False).clone()
+                except torch.cuda.OutOfMemoryError:
+                    tell(f"{case.name}: an fp32 run does not fit into this card's memory")
+                except Exception as error:  # the case itself says so again, and by whom
+                    tell(f"{case.name}: no fp32 run: {reason(error)}")
                 del inputs
-            except torch.cuda.OutOfMemoryError:
-                tell(f"{case.name}: an fp32 run does not fit into this card's memory")
-            free()
-        del tree
+                free()
         free()
         return results
 
@@ -291,14 +295,13 @@ def main(subject: Subject, arguments=None) -> int:
         except kernel.NoKernel as error:
             print(f"{script}: {error}", file=sys.stderr)
             return 1
-        exact = run.exact_results(options.chosen)
         for case in options.chosen:
             if run.over():
                 for name in options.contenders:
                     run.skip(case.name, name, "the budget of --seconds was spent")
                 continue
             try:
-                cases.append(run.case(case, exact.get(case.name)))
+                cases.append(run.case(case, run.exact.get(case.name)))
             except Exception as error:  # the other cases are timed all the same
                 traceback.print_exc()
                 for name in options.contenders:

@@ -113,6 +113,17 @@ def test_trees_share_their_tensors_and_nothing_else():
     assert model.bytes_of(tree) == 4 * (16 * 16 + 4 * 16)
 
 
+def test_fp32_is_for_a_while_and_loses_nothing():
+    tree = Small().to(torch.bfloat16)
+    tree.register_buffer("angles", torch.rand(4))
+    before = {name: tensor.clone() for name, tensor in tree.state_dict().items()}
+    with model.in_fp32(tree):
+        assert tree.inner.weight.dtype == tree.shift.dtype == torch.float32
+    for name, tensor in tree.state_dict().items():
+        assert tensor.dtype == before[name].dtype and (tensor == before[name]).all()
+    assert tree.angles.dtype == torch.float32
+
+
 def test_norms_do_not_keep_weights_of_one():
     tree = Small()
     model.vary_norms(tree)
