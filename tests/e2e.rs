@@ -259,13 +259,13 @@ type Change = fn(&mut Value);
 fn what_is_no_whole_and_right_result_is_not_recorded() {
     let cases: [(&str, i32, Change); 7] = [
         ("--smoke times a small model", 1, |all| {
-            all["smoke"] = json!(true)
+            all["smoke"] = json!(true);
         }),
         ("leave out --cases", 1, |all| {
-            all["partial"] = json!("--cases")
+            all["partial"] = json!("--cases");
         }),
         ("the script names no card", 1, |all| {
-            all["card"] = Value::Null
+            all["card"] = Value::Null;
         }),
         ("kernels: the result is wrong: it is not finite", 1, |all| {
             let one = &mut all["cases"][0]["contenders"][1];
@@ -283,7 +283,7 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
                 .remove(1);
         }),
         ("there is no", 1, |all| {
-            all["sources"] = json!(["../gone.py"])
+            all["sources"] = json!(["../gone.py"]);
         }),
     ];
     for (said, code, change) in cases {
@@ -328,14 +328,14 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
 fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
     let cases: [(&str, Change); 8] = [
         ("reads `\"format\": 1`, and there is 2", |all| {
-            all["format"] = json!(2)
+            all["format"] = json!(2);
         }),
         ("unknown field `surprise`", |all| all["surprise"] = json!(1)),
         ("missing field `title`", |all| {
             all.as_object_mut().unwrap().remove("title");
         }),
         ("cannot be part of a file's name", |all| {
-            all["name"] = json!("../up")
+            all["name"] = json!("../up");
         }),
         ("no positive number", |all| {
             all["cases"][0]["contenders"][0]["time_ms"]["min"] = json!(-1.0);
@@ -347,7 +347,7 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
             all["cases"][0]["contenders"][0]["wrong"] = json!("off");
         }),
         ("did not come to its end", |all| {
-            all["finished"] = json!(false)
+            all["finished"] = json!(false);
         }),
     ];
     for (said, change) in cases {

@@ -5,7 +5,7 @@ import time
 from typing import Callable, Dict, List
 
 # A sample is the mean of so many steps in a row that it lasts this long: a loop does not wait between its steps either.
-LEAST_SAMPLE_MS = 50.0
+LEAST_SAMPLE_MS = 200.0
 MOST_STEPS = 20
 # Fewer rounds than these are no spread.
 LEAST_ROUNDS = 3

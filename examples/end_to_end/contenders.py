@@ -44,12 +44,20 @@ def breaks() -> int:
     return int(sum(counters.get("graph_break", {}).values()))
 
 
+def allow_recompilations() -> None:
+    """Each case is another shape of the same code."""
+    config = torch._dynamo.config
+    for name in ("recompile_limit", "cache_size_limit"):  # its name from 2.6 on, and before
+        if hasattr(config, name):
+            setattr(config, name, 64)
+            return
+
+
 class Step:
     """A contender's step of a case; calling it is one step."""
 
-    def __init__(self, case, tree: torch.nn.Module, inputs: Dict[str, object], is_compiled: bool, mode: str, backend: str):
-        self.case, self.tree, self.inputs, self.compiled = case, tree, inputs, is_compiled
-        self.call = compiled(tree, mode, backend) if is_compiled and not case.own_compile else tree
+    def __init__(self, case, tree: torch.nn.Module, call: Callable, inputs: Dict[str, object], is_compiled: bool):
+        self.case, self.tree, self.call, self.inputs, self.compiled = case, tree, call, inputs, is_compiled
 
     def __call__(self) -> torch.Tensor:
         return self.case.step(self.tree, self.call, self.inputs, self.compiled)

@@ -11,10 +11,10 @@ from typing import Any, Dict, List
 import torch
 
 from . import accuracy, clock, kernel, model, report, trace
-from .contenders import CONTENDERS, Step, parse
+from .contenders import CONTENDERS, Step, allow_recompilations, compiled, parse
 from .subject import Case, Subject
 
-# Steps under the profiler.
+# Steps under the profiler; of what is many steps already, one.
 PROFILED = 3
 
 
@@ -96,7 +96,8 @@ class Run:
         self.backend = "aot_eager" if options.dry else "inductor"
         self.dtype = torch.bfloat16
         self.began = time.monotonic()
-        self.skipped: List[Dict[str, str]] = []
+        self.skipped: List[Dict[str, Any]] = []
+        self.calls: Dict[str, Any] = {}
 
     def over(self) -> bool:
         return self.options.seconds is not None and time.monotonic() - self.began > self.options.seconds
@@ -114,6 +115,7 @@ class Run:
 
     def start(self) -> None:
         options, subject = self.options, self.subject
+        allow_recompilations()
         self.kernel_about: Dict[str, Any] = {}
         loaded = None
         if any(CONTENDERS[name][0] for name in options.contenders):
@@ -158,12 +160,23 @@ class Run:
         free()
         return results
 
+    def call(self, case: Case, name: str, tree: torch.nn.Module):
+        """What a contender's steps call: its tree, or the one compiled call of it. Cases share that one, so that a loop
+        need not compile the step again. Not where CUDA graphs are captured: their memory would be another case's."""
+        if not CONTENDERS[name][1] or case.own_compile:
+            return tree
+        if self.options.compile_mode in ("reduce-overhead", "max-autotune"):
+            return compiled(tree, self.options.compile_mode, self.backend)
+        if name not in self.calls:
+            self.calls[name] = compiled(tree, self.options.compile_mode, self.backend)
+        return self.calls[name]
+
     def prepare(self, case: Case, name: str, inputs: Dict[str, Any]):
         """A contender's first step: the step, its result, and what was found on the way."""
         with_kernels, is_compiled = CONTENDERS[name]
         tree = self.optimized if with_kernels else self.stock
         before = allocated(self.device)
-        step = Step(case, tree, inputs, is_compiled, self.options.compile_mode, self.backend)
+        step = Step(case, tree, self.call(case, name, tree), inputs, is_compiled)
         result, seconds, breaks = step.first(self.device)
         about: Dict[str, Any] = {"name": name, "first_call_s": seconds}
         if is_compiled and not case.own_compile:
@@ -178,7 +191,8 @@ class Run:
     def case(self, case: Case, exact) -> Dict[str, Any]:
         """All contenders of a case."""
         shown = {"name": case.name, "label": case.label, "per": case.per, "note": case.note, "contenders": []}
-        torch._dynamo.reset()
+        if self.options.compile_mode in ("reduce-overhead", "max-autotune"):
+            torch._dynamo.reset()
         free()
         before = allocated(self.device)
         inputs = case.make(self.stock, self.device, self.dtype)
@@ -229,7 +243,7 @@ class Run:
             passing = torch.cuda.max_memory_allocated() - start
             about["peak_bytes"] = self.weights_bytes + inputs_bytes + about["own_bytes"] + passing
             try:
-                profile = trace.profile(step, PROFILED)
+                profile = trace.profile(step, PROFILED if case.per == "step" else 1)
             except Exception as error:
                 tell(f"{case.name}: {name} has no profile: {error}")
                 continue

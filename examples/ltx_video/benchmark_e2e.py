@@ -45,17 +45,30 @@ def text(tree, draw, device):
     return {"encoder_hidden_states": draw(2, TEXT, tree.config.caption_channels), "encoder_attention_mask": mask}
 
 
+def arguments(hidden, timestep, video, given):
+    """Of a step of text to video; in one order everywhere, for which Dynamo has a guard."""
+    frames, height, width = video
+    return {
+        "hidden_states": hidden,
+        "timestep": timestep,
+        "num_frames": frames,
+        "height": height,
+        "width": width,
+        "rope_interpolation_scale": (8 / RATE, 32, 32),
+        **given,
+    }
+
+
 def step_case(name, label, frames, height, width, per_token=False):
     tokens = frames * height * width
 
     def make(tree, device, dtype):
         draw = Draw(device, dtype)
-        given = {"hidden_states": draw(2, tokens, tree.config.in_channels), **text(tree, draw, device)}
-        time = torch.full((2,), 700.0, device=device)
+        hidden, given = draw(2, tokens, tree.config.in_channels), text(tree, draw, device)
+        # As the pipeline makes it of one number. The loop does so too, and takes what the step compiled.
+        time = torch.tensor(700.0, device=device).expand(2)
         if not per_token:
-            scale = (8 / RATE, 32, 32)
-            shape = {"num_frames": frames, "height": height, "width": width, "rope_interpolation_scale": scale}
-            return {**given, **shape, "timestep": time}
+            return arguments(hidden, time, (frames, height, width), given)
         # As LTXConditionPipeline calls it: the first frame is given, so its tokens have no noise, and coordinates
         # come by token.
         axes = [torch.arange(size, device=device, dtype=torch.float32) for size in (frames, height, width)]
@@ -64,6 +77,7 @@ def step_case(name, label, frames, height, width, per_token=False):
         given_tokens = torch.arange(tokens, device=device) < height * width
         return {
             **given,
+            "hidden_states": hidden,
             "video_coords": coords[None].repeat(2, 1, 1),
             "timestep": torch.where(given_tokens, torch.zeros_like(time)[:, None], time[:, None]),
         }
@@ -103,16 +117,9 @@ def loop_case(name, label, steps, frames, height, width):
         scheduler = scheduler_of(tokens, steps, inputs["device"])
         latents = inputs["latents"]
         for time in scheduler.timesteps:
-            noise = call(
-                hidden_states=torch.cat([latents] * 2).to(inputs["dtype"]),
-                timestep=time.expand(2),
-                num_frames=frames,
-                height=height,
-                width=width,
-                rope_interpolation_scale=(8 / RATE, 32, 32),
-                return_dict=False,
-                **inputs["text"],
-            )[0].float()
+            hidden = torch.cat([latents] * 2).to(inputs["dtype"])
+            given = arguments(hidden, time.expand(2), (frames, height, width), inputs["text"])
+            noise = call(**given, return_dict=False)[0].float()
             empty, prompted = noise.chunk(2)
             noise = empty + GUIDANCE * (prompted - empty)
             latents = scheduler.step(noise, time, latents, return_dict=False)[0]

@@ -166,7 +166,7 @@ pub struct Bench {
     /// The Python that has torch and the peers [default: `KERNELS_PYTHON`, the active environment's, python3]
     #[arg(long, value_name = "PATH", requires = "through Python")]
     pub python: Option<PathBuf>,
-    /// Time the whole model instead, by DIR/benchmark_e2e.py: eager, with the kernels, compiled, and both, in one run;
+    /// Time the whole model instead, by `benchmark_e2e.py` of DIR: eager, with the kernels, compiled, and both, in one run;
     /// what stands behind `--` is passed to the script
     #[arg(
         long,

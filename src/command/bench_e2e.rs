@@ -1,6 +1,7 @@
 //! `kernels bench --e2e`.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -9,10 +10,12 @@ use serde_json::json;
 use super::failure::Usage;
 use crate::against::Interpreter;
 use crate::cli::project::Bench;
-use crate::end_to_end::{SCRIPT, run as run_script, sources};
+use crate::end_to_end::{EndToEnd, SCRIPT, run as run_script, sources};
 use crate::evidence;
+use crate::project::TorchProject;
 use crate::report::table::window;
 use crate::report::{Output, end_to_end, style};
+use crate::variant;
 
 /// Runs a project's script and shows what it found; exit 1 where something was wrong or failed.
 pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
@@ -53,6 +56,9 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
             bail!("nothing is recorded: sources were changed while they were timed");
         }
         let folder = evidence::folder(dir, arguments.evidence.as_deref());
+        if let Some(doubt) = doubt(dir, &result) {
+            output.note(format!("{} {doubt}", style::warning("remark")));
+        }
         recorded = evidence::end_to_end::record(&folder, dir, &result)?;
         for path in &recorded {
             output.note(format!("recorded {}", path.display()));
@@ -67,7 +73,28 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     })
 }
 
-fn show(result: &crate::end_to_end::EndToEnd, output: Output) {
+/// Whether what was timed may have been built of other sources. No more than a remark: another compiler gives another
+/// name to the same sources.
+fn doubt(dir: &Path, result: &EndToEnd) -> Option<String> {
+    let timed = result.kernel.get("id")?.as_ref()?;
+    let project = TorchProject::open(dir).ok()?;
+    let capability = &result.card.as_ref()?.capability;
+    let arch: Option<u32> = capability.replace('.', "").parse().ok();
+    let ids: Vec<String> = [Vec::new(), arch.into_iter().collect()]
+        .iter()
+        .filter_map(|archs| variant::id(&project, archs).ok())
+        .collect();
+    (!ids.is_empty() && !ids.contains(timed)).then(|| {
+        format!(
+            "the kernel that was timed is {timed}, and this machine's compilers would build {} of the sources that are \
+             here: was it built before they were changed? `kernels build --torch {}`",
+            ids[0],
+            dir.display()
+        )
+    })
+}
+
+fn show(result: &EndToEnd, output: Output) {
     let card = result.card.as_ref().map_or("no card", |card| &card.name);
     let torch = result.versions.get("torch").map_or("?", String::as_str);
     output.line(format!(
