@@ -70,7 +70,7 @@ pub enum Command {
     Verify(project::Verify),
     /// Time a kernel project beside a copy of the same bytes
     #[command(
-        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg\n  kernels bench --against torch,compile,liger,hub:./build --python ~/venv/bin/python\n\n--against captures everybody, ours too, in CUDA graphs over the same rotating tensors, holds results\nagainst the fp64 reference, and replays the graphs in turn; who is not installed is named. With the\nmodule kernels_harness in that Python, this program's own clock times them."
+        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg\n  kernels bench --against torch,compile,liger,hub:./build --python ~/venv/bin/python\n  kernels bench examples/ltx_video --e2e --export e2e.svg\n\n--against captures everybody, ours too, in CUDA graphs over the same rotating tensors, holds results\nagainst the fp64 reference, and replays the graphs in turn; who is not installed is named. With the\nmodule kernels_harness in that Python, this program's own clock times them.\n\n--e2e runs the project's benchmark_e2e.py, which needs the kernel built with `kernels build --torch DIR`."
     )]
     Bench(project::Bench),
     /// Check kernel projects' text for what makes a Hub build or a user fail; needs no card and no compiler

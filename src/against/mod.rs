@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn who_is_right_and_who_is_not_there_is_told_case_by_case() {
         let python = std::env::var_os("KERNELS_PYTHON").map(PathBuf::from);
-        let Ok(python) = Interpreter::find(python.as_ref()) else {
+        let Ok(python) = Interpreter::find(python.as_ref(), "--against") else {
             let line = "\nnot run: the driver of --against, for want of a Python with torch (KERNELS_PYTHON)";
             let _ = writeln!(std::io::stderr(), "{line}");
             return;

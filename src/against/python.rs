@@ -16,11 +16,11 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// The one that was named, else `KERNELS_PYTHON`, the active virtual environment's, `python3`.
+    /// For what `flag` asks for: the one that was named, else `KERNELS_PYTHON`, the active virtual environment's, `python3`.
     ///
     /// # Errors
     /// It cannot be started, is older than 3.10, or has no torch.
-    pub fn find(named: Option<&PathBuf>) -> Result<Self> {
+    pub fn find(named: Option<&PathBuf>, flag: &str) -> Result<Self> {
         let of_environment = || {
             let folder = std::env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty())?;
             Some(PathBuf::from(folder).join("bin").join("python"))
@@ -36,19 +36,19 @@ impl Interpreter {
             .args(["-c", LOOK])
             .stdin(Stdio::null())
             .output()
-            .with_context(|| format!("--against: cannot start {}; {next}", path.display()))?;
+            .with_context(|| format!("{flag}: cannot start {}; {next}", path.display()))?;
         let said = String::from_utf8_lossy(&output.stdout);
         match said.trim() {
             "True True" => Ok(Self { path }),
-            "True False" => bail!("--against: {} has no torch; {next}", path.display()),
+            "True False" => bail!("{flag}: {} has no torch; {next}", path.display()),
             said if said.starts_with("False") => {
                 bail!(
-                    "--against: {} is older than Python 3.10; {next}",
+                    "{flag}: {} is older than Python 3.10; {next}",
                     path.display()
                 )
             }
             _ => bail!(
-                "--against: {} is no Python that works ({}); {next}",
+                "{flag}: {} is no Python that works ({}); {next}",
                 path.display(),
                 output.status
             ),

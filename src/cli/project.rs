@@ -1,5 +1,6 @@
 //! The command line of kernel projects: definitions, nothing else.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -133,6 +134,7 @@ pub struct Verify {
 
 /// `kernels bench`.
 #[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("through Python").args(["against", "e2e"]).multiple(true))]
 pub struct Bench {
     /// The project: a folder with build.toml and kernel.toml
     #[arg(value_name = "DIR", default_value = ".")]
@@ -140,18 +142,18 @@ pub struct Bench {
     /// Which cases.
     #[command(flatten)]
     pub selection: Selection,
-    /// Write the results; the ending says how: .json, .md, .csv, .svg
+    /// Write the results; the ending says how: .json, .md, .csv, .svg (with --e2e no .csv)
     #[arg(long, value_name = "FILE")]
     pub export: Vec<PathBuf>,
-    /// Verify first, and write evidence/OPERATION-GPU.json
+    /// Verify first, and write evidence/OPERATION-GPU.json; with --e2e write evidence/e2e-NAME-GPU.json and .svg
     #[arg(long)]
     pub record: bool,
     /// Where --record writes [default: evidence/ of the git root, else of the project]
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
-    /// Timed rounds of a case
-    #[arg(long, value_name = "N", default_value_t = 30)]
-    pub rounds: u32,
+    /// Timed rounds of a case [default: 30; with --e2e what the script has]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<u32>,
     /// Time others as well, through Python: torch, compile, compile-max, liger, quack, hub:OWNER/NAME[@VERSION],
     /// hub:PATH. Only hub:OWNER/NAME may use the network, unless the Hub library has it cached
     #[arg(
@@ -162,8 +164,18 @@ pub struct Bench {
     )]
     pub against: Vec<String>,
     /// The Python that has torch and the peers [default: `KERNELS_PYTHON`, the active environment's, python3]
-    #[arg(long, value_name = "PATH", requires = "against")]
+    #[arg(long, value_name = "PATH", requires = "through Python")]
     pub python: Option<PathBuf>,
+    /// Time the whole model instead, by `benchmark_e2e.py` of DIR: eager, with the kernels, compiled, and both, in one run;
+    /// what stands behind `--` is passed to the script
+    #[arg(
+        long,
+        conflicts_with_all = ["filter", "dtype", "shape", "seed", "device", "against"]
+    )]
+    pub e2e: bool,
+    /// What the script of --e2e is to do otherwise: `-- --smoke`, `-- --cases step-49`
+    #[arg(last = true, value_name = "ARGS", requires = "e2e")]
+    pub script: Vec<OsString>,
 }
 
 /// `kernels ci`.

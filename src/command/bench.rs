@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::json;
 
+use super::bench_e2e;
 use super::failure::Usage;
 use super::prepare::{self, Progress};
 use crate::against::{self, Interpreter, Peer};
@@ -15,8 +16,15 @@ use crate::report::table::window;
 use crate::report::{Output, beside, export, style, timing};
 use crate::verify;
 
+/// Timed rounds of a case.
+const ROUNDS: u32 = 30;
+
 /// Times a project on a card; exit 1 on findings.
 pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
+    if arguments.e2e {
+        return bench_e2e::run(arguments, output);
+    }
+    let rounds = arguments.rounds.unwrap_or(ROUNDS);
     for path in &arguments.export {
         export::of(path)?;
     }
@@ -24,7 +32,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let python = if peers.is_empty() {
         None
     } else {
-        Some(Interpreter::find(arguments.python.as_ref())?)
+        Some(Interpreter::find(arguments.python.as_ref(), "--against")?)
     };
     let selection = &arguments.selection;
     let partial =
@@ -60,12 +68,12 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     } else {
         None
     };
-    let mut report = run::run(&project, &build, &choice, arguments.rounds, &|what| {
+    let mut report = run::run(&project, &build, &choice, rounds, &|what| {
         progress.tell(what);
     })?;
     // What was measured is shown whatever becomes of the others.
     let others = python.map_or(Ok(()), |python| {
-        let who = (peers.as_slice(), &python, arguments.rounds);
+        let who = (peers.as_slice(), &python, rounds);
         against::run(&mut report, &project, &build, &choice, who, &|what| {
             progress.tell(what);
         })

@@ -2,6 +2,7 @@
 
 pub mod add;
 pub mod bench;
+pub mod bench_e2e;
 pub mod build;
 mod build_torch;
 pub mod check;

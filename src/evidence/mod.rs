@@ -2,14 +2,17 @@
 //!
 //! A folder of evidence holds `<operation>-<gpu>.json` for each operation and card ([`Evidence`]), and may hold
 //! `peers-<gpu>.json` ([`Peers`]): what others' kernels took on the same card, timed by a script. `harness-<gpu>.json`
-//! there is what became of the cheating kernels of `tests/cheats`.
+//! there is what became of the cheating kernels of `tests/cheats`, and `e2e-<name>-<gpu>.json` what a whole model took
+//! ([`EndToEndEvidence`]).
 
+pub mod end_to_end;
 pub mod freshness;
 pub mod peers;
 pub mod readme;
 pub mod recorded;
 mod summary;
 
+pub use end_to_end::EndToEndEvidence;
 pub use freshness::{Digest, Freshness, Standing, Texts, check};
 pub use peers::{PeerRow, Peers};
 pub use recorded::{Evidence, Verification, record};
@@ -32,8 +35,8 @@ pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
     root.as_deref().unwrap_or(project).join("evidence")
 }
 
-/// The `.json` files of a folder by name, those of operations or those of peers; none where there is no such folder.
-fn files(dir: &Path, peers: bool) -> Result<Vec<PathBuf>> {
+/// The `.json` files of a folder whose names are wanted, by name; none where there is no such folder.
+fn files(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.with_context(|| format!("cannot read {}", dir.display()))?,
@@ -44,13 +47,7 @@ fn files(dir: &Path, peers: bool) -> Result<Vec<PathBuf>> {
             .with_context(|| format!("cannot read {}", dir.display()))?
             .path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // harness-<gpu>.json is tests/cheats' own.
-        let wanted = if peers {
-            name.starts_with("peers-")
-        } else {
-            !name.starts_with("peers-") && !name.starts_with("harness-")
-        };
-        if name.ends_with(".json") && wanted {
+        if name.ends_with(".json") && wanted(&name) {
             files.push(path);
         }
     }

@@ -75,7 +75,7 @@ impl Peers {
     /// The peers of the card with this short name, if they were timed.
     pub fn of_card(dir: &Path, slug: &str) -> Result<Option<Self>> {
         let path = dir.join(format!("peers-{slug}.json"));
-        if super::files(dir, true)?.contains(&path) {
+        if super::files(dir, |name| name.starts_with("peers-"))?.contains(&path) {
             Self::read(&path).map(Some)
         } else {
             Ok(None)

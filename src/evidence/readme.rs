@@ -1,6 +1,6 @@
 //! The tables of a page that are rendered from evidence: what stands between
 //! `<!-- evidence:OPERATION -->` and `<!-- /evidence -->`. `summary` in an operation's place is a table over all of
-//! them, `all` every operation with a heading.
+//! them, `all` every operation with a heading; `e2e-NAME` is a whole model.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,9 +8,11 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
+use super::end_to_end::{EndToEndEvidence, PREFIX};
 use super::summary::{BLOG, COMPILED, note, times};
 use super::{Evidence, Peers, summary};
 use crate::bench::Residency;
+use crate::report::end_to_end::markdown;
 use crate::report::export::cell;
 use crate::report::figure;
 
@@ -52,6 +54,7 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
                 text.push_str(&match operation.trim() {
                     SUMMARY => summarized(&evidence, dir)?,
                     ALL => sections(&evidence, dir)?,
+                    model if model.starts_with(PREFIX) => whole(model, dir)?,
                     operation => block(operation, &evidence, dir)?,
                 });
                 inside = Some(at + 1);
@@ -66,6 +69,25 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
         Some(since) => anyhow::bail!("line {since}: the evidence is not closed with {CLOSE}"),
         None => Ok(text),
     }
+}
+
+/// The tables of a whole model, one set a card; `model` is the block's name, `e2e-ltx_video`.
+fn whole(model: &str, dir: &Path) -> Result<String> {
+    let mut text = String::new();
+    for (_, evidence) in EndToEndEvidence::read_all(dir)? {
+        if model.strip_prefix(PREFIX) == Some(&evidence.result.name) {
+            text.push('\n');
+            text.push_str(&markdown::tables(&evidence.result));
+        }
+    }
+    if text.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nNothing is recorded of `{model}` yet: on a card, `kernels bench --e2e --record` in its project does it."
+        );
+    }
+    text.push('\n');
+    Ok(text)
 }
 
 /// The table over all operations, one a card.

@@ -18,7 +18,7 @@ use crate::verify::{PathReport, VerifyReport};
 /// The format that this program writes and reads.
 pub const FORMAT: u32 = 1;
 /// Measured figures keep this many significant digits; what differs behind them is noise, and would fill diffs.
-const DIGITS: usize = 4;
+pub(super) const DIGITS: usize = 4;
 
 /// What was measured of one operation on one card.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -98,7 +98,7 @@ pub fn record(
             operation
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-                && !operation.starts_with("peers-"),
+                && of_an_operation(operation),
             "the operation's name {operation:?} cannot be part of a file's name: use letters, digits, _ and -"
         );
         let evidence = Evidence::of(operation, bench, verify, device_digest, texts);
@@ -271,11 +271,19 @@ impl Evidence {
 
     /// All evidence of a folder, by file name, with its paths; nothing where there is no such folder.
     pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>> {
-        super::files(dir, false)?
+        super::files(dir, of_an_operation)?
             .into_iter()
             .map(|path| Self::read(&path).map(|evidence| (path, evidence)))
             .collect()
     }
+}
+
+/// Whether a file of this name is of an operation: the others have formats of their own, and harness-<gpu>.json is
+/// tests/cheats'.
+fn of_an_operation(name: &str) -> bool {
+    !["peers-", "harness-", "e2e-"]
+        .iter()
+        .any(|other| name.starts_with(other))
 }
 
 fn rounded(value: f64) -> f64 {
@@ -293,7 +301,7 @@ fn spread(spread: Spread) -> Spread {
 }
 
 /// Sizes are written as `4096`, not as `4096.0`.
-fn whole_numbers(value: &mut Value) {
+pub(super) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             #[allow(

@@ -30,19 +30,23 @@ pub struct Card {
 impl Card {
     /// A short name for files: `h100`, `a100`, `t4`, else the driver's name in small letters with hyphens.
     pub fn slug(&self) -> String {
-        let words: Vec<String> = self
-            .name
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .filter(|word| !word.is_empty())
-            .map(str::to_ascii_lowercase)
-            .collect();
-        for known in ["h100", "h200", "a100", "t4", "l4", "l40s", "b200"] {
-            if words.iter().any(|word| word == known) {
-                return known.to_owned();
-            }
-        }
-        words.join("-")
+        slug(&self.name)
     }
+}
+
+/// [`Card::slug`] of a card's name.
+pub fn slug(name: &str) -> String {
+    let words: Vec<String> = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    for known in ["h100", "h200", "a100", "t4", "l4", "l40s", "b200"] {
+        if words.iter().any(|word| word == known) {
+            return known.to_owned();
+        }
+    }
+    words.join("-")
 }
 
 /// Asks the driver about a card.

@@ -21,7 +21,7 @@ pub mod recorder;
 pub mod recording;
 
 pub use buffer::Buffer;
-pub use card::Card;
+pub use card::{Card, slug};
 pub use device::Device;
 pub use driver::{GpuError, probe};
 pub use graph::Graph;

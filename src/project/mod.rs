@@ -15,7 +15,7 @@ pub mod formula;
 pub mod names;
 mod path;
 mod read;
-mod source_digest;
+pub(crate) mod source_digest;
 pub mod spec;
 mod table;
 pub(crate) mod torch;
@@ -131,7 +131,7 @@ fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

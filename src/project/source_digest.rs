@@ -50,7 +50,7 @@ pub(super) fn of(root: &Path, sources: &[PathBuf], includes: &[PathBuf]) -> Resu
 }
 
 /// The text with comments and runs of white space as one space each. What stands in quotes is left as it is.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let space = |out: &mut String| {

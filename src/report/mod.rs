@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod check;
+pub mod end_to_end;
 pub mod export;
 pub mod figure;
 pub mod file;

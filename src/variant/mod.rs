@@ -229,6 +229,15 @@ pub fn build(
     Ok(variant)
 }
 
+/// The module's name that a build of the sources as they are would have, with this machine's compilers.
+pub fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
+    let known = Known::load();
+    let toolchain = Toolchain::find_known(&known)?;
+    let host = HostCompiler::find_known(&known)?;
+    let sources = Sources::read(project)?;
+    Ok(Plan::new(project, &sources, &toolchain, &host, archs)?.id)
+}
+
 /// Whether the torch that was found is within what the project asks for.
 fn suits(
     project: &TorchProject,

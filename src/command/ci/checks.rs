@@ -98,6 +98,7 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
         )),
     }
     checks.extend(evidence(lab, project, dir, build.is_some(), wanted));
+    checks.extend(end_to_end(project, dir, wanted));
     match (card, build) {
         (Err(why), _) => {
             for group in ["verify", "bench"] {
@@ -178,6 +179,33 @@ fn budgets(project: &Project, build: &Build) -> Check {
     } else {
         Check::failed("budgets", "all", over.join("\n"))
     }
+}
+
+/// The records of whole models, of which a project need have none. Only texts are compared, so nothing need be built.
+fn end_to_end(project: &Project, named: &Path, wanted: &Wanted) -> Vec<Check> {
+    let dir = evidence::folder(&project.root, wanted.evidence);
+    let standings = match evidence::end_to_end::check(&dir, &project.root) {
+        Ok(standings) => standings,
+        Err(error) => return vec![Check::failed("evidence", "e2e", format!("{error:#}"))],
+    };
+    let check = |standing: evidence::Standing| {
+        let card = standing.card.as_deref().unwrap_or("a card");
+        let name = format!("{} on {card}", standing.operation);
+        let file = standing.file.unwrap_or_default();
+        let file = file.display();
+        match standing.freshness {
+            Freshness::Stale { what } => Check::failed(
+                "evidence",
+                name,
+                format!(
+                    "{file} is stale: {what}\n`kernels bench {} --e2e --record` on a card records it anew",
+                    named.display()
+                ),
+            ),
+            _ => Check::passed("evidence", name, file.to_string()),
+        }
+    };
+    standings.into_iter().map(check).collect()
 }
 
 fn evidence(

@@ -1,0 +1,121 @@
+//! `kernels bench --e2e`.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::failure::Usage;
+use crate::against::Interpreter;
+use crate::cli::project::Bench;
+use crate::end_to_end::{EndToEnd, SCRIPT, run as run_script, sources};
+use crate::evidence;
+use crate::project::TorchProject;
+use crate::report::table::window;
+use crate::report::{Output, end_to_end, style};
+use crate::variant;
+
+/// Runs a project's script and shows what it found; exit 1 where something was wrong or failed.
+pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
+    for path in &arguments.export {
+        if end_to_end::ending(path).is_none() {
+            return Err(Usage(format!(
+                "--export {}: with --e2e the ending must be one of .json, .md, .svg",
+                path.display()
+            ))
+            .into());
+        }
+    }
+    let dir = &arguments.dir;
+    if !dir.join(SCRIPT).is_file() {
+        bail!(
+            "there is no {}: --e2e times a whole model by this script of a project, which says how the model is built \
+             and what a step of it is; docs/end-to-end.md tells how to write one, and examples/ltx_video has one",
+            dir.join(SCRIPT).display()
+        );
+    }
+    let python = Interpreter::find(arguments.python.as_ref(), "--e2e")?;
+    let mut given: Vec<OsString> = Vec::new();
+    if let Some(rounds) = arguments.rounds {
+        given.extend(["--rounds".into(), rounds.to_string().into()]);
+    }
+    given.extend(arguments.script.iter().cloned());
+    // What counts beside the project's folder is known from the result; this tells of a change while it ran.
+    let before = sources::digest(dir, &[])?;
+    let result = run_script(dir, &python, &given, output.is_talkative())?;
+    show(&result, output);
+    for path in &arguments.export {
+        end_to_end::write(&result, path)?;
+        output.note(format!("wrote {}", path.display()));
+    }
+    let mut recorded = Vec::new();
+    if arguments.record {
+        if sources::digest(dir, &[])? != before {
+            bail!("nothing is recorded: sources were changed while they were timed");
+        }
+        let folder = evidence::folder(dir, arguments.evidence.as_deref());
+        if let Some(doubt) = doubt(dir, &result) {
+            output.note(format!("{} {doubt}", style::warning("remark")));
+        }
+        recorded = evidence::end_to_end::record(&folder, dir, &result)?;
+        for path in &recorded {
+            output.note(format!("recorded {}", path.display()));
+        }
+    }
+    let findings = result.findings();
+    output.json(&json!({ "result": result, "findings": findings, "recorded": recorded }));
+    Ok(if findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether what was timed may have been built of other sources. No more than a remark: another compiler gives another
+/// name to the same sources.
+fn doubt(dir: &Path, result: &EndToEnd) -> Option<String> {
+    let timed = result.kernel.get("id")?.as_ref()?;
+    let project = TorchProject::open(dir).ok()?;
+    let capability = &result.card.as_ref()?.capability;
+    let arch: Option<u32> = capability.replace('.', "").parse().ok();
+    let ids: Vec<String> = [Vec::new(), arch.into_iter().collect()]
+        .iter()
+        .filter_map(|archs| variant::id(&project, archs).ok())
+        .collect();
+    (!ids.is_empty() && !ids.contains(timed)).then(|| {
+        format!(
+            "the kernel that was timed is {timed}, and this machine's compilers would build {} of the sources that are \
+             here: was it built before they were changed? `kernels build --torch {}`",
+            ids[0],
+            dir.display()
+        )
+    })
+}
+
+fn show(result: &EndToEnd, output: Output) {
+    let card = result.card.as_ref().map_or("no card", |card| &card.name);
+    let torch = result.versions.get("torch").map_or("?", String::as_str);
+    output.line(format!(
+        "{} {}",
+        style::strong(&result.title),
+        style::faint(format!(
+            "{card}, torch {torch}, torch.compile in mode {}",
+            result.compile_mode
+        ))
+    ));
+    for line in end_to_end::times(result).lines(window()) {
+        output.line(line);
+    }
+    if let Some(table) = end_to_end::profiles(result) {
+        output.line("");
+        output.line("Where the time goes, ms:");
+        for line in table.lines(window()) {
+            output.line(line);
+        }
+    }
+    for remark in end_to_end::remarks(result) {
+        output.line(format!("{} {remark}", style::warning("remark")));
+    }
+}

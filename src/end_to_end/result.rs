@@ -1,0 +1,274 @@
+//! What a script writes, format 1. docs/end-to-end.md describes it for people who write one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The format that this program reads.
+pub const FORMAT: u32 = 1;
+
+/// One run of a script.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndToEnd {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Of its records: `ltx_video`.
+    pub name: String,
+    /// For people: `LTX-Video`.
+    pub title: String,
+    /// Whether it came to its end.
+    pub finished: bool,
+    /// Whether the model was a small one, to see that everything works.
+    #[serde(default)]
+    pub smoke: bool,
+    /// The options that left something out.
+    #[serde(default)]
+    pub partial: Option<String>,
+    /// None where nothing was timed.
+    pub card: Option<Card>,
+    /// By package, python and torch among them.
+    pub versions: BTreeMap<String, String>,
+    /// The model: its configuration, whose weights.
+    pub model: Value,
+    /// Which build of the kernel.
+    #[serde(default)]
+    pub kernel: BTreeMap<String, Option<String>>,
+    /// torch.compile's.
+    pub compile_mode: String,
+    /// Timed rounds, at most.
+    pub rounds: u32,
+    /// Files and folders beside the project's own that the times depend on, as seen from its folder.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// What was timed.
+    pub cases: Vec<Case>,
+    /// What was not.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+}
+
+/// The card, as torch tells of it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// `NVIDIA H100 80GB HBM3`
+    pub name: String,
+    /// The driver's version.
+    pub driver: String,
+    /// `9.0`
+    pub capability: String,
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+}
+
+/// One thing that all contenders did.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// In few letters.
+    pub name: String,
+    /// For people.
+    pub label: String,
+    /// What a time is of: `step`.
+    pub per: String,
+    /// What a reader should know.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// Who did it.
+    pub contenders: Vec<Contender>,
+}
+
+/// One contender of a case.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contender {
+    /// `eager`, `kernels`, `compile`, `both`.
+    pub name: String,
+    /// Milliseconds; none where the result was wrong.
+    #[serde(default)]
+    pub time_ms: Option<Spread>,
+    /// Seconds of its first call, compilation with it.
+    pub first_call_s: f64,
+    /// Of what torch.compile took.
+    #[serde(default)]
+    pub graph_breaks: Option<u32>,
+    /// The most device memory that this contender needs.
+    #[serde(default)]
+    pub peak_bytes: Option<u64>,
+    /// Of these, what it holds from step to step beside the weights.
+    #[serde(default)]
+    pub own_bytes: Option<u64>,
+    /// Where the time goes.
+    #[serde(default)]
+    pub profile: Option<Profile>,
+    /// Distances from other results, by which.
+    #[serde(default)]
+    pub errors: BTreeMap<String, f64>,
+    /// Why its result is wrong.
+    #[serde(default)]
+    pub wrong: Option<String>,
+}
+
+/// Milliseconds.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// The middle.
+    pub median: f64,
+    /// Tenth percentile.
+    pub p10: f64,
+    /// Ninetieth.
+    pub p90: f64,
+    /// The least.
+    pub min: f64,
+    /// Of how many.
+    pub samples: u32,
+}
+
+/// Where the time of a step goes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Kernels, copies and fills a step.
+    pub launches: f64,
+    /// Milliseconds in which the card worked.
+    pub busy_ms: f64,
+    /// The share of the step in which it did not.
+    pub host_bound: f64,
+    /// Milliseconds by category, `idle` among them.
+    pub categories_ms: BTreeMap<String, f64>,
+    /// Kernels by name: milliseconds and launches a step.
+    #[serde(default)]
+    pub largest: Vec<(String, f64, f64)>,
+}
+
+/// A contender that was not timed in a case.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skipped {
+    /// The case's name.
+    pub case: String,
+    /// The contender's.
+    pub contender: String,
+    /// For people.
+    pub why: String,
+    /// Whether it was tried, and failed.
+    #[serde(default)]
+    pub failed: bool,
+}
+
+impl EndToEnd {
+    /// Reads what a script wrote. Errors name the file and what is wrong with it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let value: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no JSON", path.display()))?;
+        let format = value.get("format").and_then(Value::as_u64);
+        ensure!(
+            format == Some(u64::from(FORMAT)),
+            "{} is no result that this kernels reads: it reads `\"format\": {FORMAT}`, and there is {}",
+            path.display(),
+            format.map_or("none".to_owned(), |format| format.to_string())
+        );
+        // From the text, for the line in the message.
+        let result: Self = serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} is no end-to-end result of format {FORMAT}; docs/end-to-end.md has the fields",
+                path.display()
+            )
+        })?;
+        result.sound().with_context(|| {
+            format!(
+                "{} contradicts itself; docs/end-to-end.md has the fields",
+                path.display()
+            )
+        })?;
+        Ok(result)
+    }
+
+    /// What cannot be.
+    fn sound(&self) -> Result<()> {
+        ensure!(
+            !self.name.is_empty()
+                && self
+                    .name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
+            "the name {:?} cannot be part of a file's name: use letters, digits, _ and -",
+            self.name
+        );
+        for case in &self.cases {
+            let mut names = Vec::new();
+            for one in &case.contenders {
+                let who = format!("{}, {}", case.name, one.name);
+                ensure!(!names.contains(&&one.name), "{who} is there twice");
+                names.push(&one.name);
+                if let (Some(_), Some(wrong)) = (&one.time_ms, &one.wrong) {
+                    bail!("{who} has a time, and its result is wrong: {wrong}");
+                }
+                if let Some(time) = &one.time_ms {
+                    let figures = [time.min, time.p10, time.median, time.p90];
+                    ensure!(
+                        figures.iter().all(|ms| ms.is_finite() && *ms > 0.0),
+                        "{who} has a time that is no positive number"
+                    );
+                    ensure!(
+                        figures.is_sorted(),
+                        "{who} has percentiles that do not rise"
+                    );
+                    ensure!(time.samples > 0, "{who} has a time of no samples");
+                }
+                if let Some(profile) = &one.profile {
+                    let parts = profile.categories_ms.values();
+                    ensure!(
+                        parts
+                            .chain([&profile.busy_ms, &profile.launches, &profile.host_bound])
+                            .all(|part| part.is_finite() && *part >= 0.0),
+                        "{who} has a profile with a figure below zero"
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every contender with its case.
+    pub fn contenders(&self) -> impl Iterator<Item = (&Case, &Contender)> {
+        self.cases
+            .iter()
+            .flat_map(|case| case.contenders.iter().map(move |one| (case, one)))
+    }
+
+    /// What is wrong, or was tried and failed; one line each.
+    pub fn findings(&self) -> Vec<String> {
+        let wrong = self.contenders().filter_map(|(case, one)| {
+            let wrong = one.wrong.as_ref()?;
+            Some(format!(
+                "{}, {}: the result is wrong: {wrong}",
+                case.name, one.name
+            ))
+        });
+        let failed = self.skipped.iter().filter(|one| one.failed);
+        let failed =
+            failed.map(|one| format!("{}, {} failed: {}", one.case, one.contender, one.why));
+        wrong.chain(failed).collect()
+    }
+}
+
+impl Case {
+    /// A contender's median, where it has one.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        let one = self.contenders.iter().find(|one| one.name == name)?;
+        one.time_ms.map(|time| time.median)
+    }
+
+    /// How many times faster than `base` a contender is.
+    pub fn times_faster(&self, name: &str, base: &str) -> Option<f64> {
+        Some(self.median(base)? / self.median(name)?)
+    }
+}

@@ -1,0 +1,207 @@
+//! The record of a whole model on one card: `e2e-<name>-<gpu>.json`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::recorded::{DIGITS, whole_numbers};
+use super::{Freshness, Standing};
+use crate::end_to_end::{EndToEnd, sources};
+use crate::gpu::slug;
+use crate::report::end_to_end::chart;
+use crate::report::{figure, file};
+
+/// What its file's name begins with.
+pub(super) const PREFIX: &str = "e2e-";
+const FORMAT: u32 = 1;
+/// Those without whom there is nothing to record. torch.compile may fail on a model; the record says so.
+const NEEDED: [&str; 2] = ["eager", "kernels"];
+
+/// A model's times on a card.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndToEndEvidence {
+    /// 1.
+    pub format: u32,
+    /// The project's folder, as seen from the one in which the folder of evidence lies.
+    pub folder: String,
+    /// `sources::digest`.
+    pub source_digest: String,
+    /// The version of the program that recorded it.
+    pub harness: String,
+    /// What the script wrote; figures have four significant digits.
+    pub result: EndToEnd,
+}
+
+/// Writes the record of a result into `dir`, with its picture beside it, and answers the files.
+///
+/// Refuses, and writes nothing, when the result is of a small model or not whole, when ours or eager was wrong or
+/// failed, and when a file is there that belongs to another project.
+pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathBuf>> {
+    ensure!(
+        !result.smoke,
+        "nothing is recorded: --smoke times a small model, to see that everything works"
+    );
+    if let Some(left_out) = &result.partial {
+        bail!("nothing is recorded: a record has all that the script times; leave out {left_out}");
+    }
+    let card = result
+        .card
+        .as_ref()
+        .context("nothing is recorded: the script names no card")?;
+    let findings = result.findings();
+    let of_compile = |line: &String| line.contains(", compile failed: ");
+    if let Some(finding) = findings.iter().find(|line| !of_compile(line)) {
+        bail!(
+            "nothing is recorded, because something is wrong ({} in all): {finding}",
+            findings.len()
+        );
+    }
+    for needed in NEEDED {
+        ensure!(
+            result
+                .cases
+                .iter()
+                .any(|case| case.median(needed).is_some()),
+            "nothing is recorded: {needed} was not timed"
+        );
+    }
+    let evidence = EndToEndEvidence {
+        format: FORMAT,
+        folder: seen_from(dir, project)?,
+        source_digest: sources::digest(project, &result.sources)?,
+        harness: crate::cli::VERSION.to_owned(),
+        result: result.clone(),
+    };
+    let path = dir.join(format!("{PREFIX}{}-{}.json", result.name, slug(&card.name)));
+    if fs::symlink_metadata(&path).is_ok() {
+        let there = EndToEndEvidence::read(&path)?;
+        ensure!(
+            there.folder == evidence.folder,
+            "{} is evidence of {}; give --evidence another folder, or rename the model",
+            path.display(),
+            there.folder
+        );
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    file::write(&path, evidence.to_json()?.as_bytes())?;
+    // From what was written: a record and its picture are the same from then on.
+    let picture = path.with_extension("svg");
+    let written = EndToEndEvidence::read(&path)?;
+    file::write(&picture, chart(&written.result).as_bytes())?;
+    Ok(vec![path, picture])
+}
+
+/// A folder's name as seen from that in which `evidence` lies.
+fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
+    let evidence = std::path::absolute(evidence)?;
+    let base = evidence.parent().unwrap_or(&evidence);
+    let base = base.canonicalize().unwrap_or_else(|_| base.to_path_buf());
+    let project = project
+        .canonicalize()
+        .with_context(|| format!("there is no {}", project.display()))?;
+    let inside = project.strip_prefix(&base).map_err(|_| {
+        anyhow::anyhow!(
+            "nothing is recorded: {} does not lie in {}, so nobody could find its sources from there",
+            project.display(),
+            base.display()
+        )
+    })?;
+    let text = inside.to_string_lossy().replace('\\', "/");
+    Ok(if text.is_empty() {
+        ".".to_owned()
+    } else {
+        text
+    })
+}
+
+impl EndToEndEvidence {
+    /// The file's text.
+    pub fn to_json(&self) -> Result<String> {
+        let mut value = serde_json::to_value(self)?;
+        if let Some(cases) = value.pointer_mut("/result/cases") {
+            rounded(cases);
+        }
+        whole_numbers(&mut value);
+        Ok(serde_json::to_string_pretty(&value)? + "\n")
+    }
+
+    /// Reads a file; errors name it.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("cannot read the evidence {}", path.display()))?;
+        let evidence: Self = serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} is no end-to-end evidence of format {FORMAT}",
+                path.display()
+            )
+        })?;
+        ensure!(
+            evidence.format == FORMAT,
+            "{} is of format {}, and this kernels reads {FORMAT}",
+            path.display(),
+            evidence.format
+        );
+        Ok(evidence)
+    }
+
+    /// All of a folder, by file name.
+    pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>> {
+        super::files(dir, |name| name.starts_with(PREFIX))?
+            .into_iter()
+            .map(|path| Self::read(&path).map(|evidence| (path, evidence)))
+            .collect()
+    }
+
+    /// How it stands to the sources that are in its project's folder now; `root` is where the folder of evidence lies.
+    pub fn freshness(&self, root: &Path) -> Freshness {
+        let dir = root.join(&self.folder);
+        match sources::digest(&dir, &self.result.sources) {
+            Ok(digest) if digest == self.source_digest => Freshness::Fresh,
+            Ok(_) => Freshness::Stale {
+                what: "the sources are not the recorded ones, comments apart".to_owned(),
+            },
+            Err(error) => Freshness::Stale {
+                what: format!("{error:#}"),
+            },
+        }
+    }
+}
+
+/// How the records in `dir` of the models of a project stand. What was never recorded is not missed: most projects have
+/// no model.
+pub fn check(dir: &Path, project: &Path) -> Result<Vec<Standing>> {
+    let root = std::path::absolute(dir)?;
+    let root = root.parent().unwrap_or(&root).to_path_buf();
+    let project = project.canonicalize().ok();
+    let mut standings = Vec::new();
+    for (path, evidence) in EndToEndEvidence::read_all(dir)? {
+        let of_this = root.join(&evidence.folder).canonicalize().ok();
+        if of_this.is_none() || of_this != project {
+            continue;
+        }
+        standings.push(Standing {
+            operation: format!("{PREFIX}{}", evidence.result.name),
+            file: Some(path),
+            card: evidence.result.card.as_ref().map(|card| card.name.clone()),
+            freshness: evidence.freshness(&root),
+        });
+    }
+    Ok(standings)
+}
+
+fn rounded(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(float) = number.as_f64() {
+                *value = Value::from(figure::significant(float, DIGITS));
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(rounded),
+        Value::Object(fields) => fields.values_mut().for_each(rounded),
+        _ => {}
+    }
+}

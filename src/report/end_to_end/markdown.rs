@@ -1,0 +1,144 @@
+//! Tables for a page.
+
+use std::fmt::Write as _;
+
+use super::{CATEGORIES, gib, part, remarks};
+use crate::end_to_end::{Case, Contender, EndToEnd};
+use crate::report::export::cell;
+use crate::report::figure;
+
+const NOTHING: &str = "—";
+const NAMES: [&str; 4] = ["eager", "kernels", "compile", "both"];
+
+/// Times, where they go, and what was measured how.
+pub fn tables(result: &EndToEnd) -> String {
+    let mut text = String::from(
+        "| | eager, ms | kernels, ms | compile, ms | both, ms | kernels × eager | kernels × compile | both × compile | \
+         GiB: eager, kernels | launches: eager, kernels |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for case in &result.cases {
+        let _ = write!(text, "| {}", cell(&case.label));
+        for name in NAMES {
+            let _ = write!(text, " | {}", time(of(case, name)));
+        }
+        for (name, base) in [
+            ("kernels", "eager"),
+            ("kernels", "compile"),
+            ("both", "compile"),
+        ] {
+            let times = case.times_faster(name, base).map(figure::times);
+            let _ = write!(text, " | {}", times.as_deref().unwrap_or(NOTHING));
+        }
+        let [eager, kernels] = ["eager", "kernels"].map(|name| of(case, name));
+        let _ = writeln!(
+            text,
+            " | {}, {} | {}, {} |",
+            gib(eager.and_then(|one| one.peak_bytes)),
+            gib(kernels.and_then(|one| one.peak_bytes)),
+            launches(eager),
+            launches(kernels),
+        );
+    }
+    profile(&mut text, result);
+    about(&mut text, result);
+    for remark in remarks(result) {
+        let _ = writeln!(text, "\nRemark: {}.", cell(remark.trim_end_matches('.')));
+    }
+    text
+}
+
+/// Of each case that was profiled: where the time goes.
+fn profile(text: &mut String, result: &EndToEnd) {
+    if !result.contenders().any(|(_, one)| one.profile.is_some()) {
+        return;
+    }
+    text.push_str("\nWhere the time goes, ms:\n\n| | |");
+    for (_, label) in CATEGORIES {
+        let _ = write!(text, " {label} |");
+    }
+    let _ = writeln!(text, "\n|---|---|{}", "--:|".repeat(CATEGORIES.len()));
+    for (case, one) in result.contenders() {
+        if one.profile.is_none() {
+            continue;
+        }
+        let _ = write!(text, "| {} | {} |", cell(&case.label), cell(&one.name));
+        for (name, _) in CATEGORIES {
+            let _ = write!(
+                text,
+                " {} |",
+                figure::micros(part(one, name).unwrap_or(0.0))
+            );
+        }
+        text.push('\n');
+    }
+}
+
+/// What was measured, on what.
+fn about(text: &mut String, result: &EndToEnd) {
+    let version = |name: &str| {
+        let found = result.versions.get(name)?;
+        Some(format!("{name} {}", cell(found)))
+    };
+    let versions: Vec<String> = ["torch", "diffusers", "transformers"]
+        .iter()
+        .filter_map(|name| version(name))
+        .collect();
+    let card = result.card.as_ref().map_or_else(
+        || "no card".to_owned(),
+        |card| format!("{}, driver {}", cell(&card.name), cell(&card.driver)),
+    );
+    let word = |name: &str| {
+        let value = result.model.get(name).and_then(serde_json::Value::as_str);
+        cell(value.unwrap_or("unknown"))
+    };
+    let weights = match word("weights").as_ref() {
+        "random" => "random weights".to_owned(),
+        other => format!("weights of {other}"),
+    };
+    let worst = |name: &str| {
+        let all = result.contenders();
+        let errors = all.filter(|(_, one)| one.name == name && one.wrong.is_none());
+        errors
+            .filter_map(|(_, one)| one.errors.get("of_fp32").copied())
+            .reduce(f64::max)
+    };
+    let _ = write!(
+        text,
+        "\n{} ({}), {weights}, {}; {card}; {}. Medians, in milliseconds a step or what the case names; all four took \
+         turns in one run, torch.compile in mode {}.",
+        cell(&result.title),
+        word("config_name"),
+        word("dtype"),
+        versions.join(", "),
+        cell(&result.compile_mode),
+    );
+    if let (Some(eager), Some(kernels)) = (worst("eager"), worst("kernels")) {
+        let _ = write!(
+            text,
+            " Largest distance from an fp32 run, relative: eager {eager:.1e}, kernels {kernels:.1e}."
+        );
+    }
+    text.push('\n');
+}
+
+fn of<'a>(case: &'a Case, name: &str) -> Option<&'a Contender> {
+    case.contenders.iter().find(|one| one.name == name)
+}
+
+fn time(one: Option<&Contender>) -> String {
+    match one {
+        Some(one) if one.wrong.is_some() => "wrong".to_owned(),
+        Some(one) => one
+            .time_ms
+            .map_or_else(|| NOTHING.to_owned(), |time| figure::micros(time.median)),
+        None => NOTHING.to_owned(),
+    }
+}
+
+fn launches(one: Option<&Contender>) -> String {
+    one.and_then(|one| one.profile.as_ref()).map_or_else(
+        || NOTHING.to_owned(),
+        |profile| format!("{:.0}", profile.launches),
+    )
+}
