@@ -48,12 +48,18 @@ def error(actual, right):
     return ((actual - right).square().mean() / right.square().mean()).sqrt().item()
 
 
+def tolerance(case, usual):
+    """Numbers of frames and rows, not scaled, are angles of up to 3.6e5 rad. There a unit in the last place of a
+    frequency, by which torch's pow on a card is off where the table's is not, is 0.02 rad."""
+    return usual if case.coords or case.scale is not None else 2e-2
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("size", ["smoke", "smoke-13b"])
 def test_float32_is_diffusers_own(kernel, size, case):
     model = small(size).cuda()
     given = arguments(model, case, "cuda")
-    assert_near(optimize(twin(model), kernel=kernel)(**given).sample, model(**given).sample)
+    assert_near(optimize(twin(model), kernel=kernel)(**given).sample, model(**given).sample, tolerance(case, 2e-5))
 
 
 @HALVES
@@ -105,7 +111,7 @@ def test_the_reference_is_what_the_kernel_computes(kernel):
     ours, plain = optimize(twin(model), kernel=kernel), optimize(model, kernel=reference)
     for case in CASES:
         given = arguments(model, case, "cuda")
-        assert_near(ours(**given).sample, plain(**given).sample, 1e-5)
+        assert_near(ours(**given).sample, plain(**given).sample, tolerance(case, 1e-5))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "fp16"])
