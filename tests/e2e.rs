@@ -312,7 +312,7 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
     let ran = project.run("bench model --e2e --record");
     assert_eq!(ran.code, 1, "{ran:#?}");
     assert!(
-        ran.out.contains("loop, eager was not timed: the budget"),
+        ran.out.contains("loop, not timed: eager: the budget"),
         "{}",
         ran.out
     );

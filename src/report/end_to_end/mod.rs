@@ -63,10 +63,20 @@ fn part(one: &Contender, category: &str) -> Option<f64> {
 /// What a result says beside its tables: who was wrong, who failed, who was left out.
 pub fn remarks(result: &EndToEnd) -> Vec<String> {
     let mut said = result.findings();
-    let left = result.skipped.iter().filter(|one| !one.failed);
-    said.extend(
-        left.map(|one| format!("{}, {} was not timed: {}", one.case, one.contender, one.why)),
-    );
+    // One line a case and reason: a spent budget leaves out many.
+    let mut left: Vec<(&str, &str, Vec<&str>)> = Vec::new();
+    for one in result.skipped.iter().filter(|one| !one.failed) {
+        match left
+            .iter_mut()
+            .find(|(case, why, _)| (*case, *why) == (&one.case, &one.why))
+        {
+            Some((_, _, contenders)) => contenders.push(&one.contender),
+            None => left.push((&one.case, &one.why, vec![&one.contender])),
+        }
+    }
+    said.extend(left.iter().map(|(case, why, contenders)| {
+        format!("{case}, not timed: {}: {why}", contenders.join(", "))
+    }));
     said.extend(
         result
             .cases
