@@ -5,6 +5,7 @@
 //! rounding of its output: its *slack*.
 
 pub mod adaln;
+pub mod cross_entropy;
 pub mod gate_residual;
 pub mod gated;
 pub mod python;
@@ -14,6 +15,7 @@ pub mod rope;
 pub mod rope3d;
 pub mod rope3d_table;
 pub mod rounding;
+pub mod softmax;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -58,6 +60,11 @@ pub trait Oracle: Sync {
     /// is held to its own budget.
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected);
 
+    /// How many elements it goes through for one row of an output, where these are more than the row's own.
+    fn reads(&self, _output: usize) -> u64 {
+        1
+    }
+
     /// The largest ‖out − reference‖ / ‖reference‖ of an output, where it does not follow from the type.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         None
@@ -68,6 +75,8 @@ pub trait Oracle: Sync {
 pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
+    "cross_entropy",
+    "cross_entropy_backward",
     "gate_residual",
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
@@ -84,6 +93,7 @@ pub const BUNDLED: &[&str] = &[
     "rope3d",
     "rope3d_table",
     "rope_in_place",
+    "softmax",
     "swiglu",
     "swiglu_backward",
     "swiglu_packed",
@@ -114,6 +124,8 @@ pub fn bundled(
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        "cross_entropy" => Some(Box::new(cross_entropy::CrossEntropy::new(tensors, values)?)),
+        "cross_entropy_backward" => Some(Box::new(cross_entropy::Backward::new(tensors, values)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
@@ -132,6 +144,7 @@ pub fn bundled(
         "rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, false)?)),
         "rope3d_table" => Some(Box::new(rope3d_table::Rope3dTable::new(tensors, values)?)),
         "rope_in_place" => rope(false, true)?,
+        "softmax" => Some(Box::new(softmax::Softmax::new(tensors, values)?)),
         "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
         "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),
         "swiglu_packed" => Some(Box::new(gated::Gated::swiglu_packed(tensors, values)?)),

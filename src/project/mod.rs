@@ -29,7 +29,7 @@ pub use fit::Given;
 pub use formula::{Formula, FormulaError};
 pub use names::CaseError;
 pub use spec::{
-    Argument, Budget, CType, CaseSet, Operation, OracleRef, Role, Spec, Tolerance, Values,
+    Argument, Budget, CType, CaseSet, Integers, Operation, OracleRef, Role, Spec, Tolerance, Values,
 };
 pub use torch::TorchProject;
 
