@@ -14,6 +14,7 @@ pub mod rope;
 pub mod rope3d;
 pub mod rope3d_table;
 pub mod rounding;
+pub mod transpose;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -87,6 +88,7 @@ pub const BUNDLED: &[&str] = &[
     "swiglu",
     "swiglu_backward",
     "swiglu_packed",
+    "transpose",
 ];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
@@ -135,6 +137,7 @@ pub fn bundled(
         "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
         "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),
         "swiglu_packed" => Some(Box::new(gated::Gated::swiglu_packed(tensors, values)?)),
+        "transpose" => Some(Box::new(transpose::Transpose::new(tensors)?)),
         _ => None,
     })
 }
