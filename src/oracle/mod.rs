@@ -5,6 +5,7 @@
 //! rounding of its output: its *slack*.
 
 pub mod adaln;
+pub mod column_sum;
 pub mod gate_residual;
 pub mod gated;
 pub mod python;
@@ -69,6 +70,7 @@ pub trait Oracle: Sync {
 pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
+    "column_sum",
     "gate_residual",
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
@@ -116,6 +118,7 @@ pub fn bundled(
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        "column_sum" => Some(Box::new(column_sum::ColumnSum::new(tensors)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
