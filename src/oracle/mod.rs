@@ -6,6 +6,7 @@
 
 pub mod adaln;
 pub mod column_sum;
+pub mod elementwise;
 pub mod gate_residual;
 pub mod gated;
 pub mod python;
@@ -70,6 +71,8 @@ pub trait Oracle: Sync {
 pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
+    "bias_gelu_scale_residual",
+    "bias_gelu_scale_residual_in_place",
     "column_sum",
     "gate_residual",
     "gate_residual_adaln",
@@ -105,6 +108,10 @@ pub fn bundled(
     let adaln = |kind| -> anyhow::Result<Option<Box<dyn Oracle>>> {
         Ok(Some(Box::new(adaln::AdaLn::new(tensors, values, kind)?)))
     };
+    let elementwise = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
+        let oracle = elementwise::Elementwise::new(tensors, values, in_place)?;
+        Ok(Some(Box::new(oracle)))
+    };
     let gate_residual = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
         let oracle = gate_residual::GateResidual::new(tensors, values, in_place)?;
         Ok(Some(Box::new(oracle)))
@@ -118,6 +125,8 @@ pub fn bundled(
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        "bias_gelu_scale_residual" => elementwise(false)?,
+        "bias_gelu_scale_residual_in_place" => elementwise(true)?,
         "column_sum" => Some(Box::new(column_sum::ColumnSum::new(tensors)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,

@@ -9,7 +9,7 @@ struct Division {
   uint32_t magic, shift;
 };
 
-inline Division division_by(uint32_t divisor) {
+static inline Division division_by(uint32_t divisor) {
   uint32_t shift = 0;
   while ((uint64_t{1} << shift) < divisor) ++shift;
   return {static_cast<uint32_t>((((uint64_t{1} << shift) - divisor) << 32) / divisor + 1), shift};
