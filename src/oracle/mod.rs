@@ -6,6 +6,8 @@
 
 pub mod adaln;
 pub mod cross_entropy;
+pub mod column_sum;
+pub mod elementwise;
 pub mod gate_residual;
 pub mod gated;
 pub mod python;
@@ -16,6 +18,7 @@ pub mod rope3d;
 pub mod rope3d_table;
 pub mod rounding;
 pub mod softmax;
+pub mod transpose;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -77,6 +80,9 @@ pub const BUNDLED: &[&str] = &[
     "add_rms_norm",
     "cross_entropy",
     "cross_entropy_backward",
+    "bias_gelu_scale_residual",
+    "bias_gelu_scale_residual_in_place",
+    "column_sum",
     "gate_residual",
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
@@ -97,6 +103,7 @@ pub const BUNDLED: &[&str] = &[
     "swiglu",
     "swiglu_backward",
     "swiglu_packed",
+    "transpose",
 ];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
@@ -110,6 +117,10 @@ pub fn bundled(
 ) -> anyhow::Result<Option<Box<dyn Oracle>>> {
     let adaln = |kind| -> anyhow::Result<Option<Box<dyn Oracle>>> {
         Ok(Some(Box::new(adaln::AdaLn::new(tensors, values, kind)?)))
+    };
+    let elementwise = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
+        let oracle = elementwise::Elementwise::new(tensors, values, in_place)?;
+        Ok(Some(Box::new(oracle)))
     };
     let gate_residual = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
         let oracle = gate_residual::GateResidual::new(tensors, values, in_place)?;
@@ -126,6 +137,9 @@ pub fn bundled(
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
         "cross_entropy" => Some(Box::new(cross_entropy::CrossEntropy::new(tensors, values)?)),
         "cross_entropy_backward" => Some(Box::new(cross_entropy::Backward::new(tensors, values)?)),
+        "bias_gelu_scale_residual" => elementwise(false)?,
+        "bias_gelu_scale_residual_in_place" => elementwise(true)?,
+        "column_sum" => Some(Box::new(column_sum::ColumnSum::new(tensors)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
@@ -148,6 +162,7 @@ pub fn bundled(
         "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
         "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),
         "swiglu_packed" => Some(Box::new(gated::Gated::swiglu_packed(tensors, values)?)),
+        "transpose" => Some(Box::new(transpose::Transpose::new(tensors)?)),
         _ => None,
     })
 }
