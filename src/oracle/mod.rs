@@ -5,6 +5,7 @@
 //! rounding of its output: its *slack*.
 
 pub mod adaln;
+pub mod attention;
 pub mod gate_residual;
 pub mod gated;
 pub mod python;
@@ -68,6 +69,7 @@ pub trait Oracle: Sync {
 pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
+    "attention",
     "gate_residual",
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
@@ -114,6 +116,7 @@ pub fn bundled(
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        "attention" => Some(Box::new(attention::Attention::new(tensors, values)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,

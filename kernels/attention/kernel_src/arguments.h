@@ -2,10 +2,12 @@
 #pragma once
 #include <cstdint>
 
+// [quote arguments]
 // A tensor of batch x tokens x heads rows, each of head_dim elements side by side. Strides are in elements.
 struct Rows {
   void* data;
-  int64_t batch_stride, token_stride, head_stride;
+  int64_t batch_stride, head_stride;
+  int token_stride;
 };
 
 struct AttentionArguments {
@@ -18,3 +20,4 @@ struct AttentionArguments {
   int diagonal;
   float scale_log2;  // scale * log2(e): exp(scale * s) = exp2(scale_log2 * s)
 };
+// [end quote]

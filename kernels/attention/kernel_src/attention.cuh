@@ -19,18 +19,19 @@ __device__ __forceinline__ uint32_t place_of(int row, int chunk) {
   return static_cast<uint32_t>(row * (kDim * 2) + ((chunk ^ (row & 7)) << 4));
 }
 
-// A thread copies the same chunk of every kRowsAtOnce-th row. That is a multiple of 8, so that it goes to the same place in
-// each of them.
+// A thread copies the same chunk of every kRowsAtOnce-th row. That is a multiple of 8, so that it goes to the same
+// place in each of them.
 template <int kDim>
 constexpr int kRowsAtOnce = kThreads / (kDim / 8);
 
 template <int kDim>
-__device__ __forceinline__ const uint16_t* own_chunk(const uint16_t* rows, int64_t stride) {
-  return rows + threadIdx.x / (kDim / 8) * stride + threadIdx.x % (kDim / 8) * 8;
+__device__ __forceinline__ const uint16_t* own_chunk(const uint16_t* rows, int stride) {
+  const int row = threadIdx.x / (kDim / 8), chunk = threadIdx.x % (kDim / 8);
+  return rows + int64_t{row} * stride + chunk * 8;
 }
 
-// Starts to copy rows of a tensor into a tile; `own`: this thread's chunk of the first. Of the rows from `valid` on there
-// are zeros: a key that is not there has the probability 0, and 0 times what happens to lie there could be NaN.
+// Starts to copy rows of a tensor into a tile; `own`: this thread's chunk of the first. Of the rows from `valid` on
+// there are zeros: a key that is not there has the probability 0, and 0 times what happens to lie there could be NaN.
 template <int kDim, int kRows>
 __device__ __forceinline__ void copy_tile(uint32_t tile, const uint16_t* own, const Rows& tensor, int valid) {
   const int first = threadIdx.x / (kDim / 8), chunk = threadIdx.x % (kDim / 8);
@@ -39,8 +40,7 @@ __device__ __forceinline__ void copy_tile(uint32_t tile, const uint16_t* own, co
   for (int i = 0; i < kRows / kRowsAtOnce<kDim>; ++i) {
     const int row = i * kRowsAtOnce<kDim>;
     const bool there = first + row < valid;
-    copy_async(to + row * kDim * 2, there ? own : tensor.data, there);
-    own += kRowsAtOnce<kDim> * tensor.token_stride;
+    copy_async(to + row * kDim * 2, there ? own + int64_t{row} * tensor.token_stride : tensor.data, there);
   }
 }
 // [end quote]
@@ -73,6 +73,7 @@ struct RunningRow {
 };
 // [end quote]
 
+// [quote attention]
 // What a block works on.
 struct Work {
   int64_t batch;
@@ -83,20 +84,20 @@ struct Work {
   }
 };
 
-// Blocks begin in the order of their numbers. With a causal mask a head's last queries see the most keys: they come first.
+// Blocks begin in the order of their numbers. With a causal mask a head's last queries see the most keys: they first.
 __device__ __forceinline__ Work work_of_block(const AttentionArguments& a) {
   const int number = block_number(), tile = a.query_tiles - 1 - number % a.query_tiles;
   const int head = number / a.query_tiles;
   return {head / a.heads, head % a.heads, tile * kQueries};
 }
 
-// [quote attention]
 template <typename T, int kDim>
 __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_constant__ AttentionArguments a) {
   using Tile = Tile<kDim>;
   constexpr int kKeys = Tile::kKeys, kRowBytes = Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const uint32_t q_tile = shared_address(shared), k_tile = q_tile + Tile::kQueryBytes, v_tile = k_tile + Tile::kKeyBytes;
+  const uint32_t q_tile = shared_address(shared), k_tile = q_tile + Tile::kQueryBytes;
+  const uint32_t v_tile = k_tile + Tile::kKeyBytes;
 
   const Work work = work_of_block(a);
   const int first_query = work.first_query, queries = min(kQueries, a.tokens_q - first_query);
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
 
   const uint16_t* k = own_chunk<kDim>(work.head_of(a.k, a.heads_per_kv_head), a.k.token_stride);
   const uint16_t* v = own_chunk<kDim>(work.head_of(a.v, a.heads_per_kv_head), a.v.token_stride);
-  const uint16_t* q = own_chunk<kDim>(work.head_of(a.q) + first_query * a.q.token_stride, a.q.token_stride);
+  const uint16_t* q = own_chunk<kDim>(work.head_of(a.q) + int64_t{first_query} * a.q.token_stride, a.q.token_stride);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // Of the elements that mma gives a thread: the first row and column.
   const int row_in_warp = lane / 4, column_in_fragment = 2 * (lane % 4);
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
     wait_for_copies();
     __syncthreads();  // this K is there, and nobody needs the last V any more
     copy_tile<kDim, kKeys>(v_tile, v, a.v, keys - first_key);
-    v += kKeys * a.v.token_stride;
+    v += int64_t{kKeys} * a.v.token_stride;
     if constexpr (Tile::kHoldQueries) {
       if (first_key == 0) {
 #pragma unroll
@@ -167,14 +168,15 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
     }
     wait_for_copies();
     __syncthreads();  // this V is there, and nobody needs this K any more
-    k += kKeys * a.k.token_stride;
+    k += int64_t{kKeys} * a.k.token_stride;
     if (first_key + kKeys < keys) copy_tile<kDim, kKeys>(k_tile, k, a.k, keys - first_key - kKeys);
 
     // The mask, where the tile goes past the keys that the block's first query sees.
-    if (first_key + kKeys > min(a.tokens_k, first_query + 1 + a.diagonal)) {
+    const int first_row = worked_out_here(first_query);
+    if (first_key + kKeys > min(a.tokens_k, first_row + 1 + a.diagonal)) {
 #pragma unroll
       for (int r = 0; r < kThreadRows; ++r) {
-        const int query = first_query + warp * kWarpQueries + row_in_warp + r * 8;
+        const int query = first_row + warp * kWarpQueries + row_in_warp + r * 8;
         const int seen = min(a.tokens_k, query + 1 + a.diagonal) - first_key - column_in_fragment;
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n)
@@ -184,8 +186,8 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
       }
     }
 
-    // A row moves its shift, and scales what it has summed, when an exponential would pass 2^8: after a few tiles hardly
-    // ever. The quotient is as exact as with the true maximum, for which all of o would be multiplied at every step.
+    // A row moves its shift, and scales what it has summed, when an exponential would pass 2^8: after a few tiles
+    // hardly ever. The quotient is as exact as with the true maximum, for which all of o would be multiplied each time.
     bool passed = false;
     float largest[kThreadRows];
 #pragma unroll
@@ -208,8 +210,8 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
       }
     }
 
-    // Probabilities but for their divisor, 16 keys at a time, rounded to T, and o += p v. Two fragments of scores side by
-    // side are, element for element, one fragment of A.
+    // Probabilities but for their divisor, 16 keys at a time, rounded to T, and o += p v. Two fragments of scores side
+    // by side are, element for element, one fragment of A.
 #pragma unroll
     for (int n = 0; n < kKeys / 16; ++n) {
       uint32_t p[kFragments][4];
@@ -236,7 +238,6 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
       }
     }
   }
-  // [end quote]
 
   // Asked anew: what is not kept through the loop leaves it a register more.
   const Work writing = work_of_block(a);
@@ -269,8 +270,9 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
   for (int i = 0; i < kWarpQueries / kRowsAWarp; ++i) {
     const int row = first + i * kRowsAWarp, query = writing.first_query + warp * kWarpQueries + row;
     if (query < a.tokens_q) {
-      *reinterpret_cast<uint4*>(out + query * a.o.token_stride) =
+      *reinterpret_cast<uint4*>(out + int64_t{query} * a.o.token_stride) =
           *reinterpret_cast<const uint4*>(staged + place_of<kDim>(row, chunk));
     }
   }
 }
+// [end quote]

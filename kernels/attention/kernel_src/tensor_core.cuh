@@ -8,8 +8,9 @@
 #error "cp.async and mma.sync.m16n8k16 need sm_80 or later: leave 7.5 out of cuda-capabilities"
 #endif
 
-// The numbers of the block, and of the thread in its warp, read where they are asked for: the compiler may not keep what
-// follows from them in registers instead.
+// [quote tensor_core]
+// The numbers of the block, and of the thread in its warp, read where they are asked for: the compiler may not keep
+// what follows from them in registers instead.
 __device__ __forceinline__ int block_number() {
   int number;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
@@ -21,7 +22,12 @@ __device__ __forceinline__ int lane_number() {
   return number;
 }
 
-// [quote tensor_core]
+// What follows from it is worked out where it stands, and not kept in registers from before the loop.
+__device__ __forceinline__ int worked_out_here(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
+
 // Shared memory as ldmatrix and cp.async name it: 32 bits.
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -53,9 +59,9 @@ __device__ __forceinline__ void load_transposed(uint32_t (&to)[4], uint32_t row)
                : "memory");
 }
 
-// c += a b for a of 16 x 16, b of 16 x 8 and c of 16 x 8, c in fp32. With g = lane / 4 and t = 2 * (lane % 4), a thread
-// has of a: (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8), each with the element to its right; of b: (t, g), (t + 8, g),
-// each with the element below; of c: (g, t), (g, t + 1), (g + 8, t), (g + 8, t + 1).
+// c += a b for a of 16 x 16, b of 16 x 8 and c of 16 x 8, c in fp32. With g = lane / 4 and t = 2 * (lane % 4), a
+// thread has of a: (g, t), (g + 8, t), (g, t + 8), (g + 8, t + 8), each with the element to its right; of b: (t, g),
+// (t + 8, g), each with the element below; of c: (g, t), (g, t + 1), (g + 8, t), (g + 8, t + 1).
 template <typename T>
 __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 
