@@ -5,8 +5,9 @@
 //! rounding of its output: its *slack*.
 
 pub mod adaln;
-pub mod cross_entropy;
+pub mod attention;
 pub mod column_sum;
+pub mod cross_entropy;
 pub mod elementwise;
 pub mod gate_residual;
 pub mod gated;
@@ -78,11 +79,12 @@ pub trait Oracle: Sync {
 pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
-    "cross_entropy",
-    "cross_entropy_backward",
+    "attention",
     "bias_gelu_scale_residual",
     "bias_gelu_scale_residual_in_place",
     "column_sum",
+    "cross_entropy",
+    "cross_entropy_backward",
     "gate_residual",
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
@@ -135,11 +137,12 @@ pub fn bundled(
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
-        "cross_entropy" => Some(Box::new(cross_entropy::CrossEntropy::new(tensors, values)?)),
-        "cross_entropy_backward" => Some(Box::new(cross_entropy::Backward::new(tensors, values)?)),
+        "attention" => Some(Box::new(attention::Attention::new(tensors, values)?)),
         "bias_gelu_scale_residual" => elementwise(false)?,
         "bias_gelu_scale_residual_in_place" => elementwise(true)?,
         "column_sum" => Some(Box::new(column_sum::ColumnSum::new(tensors)?)),
+        "cross_entropy" => Some(Box::new(cross_entropy::CrossEntropy::new(tensors, values)?)),
+        "cross_entropy_backward" => Some(Box::new(cross_entropy::Backward::new(tensors, values)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
