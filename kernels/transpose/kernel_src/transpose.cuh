@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kElementThreads) transpose_elements(const Tran
   const int side = threadIdx.x % kSide, first = threadIdx.x / kSide;
 
   const int64_t row = tile.row * kSide, column = tile.column * kSide;
-  Pack<T, 1> pack[kEach];
+  Pack<T, 1> pack[kEach] = {};
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {  // all are on their way before the first is waited for
     const int64_t at = row + first + k * kRows;
