@@ -3,6 +3,7 @@
 import importlib
 
 FAMILIES = ("norms", "adaln", "gated", "rope3d", "rope", "softmax")
+FAMILIES = ("norms", "adaln", "gated", "rope3d", "rope", "basics")
 
 
 def adapters():
