@@ -85,6 +85,27 @@ struct Row {
     scores: f64,
 }
 
+/// A query with `LANES` keys. Two sums of each, or a sum would wait for itself; lanes by their numbers, so that their count
+/// is known where it is compiled: both are several times faster.
+#[allow(clippy::needless_range_loop)]
+fn dot(q: &[f64], panel: &[f64]) -> [f64; LANES] {
+    let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
+    let (q, _) = q.as_chunks::<2>();
+    let (panel, _) = panel.as_chunks::<{ 2 * LANES }>();
+    for (x, keys) in q.iter().zip(panel) {
+        for lane in 0..LANES {
+            even[lane] += x[0] * keys[lane];
+        }
+        for lane in 0..LANES {
+            odd[lane] += x[1] * keys[LANES + lane];
+        }
+    }
+    for lane in 0..LANES {
+        even[lane] += odd[lane];
+    }
+    even
+}
+
 /// How far the probability `p` may move when its exponent and the others' are off by `by` together: its odds are
 /// multiplied by `exp(±by)`. Of a probability near 0 or 1 that is next to nothing.
 fn moved(p: f64, by: f64) -> f64 {
@@ -199,13 +220,7 @@ impl Head {
         for panel in 0..keys.div_ceil(LANES) {
             for (q, scores) in queries.iter().zip(&mut all) {
                 let panel = &self.keys[panel * q.len() * LANES..][..q.len() * LANES];
-                let mut sums = [0.0; LANES];
-                for (x, keys) in q.iter().zip(panel.chunks_exact(LANES)) {
-                    for (sum, key) in sums.iter_mut().zip(keys) {
-                        *sum += x * key;
-                    }
-                }
-                scores.extend(sums);
+                scores.extend(dot(q, panel));
             }
         }
         all
