@@ -92,7 +92,8 @@ __device__ __forceinline__ Work work_of_block(const AttentionArguments& a) {
 }
 
 template <typename T, int kDim>
-__global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks) attention_forward(const __grid_constant__ AttentionArguments a) {
+__global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
+    attention_forward(const __grid_constant__ AttentionArguments a) {
   using Tile = Tile<kDim>;
   constexpr int kKeys = Tile::kKeys, kRowBytes = Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
