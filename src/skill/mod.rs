@@ -5,7 +5,7 @@ pub mod bundled;
 pub mod digest;
 pub mod frontmatter;
 pub mod lineage;
-mod links;
+pub(crate) mod links;
 pub mod lint;
 pub mod path;
 pub mod source;
