@@ -153,6 +153,9 @@ backends = ["cuda"]
 [general.hub]
 repo-id = "me/my-norm"
 
+[torch]
+src = []
+
 [kernel.twice]
 backend = "cuda"
 depends = ["torch"]
@@ -444,7 +447,7 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
             &["no TOML"][..],
         ),
         (
-            "```toml\n[general]\nname = \"x\"\nedition = 5\nversion = 1\nlicense = \"MIT\"\nbackends = [\"cuda\"]\nspeed = 9\n\n[torch]\nsrc = []\n```\n",
+            "```toml\n[general]\nname = \"my-op\"\nedition = 5\nversion = 1\nlicense = \"MIT\"\nbackends = [\"cuda\"]\nspeed = 9\n\n[torch]\nsrc = []\n```\n",
             "guide.md:8 toml",
             &["speed", "build-toml/schema"][..],
         ),
@@ -613,7 +616,7 @@ fn command_lines_are_held_against_what_they_run() {
         ),
         (
             "```bash\nif true; then\n  echo\n```\n",
-            "guide.md:4 shell",
+            "guide.md:3 shell",
             &["does not parse"][..],
         ),
     ] {
