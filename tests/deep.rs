@@ -452,12 +452,6 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
             &["speed", "build-toml/schema"][..],
         ),
         (
-            "```toml\nformat = 1\n\n[[operation]]\nname = \"x\"\nlauncher = \"x_launch\"\noracle = { python = \"reference.py\", function = \"x\" }\n\
-             dtypes = [\"bf32\"]\nbytes = \"4 * n\"\narguments = [\"stream\"]\n\n[[operation.case]]\nn = 4\n```\n",
-            "guide.md:8 toml",
-            &["bf32", "kernel.toml"][..],
-        ),
-        (
             "```json\n{\"a\": 1,\n \"b\": }\n```\n",
             "guide.md:3 json",
             &["no JSON"][..],
@@ -477,6 +471,21 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
             assert!(message.contains(word), "no {word:?} in {message}");
         }
     }
+    // A whole kernel.toml is read as `kernels build` reads it.
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/rmsnorm/kernel.toml");
+    let whole = fs::read_to_string(path).unwrap();
+    skill(&sandbox, &format!("```toml\n{whole}```\n"));
+    assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
+    let wrong = whole.replacen("\"bf16\"", "\"bf61\"", 1);
+    let line = 2 + whole[..whole.find("\"bf16\"").unwrap()]
+        .matches('\n')
+        .count();
+    skill(&sandbox, &format!("```toml\n{wrong}```\n"));
+    one(
+        &report(plain(&sandbox, &[])),
+        &format!("guide.md:{line} toml"),
+        &["bf61", "as a kernel.toml"],
+    );
     // A build.toml that lies beside its sources is held against them as well.
     let project = GOOD.replace("\"csrc/vec.cuh\", ", "");
     skill(&sandbox, &project);
