@@ -740,6 +740,61 @@ fn nothing_of_a_skill_is_executed() {
     assert!(!exists(&mark));
 }
 
+/// The words of a skill become names of files and arguments of a compiler.
+#[test]
+fn names_in_a_skill_are_no_commands_and_no_options() {
+    let sandbox = Sandbox::new();
+    let mark = sandbox.outside().join("executed");
+    for name in [
+        "-Xcompiler=-wrapper,touch,MARK.cu",
+        "a/-ccbin=MARK.cu",
+        "a;touch${IFS}MARK;.cu",
+        "`touch${IFS}MARK`.cu",
+        "'|touch${IFS}MARK|'.cu",
+    ] {
+        let name = name.replace("MARK", &mark.display().to_string()[1..]);
+        let guide = format!("```cuda arch=90\n// file: {name}\nint x;\n```\n");
+        skill(&sandbox, &guide);
+        one(
+            &report(command(&sandbox, &[])),
+            "guide.md:2 fence",
+            &["shell"],
+        );
+    }
+    // The Markdown's own name, which a compiler is told.
+    let folder = skill(&sandbox, "text\n");
+    let name = "a\"$(touch executed)`touch executed`.md";
+    write(
+        &folder.join("references").join(name),
+        "```cuda arch=90\nint x = y;\n```\n",
+    );
+    let report = report(command(&sandbox, &[]));
+    assert_eq!(
+        found(&report),
+        [format!("references/{name}:2 cuda")],
+        "{report:#}"
+    );
+    assert!(!exists(&mark) && !exists(sandbox.project.join("executed")));
+}
+
+/// The examples of docs/skill-validation.md are as clean as they say.
+#[test]
+fn the_examples_of_the_page_are_clean() {
+    let sandbox = Sandbox::new();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/skill-validation.md");
+    let page = fs::read_to_string(page).unwrap();
+    let examples: Vec<&str> = page
+        .split("\n````markdown\n")
+        .skip(1)
+        .map(|part| part.split("\n````\n").next().unwrap())
+        .collect();
+    assert_eq!(examples.len(), 2);
+    skill(&sandbox, &examples.join("\n\n"));
+    let report = report(command(&sandbox, &["--strict"]));
+    assert_eq!(found(&report), [""; 0], "{report:#}");
+    assert_eq!(report["deep"]["checked"]["cuda block"], 3);
+}
+
 #[test]
 fn wrong_usage_exits_2() {
     let sandbox = Sandbox::new();
