@@ -556,6 +556,27 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
         skill(&sandbox, guide);
         one(&report(plain(&sandbox, &[])), place, words);
     }
+    for (guide, place, words) in [
+        (
+            "```python\nimport fancy as f\nf.plain\nf.lazy\nf.below.x\nf.plian\n```\n",
+            "guide.md:6 import",
+            &["uses", "fancy", "plian"][..],
+        ),
+        (
+            "```python\nimport os\nos.path.jion('a')\nos.name.anything\n```\n",
+            "guide.md:3 import",
+            &["jion"][..],
+        ),
+    ] {
+        skill(&sandbox, guide);
+        one(&report(plain(&sandbox, &[])), place, words);
+    }
+    // What is asked for, given by the code itself, or no module's, may be missing.
+    skill(
+        &sandbox,
+        "```python\nimport fancy, os\nif hasattr(fancy, 'other'):\n    fancy.other\nos.mine = 1\nos.mine\n\n\ndef f(fancy):\n    return fancy.none\n```\n",
+    );
+    assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
     // A file of the skill.
     let folder = skill(&sandbox, "text\n");
     write(&folder.join("scripts/run.py"), "import os\nreturn 1\n");
