@@ -41,7 +41,10 @@ fn pack() -> io::Result<()> {
     files.sort();
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     for path in files {
-        let bytes = fs::read(&path)?;
+        let mut bytes = fs::read(&path)?;
+        if path.starts_with("kernels/") {
+            bytes = without_marks(&bytes);
+        }
         for part in [path.as_bytes(), &bytes] {
             let length = u32::try_from(part.len()).map_err(io::Error::other)?;
             packed.write_all(&length.to_le_bytes())?;
@@ -50,6 +53,19 @@ fn pack() -> io::Result<()> {
     }
     let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
     fs::write(Path::new(&out).join("scaffold.deflate"), packed.finish()?)
+}
+
+/// A source without the comments that say what the skill quotes: they are this repository's business.
+fn without_marks(source: &[u8]) -> Vec<u8> {
+    let is_mark = |line: &&[u8]| {
+        let text = line.trim_ascii_start();
+        text.starts_with(b"// [quote ") || text.starts_with(b"// [end quote]")
+    };
+    source
+        .split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| !is_mark(line))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 /// The files below a folder, without what tools leave there.
