@@ -22,8 +22,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// What a project is made of: of `kernels/` what is compiled and what says how to call it, all of `scaffold/`, and the
-/// licence. Deflated as a whole, it is a sixth of its size. Entries: length of the path, path, length, bytes; lengths
+/// What a project is made of: of the projects in `kernels/` that a family names, what is compiled and what says how to
+/// call it; all of `scaffold/`, and the licence. Deflated as a whole, it is a sixth of its size. Entries: length of the path, path, length, bytes; lengths
 /// are 4 bytes, the least significant first. `src/scaffold/embedded.rs` reads it.
 fn pack() -> io::Result<()> {
     let mut files = vec!["LICENSE".to_owned()];
@@ -32,8 +32,15 @@ fn pack() -> io::Result<()> {
         walk(folder, &mut files)?;
     }
     println!("cargo::rerun-if-changed=LICENSE");
+    let catalog = fs::read_to_string("scaffold/scaffold.toml")?;
+    let offered = |project: &str| {
+        let quoted = format!("\"{project}\"");
+        let mut lines = catalog.lines();
+        lines.any(|line| line.starts_with("projects = ") && line.contains(&quoted))
+    };
     let is_packed = |path: &String| match path.split('/').collect::<Vec<_>>().as_slice() {
-        ["kernels", _, "build.toml" | "kernel.toml"] | ["kernels", _, "kernel_src", ..] => true,
+        ["kernels", project, "build.toml" | "kernel.toml"]
+        | ["kernels", project, "kernel_src", ..] => offered(project),
         ["kernels", ..] => false,
         _ => true,
     };

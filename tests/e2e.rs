@@ -95,6 +95,17 @@ impl Project {
         write(&self.dir().join("benchmark_e2e.py"), text);
     }
 
+    /// The same script for whatever it answers, so that the sources stay what they are.
+    fn answers(&self, result: &Value) {
+        let path = self.sandbox.outside().join("answer.json");
+        write(&path, &result.to_string());
+        let text = format!(
+            "import shutil, sys\nshutil.copy({:?}, sys.argv[sys.argv.index('--out') + 1])\n",
+            path.to_str().unwrap()
+        );
+        write(&self.dir().join("benchmark_e2e.py"), text);
+    }
+
     fn run(&self, typed: &str) -> Ran {
         let mut command = self.sandbox.command();
         command.env("PYTHONPATH", self.sandbox.outside().join("site"));
@@ -253,15 +264,71 @@ fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
     assert!(said("failed").contains("kernels bench model --e2e --record"));
 }
 
+/// A run of some cases completes the record of the very same things, and no other.
+#[test]
+fn some_cases_complete_a_record() {
+    let mut all = result();
+    all["skipped"] =
+        json!([{"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent"}]);
+    let project = Project::new(&all, "");
+    project.answers(&all);
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let path = project.evidence().join("e2e-my_model-h100.json");
+    let first: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+
+    let mut more = result();
+    more["partial"] = json!("--cases");
+    more["cases"][0]["name"] = json!("loop");
+    let other: [(&str, Change); 4] = [
+        ("card or driver", |all| all["card"]["driver"] = json!("1.2")),
+        ("versions", |all| all["versions"]["torch"] = json!("1.0")),
+        ("model", |all| all["model"]["dtype"] = json!("f64")),
+        ("kernel", |all| all["kernel"]["id"] = json!("_another")),
+    ];
+    for (what, change) in other {
+        let mut wrong = more.clone();
+        change(&mut wrong);
+        project.answers(&wrong);
+        let ran = project.run("bench model --e2e --record");
+        assert_eq!(ran.code, 1, "{what}: {ran:#?}");
+        let said = format!("would complete has another {what}");
+        assert!(ran.err.contains(&said), "{what}: {ran:#?}");
+        let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(now, first, "{what}");
+    }
+
+    project.answers(&more);
+    let ran = project.run("bench model --e2e --record");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let cases = now["result"]["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 2, "{now:#}");
+    assert_eq!(cases[0], first["result"]["cases"][0]);
+    assert_eq!(
+        cases[1]["note"],
+        "timed in a later run than the other cases"
+    );
+    assert_eq!(now["result"]["skipped"], json!([]));
+    assert_eq!(now["result"]["partial"], Value::Null);
+
+    // Once more: it takes its own place.
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let again: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(again, now);
+}
+
 type Change = fn(&mut Value);
 
 #[test]
 fn what_is_no_whole_and_right_result_is_not_recorded() {
-    let cases: [(&str, i32, Change); 7] = [
+    let cases: [(&str, i32, Change); 8] = [
         ("--smoke times a small model", 1, |all| {
             all["smoke"] = json!(true);
         }),
-        ("leave out --cases", 1, |all| {
+        ("leave out --cases, --contenders", 1, |all| {
+            all["partial"] = json!("--cases, --contenders");
+        }),
+        ("--cases completes a record, and there is no", 1, |all| {
             all["partial"] = json!("--cases");
         }),
         ("the script names no card", 1, |all| {

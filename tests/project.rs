@@ -638,6 +638,24 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             &["1 strides for 2 dimensions"],
         ),
         (
+            "strides = [\"x_stride\", 1]",
+            "range = [\"0\", \"rows - 1\"]",
+            "[\"0\", \"rows - 1\"]",
+            &["`range` is for a tensor of integers", "dtype = \"i32\""],
+        ),
+        (
+            "strides = [\"x_stride\", 1]",
+            "dtype = \"i64\", range = [\"0\"]",
+            "[\"0\"]",
+            &["a range is two formulas", "classes - 1"],
+        ),
+        (
+            "strides = [\"x_stride\", 1]",
+            "dtype = \"i64\", also = [\"-1\"]",
+            "[\"-1\"]",
+            &["`also` without `range`"],
+        ),
+        (
             "type = \"i32\" }",
             "type = \"u32\" }",
             "\"u32\"",

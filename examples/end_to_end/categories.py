@@ -23,7 +23,8 @@ LABELS = {
 # norms, modulations and rotations of plain additions and products, which count as other elementwise.
 RULES: Tuple[Tuple[str, str], ...] = (
     ("copy", r"^mem(cpy|set)"),
-    ("attention", r"flash|fmha|fprop.*attn|attention|sdpa|attn_(fwd|kernel)"),
+    # Inductor names its kernels after the operations that went in, and of attention these are only its neighbours.
+    ("attention", r"^(?!triton_).*(flash|fmha|fprop.*attn|attention|sdpa|attn_(fwd|kernel))"),
     # this project's
     ("norm", r"rms_norm_(rows|hybrid|twice)|adaln_(groups|rows|wide_rows)|gate_residual_packs"),
     ("norm", r"rope3d_(tokens|twice|table)|qk_norm_rope|\brope_|rotate_half"),

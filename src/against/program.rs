@@ -33,6 +33,7 @@ const FILES: &[(&str, &str)] = files![
     "peers/operations/own.py",
     "peers/operations/rope.py",
     "peers/operations/rope3d.py",
+    "peers/operations/softmax.py",
     "peers/peer_modules.py",
     "peers/row.py",
     "peers/tensors.py",

@@ -6,6 +6,7 @@ use crate::gpu::graph::driver_copy;
 use crate::gpu::{Buffer, Device};
 use crate::oracle::view::encode;
 use crate::project::{Bound, BoundTensor, DType, Role};
+use crate::verify::inputs::integer;
 use crate::verify::layout::{Layout, runs};
 use crate::verify::random::Random;
 use crate::verify::slot::{Poison, Slot};
@@ -91,10 +92,9 @@ impl Ring {
             if !tensor.role.is_given() {
                 continue;
             }
-            let pool = pool_of(tensor, pools, random);
             let range = layout.range(bound, index);
             let into = &mut base[range];
-            runs(tensor, |run| pool.fill(&mut into[run], random));
+            runs(tensor, |run| fill(tensor, &mut into[run], pools, random));
         }
         // All slots begin alike and are told apart by their patches: a launch that goes by a sample of its inputs takes
         // one slot for another, and is found out.
@@ -164,7 +164,6 @@ impl Ring {
                 if tensor.role != Role::Input || tensor.elements() == 0 {
                     continue;
                 }
-                let pool = pool_of(tensor, pools, random);
                 let size = tensor.dtype.size() as u64;
                 let length = tensor.shape.last().copied().unwrap_or(1);
                 let row = random.below(tensor.elements() / length);
@@ -176,7 +175,7 @@ impl Ring {
                 let at = layout.starts[index] + (view.row_start(row) + column * stride) * size;
                 let range = usize::try_from(at)?..usize::try_from(at + count * size)?;
                 let mut bytes = vec![0; range.len()];
-                pool.fill(&mut bytes, random);
+                fill(tensor, &mut bytes, pools, random);
                 device.upload(&self.memory, u64::from(slot) * self.step + at, &bytes)?;
                 self.patches[slot as usize].push((range.start, bytes));
             }
@@ -215,6 +214,20 @@ impl Ring {
         device.download(&self.memory, u64::from(slot) * self.step, &mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Fills a run of a tensor's elements: from the pool of its type, or with the integers that kernel.toml asks for, less
+/// those that it has for verification alone.
+fn fill(tensor: &BoundTensor, into: &mut [u8], pools: &mut Vec<Pool>, random: &mut Random) {
+    let Some(from) = &tensor.integers else {
+        pool_of(tensor, pools, random).fill(into, random);
+        return;
+    };
+    let mut bytes = Vec::with_capacity(into.len());
+    for _ in 0..into.len() / tensor.dtype.size() {
+        encode(tensor.dtype, integer(from, false, random), &mut bytes);
+    }
+    into.copy_from_slice(&bytes);
 }
 
 /// The pool of a tensor's type, drawn when it is first needed.

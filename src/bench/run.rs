@@ -25,6 +25,8 @@ use crate::verify::slot::{Damage, results, tensors};
 
 /// Rounds after which timed outputs are compared, besides the last.
 const CHECKED_ROUNDS: usize = 3;
+/// Operations of a launch from which on the host, which does some 10^11 a second, checks as little as of a large one.
+const MANY_OPERATIONS: f64 = 5e10;
 
 /// Everything that the cases of a run share.
 struct Bench<'a> {
@@ -274,8 +276,8 @@ impl Bench<'_> {
         let device = self.device;
         let rounds = self.rounds as usize;
         let mut checked_rounds = vec![rounds - 1];
-        // A large slot takes the host longer to compare than the card to time.
-        let large = layout.bytes > 1 << 26;
+        // A large slot takes the host longer to compare than the card to time, and so does one of many operations.
+        let large = layout.bytes > 1 << 26 || bound.flops > MANY_OPERATIONS;
         while checked_rounds.len() <= if large { 1 } else { CHECKED_ROUNDS } {
             let round = usize::try_from(self.random.below(rounds as u64))?;
             // The first rounds warm up as well; a check there would catch less.

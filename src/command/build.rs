@@ -30,6 +30,7 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     }
     let archs = archs(&arguments.compile.arch)?;
     let project = Project::open(&arguments.compile.dir)?;
+    let archs = project.of_archs(&archs)?;
     let toolchain = Toolchain::find()?;
     let started = Instant::now();
     let progress = output.is_talkative() && std::io::stderr().is_terminal();

@@ -52,6 +52,9 @@ pub fn build_for(
         Vec::new()
     };
     archs.push(card.arch);
+    // A card that is too old is an error; a stand-in that is, is left out.
+    project.of_archs(&[card.arch])?;
+    let archs = project.of_archs(&archs)?;
     progress.tell(&format!("building {}", project.name));
     let build = compile::build(&project, &archs, &toolchain, false, &|line| {
         progress.tell(line);

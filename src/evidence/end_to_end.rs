@@ -36,7 +36,14 @@ pub struct EndToEndEvidence {
     pub result: EndToEnd,
 }
 
+/// What leaves out whole cases, and nothing else.
+const SOME_CASES: &str = "--cases";
+
 /// Writes the record of a result into `dir`, with its picture beside it, and answers the files.
+///
+/// A result of some cases completes a record that is there, of the same sources, card, versions, model and kernel: its
+/// cases take the place of those of their names, and say that they are of another run. All contenders of a case are of
+/// one run, always.
 ///
 /// Refuses, and writes nothing, when the result is of a small model or not whole, when ours or eager was wrong or
 /// failed, and when a file is there that belongs to another project.
@@ -45,7 +52,8 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
         !result.smoke,
         "nothing is recorded: --smoke times a small model, to see that everything works"
     );
-    if let Some(left_out) = &result.partial {
+    let completes = result.partial.as_deref() == Some(SOME_CASES);
+    if let (Some(left_out), false) = (&result.partial, completes) {
         bail!("nothing is recorded: a record has all that the script times; leave out {left_out}");
     }
     let card = result
@@ -69,7 +77,7 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
             "nothing is recorded: {needed} was not timed"
         );
     }
-    let evidence = EndToEndEvidence {
+    let mut evidence = EndToEndEvidence {
         format: FORMAT,
         folder: seen_from(dir, project)?,
         source_digest: sources::digest(project, &result.sources)?,
@@ -84,6 +92,14 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
             "{} is evidence of {}; give --evidence another folder, or rename the model",
             path.display(),
             there.folder
+        );
+        if completes {
+            evidence = there.completed_by(evidence)?;
+        }
+    } else if completes {
+        bail!(
+            "nothing is recorded: {SOME_CASES} completes a record, and there is no {}; leave it out",
+            path.display()
         );
     }
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -119,6 +135,45 @@ fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
 }
 
 impl EndToEndEvidence {
+    /// This record with the cases of a later run of the very same things.
+    fn completed_by(mut self, later: Self) -> Result<Self> {
+        let (old, new) = (&self.result, &later.result);
+        let card = |of: &EndToEnd| {
+            of.card
+                .as_ref()
+                .map(|card| (card.name.clone(), card.driver.clone()))
+        };
+        let differs = [
+            ("sources", self.source_digest != later.source_digest),
+            ("card or driver", card(old) != card(new)),
+            ("versions", old.versions != new.versions),
+            ("model", old.model != new.model),
+            ("kernel", old.kernel.get("id") != new.kernel.get("id")),
+            ("torch.compile mode", old.compile_mode != new.compile_mode),
+        ];
+        if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
+            bail!(
+                "nothing is recorded: the record that {SOME_CASES} would complete has another {what}; leave it out"
+            );
+        }
+        let in_later = |name: &str| {
+            later.result.cases.iter().any(|case| case.name == name)
+                || later.result.skipped.iter().any(|one| one.case == name)
+        };
+        self.result.cases.retain(|case| !in_later(&case.name));
+        self.result.skipped.retain(|one| !in_later(&one.case));
+        for mut case in later.result.cases {
+            let apart = "timed in a later run than the other cases";
+            case.note = Some(match case.note {
+                Some(note) => format!("{note}; {apart}"),
+                None => apart.to_owned(),
+            });
+            self.result.cases.push(case);
+        }
+        self.result.skipped.extend(later.result.skipped);
+        Ok(self)
+    }
+
     /// The file's text.
     pub fn to_json(&self) -> Result<String> {
         let mut value = serde_json::to_value(self)?;

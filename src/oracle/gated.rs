@@ -16,13 +16,13 @@ use super::{Expected, Oracle, Tensors};
 /// Relative error, in half-units of fp32's last place, of right arithmetic whose argument is exact: an exponential and
 /// a reciprocal of the card (about 3 and 2, the first perhaps squared), a quotient of polynomials (3), and the
 /// products (4).
-const ARITHMETIC: f64 = 16.0;
+pub(super) const ARITHMETIC: f64 = 16.0;
 /// Half of fp32's smallest subnormal, twice: what one product below the normal numbers may lose, absolute.
-const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 8_388_608.0;
+pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 8_388_608.0;
 
 /// What is done to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Activation {
+pub(super) enum Activation {
     Gelu,
     GeluTanh,
     Silu,
@@ -48,10 +48,48 @@ pub struct Gated {
 
 /// An activation at one point: `p`, `x · p′`, and the relative error of `p` that errors of its argument bring, in
 /// half-units of fp32's last place.
-struct Point {
-    p: f64,
-    rest: f64,
-    condition: f64,
+pub(super) struct Point {
+    pub(super) p: f64,
+    pub(super) rest: f64,
+    pub(super) condition: f64,
+}
+
+impl Activation {
+    pub(super) fn at(self, x: f64) -> Point {
+        // Errors of the argument cost something where p falls to nothing, on the negative side.
+        let costs = |much: f64| if x < 0.0 { much } else { 0.0 };
+        match self {
+            Self::Gelu => {
+                let tail = normal_tail(x.abs());
+                let density = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
+                Point {
+                    p: if x > 0.0 { 1.0 - tail } else { tail },
+                    rest: x * density,
+                    // p falls as exp(-x²/2), and x² / 2, or x / √2 before it is squared, is rounded with its constant.
+                    condition: costs(2.0 * x * x),
+                }
+            }
+            Self::GeluTanh => {
+                let twice = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
+                let (p, slope, y) = logistic(twice * (x + 0.044_715 * x * x * x));
+                Point {
+                    p,
+                    rest: x * slope * twice * (1.0 + 3.0 * 0.044_715 * x * x),
+                    // p falls as exp(y), and y has come through four roundings.
+                    condition: costs(4.0 * y.abs()),
+                }
+            }
+            Self::Silu => {
+                let (p, slope, y) = logistic(x);
+                Point {
+                    p,
+                    rest: x * slope,
+                    // One rounding, and that of log2(e).
+                    condition: costs(2.0 * y.abs()),
+                }
+            }
+        }
+    }
 }
 
 impl Gated {
@@ -158,46 +196,10 @@ impl Gated {
         }
     }
 
-    fn at(&self, x: f64) -> Point {
-        // Errors of the argument cost something where p falls to nothing, on the negative side.
-        let costs = |much: f64| if x < 0.0 { much } else { 0.0 };
-        match self.activation {
-            Activation::Gelu => {
-                let tail = normal_tail(x.abs());
-                let density = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
-                Point {
-                    p: if x > 0.0 { 1.0 - tail } else { tail },
-                    rest: x * density,
-                    // p falls as exp(-x²/2), and x² / 2, or x / √2 before it is squared, is rounded with its constant.
-                    condition: costs(2.0 * x * x),
-                }
-            }
-            Activation::GeluTanh => {
-                let twice = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
-                let (p, slope, y) = logistic(twice * (x + 0.044_715 * x * x * x));
-                Point {
-                    p,
-                    rest: x * slope * twice * (1.0 + 3.0 * 0.044_715 * x * x),
-                    // p falls as exp(y), and y has come through four roundings.
-                    condition: costs(4.0 * y.abs()),
-                }
-            }
-            Activation::Silu => {
-                let (p, slope, y) = logistic(x);
-                Point {
-                    p,
-                    rest: x * slope,
-                    // One rounding, and that of log2(e).
-                    condition: costs(2.0 * y.abs()),
-                }
-            }
-        }
-    }
-
     /// `out`, or with `dy` in the place of `value` the gradient of value.
     fn forward(&self, value: &[f64], gate: &[f64], expected: &mut Expected) {
         for (value, x) in value.iter().zip(gate) {
-            let point = self.at(*x);
+            let point = self.activation.at(*x);
             let exact = value * (x * point.p);
             let relative = (ARITHMETIC + point.condition) * FP32;
             expected.push(
@@ -209,7 +211,7 @@ impl Gated {
 
     fn gate_gradient(&self, dy: &[f64], value: &[f64], gate: &[f64], expected: &mut Expected) {
         for ((dy, value), x) in dy.iter().zip(value).zip(gate) {
-            let point = self.at(*x);
+            let point = self.activation.at(*x);
             let relative = (ARITHMETIC + point.condition) * FP32;
             // The derivative goes through zero near -0.75 (silu: -1.28), where its terms cancel.
             let terms = point.p + point.rest.abs();

@@ -5,6 +5,10 @@
 //! rounding of its output: its *slack*.
 
 pub mod adaln;
+pub mod attention;
+pub mod column_sum;
+pub mod cross_entropy;
+pub mod elementwise;
 pub mod gate_residual;
 pub mod gated;
 pub mod python;
@@ -14,6 +18,8 @@ pub mod rope;
 pub mod rope3d;
 pub mod rope3d_table;
 pub mod rounding;
+pub mod softmax;
+pub mod transpose;
 pub mod view;
 
 use std::collections::BTreeMap;
@@ -58,6 +64,11 @@ pub trait Oracle: Sync {
     /// is held to its own budget.
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected);
 
+    /// How many elements it goes through for one row of an output, where these are more than the row's own.
+    fn reads(&self, _output: usize) -> u64 {
+        1
+    }
+
     /// The largest ‖out − reference‖ / ‖reference‖ of an output, where it does not follow from the type.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         None
@@ -68,6 +79,12 @@ pub trait Oracle: Sync {
 pub const BUNDLED: &[&str] = &[
     "adaln",
     "add_rms_norm",
+    "attention",
+    "bias_gelu_scale_residual",
+    "bias_gelu_scale_residual_in_place",
+    "column_sum",
+    "cross_entropy",
+    "cross_entropy_backward",
     "gate_residual",
     "gate_residual_adaln",
     "gate_residual_adaln_in_place",
@@ -84,9 +101,11 @@ pub const BUNDLED: &[&str] = &[
     "rope3d",
     "rope3d_table",
     "rope_in_place",
+    "softmax",
     "swiglu",
     "swiglu_backward",
     "swiglu_packed",
+    "transpose",
 ];
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
@@ -101,6 +120,10 @@ pub fn bundled(
     let adaln = |kind| -> anyhow::Result<Option<Box<dyn Oracle>>> {
         Ok(Some(Box::new(adaln::AdaLn::new(tensors, values, kind)?)))
     };
+    let elementwise = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
+        let oracle = elementwise::Elementwise::new(tensors, values, in_place)?;
+        Ok(Some(Box::new(oracle)))
+    };
     let gate_residual = |in_place| -> anyhow::Result<Option<Box<dyn Oracle>>> {
         let oracle = gate_residual::GateResidual::new(tensors, values, in_place)?;
         Ok(Some(Box::new(oracle)))
@@ -114,6 +137,12 @@ pub fn bundled(
     Ok(match name {
         "adaln" => adaln(adaln::Kind::Modulated)?,
         "add_rms_norm" => Some(Box::new(rms_norm::RmsNorm::new(tensors, values, true)?)),
+        "attention" => Some(Box::new(attention::Attention::new(tensors, values)?)),
+        "bias_gelu_scale_residual" => elementwise(false)?,
+        "bias_gelu_scale_residual_in_place" => elementwise(true)?,
+        "column_sum" => Some(Box::new(column_sum::ColumnSum::new(tensors)?)),
+        "cross_entropy" => Some(Box::new(cross_entropy::CrossEntropy::new(tensors, values)?)),
+        "cross_entropy_backward" => Some(Box::new(cross_entropy::Backward::new(tensors, values)?)),
         "gate_residual" => gate_residual(false)?,
         "gate_residual_adaln" => adaln(adaln::Kind::Gated)?,
         "gate_residual_adaln_in_place" => adaln(adaln::Kind::GatedInPlace)?,
@@ -132,9 +161,11 @@ pub fn bundled(
         "rope3d" => Some(Box::new(rope3d::Rope3d::new(tensors, values, false)?)),
         "rope3d_table" => Some(Box::new(rope3d_table::Rope3dTable::new(tensors, values)?)),
         "rope_in_place" => rope(false, true)?,
+        "softmax" => Some(Box::new(softmax::Softmax::new(tensors, values)?)),
         "swiglu" => Some(Box::new(gated::Gated::swiglu(tensors, false)?)),
         "swiglu_backward" => Some(Box::new(gated::Gated::swiglu(tensors, true)?)),
         "swiglu_packed" => Some(Box::new(gated::Gated::swiglu_packed(tensors, values)?)),
+        "transpose" => Some(Box::new(transpose::Transpose::new(tensors)?)),
         _ => None,
     })
 }

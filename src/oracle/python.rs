@@ -251,6 +251,7 @@ mod tests {
             shape: vec![2, 3],
             strides: vec![5, 1],
             offset: 0,
+            integers: None,
         }
     }
 

@@ -6,7 +6,8 @@ use super::case::number;
 use super::formula::FormulaError;
 use super::names::{Given, Resolver};
 use super::{
-    Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Operation,
+    Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Integers,
+    Operation,
 };
 
 /// The most elements that a tensor may span: 2^40.
@@ -117,6 +118,7 @@ fn tensor(
         dtype,
         shape,
         strides,
+        integers,
         ..
     } = argument
     else {
@@ -133,6 +135,20 @@ fn tensor(
             })
             .collect()
     };
+    let integer = |formula: &Formula| {
+        formula
+            .eval_integer(values, case.dtype)
+            .map_err(|error| wrong(error.to_string()))
+    };
+    let integers = match integers {
+        // What a refused case draws is never looked at.
+        Some(from) if !case.refused => Some(Integers {
+            first: integer(&from.first)?,
+            last: integer(&from.last)?,
+            also: from.also.iter().map(integer).collect::<Result<_, _>>()?,
+        }),
+        _ => None,
+    };
     let made = |shape: Vec<u64>, strides: Option<Vec<u64>>| -> Result<BoundTensor, CaseError> {
         let contiguous = contiguous(&shape).ok_or_else(|| wrong(too_large(&shape)))?;
         let tensor = BoundTensor {
@@ -142,6 +158,7 @@ fn tensor(
             strides: strides.unwrap_or(contiguous),
             shape,
             offset: case.offsets.get(name).copied().unwrap_or(0),
+            integers: integers.clone(),
         };
         check(&tensor).map_err(wrong)?;
         Ok(tensor)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DType, Role};
+use super::{DType, Integers, Role};
 
 /// What is needed to record, check and time one case of one operation.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct BoundTensor {
     pub strides: Vec<u64>,
     /// How far its first element lies behind a 256-byte boundary, in elements.
     pub offset: u64,
+    /// What it is drawn from, where kernel.toml says so.
+    pub integers: Option<Integers<i64>>,
 }
 
 impl BoundTensor {

@@ -595,6 +595,16 @@ impl BuildToml {
         self.kernels.push(kernel);
     }
 
+    /// The oldest compute capability that all of its kernels are for, without the point; 0 where none says.
+    pub(super) fn oldest(&self) -> u32 {
+        let number = |text: &String| {
+            let digits = text.trim_end_matches("+PTX").trim_end_matches(['a', 'f']);
+            digits.replace('.', "").parse().ok()
+        };
+        let oldest_of = |kernel: &KernelTable| kernel.capabilities.iter().filter_map(number).min();
+        self.kernels.iter().filter_map(oldest_of).max().unwrap_or(0)
+    }
+
     /// The name as Python writes it: the package's folder below `torch-ext`.
     pub fn python_name(&self) -> String {
         self.name.replace('-', "_")

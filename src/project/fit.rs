@@ -242,6 +242,7 @@ impl Operation {
                 shape,
                 strides,
                 present,
+                ..
             } => Some(TensorArgument {
                 name,
                 role: *role,

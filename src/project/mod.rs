@@ -29,7 +29,7 @@ pub use fit::Given;
 pub use formula::{Formula, FormulaError};
 pub use names::CaseError;
 pub use spec::{
-    Argument, Budget, CType, CaseSet, Operation, OracleRef, Role, Spec, Tolerance, Values,
+    Argument, Budget, CType, CaseSet, Integers, Operation, OracleRef, Role, Spec, Tolerance, Values,
 };
 pub use torch::TorchProject;
 
@@ -62,6 +62,8 @@ pub struct Project {
     pub includes: Vec<PathBuf>,
     /// Flags for nvcc.
     pub cuda_flags: Vec<String>,
+    /// The oldest compute capability of its `cuda-capabilities`, without the point; 0 where it is for all.
+    pub oldest: u32,
     /// kernel.toml.
     pub spec: Spec,
     /// SHA-256 of what kernel.toml says, in hexadecimal: comments, white space and the order of keys do not count.
@@ -101,6 +103,7 @@ impl Project {
         let source_digest = source_digest::of(&root, &build.sources, &build.includes)?;
         Ok(Self {
             root,
+            oldest: build.oldest(),
             name: build.name,
             sources: build.sources,
             includes: build.includes,
@@ -109,6 +112,26 @@ impl Project {
             spec_digest: hex(&Sha256::digest(canonical)),
             source_digest,
         })
+    }
+
+    /// Those of the architectures that it is for.
+    ///
+    /// # Errors
+    /// It is for none of them.
+    pub fn of_archs(&self, archs: &[u32]) -> anyhow::Result<Vec<u32>> {
+        let fit: Vec<u32> = archs
+            .iter()
+            .copied()
+            .filter(|arch| *arch >= self.oldest)
+            .collect();
+        anyhow::ensure!(
+            !fit.is_empty() || archs.is_empty(),
+            "{} is for sm_{} and later, by the cuda-capabilities of its build.toml, and not for sm_{}",
+            self.name,
+            self.oldest,
+            archs.iter().max().copied().unwrap_or(0)
+        );
+        Ok(fit)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{Argument, DType, Formula, Operation};
+use super::{Argument, DType, Formula, Integers, Operation};
 
 /// Why a case cannot be made or bound. The text names the operation or tensor, the name and what is allowed.
 #[derive(Clone, Debug, Error)]
@@ -32,9 +32,13 @@ impl Operation {
         for argument in &self.arguments {
             match argument {
                 Argument::Tensor {
-                    strides, present, ..
+                    strides,
+                    present,
+                    integers,
+                    ..
                 } => {
-                    for formula in strides.iter().flatten().chain(present) {
+                    let drawn = integers.iter().flat_map(Integers::all);
+                    for formula in strides.iter().flatten().chain(present).chain(drawn) {
                         formula.names().for_each(|(name, _)| add(name));
                     }
                 }

@@ -11,8 +11,8 @@ use super::formula::{is_name, listed};
 use super::path::{Wanted, inside};
 use super::table::{EXACT_INTEGER, Fields, Reader, Value, one_or_list};
 use super::{
-    Argument, Budget, CType, CaseSet, DType, Formula, Inputs, Operation, OracleRef, Role, Spec,
-    Tolerance, Values,
+    Argument, Budget, CType, CaseSet, DType, Formula, Inputs, Integers, Operation, OracleRef, Role,
+    Spec, Tolerance, Values,
 };
 
 /// The format that this binary reads.
@@ -643,15 +643,68 @@ fn read_tensor(
         Some(value) => Some(located(reader, value, formulas)?),
         None => None,
     };
+    let integers = read_integers(reader, &fields, formulas)?;
     fields.finish();
+    let (role, dtype) = (role?, dtype?);
+    if let (Some((span, _)), false) = (
+        &integers,
+        role.is_given() && dtype.is_some_and(|dtype| !dtype.is_float()),
+    ) {
+        reader.fail(
+            span.clone(),
+            "`range` is for a tensor of integers that is drawn",
+            ["role = \"input\" or \"inout\", and dtype = \"i32\" or \"i64\"".to_owned()],
+        );
+    }
     Some(Argument::Tensor {
         name: name?,
-        role: role?,
-        dtype: dtype?,
+        role,
+        dtype,
         shape: shape?,
         strides,
         present,
+        integers: integers.map(|(_, integers)| integers),
     })
+}
+
+/// The keys `range` and `also` of a tensor, and where the first stands. None: they are wrong, which has been said.
+#[allow(clippy::option_option, reason = "wrong, absent or there")]
+fn read_integers(
+    reader: &Reader<'_>,
+    fields: &Fields<'_, '_, '_, '_>,
+    formulas: &mut Vec<Located>,
+) -> Option<Option<(Range<usize>, Integers<Formula>)>> {
+    let mut list = |value| {
+        reader
+            .list(value, "a list of formulas")?
+            .into_iter()
+            .map(|value| located(reader, value, formulas))
+            .collect::<Option<Vec<Formula>>>()
+    };
+    let also = fields.get("also");
+    let Some(value) = fields.get("range") else {
+        if let Some(also) = also {
+            reader.fail(
+                also.span(),
+                "`also` without `range`",
+                ["range = [\"0\", \"classes - 1\"], also = [\"ignore_index\"]".to_owned()],
+            );
+        }
+        return Some(None);
+    };
+    let Ok([first, last]) = <[Formula; 2]>::try_from(list(value)?) else {
+        reader.fail(
+            value.span(),
+            "a range is two formulas, the smallest and the largest",
+            ["range = [\"0\", \"classes - 1\"]".to_owned()],
+        );
+        return None;
+    };
+    let also = match also {
+        Some(value) => list(value)?,
+        None => Vec::new(),
+    };
+    Some(Some((value.span(), Integers { first, last, also })))
 }
 
 fn read_scalar(

@@ -107,6 +107,10 @@ pub enum Argument {
         strides: Option<Vec<Formula>>,
         /// A null pointer is passed where this is zero.
         present: Option<Formula>,
+        /// What an input of integers is drawn from. Left out of digests where it is none: evidence was recorded before
+        /// the key was there.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        integers: Option<Integers<Formula>>,
     },
     /// A number.
     Scalar {
@@ -124,6 +128,24 @@ pub enum Argument {
     },
     /// The `cudaStream_t`.
     Stream,
+}
+
+/// What the elements of an input of integers are drawn from; `N` is a formula, or a number where sizes are filled in.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Integers<N> {
+    /// The smallest.
+    pub first: N,
+    /// The largest.
+    pub last: N,
+    /// What else a verification draws now and then, wherever it lies; a bench does not.
+    pub also: Vec<N>,
+}
+
+impl<N> Integers<N> {
+    /// Every formula or number in it.
+    pub fn all(&self) -> impl Iterator<Item = &N> {
+        [&self.first, &self.last].into_iter().chain(&self.also)
+    }
 }
 
 /// The C type of a scalar argument.

@@ -103,7 +103,7 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
     // A thread costs about as much as some thousand elements.
     let threads = cores
         .min(rows)
-        .min(rows * view.row_length() / 16_384)
+        .min(rows * view.row_length().max(oracle.reads(index)) / 16_384)
         .max(1);
     let step = rows.div_ceil(threads).max(1);
     if threads == 1 {

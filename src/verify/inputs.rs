@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::oracle::view::encode;
-use crate::project::{BoundTensor, DType, Inputs};
+use crate::project::{BoundTensor, DType, Inputs, Integers};
 
 use super::random::Random;
 
@@ -37,7 +37,12 @@ pub fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec
                 seed,
                 stream.wrapping_mul(0x1_0000_0001).wrapping_add(number),
             );
-            fill(&mut row, number, length, tensor.dtype, inputs, &mut random);
+            if let Some(from) = &tensor.integers {
+                row.clear();
+                row.extend((0..length).map(|_| integer(from, true, &mut random)));
+            } else {
+                fill(&mut row, number, length, tensor.dtype, inputs, &mut random);
+            }
             encoded.clear();
             for value in &row {
                 encode(tensor.dtype, *value, &mut encoded);
@@ -59,6 +64,22 @@ pub fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec
         });
     }
     bytes
+}
+
+/// An integer of those that kernel.toml names; one in eight is `also`, where that is asked for. An empty range gives its
+/// first: there is a tensor to be filled all the same.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "at most 2^53, as when it was bound"
+)]
+pub fn integer(from: &Integers<i64>, also: bool, random: &mut Random) -> f64 {
+    let count = from.also.len() as u64;
+    if also && count > 0 && random.below(8) == 0 {
+        let at = usize::try_from(random.below(count)).unwrap_or(0);
+        return from.also[at] as f64;
+    }
+    let span = u64::try_from(from.last.saturating_sub(from.first)).unwrap_or(0);
+    (from.first + random.below(span + 1).cast_signed()) as f64
 }
 
 fn pool() -> &'static [f64] {
@@ -134,6 +155,7 @@ fn scale(row: &mut [f64], factor: f64) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use crate::project::Role;
@@ -146,7 +168,38 @@ mod tests {
             shape: vec![rows, width],
             strides: vec![width, 1],
             offset: 0,
+            integers: None,
         }
+    }
+
+    #[test]
+    fn integers_come_from_their_range_and_the_others_now_and_then() {
+        let mut targets = tensor(400, 10, DType::I64);
+        targets.integers = Some(Integers {
+            first: -1,
+            last: 6,
+            also: vec![-100, 1 << 40],
+        });
+        let drawn: Vec<i64> = draw(&targets, Inputs::Normal, 5, 2)
+            .chunks_exact(8)
+            .map(|eight| i64::from_le_bytes(eight.try_into().unwrap()))
+            .collect();
+        for wanted in (-1..=6).chain([-100, 1 << 40]) {
+            assert!(drawn.contains(&wanted), "{wanted} was never drawn");
+        }
+        let others = drawn.iter().filter(|one| !(-1..=6).contains(*one));
+        assert!(others.clone().all(|one| [-100, 1 << 40].contains(one)));
+        assert!((300..=700).contains(&others.count()), "about one in eight");
+        let mut random = Random::new(1, 1);
+        let from = targets.integers.unwrap();
+        assert!((0..1000).all(|_| (-1.0..=6.0).contains(&integer(&from, false, &mut random))));
+        // As many classes as none.
+        let none = Integers {
+            first: 0,
+            last: -1,
+            also: Vec::new(),
+        };
+        assert!(integer(&none, true, &mut random).abs() < 0.5);
     }
 
     #[test]

@@ -211,6 +211,7 @@ mod tests {
             shape: vec![3, 5],
             strides: strides.to_vec(),
             offset,
+            integers: None,
         };
         Bound {
             tensors: vec![
@@ -259,6 +260,7 @@ mod tests {
             shape: vec![2, 5],
             strides: vec![5, 1],
             offset: 1,
+            integers: None,
         });
         let layout = Layout::new(&bound);
         let slot = Slot::new(&bound, &layout, Poison::NotANumber, Inputs::Normal, 7);

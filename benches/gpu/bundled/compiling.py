@@ -141,7 +141,8 @@ def tasks_of(rows, args):
         if "liger" in args.wanted and row.adapter.has_peer("liger"):
             tasks.append(Task("liger", "", row))
         # QuACK compiles for a width.
-        width = row.case.operation.name, row.case.values.get("width")
+        values = row.case.values
+        width = row.case.operation.name, values.get("width", values.get("classes"))
         if "quack" in args.wanted and not args.quack and row.adapter.has_peer("quack") and width not in seen:
             seen.add(width)
             tasks.append(Task("quack", "", row))

@@ -29,6 +29,7 @@ NAMES = {
         "void rms_norm_hybrid<__nv_bfloat16>(...)",
         "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3",
         "triton_poi_fused__to_copy_add_cat_cos_mul_neg_sin_7",
+        "triton_red_fused__scaled_dot_product_flash_attention_add_mean_mul_pow_rsqrt_5",
         "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float)",
         "void at::native::vectorized_elementwise_kernel<4, at::native::rsqrt_kernel_cuda(at::TensorIteratorBase&)>(int)",
         "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>>>(...)",
@@ -44,6 +45,7 @@ NAMES = {
         "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctor_add<float>>>(int)",
         "void at::native::vectorized_elementwise_kernel<8, at::native::BinaryFunctor<c10::BFloat16, c10::BFloat16>>(int)",
         "triton_poi_fused_add_mul_9",
+        "triton_poi_fused__scaled_dot_product_cudnn_attention_view_2",
     ],
     "copy": [
         "Memcpy DtoD (Device -> Device)",

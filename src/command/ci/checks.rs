@@ -88,7 +88,10 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
         archs.insert(card.arch);
     }
     let archs: Vec<u32> = archs.into_iter().collect();
-    let (mut checks, build) = build(lab, project, &archs);
+    let (mut checks, build) = match project.of_archs(&archs) {
+        Ok(archs) => build(lab, project, &archs),
+        Err(why) => (vec![Check::failed("build", "all", why.to_string())], None),
+    };
     match &build {
         Some(build) => checks.push(budgets(project, build)),
         None => checks.push(Check::skipped(

@@ -38,9 +38,6 @@ class LTXVideoTransformer3DModel(stock.LTXVideoTransformer3DModel):
     ) -> Any:
         kernel = self._ltx_kernel
         self._refuse(hidden_states, encoder_hidden_states)
-        rotary = self._ltx_tables.of(
-            kernel, self.rope, hidden_states, num_frames, height, width, rope_interpolation_scale, video_coords
-        )
 
         mask = encoder_attention_mask
         if mask is not None and mask.ndim == 2:
@@ -49,6 +46,9 @@ class LTXVideoTransformer3DModel(stock.LTXVideoTransformer3DModel):
         batch_size = hidden_states.size(0)
         hidden_states = self.proj_in(hidden_states)
         kernel.check(hidden_states)
+        rotary = self._ltx_tables.of(
+            kernel, self.rope, hidden_states, num_frames, height, width, rope_interpolation_scale, video_coords
+        )
 
         temb, embedded = self.time_embed(timestep.flatten(), batch_size=batch_size, hidden_dtype=hidden_states.dtype)
         temb = temb.view(batch_size, -1, temb.size(-1))

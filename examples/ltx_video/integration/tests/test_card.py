@@ -234,7 +234,6 @@ def test_peak_memory_is_no_higher(kernel):
     assert ours <= stock
 
 
-@pytest.mark.xfail(strict=True, reason="the rotary table is made before the device is looked at, and its op's error comes first")
 def test_a_model_on_the_cpu_is_refused(kernel):
     ours = optimize(small(), kernel=kernel)
     with pytest.raises(OptimizeError, match="hidden states are on cpu"):

@@ -2,7 +2,7 @@
 
 import importlib
 
-FAMILIES = ("norms", "adaln", "gated", "rope3d", "rope")
+FAMILIES = ("norms", "adaln", "gated", "rope3d", "rope", "softmax")
 
 
 def adapters():

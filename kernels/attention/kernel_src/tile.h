@@ -1,0 +1,23 @@
+// How the work is cut, by the size of a head.
+#pragma once
+#include <cstdint>
+
+// [quote tile]
+// A warp takes 32 queries, so that each fragment of K and V that it reads from shared memory is multiplied twice: with
+// 16, shared memory (128 bytes a cycle) would hold the tensor cores up.
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kWarpQueries = 32, kQueries = kWarps * kWarpQueries;
+
+template <int kDim>
+struct Tile {
+  // Keys of a step. The scores are kWarpQueries * kKeys / 32 registers a thread, the output kWarpQueries * kDim / 32:
+  // 64 + 128 for a dimension of 128, which leaves as much as the fragments need of the 255.
+  static constexpr int kKeys = 64;
+  // Whether the queries stay in registers (kDim more), or come from shared memory at each step.
+  static constexpr bool kHoldQueries = kDim <= 64;
+  static constexpr int kRowBytes = kDim * 2;
+  static constexpr int kQueryBytes = kQueries * kRowBytes, kKeyBytes = kKeys * kRowBytes;
+  // Q, and one tile each of K and V: 64 KB for a dimension of 128, so that two blocks fit on an SM of an A100, too.
+  static constexpr int kSharedBytes = kQueryBytes + 2 * kKeyBytes;
+};
+// [end quote]

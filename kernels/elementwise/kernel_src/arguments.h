@@ -1,0 +1,15 @@
+// What the launcher hands to a kernel, the same for every element type.
+#pragma once
+#include "division.h"
+
+// [quote arguments]
+template <int INPUTS, int VECTORS>
+struct ElementwiseArguments {
+  void* out;
+  const void* input[INPUTS];    // [rows, width]
+  const void* vector[VECTORS];  // [width]
+  int64_t out_stride, input_stride[INPUTS];  // elements from row to row
+  uint32_t packs, packs_per_row;             // packs: of one tensor
+  Division by_row;
+};
+// [end quote]

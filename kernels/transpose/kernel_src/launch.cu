@@ -1,0 +1,147 @@
+// The launcher: it checks every argument, picks a kernel and launches it.
+//
+// Matrices and rows are any distance apart, elements of a row side by side. out may not overlap x. Nothing here waits for
+// the device.
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "arguments.h"
+#include "kernels.h"
+
+namespace {
+
+// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
+enum ErrorCode : int {
+  kNegativeSize = 10001,
+  kUnknownType = 10002,
+  kNullPointer = 10003,
+  kStrideTooSmall = 10004,
+  kMisaligned = 10005,
+  kTooLarge = 10006,
+  kNoCode = 10007,
+};
+
+enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
+
+bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
+
+// A tensor as a caller passes it: `rows` rows of so many elements a matrix.
+struct Matrices {
+  const void* data;
+  int64_t rows, width, stride, batch_stride;
+};
+
+// [quote check]
+// 0, or why this tensor is refused. Matrices may lie one behind another, or side by side as the heads of attention do.
+int check(const Matrices& m, int64_t batch, int64_t size, bool written) {
+  if (batch < 0 || m.rows < 0 || m.width < 0) return kNegativeSize;
+  if (m.stride < m.width || m.batch_stride < 0) return kStrideTooSmall;
+  int64_t matrix = 0, all = 0, bytes = 0;
+  if (__builtin_mul_overflow(m.rows, m.stride, &matrix) || __builtin_mul_overflow(batch, m.batch_stride, &all) ||
+      __builtin_add_overflow(matrix, all, &bytes) || __builtin_mul_overflow(bytes, size, &bytes)) {
+    return kTooLarge;
+  }
+  if (batch == 0 || m.rows == 0 || m.width == 0) return divides(size, m.data) ? 0 : kMisaligned;
+  const bool behind = m.batch_stride >= matrix - m.stride + m.width;
+  const bool beside = m.batch_stride >= m.width && (m.rows == 1 || m.stride >= all - m.batch_stride + m.width);
+  if (written && batch > 1 && !behind && !beside) return kStrideTooSmall;
+  if (m.data == nullptr) return kNullPointer;
+  return divides(size, m.data) ? 0 : kMisaligned;
+}
+
+// Whether every row of every matrix is a whole number of 16-byte packs, from an aligned address on.
+bool is_whole_packs(const Matrices& m, int64_t batch, int64_t size) {
+  return divides(16, m.data) && m.width * size % 16 == 0 && (m.rows == 1 || m.stride * size % 16 == 0) &&
+         (batch == 1 || m.batch_stride * size % 16 == 0);
+}
+// [end quote]
+
+// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
+// older one. Asked once a device.
+cudaError_t code_arch(const void* kernel, int& arch) {
+  static std::atomic<int> known[64];
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
+  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
+  if (arch != 0) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
+  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
+  return cudaSuccess;
+}
+
+// [quote tiles]
+// Deals out tiles of so many rows and columns of x; answers how many there are, or 0 where a grid cannot have them.
+unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t tile_rows, int64_t tile_columns) {
+  const int64_t down = (a.rows - 1) / tile_rows + 1, across = (a.columns - 1) / tile_columns + 1;
+  // Panels of the same width, so that there are fewer than one tile a panel too many.
+  const int64_t panels = (across - 1) / kPanelWidth + 1, width = (across - 1) / panels + 1;
+  int64_t tiles = 0;
+  if (__builtin_mul_overflow(panels * width, down, &tiles) || __builtin_mul_overflow(tiles, batch, &tiles) ||
+      tiles > INT32_MAX) {
+    return 0;
+  }
+  a.panel_width = static_cast<uint32_t>(width), a.by_panel_width = division_by(a.panel_width);
+  a.tile_rows = static_cast<uint32_t>(down), a.by_tile_rows = division_by(a.tile_rows);
+  a.panels = static_cast<uint32_t>(panels), a.by_panels = division_by(a.panels);
+  return static_cast<unsigned>(tiles);
+}
+// [end quote]
+
+}  // namespace
+
+// out [batch, columns, rows] = x [batch, rows, columns] with its rows and columns exchanged. Strides are elements from row
+// to row, batch strides from matrix to matrix. dtype: 0 f32, 1 f16, 2 bf16, of which only the size matters: any elements
+// of 4 or 2 bytes are moved as they are. Returns 0, a cudaError_t, or a code that transpose_error explains; with such a
+// code nothing was launched. An empty tensor launches nothing and returns 0.
+extern "C" int transpose_launch(void* out, const void* x, int64_t batch, int64_t rows, int64_t columns,
+                                int64_t out_stride, int64_t x_stride, int64_t out_batch_stride, int64_t x_batch_stride,
+                                int dtype, void* stream) {
+  if (dtype != kF32 && dtype != kF16 && dtype != kBF16) return kUnknownType;
+  const int size = dtype == kF32 ? 4 : 2;
+  const Matrices from = {x, rows, columns, x_stride, x_batch_stride};
+  const Matrices to = {out, columns, rows, out_stride, out_batch_stride};
+  if (const int error = check(from, batch, size, false)) return error;
+  if (const int error = check(to, batch, size, true)) return error;
+  if (batch == 0 || rows == 0 || columns == 0) return cudaSuccess;
+
+  TransposeArguments a = {};
+  a.out = out, a.x = x, a.rows = rows, a.columns = columns;
+  a.x_stride = x_stride, a.out_stride = out_stride;
+  a.x_batch_stride = x_batch_stride, a.out_batch_stride = out_batch_stride;
+  const void* kernel = size == 2 ? transpose_elements_kernel_2() : transpose_elements_kernel_4();
+  int64_t tile_rows = kElementTile, tile_columns = kElementTile;
+  int threads = kElementThreads;
+  if (is_whole_packs(from, batch, size) && is_whole_packs(to, batch, size)) {
+    int arch = 0;
+    if (const cudaError_t error = code_arch(kernel, arch)) return error;
+    const Tuning* tuning = find_transpose_tuning(arch, size);
+    if (tuning == nullptr) return kNoCode;
+    const Layout& layout = tuning->layout;
+    kernel = size == 2 ? transpose_blocks_kernel_2(layout) : transpose_blocks_kernel_4(layout);
+    tile_rows = layout.down * (16 / size), tile_columns = layout.across * (16 / size);
+    threads = layout.down * layout.across;
+  }
+  const unsigned tiles = deal_out(a, batch, tile_rows, tile_columns);
+  if (tiles == 0) return kTooLarge;
+  void* parameters[] = {&a};
+  return cudaLaunchKernel(kernel, dim3(tiles), dim3(threads), parameters, 0, static_cast<cudaStream_t>(stream));
+}
+
+// What the launcher's return value means.
+extern "C" const char* transpose_error(int code) {
+  switch (code) {
+    case kNegativeSize: return "batch, rows and columns must not be negative";
+    case kUnknownType: return "dtype must be 0 (f32), 1 (f16) or 2 (bf16)";
+    case kNullPointer: return "no tensor may be a null pointer when there are elements";
+    case kStrideTooSmall: return "a row stride must be at least a row, a batch stride not negative; out may not overlap itself";
+    case kMisaligned: return "a pointer must be a multiple of its elements' size";
+    case kTooLarge: return "the tensors are more than 64-bit addresses can tell, or their tiles more than a grid has";
+    case kNoCode: return "the code was compiled for an architecture before sm_75";
+    default: return cudaGetErrorString(static_cast<cudaError_t>(code));
+  }
+}

@@ -1,0 +1,72 @@
+// The tuning table: which tile a launch takes, by the code's architecture and the size of an element.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+// A tile of `down` x `across` blocks of N x N elements, N of which are 16 bytes; a thread a block.
+struct Layout {
+  int down, across;
+};
+
+// What is compiled: X(down, across), multiples of 8.
+#define TRANSPOSE_LAYOUTS(X) X(8, 8)
+
+// By single elements: tiles of 64 x 64, of which a thread has 16. A block has 8 KB of two-byte elements in flight, 64 KB
+// an SM of 2048 threads.
+constexpr int kElementTile = 64;
+constexpr int kElementThreads = 256;
+
+// Tiles of a panel side by side. Blocks that run at once then read and write pieces of about the same length: of the
+// 2,112 that an H100 has room for, 132 rows of tiles in a panel of 16.
+constexpr int kPanelWidth = 16;
+
+struct Tuning {
+  int arch;  // of the compiled code: this one and all above it, up to the next in the table
+  int size;  // bytes of an element
+  Layout layout;
+};
+
+constexpr Tuning kTuning[] = {
+    // H100. 20 to 40 KB of loads in flight an SM fill the memory's latency. A thread of 16-bit elements has 128 bytes in
+    // flight and about 50 registers: 16 blocks of 64 threads are 128 KB. Small blocks, because those that load fill the
+    // time of those that wait at their barrier. Estimates, not measured.
+    {90, 2, {8, 8}},
+    {90, 4, {8, 8}},
+
+    // A100 (164 KB of shared memory an SM). Estimates, not measured: 10 to 20 KB in flight are enough.
+    {80, 2, {8, 8}},
+    {80, 4, {8, 8}},
+
+    // T4 (64 KB of shared memory an SM, 1024 threads). Estimates, not measured: eight blocks of 8 KB, or 16 of 4 KB, are
+    // 64 KB in flight where 5 are enough.
+    {75, 2, {8, 8}},
+    {75, 4, {8, 8}},
+};
+
+// The architectures that have rows, the newest first.
+constexpr int kTunedArchs[] = {90, 80, 75};
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_transpose_tuning(int arch, int size) {
+  int tuned = 0;
+  for (const int a : kTunedArchs)
+    if (tuned == 0 && a <= arch) tuned = a;
+  for (const Tuning& row : kTuning)
+    if (row.arch == tuned && row.size == size) return &row;
+  return nullptr;
+}
+
+constexpr bool table_is_sound() {
+#define TRANSPOSE_SAME(DOWN, ACROSS) compiled = compiled || (row.layout.down == DOWN && row.layout.across == ACROSS);
+  for (const Tuning& row : kTuning) {
+    bool compiled = false;
+    TRANSPOSE_LAYOUTS(TRANSPOSE_SAME)
+    if (!compiled) return false;
+  }
+#undef TRANSPOSE_SAME
+  for (const int arch : kTunedArchs)  // every launch finds a row
+    for (const int size : {2, 4})
+      if (find_transpose_tuning(arch, size) == nullptr) return false;
+  return true;
+}
+static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled, or a row is missing");

@@ -1,0 +1,418 @@
+//! Attention: `o = softmax(scale · q kᵀ) v`, and `lse`, the logarithm of the softmax's divisor.
+//!
+//! A row costs as much as the whole kernel's row does, in double precision: the oracle works everything out at once, on
+//! all cores, eight queries of a head at a time over keys and values that lie as the loops want them.
+//!
+//! **The slack.** A right kernel has fp32 scores, an exponential of the card, probabilities rounded to `T` before the
+//! second product (the tensor cores take nothing wider), and fp32 sums. With `u = 2⁻²⁴`:
+//! - a score is off by `head_dim · u · scale ‖q‖ ‖k‖` at most (a plain loop; tensor cores cut where a loop rounds, and keep
+//!   more bits), and by 16 units more for the shift that keeps the exponential near 1. That is an error of the
+//!   exponent, so `p` moves by a factor, and the other probabilities by theirs: see [`moved`].
+//! - `p` is rounded: 2⁻⁸ of it in bf16, 2⁻¹¹ in f16, where what is below 2⁻¹⁴ of the largest has a fixed unit.
+//! - the exponential, the divisor and the sums over n keys: `(32 + n) · u`.
+//!
+//! All of it times `|v|`, summed. The roundings of many probabilities average out, which no sum of worst cases
+//! sees: of the output as a whole, [`Oracle::relative_norm`] asks what independent errors would come to.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::rounding::FP32;
+use super::{Expected, Oracle, Tensors, View};
+use crate::project::DType;
+
+/// Keys, or elements of a head, side by side in a panel: as many as fit a loop without a store.
+const LANES: usize = 8;
+/// Queries that go over the keys together.
+const TOGETHER: usize = 8;
+/// Rounding one number to `T`, in its half-units, as a root mean square; a third more than uniform errors have.
+const ROUNDED: f64 = 0.58;
+/// With fewer elements that weigh alike, roundings need not average out.
+const FEW: f64 = 4096.0;
+
+/// The answers of one case.
+#[derive(Debug)]
+pub struct Attention {
+    head_dim: usize,
+    tokens_q: usize,
+    rows: u64,
+    /// In the order of o's elements.
+    o: Vec<f64>,
+    slack: Vec<f32>,
+    /// `[batch, heads, tokens_q]`, with its slack.
+    lse: Vec<(f64, f64)>,
+    norm: f64,
+}
+
+/// The sizes of a case.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: usize,
+    tokens_q: usize,
+    tokens_k: usize,
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    scale: f64,
+    /// Query i sees `i + 1 + diagonal` keys.
+    diagonal: i64,
+    /// What rounding to `T` may lose, relative; and below the normal numbers, absolute.
+    half_unit: f64,
+    least: f64,
+}
+
+/// Keys and values of one head as the loops read them.
+struct Head {
+    /// `[keys / LANES][head_dim][LANES]`, zeros behind the last key.
+    keys: Vec<f64>,
+    key_norms: Vec<f64>,
+    /// `[head_dim / LANES][keys][LANES]`.
+    values: Vec<f64>,
+    value_squares: Vec<f64>,
+}
+
+/// One query's answers.
+#[derive(Default)]
+struct Row {
+    batch: usize,
+    query: usize,
+    head: usize,
+    o: Vec<f64>,
+    slack: Vec<f64>,
+    lse: (f64, f64),
+    /// The sum of squared errors that independent ones would come to: of rounding p, and of the scores.
+    rounding: f64,
+    scores: f64,
+}
+
+/// How far the probability `p` may move when its exponent and the others' are off by `by` together: its odds are
+/// multiplied by `exp(±by)`. Of a probability near 0 or 1 that is next to nothing.
+fn moved(p: f64, by: f64) -> f64 {
+    let factor = by.min(600.0).exp_m1();
+    p * (1.0 - p) * factor / (1.0 + p.min(1.0 - p) * factor)
+}
+
+fn dimension(view: &View, at: usize) -> usize {
+    usize::try_from(view.shape[at]).unwrap_or(usize::MAX)
+}
+
+/// A row of a `[batch, tokens, heads, head_dim]` tensor.
+fn read(view: &View, at: [usize; 3], into: &mut Vec<f64>) {
+    let row = (at[0] * dimension(view, 1) + at[1]) * dimension(view, 2) + at[2];
+    view.row(row as u64, into);
+}
+
+impl Sizes {
+    fn of(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        let need = |name| {
+            let view = tensors.need(name, "attention")?;
+            anyhow::ensure!(
+                view.shape.len() == 4,
+                "the oracle attention: {name} is [batch, tokens, heads, head_dim], but its shape is {:?}",
+                view.shape
+            );
+            Ok(view)
+        };
+        let (q, k, v, o) = (need("q")?, need("k")?, need("v")?, need("o")?);
+        let fits = q.shape == o.shape
+            && k.shape == v.shape
+            && (k.shape[0], k.shape[3]) == (q.shape[0], q.shape[3])
+            && q.shape[3] % LANES as u64 == 0
+            && (k.shape[2] != 0 && q.shape[2] % k.shape[2] == 0 || q.shape[2] == 0);
+        anyhow::ensure!(
+            fits,
+            "the oracle attention: shapes that do not go together: q {:?}, k {:?}, v {:?}, o {:?}",
+            q.shape,
+            k.shape,
+            v.shape,
+            o.shape
+        );
+        let scale = values
+            .get("scale")
+            .ok_or_else(|| anyhow::anyhow!("the oracle attention needs a value named `scale`"))?;
+        let (half_unit, least) = match o.dtype {
+            DType::BF16 => (1.0 / 256.0, 0.0),
+            DType::F16 => (1.0 / 2048.0, 1.0 / 33_554_432.0),
+            _ => (FP32, 0.0),
+        };
+        let (tokens_q, tokens_k) = (q.shape[1].cast_signed(), k.shape[1].cast_signed());
+        let causal = values.get("causal").copied().unwrap_or(0.0);
+        #[allow(clippy::cast_possible_truncation, reason = "the launcher gets a float")]
+        let scale = f64::from(*scale as f32);
+        Ok(Self {
+            batch: dimension(q, 0),
+            tokens_q: dimension(q, 1),
+            tokens_k: dimension(k, 1),
+            heads: dimension(q, 2),
+            kv_heads: dimension(k, 2),
+            head_dim: dimension(q, 3),
+            scale,
+            diagonal: match causal {
+                1.0 => 0,
+                2.0 => tokens_k - tokens_q,
+                _ => tokens_k,
+            },
+            half_unit,
+            least,
+        })
+    }
+
+    /// How many keys a query sees.
+    fn seen(&self, query: usize) -> usize {
+        let to = i64::try_from(query).unwrap_or(i64::MAX - 1) + 1;
+        usize::try_from(to.saturating_add(self.diagonal))
+            .unwrap_or(0)
+            .min(self.tokens_k)
+    }
+}
+
+impl Head {
+    fn new(sizes: &Sizes, k: &View, v: &View, batch: usize, head: usize) -> Self {
+        let (count, dim) = (sizes.tokens_k, sizes.head_dim);
+        let mut made = Self {
+            keys: vec![0.0; count.div_ceil(LANES) * dim * LANES],
+            key_norms: Vec::with_capacity(count),
+            values: vec![0.0; count * dim],
+            value_squares: Vec::with_capacity(count),
+        };
+        let mut row = Vec::new();
+        let squares = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>();
+        for token in 0..count {
+            read(k, [batch, token, head], &mut row);
+            made.key_norms.push(squares(&row).sqrt());
+            let panel = &mut made.keys[token / LANES * dim * LANES..];
+            for (d, x) in row.iter().enumerate() {
+                panel[d * LANES + token % LANES] = *x;
+            }
+            read(v, [batch, token, head], &mut row);
+            made.value_squares.push(squares(&row));
+            for (d, x) in row.iter().enumerate() {
+                made.values[(d / LANES * count + token) * LANES + d % LANES] = *x;
+            }
+        }
+        made
+    }
+
+    /// `q kᵀ` of some queries, key by key.
+    fn scores(&self, queries: &[Vec<f64>], keys: usize) -> Vec<Vec<f64>> {
+        let mut all = vec![Vec::with_capacity(keys + LANES); queries.len()];
+        for panel in 0..keys.div_ceil(LANES) {
+            for (q, scores) in queries.iter().zip(&mut all) {
+                let panel = &self.keys[panel * q.len() * LANES..][..q.len() * LANES];
+                let mut sums = [0.0; LANES];
+                for (x, keys) in q.iter().zip(panel.chunks_exact(LANES)) {
+                    for (sum, key) in sums.iter_mut().zip(keys) {
+                        *sum += x * key;
+                    }
+                }
+                scores.extend(sums);
+            }
+        }
+        all
+    }
+
+    /// `p v`, and the weights times `|v|`.
+    fn weigh(&self, p: &[f64], weights: &[f64], panel: usize) -> ([f64; LANES], [f64; LANES]) {
+        let count = self.value_squares.len();
+        let values = &self.values[panel * count * LANES..][..p.len() * LANES];
+        let (mut sums, mut slacks) = ([0.0; LANES], [0.0; LANES]);
+        for ((values, p), weight) in values.chunks_exact(LANES).zip(p).zip(weights) {
+            for ((sum, slack), value) in sums.iter_mut().zip(&mut slacks).zip(values) {
+                *sum += p * value;
+                *slack += weight * value.abs();
+            }
+        }
+        (sums, slacks)
+    }
+
+    /// A query's probabilities, in the place of its scores, and the weights of its slack; all else of the row.
+    fn softmax(&self, sizes: &Sizes, q: &[f64], p: &mut Vec<f64>, row: &mut Row) -> Vec<f64> {
+        let keys = sizes.seen(row.query);
+        p.truncate(keys);
+        if keys == 0 {
+            row.lse = (f64::NEG_INFINITY, 0.0);
+            return Vec::new();
+        }
+        for score in p.iter_mut() {
+            *score *= sizes.scale;
+        }
+        let largest = p.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let length = q.iter().map(|x| x * x).sum::<f64>().sqrt() * sizes.scale;
+        #[allow(clippy::cast_precision_loss, reason = "sizes")]
+        let (units, summed) = (
+            (sizes.head_dim + 16) as f64 * FP32,
+            (32 + keys) as f64 * FP32,
+        );
+        let off = |key: usize| units * length * self.key_norms[key];
+        // The others' error: of those that may count at all.
+        let others = (0..keys)
+            .filter(|key| largest - p[*key] < 60.0 + 2.0 * off(*key))
+            .map(off)
+            .fold(0.0, f64::max);
+        for score in p.iter_mut() {
+            *score = (*score - largest).exp();
+        }
+        let sum: f64 = p.iter().sum();
+        row.lse = (largest + sum.ln(), 0.0);
+        row.lse.1 = others + summed + 8.0 * FP32 * (largest.abs() + row.lse.0.abs());
+        let mut weights = Vec::with_capacity(keys);
+        for (key, p) in p.iter_mut().enumerate() {
+            *p /= sum;
+            let score = moved(*p, off(key) + others);
+            let rounding = *p * sizes.half_unit + sizes.least / sum;
+            weights.push(score + rounding + *p * summed);
+            row.rounding += (ROUNDED * rounding).powi(2) * self.value_squares[key];
+            row.scores += (score + *p * summed).powi(2) * self.value_squares[key];
+        }
+        weights
+    }
+}
+
+impl Attention {
+    /// Of tensors `q`, `k`, `v` and `o`, each `[batch, tokens, heads, head_dim]`, and `lse` where it is; takes the
+    /// values `scale`, and `causal` (1: top left, 2: bottom right).
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        let sizes = Sizes::of(tensors, values)?;
+        let [q, k, v] = ["q", "k", "v"].map(|name| tensors.need(name, "attention"));
+        let (q, k, v) = (q?, k?, v?);
+        // Each job is some queries of all heads that share one of keys and values.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pairs = sizes.batch * sizes.kv_heads;
+        let pieces = (8 * cores).div_ceil(pairs.max(1));
+        let queries = sizes.tokens_q.div_ceil(pieces).next_multiple_of(TOGETHER);
+        let pieces = sizes.tokens_q.div_ceil(queries.max(1));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut rows = Vec::new();
+            loop {
+                let job = next.fetch_add(1, Ordering::Relaxed);
+                if job >= pairs * pieces {
+                    return rows;
+                }
+                let (pair, first) = (job / pieces, job % pieces * queries);
+                let (batch, kv_head) = (pair / sizes.kv_heads, pair % sizes.kv_heads);
+                let head = Head::new(&sizes, k, v, batch, kv_head);
+                let last = (first + queries).min(sizes.tokens_q);
+                for from in (first..last).step_by(TOGETHER) {
+                    let to = (from + TOGETHER).min(last);
+                    let sharing = sizes.heads / sizes.kv_heads;
+                    for of in kv_head * sharing..(kv_head + 1) * sharing {
+                        rows.extend(together(&sizes, q, &head, [batch, of, from, to]));
+                    }
+                }
+            }
+        };
+        let all: Vec<Row> = if cores == 1 || pairs * pieces < 2 {
+            work()
+        } else {
+            std::thread::scope(|scope| {
+                let handles: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+                let joined = handles.into_iter().filter_map(|handle| handle.join().ok());
+                joined.flatten().collect()
+            })
+        };
+        Ok(Self::gather(&sizes, all))
+    }
+
+    fn gather(sizes: &Sizes, all: Vec<Row>) -> Self {
+        let rows = sizes.batch * sizes.tokens_q * sizes.heads;
+        let mut made = Self {
+            head_dim: sizes.head_dim,
+            tokens_q: sizes.tokens_q,
+            rows: rows as u64,
+            o: vec![f64::NAN; rows * sizes.head_dim],
+            slack: vec![0.0; rows * sizes.head_dim],
+            lse: vec![(f64::NAN, 0.0); rows],
+            norm: f64::INFINITY,
+        };
+        let (mut square, mut fourth, mut rounding, mut scores) = (0.0, 0.0, 0.0, 0.0);
+        for row in all {
+            let token = row.batch * sizes.tokens_q + row.query;
+            let at = (token * sizes.heads + row.head) * sizes.head_dim;
+            for (d, (o, slack)) in row.o.iter().zip(&row.slack).enumerate() {
+                made.o[at + d] = *o;
+                #[allow(clippy::cast_possible_truncation, reason = "a budget needs no more")]
+                let narrow = *slack as f32;
+                made.slack[at + d] = narrow.next_up();
+                square += o * o;
+                fourth += o.powi(4);
+            }
+            made.lse[(row.batch * sizes.heads + row.head) * sizes.tokens_q + row.query] = row.lse;
+            rounding += row.rounding;
+            scores += row.scores;
+        }
+        if square * square >= FEW * fourth && square > 0.0 {
+            let stored = (ROUNDED * sizes.half_unit).powi(2) * square;
+            made.norm = ((rounding + stored).sqrt() + scores.sqrt()) / square.sqrt();
+        }
+        made
+    }
+}
+
+/// Some queries of one head.
+fn together(sizes: &Sizes, q: &View, head: &Head, at: [usize; 4]) -> Vec<Row> {
+    let [batch, of, from, to] = at;
+    let mut queries = vec![Vec::new(); to - from];
+    for (query, into) in (from..to).zip(&mut queries) {
+        read(q, [batch, query, of], into);
+    }
+    let mut rows: Vec<Row> = (from..to)
+        .map(|query| Row {
+            batch,
+            query,
+            head: of,
+            ..Row::default()
+        })
+        .collect();
+    let mut p = head.scores(&queries, sizes.seen(to - 1));
+    let mut weights = Vec::with_capacity(rows.len());
+    for ((p, q), row) in p.iter_mut().zip(&queries).zip(&mut rows) {
+        weights.push(head.softmax(sizes, q, p, row));
+    }
+    for panel in 0..sizes.head_dim / LANES {
+        for ((p, weights), row) in p.iter().zip(&weights).zip(&mut rows) {
+            let (sums, slacks) = head.weigh(p, weights, panel);
+            row.o.extend(sums);
+            row.slack.extend(slacks);
+        }
+    }
+    rows
+}
+
+impl Oracle for Attention {
+    fn outputs(&self) -> Vec<String> {
+        vec!["o".to_owned(), "lse".to_owned()]
+    }
+
+    fn rows(&self, output: usize) -> u64 {
+        match (output, self.tokens_q) {
+            (0, _) => self.rows,
+            (_, 0) => 0,
+            (_, tokens) => self.rows / tokens as u64,
+        }
+    }
+
+    fn row(&self, _tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let row = usize::try_from(row).unwrap_or(usize::MAX);
+        if output == 0 {
+            let range = row * self.head_dim..(row + 1) * self.head_dim;
+            for (value, slack) in self.o[range.clone()].iter().zip(&self.slack[range]) {
+                expected.push(*value, f64::from(*slack));
+            }
+        } else {
+            for (value, slack) in &self.lse[row * self.tokens_q..(row + 1) * self.tokens_q] {
+                expected.push(*value, *slack);
+            }
+        }
+    }
+
+    fn relative_norm(&self, output: usize) -> Option<f64> {
+        // The logarithm goes through zero, and its errors are those of its parts.
+        Some(if output == 0 {
+            self.norm
+        } else {
+            f64::INFINITY
+        })
+    }
+}

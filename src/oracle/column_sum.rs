@@ -1,0 +1,293 @@
+//! A sum over rows: `out[column] = Σ x[row, column]`, as of a bias' gradient.
+//!
+//! Outputs are `out` (in the element type) and `out_f32`, those that are there.
+
+use std::ops::Range;
+
+use super::rounding::FP32;
+use super::{Expected, Oracle, Tensors, View};
+use crate::project::DType;
+
+/// Elements from which on the rows are shared among the cores.
+const MANY: u64 = 1 << 16;
+
+/// A column on its way down: everything that the slack needs, so that one look at x is enough.
+#[derive(Clone, Copy, Debug, Default)]
+struct Column {
+    sum: f64,
+    /// The sum of the magnitudes.
+    magnitude: f64,
+    /// The sum of the sums so far, and that of their squares.
+    path: f64,
+    squares: f64,
+}
+
+impl Column {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.magnitude += value.abs();
+        self.path += self.sum;
+        self.squares += self.sum * self.sum;
+    }
+
+    /// With the rows below, of which there are so many: their sums so far began at zero.
+    fn append(&mut self, below: &Self, rows: f64) {
+        self.squares += rows * self.sum * self.sum + 2.0 * self.sum * below.path + below.squares;
+        self.path += rows * self.sum + below.path;
+        self.sum += below.sum;
+        self.magnitude += below.magnitude;
+    }
+
+    /// What a plain loop in fp32 may add. Each of its steps is rounded, by up to half a unit of the sum so far, to either
+    /// side: together they come to about 0.4 times the root of the squares, of which ten times is never reached. Eight
+    /// half-units of the terms' magnitudes leave room for any other order, whose own sums so far are other ones.
+    fn slack(&self) -> f64 {
+        (4.0 * self.squares.max(0.0).sqrt() + 8.0 * self.magnitude) * FP32
+    }
+}
+
+/// The oracle of one case. Everything is worked out at the beginning, with one look at all rows.
+#[derive(Debug)]
+pub struct ColumnSum {
+    outputs: Vec<(String, DType)>,
+    columns: Vec<Column>,
+}
+
+impl ColumnSum {
+    /// For tensors of these sizes: `x`, and `out` or `out_f32` or both.
+    pub fn new(tensors: &Tensors) -> anyhow::Result<Self> {
+        let name = "column_sum";
+        let x = tensors.need("x", name)?;
+        let width = x.row_length();
+        let mut outputs = Vec::new();
+        for one in ["out", "out_f32"] {
+            let Some(view) = tensors.get(one) else {
+                continue;
+            };
+            anyhow::ensure!(
+                view.shape == [width],
+                "the oracle {name}: {one} has the shape {:?} for rows of {width}",
+                view.shape
+            );
+            outputs.push((one.to_owned(), view.dtype));
+        }
+        anyhow::ensure!(
+            !outputs.is_empty(),
+            "the oracle {name} needs a tensor named `out` or `out_f32`"
+        );
+        Ok(Self {
+            outputs,
+            columns: all(x),
+        })
+    }
+}
+
+/// All rows, on all cores.
+#[allow(clippy::cast_precision_loss)]
+fn all(x: &View) -> Vec<Column> {
+    let rows = x.rows();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let threads = if rows * x.row_length() < MANY {
+        1
+    } else {
+        cores.min(rows)
+    };
+    let step = rows.div_ceil(threads).max(1);
+    let pieces: Vec<(Vec<Column>, f64)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
+                let count = range.end - range.start;
+                (scope.spawn(move || some(x, range)), count as f64)
+            })
+            .collect();
+        // A piece that panicked leaves sums that are never right.
+        handles
+            .into_iter()
+            .filter_map(|(handle, count)| Some((handle.join().ok()?, count)))
+            .collect()
+    });
+    let mut total = vec![Column::default(); usize::try_from(x.row_length()).unwrap_or(0)];
+    for (piece, rows) in pieces {
+        for (column, below) in total.iter_mut().zip(&piece) {
+            column.append(below, rows);
+        }
+    }
+    total
+}
+
+/// Some rows.
+fn some(x: &View, rows: Range<u64>) -> Vec<Column> {
+    let mut columns = vec![Column::default(); usize::try_from(x.row_length()).unwrap_or(0)];
+    let mut values = Vec::new();
+    for row in rows {
+        x.row(row, &mut values);
+        for (column, value) in columns.iter_mut().zip(&values) {
+            column.add(*value);
+        }
+    }
+    columns
+}
+
+impl Oracle for ColumnSum {
+    fn outputs(&self) -> Vec<String> {
+        self.outputs.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        1
+    }
+
+    fn row(&self, _tensors: &Tensors, _output: usize, _row: u64, expected: &mut Expected) {
+        expected.clear();
+        for column in &self.columns {
+            expected.push(column.sum, column.slack());
+        }
+    }
+
+    /// In fp32 the arithmetic is all that errs, relative to terms that may cancel: a whole output may have half of what
+    /// each element may.
+    fn relative_norm(&self, output: usize) -> Option<f64> {
+        let (_, dtype) = self.outputs.get(output)?;
+        let (sums, slacks) = self.columns.iter().fold((0.0, 0.0), |(sums, slacks), c| {
+            (sums + c.sum * c.sum, slacks + c.slack().powi(2))
+        });
+        (*dtype == DType::F32).then(|| (slacks / f64::max(sums, f64::MIN_POSITIVE)).sqrt() / 2.0)
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss
+)]
+mod tests {
+    use super::*;
+    use crate::oracle::rounding::round;
+
+    /// A number between -1 and 1.
+    fn drawn(at: usize) -> f32 {
+        let mut bits = at as u64 + 1;
+        for _ in 0..3 {
+            bits = (bits ^ bits >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        (bits >> 40) as f32 / 8_388_608.0 - 1.0
+    }
+
+    /// Columns of these terms, and the oracle of them.
+    fn oracle(rows: usize, width: usize, term: &dyn Fn(usize, usize) -> f32) -> ColumnSum {
+        let x: Vec<u8> = (0..rows * width)
+            .flat_map(|at| term(at / width, at % width).to_le_bytes())
+            .collect();
+        let out = vec![0; 4 * width];
+        let view = |shape: Vec<u64>, bytes| View {
+            dtype: DType::F32,
+            strides: if shape.len() == 2 {
+                vec![width as u64, 1]
+            } else {
+                vec![1]
+            },
+            shape,
+            bytes,
+        };
+        let mut tensors = Tensors::default();
+        let given = view(vec![rows as u64, width as u64], &x[..]);
+        tensors.views.insert("x".to_owned(), given);
+        let sums = view(vec![width as u64], &out[..]);
+        tensors.views.insert("out_f32".to_owned(), sums);
+        ColumnSum::new(&tensors).unwrap()
+    }
+
+    /// The largest error of these sums in units of what is granted.
+    fn share(oracle: &ColumnSum, sums: &[f64]) -> f64 {
+        let mut expected = Expected::default();
+        oracle.row(&Tensors::default(), 0, 0, &mut expected);
+        assert_eq!(expected.values.len(), sums.len());
+        sums.iter()
+            .zip(expected.values.iter().zip(&expected.slack))
+            .fold(0.0, |most: f64, (sum, (value, slack))| {
+                most.max((sum - value).abs() / slack)
+            })
+    }
+
+    #[test]
+    fn a_plain_loop_is_right_and_one_in_a_narrower_type_is_not() {
+        const ROWS: usize = 20_000;
+        const WIDTH: usize = 12;
+        for offset in [0.0, 0.25, 3.0] {
+            let term = |row: usize, column: usize| drawn(row * WIDTH + column) + offset;
+            let oracle = oracle(ROWS, WIDTH, &term);
+            let summed = |narrow: &dyn Fn(f64) -> f64, order: &dyn Fn(usize) -> usize| {
+                let sums: Vec<f64> = (0..WIDTH)
+                    .map(|column| {
+                        (0..ROWS).fold(0.0, |sum, at| {
+                            narrow(sum + f64::from(term(order(at), column)))
+                        })
+                    })
+                    .collect();
+                share(&oracle, &sums)
+            };
+            let fp32 = |x: f64| f64::from(x as f32);
+            for order in [
+                &(|at| at) as &dyn Fn(usize) -> usize,
+                &|at| ROWS - 1 - at,
+                &|at| at * 7919 % ROWS,
+            ] {
+                let worst = summed(&fp32, order);
+                assert!(worst < 0.5, "offset {offset}: {worst}");
+            }
+            for narrower in [DType::F16, DType::BF16] {
+                let worst = summed(&|x| round(narrower, x), &|at| at);
+                assert!(worst > 20.0, "offset {offset}, {narrower:?}: {worst}");
+            }
+            // A row that is left out, and one that is there twice.
+            let mut expected = Expected::default();
+            oracle.row(&Tensors::default(), 0, 0, &mut expected);
+            for factor in [-1.0, 1.0] {
+                let off: Vec<f64> = (0..WIDTH)
+                    .map(|c| expected.values[c] + factor * f64::from(term(77, c)))
+                    .collect();
+                assert!(share(&oracle, &off) > 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_one_loop() {
+        let values: Vec<f64> = (0..50).map(|at| f64::from(drawn(at)) + 0.5).collect();
+        let mut whole = Column::default();
+        let (mut above, mut below) = (Column::default(), Column::default());
+        for (at, value) in values.iter().enumerate() {
+            whole.add(*value);
+            if at < 20 { &mut above } else { &mut below }.add(*value);
+        }
+        above.append(&below, 30.0);
+        for (one, other) in [
+            (whole.sum, above.sum),
+            (whole.magnitude, above.magnitude),
+            (whole.path, above.path),
+            (whole.squares, above.squares),
+        ] {
+            assert!((one / other - 1.0).abs() < 1e-12, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let bytes = vec![0; 64];
+        let view = |shape: Vec<u64>| View {
+            dtype: DType::F32,
+            strides: vec![1; shape.len()],
+            shape,
+            bytes: &bytes,
+        };
+        let mut tensors = Tensors::default();
+        tensors.views.insert("x".to_owned(), view(vec![2, 4]));
+        let error = ColumnSum::new(&tensors).unwrap_err().to_string();
+        assert!(error.contains("`out_f32`"), "{error}");
+        tensors.views.insert("out".to_owned(), view(vec![2]));
+        let error = ColumnSum::new(&tensors).unwrap_err().to_string();
+        assert!(error.contains("out has the shape [2]"), "{error}");
+    }
+}

@@ -1,0 +1,248 @@
+//! Cross-entropy of rows of logits with targets, and its gradient.
+//!
+//! `lse = log Σ exp(logits)`, and as in torch with `reduction="none"`
+//! `loss = (1 − s) · (lse − logits[target]) + s · (lse − mean(logits))` with `s` the label smoothing; a target that is
+//! `ignore_index` gives 0. A target that is no class has no right answer, and no case may have one.
+//! `dlogits = (exp(logits − lse) − (1 − s) · [column = target] − s / classes) · dloss`, of an `lse` that is given, and
+//! need not be that of these logits.
+
+use std::collections::BTreeMap;
+
+use super::rounding::FP32;
+use super::softmax::{ARGUMENT, EXPONENTIAL, RowSum, UNDERFLOW};
+use super::{Expected, Oracle, Tensors};
+
+/// What both directions have.
+#[derive(Debug)]
+struct Setting {
+    rows: u64,
+    classes: u64,
+    ignore_index: f64,
+    smoothing: f64,
+}
+
+impl Setting {
+    /// `wide` are the names of tensors like `logits`, `narrow` those with one element a row.
+    fn new(
+        name: &str,
+        tensors: &Tensors,
+        values: &BTreeMap<String, f64>,
+        wide: &[&str],
+        narrow: &[&str],
+    ) -> anyhow::Result<Self> {
+        let logits = tensors.need("logits", name)?;
+        for other in wide {
+            let view = tensors.need(other, name)?;
+            anyhow::ensure!(
+                view.shape == logits.shape,
+                "the oracle {name}: {other} has the shape {:?}, and logits {:?}",
+                view.shape,
+                logits.shape
+            );
+        }
+        for other in narrow {
+            let view = tensors.need(other, name)?;
+            let elements: u64 = view.shape.iter().product();
+            anyhow::ensure!(
+                elements == logits.rows() && (view.row_length() == 1 || view.rows() == 1),
+                "the oracle {name}: {other} has the shape {:?}, where logits has {} rows",
+                view.shape,
+                logits.rows()
+            );
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the launcher takes a float"
+        )]
+        let smoothing = values.get("label_smoothing").copied().unwrap_or(0.0) as f32;
+        Ok(Self {
+            rows: logits.rows(),
+            classes: logits.row_length(),
+            ignore_index: values.get("ignore_index").copied().unwrap_or(-100.0),
+            smoothing: f64::from(smoothing),
+        })
+    }
+
+    /// A row of logits, and its target.
+    fn row(&self, tensors: &Tensors, row: u64) -> Option<(Vec<f64>, f64)> {
+        let mut logits = Vec::new();
+        tensors.get("logits")?.row(row, &mut logits);
+        Some((logits, of_row(tensors, "targets", row)?))
+    }
+
+    /// The target's column; none where it is ignored or no class.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
+    fn column(&self, target: f64) -> Option<usize> {
+        let is_class = target >= 0.0 && target < self.classes as f64;
+        (is_class && !self.is_ignored(target)).then_some(target as usize)
+    }
+
+    /// Integers, both exact.
+    #[allow(clippy::float_cmp)]
+    fn is_ignored(&self, target: f64) -> bool {
+        target == self.ignore_index
+    }
+}
+
+/// The element of a row of a tensor of `[rows]` or `[rows, 1]`.
+fn of_row(tensors: &Tensors, name: &str, row: u64) -> Option<f64> {
+    let view = tensors.get(name)?;
+    let stride = match view.shape.len() {
+        1 => view.strides.first(),
+        dimensions => view.strides.get(dimensions.checked_sub(2)?),
+    };
+    Some(view.element(row * stride?))
+}
+
+/// The oracle of one case of the loss.
+#[derive(Debug)]
+pub struct CrossEntropy(Setting);
+
+impl CrossEntropy {
+    /// For tensors of these sizes: `loss`, `lse`, `logits` and `targets`; takes the values `ignore_index` and
+    /// `label_smoothing` where they are.
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        let narrow = ["loss", "lse", "targets"];
+        for output in ["loss", "lse"] {
+            let view = tensors.need(output, "cross_entropy")?;
+            anyhow::ensure!(
+                view.row_length() == 1 && view.shape.len() > 1 || view.shape.contains(&0),
+                "the oracle cross_entropy works row by row: give {output} the shape [rows, 1], not {:?}",
+                view.shape
+            );
+        }
+        Ok(Self(Setting::new(
+            "cross_entropy",
+            tensors,
+            values,
+            &[],
+            &narrow,
+        )?))
+    }
+}
+
+impl Oracle for CrossEntropy {
+    fn outputs(&self) -> Vec<String> {
+        vec!["loss".to_owned(), "lse".to_owned()]
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.0.rows
+    }
+
+    fn reads(&self, _output: usize) -> u64 {
+        self.0.classes
+    }
+
+    /// The loss is a difference: where the target is by far the likeliest class, or the only one, next to nothing of it
+    /// is left, and its relative error says nothing. Its elements have their budgets.
+    fn relative_norm(&self, output: usize) -> Option<f64> {
+        (output == 0).then_some(f64::INFINITY)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let Some((logits, target)) = self.0.row(tensors, row) else {
+            return;
+        };
+        if output == 0 && self.0.is_ignored(target) {
+            expected.push(0.0, 0.0);
+            return;
+        }
+        let total = RowSum::of(&logits, 1.0);
+        let lse = total.max + total.sum.ln();
+        // log(S (1 + e)) = log S + e. Beside it the maximum, which may go to powers of two and back (3), a logarithm of
+        // the card (2, relative, and 2^-22 absolute), and their sum.
+        let slack =
+            total.error + (3.0 * total.max.abs() + 2.0 * total.sum.ln() + 4.0 + lse.abs()) * FP32;
+        if output == 1 {
+            expected.push(lse, slack);
+            return;
+        }
+        let Some(column) = self.0.column(target) else {
+            expected.push(f64::NAN, 0.0);
+            return;
+        };
+        let (s, classes) = (self.0.smoothing, logits.len() as f64);
+        let mean = logits.iter().sum::<f64>() / classes;
+        let size = logits.iter().map(|x| x.abs()).sum::<f64>() / classes;
+        let chosen = logits[column];
+        // lse is rounded, and both differences are; the mean is a sum over the row.
+        let adding = 8.0 + classes.min(4096.0) / 4.0;
+        let slack = slack
+            + (2.0 * lse.abs()
+                + 2.0 * chosen.abs()
+                + s * (4.0 * chosen.abs() + (4.0 + adding) * size))
+                * FP32;
+        expected.push((1.0 - s) * (lse - chosen) + s * (lse - mean), slack);
+    }
+}
+
+/// The oracle of one case of the gradient.
+#[derive(Debug)]
+pub struct Backward(Setting);
+
+impl Backward {
+    /// For tensors of these sizes: `dlogits`, `logits`, `lse`, `targets` and `dloss`; takes the values `ignore_index`
+    /// and `label_smoothing` where they are.
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        Ok(Self(Setting::new(
+            "cross_entropy_backward",
+            tensors,
+            values,
+            &["dlogits"],
+            &["lse", "targets", "dloss"],
+        )?))
+    }
+}
+
+impl Oracle for Backward {
+    fn outputs(&self) -> Vec<String> {
+        vec!["dlogits".to_owned()]
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.0.rows
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let (Some((logits, target)), Some(lse), Some(dloss)) = (
+            self.0.row(tensors, row),
+            of_row(tensors, "lse", row),
+            of_row(tensors, "dloss", row),
+        ) else {
+            return;
+        };
+        if self.0.is_ignored(target) {
+            logits.iter().for_each(|_| expected.push(0.0, 0.0));
+            return;
+        }
+        let Some(column) = self.0.column(target) else {
+            logits.iter().for_each(|_| expected.push(f64::NAN, 0.0));
+            return;
+        };
+        let share = self.0.smoothing / logits.len() as f64;
+        for (at, x) in logits.iter().enumerate() {
+            let d = x - lse;
+            let p = d.exp();
+            let hit = if at == column {
+                1.0 - self.0.smoothing
+            } else {
+                0.0
+            };
+            // The exponential, of a difference whose rounding it magnifies; two subtractions, of what is itself rounded
+            // (3); the last product.
+            let error = p * (EXPONENTIAL + ARGUMENT * d.abs()) + 3.0 * (p + hit + share);
+            let value = (p - hit - share) * dloss;
+            let slack = (error * dloss.abs() + 2.0 * value.abs()) * FP32;
+            expected.push(value, slack + UNDERFLOW * (1.0 + dloss.abs()));
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A chain of elementwise operations: `out = residual + scale · gelu(x + bias)`.
+//!
+//! `bias` and `scale` have an element a column. With `tanh`, gelu is its approximation by the hyperbolic tangent. In place,
+//! the sum replaces `residual`.
+
+use std::collections::BTreeMap;
+
+use super::gated::{ARITHMETIC, Activation, UNDERFLOW};
+use super::rounding::FP32;
+use super::{Expected, Oracle, Tensors};
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct Elementwise {
+    output: &'static str,
+    activation: Activation,
+    rows: u64,
+    bias: Vec<f64>,
+    scale: Vec<f64>,
+}
+
+impl Elementwise {
+    /// For tensors of these sizes. Needs `residual`, `x`, `bias`, `scale` and, unless it is in place, `out`; takes the value
+    /// `tanh` where it is.
+    pub fn new(
+        tensors: &Tensors,
+        values: &BTreeMap<String, f64>,
+        in_place: bool,
+    ) -> anyhow::Result<Self> {
+        let (name, output) = if in_place {
+            ("bias_gelu_scale_residual_in_place", "residual")
+        } else {
+            ("bias_gelu_scale_residual", "out")
+        };
+        let x = tensors.need("x", name)?;
+        for view in [tensors.need("residual", name)?, tensors.need(output, name)?] {
+            anyhow::ensure!(
+                view.shape == x.shape,
+                "the oracle {name}: shapes differ, {:?} and {:?}",
+                view.shape,
+                x.shape
+            );
+        }
+        let vector = |which: &str| -> anyhow::Result<Vec<f64>> {
+            let view = tensors.need(which, name)?;
+            anyhow::ensure!(
+                view.shape == [x.row_length()],
+                "the oracle {name}: {which} has the shape {:?} for rows of {}",
+                view.shape,
+                x.row_length()
+            );
+            let mut elements = Vec::new();
+            view.row(0, &mut elements);
+            Ok(elements)
+        };
+        Ok(Self {
+            output,
+            activation: if values.get("tanh").is_some_and(|value| *value != 0.0) {
+                Activation::GeluTanh
+            } else {
+                Activation::Gelu
+            },
+            rows: x.rows(),
+            bias: vector("bias")?,
+            scale: vector("scale")?,
+        })
+    }
+
+    /// How much the rounding of `x + bias` changes gelu's `p`, in half-units: where it falls as `exp(-z²/2)`, `z²` times as
+    /// much as `z`; where it falls as `exp(y)`, and `y` at most as `z³`, `3y` times.
+    fn magnified(&self, z: f64) -> f64 {
+        if z >= 0.0 {
+            return 0.0;
+        }
+        let root = (2.0 / std::f64::consts::PI).sqrt();
+        match self.activation {
+            Activation::GeluTanh => -6.0 * root * (z + 0.044_715 * z * z * z),
+            _ => z * z,
+        }
+    }
+}
+
+impl Oracle for Elementwise {
+    fn outputs(&self) -> Vec<String> {
+        vec![self.output.to_owned()]
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.rows
+    }
+
+    fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let (Some(residual), Some(x)) = (tensors.get("residual"), tensors.get("x")) else {
+            return;
+        };
+        let (mut before, mut given) = (Vec::new(), Vec::new());
+        residual.row(row, &mut before);
+        x.row(row, &mut given);
+        for (column, (before, x)) in before.iter().zip(&given).enumerate() {
+            let (Some(bias), Some(scale)) = (self.bias.get(column), self.scale.get(column)) else {
+                return;
+            };
+            let z = x + bias;
+            let point = self.activation.at(z);
+            let product = scale * (z * point.p);
+            // z's own rounding, the product's and the sum's beside what gelu has.
+            let relative = ARITHMETIC + point.condition + self.magnified(z) + 2.0;
+            expected.push(
+                before + product,
+                (product.abs() * relative + (before + product).abs()) * FP32
+                    + scale.abs() * (1.0 + z.abs()) * UNDERFLOW,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+mod tests {
+    use super::*;
+    use crate::oracle::View;
+    use crate::oracle::rounding::ulp;
+    use crate::project::DType;
+
+    /// What is expected of single elements, in fp32.
+    fn expected(
+        residual: f32,
+        x: f32,
+        bias: f32,
+        scale: f32,
+        tanh: bool,
+        in_place: bool,
+    ) -> (f64, f64) {
+        let held = [
+            ("residual", residual),
+            ("x", x),
+            ("bias", bias),
+            ("scale", scale),
+            ("out", 0.0),
+        ]
+        .map(|(name, value)| (name, value.to_le_bytes()));
+        let mut tensors = Tensors::default();
+        for (name, bytes) in &held {
+            let vector = matches!(*name, "bias" | "scale");
+            let view = View {
+                dtype: DType::F32,
+                shape: if vector { vec![1] } else { vec![1, 1] },
+                strides: if vector { vec![1] } else { vec![1, 1] },
+                bytes,
+            };
+            tensors.views.insert((*name).to_owned(), view);
+        }
+        let values = BTreeMap::from([("tanh".to_owned(), f64::from(u8::from(tanh)))]);
+        let oracle = Elementwise::new(&tensors, &values, in_place).unwrap();
+        assert_eq!(
+            oracle.outputs(),
+            [if in_place { "residual" } else { "out" }]
+        );
+        let mut row = Expected::default();
+        oracle.row(&tensors, 0, 0, &mut row);
+        (row.values[0], row.slack[0])
+    }
+
+    #[test]
+    fn every_input_is_where_it_belongs() {
+        // gelu(-1) = -0.15865525393145705 and gelu(1.5) = 1.3997891980967129, from erfc.
+        for in_place in [false, true] {
+            let (value, _) = expected(10.0, -1.5, 0.5, 4.0, false, in_place);
+            assert!((value - (10.0 - 4.0 * 0.158_655_253_931_457_05)).abs() < 1e-13);
+            let (value, _) = expected(-0.5, 1.0, 0.5, -2.0, false, in_place);
+            assert!((value - (-0.5 - 2.0 * 1.399_789_198_096_713)).abs() < 1e-13);
+        }
+        let (exact, _) = expected(0.0, 1.0, 0.5, 1.0, false, false);
+        let (tanh, _) = expected(0.0, 1.0, 0.5, 1.0, true, false);
+        assert!((exact - tanh).abs() > 1e-5);
+    }
+
+    #[test]
+    fn a_rounded_argument_is_inside_the_budget_and_rounding_between_the_steps_is_not() {
+        let (mut worst, mut outside) = (0f64, 0);
+        for at in 0..4000 {
+            let x = (f64::from(at) * 0.731).sin() as f32 * 9.0;
+            let bias = (f64::from(at) * 0.377).cos() as f32 * 3.0;
+            for tanh in [false, true] {
+                let (value, slack) = expected(0.0, x, bias, 1.0, tanh, false);
+                // Of the exact sum, rounded to fp32: what every kernel does.
+                let (rounded, _) = expected(0.0, x + bias, 0.0, 1.0, tanh, false);
+                worst = worst.max((rounded - value).abs() / slack);
+                // Rounded to bf16, as an unfused chain does.
+                let narrow = crate::oracle::rounding::round(DType::BF16, f64::from(x + bias));
+                let (unfused, _) = expected(0.0, narrow as f32, 0.0, 1.0, tanh, false);
+                let budget = ulp(DType::BF16, value) / 2.0 + slack;
+                outside += usize::from((unfused - value).abs() > budget);
+            }
+        }
+        assert!(worst < 0.7, "{worst}");
+        assert!(outside > 800, "{outside}");
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_named() {
+        let bytes = [0u8; 64];
+        let mut tensors = Tensors::default();
+        for name in ["residual", "x", "out", "scale", "bias"] {
+            let vector = matches!(name, "bias" | "scale");
+            let view = View {
+                dtype: DType::F32,
+                shape: if vector { vec![3] } else { vec![2, 4] },
+                strides: if vector { vec![1] } else { vec![4, 1] },
+                bytes: &bytes,
+            };
+            tensors.views.insert(name.to_owned(), view);
+        }
+        let error = Elementwise::new(&tensors, &BTreeMap::new(), false).unwrap_err();
+        assert!(
+            error.to_string().contains("bias has the shape [3]"),
+            "{error}"
+        );
+    }
+}

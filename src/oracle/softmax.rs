@@ -1,0 +1,112 @@
+//! Softmax over rows: `out = exp(scale · x − max) / Σ exp(scale · x − max)`.
+//!
+//! An exponential magnifies errors of its argument: `e^(d + δ) = e^d (1 + δ)`. The argument that counts is the distance
+//! from the row's maximum, `d = scale · (x − max)`, and its rounding is relative to `|d|`; a kernel that rounds
+//! `scale · x` by itself, before it takes the maximum off, is further away than it must be where the logits are large.
+
+use std::collections::BTreeMap;
+
+use super::rounding::FP32;
+use super::{Expected, Oracle, Tensors};
+
+/// Half-units of fp32's last place that an argument of an exponential may be off by, relative to its distance from the
+/// maximum: the difference or product, that with log2(e), the constant itself, and one more where a part of the row has
+/// a maximum of its own.
+pub const ARGUMENT: f64 = 4.0;
+/// The same of an exponential of the card (4: 2^-22), another one from a part's maximum to the row's (4), and a product.
+pub const EXPONENTIAL: f64 = 10.0;
+/// What is flushed to zero, absolute: exponentials below fp32's normal numbers.
+pub const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64;
+
+/// A row's exponentials added up.
+#[derive(Clone, Copy, Debug)]
+pub struct RowSum {
+    /// The largest argument.
+    pub max: f64,
+    /// Σ exp(argument − max).
+    pub sum: f64,
+    /// How far `sum` may be off, relative.
+    pub error: f64,
+}
+
+impl RowSum {
+    /// Of `scale · x` over a row.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn of(row: &[f64], scale: f64) -> Self {
+        let max = row
+            .iter()
+            .fold(f64::NEG_INFINITY, |most, x| most.max(scale * x));
+        let (mut sum, mut distance) = (0.0, 0.0);
+        for x in row {
+            let d = scale * x - max;
+            let e = d.exp();
+            sum += e;
+            distance += e * d.abs();
+        }
+        // Each term's own error, weighed, and that of adding them: a plain loop is honest, and its roundings of n/2
+        // half-units on the average do not all lean one way.
+        let adding = (row.len() as f64).min(4096.0) / 4.0;
+        Self {
+            max,
+            sum,
+            error: (EXPONENTIAL + ARGUMENT * distance / sum + adding) * FP32,
+        }
+    }
+}
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct Softmax {
+    scale: f64,
+    rows: u64,
+}
+
+impl Softmax {
+    /// For tensors of these sizes: `out` and `x`; takes the value `scale` where it is.
+    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+        let (x, out) = (
+            tensors.need("x", "softmax")?,
+            tensors.need("out", "softmax")?,
+        );
+        anyhow::ensure!(
+            x.shape == out.shape,
+            "the oracle softmax: x has the shape {:?}, and out {:?}",
+            x.shape,
+            out.shape
+        );
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the launcher takes a float"
+        )]
+        let scale = f64::from(values.get("scale").copied().unwrap_or(1.0) as f32);
+        Ok(Self {
+            scale,
+            rows: x.rows(),
+        })
+    }
+}
+
+impl Oracle for Softmax {
+    fn outputs(&self) -> Vec<String> {
+        vec!["out".to_owned()]
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.rows
+    }
+
+    fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let Some(x) = tensors.get("x") else { return };
+        let mut input = Vec::new();
+        x.row(row, &mut input);
+        let total = RowSum::of(&input, self.scale);
+        for x in &input {
+            let d = self.scale * x - total.max;
+            let value = d.exp() / total.sum;
+            // The exponential, the sum, a reciprocal of the card (2) and the product with it.
+            let error = (EXPONENTIAL + ARGUMENT * d.abs() + 4.0) * FP32 + total.error;
+            expected.push(value, value * error + UNDERFLOW);
+        }
+    }
+}

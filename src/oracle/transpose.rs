@@ -1,0 +1,147 @@
+//! Matrices turned over: `out[batch, column, row] = x[batch, row, column]`.
+//!
+//! Nothing is computed, so nothing may be off: the slack takes back what the comparison grants for one rounding.
+
+use super::rounding::ulp;
+use super::{Expected, Oracle, Tensors};
+use crate::project::DType;
+
+/// The oracle of one case.
+#[derive(Debug)]
+pub struct Transpose {
+    dtype: DType,
+    batch: u64,
+    rows: u64,
+    columns: u64,
+}
+
+impl Transpose {
+    /// For tensors `x` [batch, rows, columns] and `out` [batch, columns, rows] of one type.
+    pub fn new(tensors: &Tensors) -> anyhow::Result<Self> {
+        let name = "transpose";
+        let (x, out) = (tensors.need("x", name)?, tensors.need("out", name)?);
+        match x.shape[..] {
+            [batch, rows, columns]
+                if out.shape == [batch, columns, rows] && out.dtype == x.dtype =>
+            {
+                Ok(Self {
+                    dtype: x.dtype,
+                    batch,
+                    rows,
+                    columns,
+                })
+            }
+            _ => anyhow::bail!(
+                "the oracle {name}: x has the shape {:?} and out {:?}, where [batch, rows, columns] and [batch, \
+                 columns, rows] of one type are needed",
+                x.shape,
+                out.shape
+            ),
+        }
+    }
+
+    /// Less than half a unit, and more than the quarter that half a unit is just below a power of two.
+    fn slack(&self, value: f64) -> f64 {
+        -ulp(self.dtype, value) / 8.0
+    }
+}
+
+impl Oracle for Transpose {
+    fn outputs(&self) -> Vec<String> {
+        vec!["out".to_owned()]
+    }
+
+    fn rows(&self, _output: usize) -> u64 {
+        self.batch * self.columns
+    }
+
+    fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
+        expected.clear();
+        let Some(x) = tensors.get("x") else { return };
+        let &[matrix, down, along] = &x.strides[..] else {
+            return;
+        };
+        let start = row / self.columns * matrix + row % self.columns * along;
+        for at in 0..self.rows {
+            let value = x.element(start + at * down);
+            expected.push(value, self.slack(value));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::oracle::View;
+    use crate::oracle::view::encode;
+    use crate::verify::compare::compare;
+
+    fn view(dtype: DType, shape: [u64; 3], bytes: &[u8]) -> View<'_> {
+        View {
+            dtype,
+            shape: shape.to_vec(),
+            strides: vec![shape[1] * shape[2], shape[2], 1],
+            bytes,
+        }
+    }
+
+    fn bytes(dtype: DType, values: &[f64]) -> Vec<u8> {
+        let mut into = Vec::new();
+        for value in values {
+            encode(dtype, *value, &mut into);
+        }
+        into
+    }
+
+    fn wrong(dtype: DType, x: &[f64], out: &[f64], shape: [u64; 3]) -> u64 {
+        let (x, out) = (bytes(dtype, x), bytes(dtype, out));
+        let [batch, rows, columns] = shape;
+        let mut tensors = Tensors::default();
+        tensors.views.insert("x".to_owned(), view(dtype, shape, &x));
+        let turned = view(dtype, [batch, columns, rows], &out);
+        tensors.views.insert("out".to_owned(), turned);
+        let oracle = Transpose::new(&tensors).unwrap();
+        compare(&oracle, &tensors, &tensors).wrong
+    }
+
+    #[test]
+    fn neighbours_are_wrong_even_at_a_power_of_two() {
+        let x = [1.0, 0.0, -3.0, 4.0, 5.5, 2f64.powi(-14)];
+        let out = [1.0, 4.0, 0.0, 5.5, -3.0, 2f64.powi(-14)];
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            assert_eq!(wrong(dtype, &x, &out, [1, 2, 3]), 0);
+            assert_eq!(wrong(dtype, &x, &x, [1, 2, 3]), 4);
+            for at in 0..out.len() {
+                for up in [-1.0, 1.0] {
+                    // Half a unit below a power of two lies the next number.
+                    let (mut off, unit) = (out, ulp(dtype, out[at]));
+                    let power =
+                        out[at] != 0.0 && out[at] == 2f64.powf(out[at].abs().log2().round());
+                    off[at] += up * if power && up < 0.0 { unit / 2.0 } else { unit };
+                    if at == 5 && dtype == DType::F16 && up < 0.0 {
+                        off[at] = out[at] - unit; // below it the numbers are subnormal: no nearer
+                    }
+                    assert_eq!(wrong(dtype, &x, &off, [1, 2, 3]), 1, "{dtype:?} {at} {up}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_matrix_is_turned_by_itself() {
+        let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+        let out = [1.0, 3.0, 2.0, 4.0, 5.0, 7.0, 6.0, 8.0];
+        assert_eq!(wrong(DType::BF16, &x, &out, [2, 2, 2]), 0);
+        let error = {
+            let held = bytes(DType::F32, &x);
+            let mut tensors = Tensors::default();
+            for name in ["x", "out"] {
+                let one = view(DType::F32, [2, 1, 4], &held);
+                tensors.views.insert(name.to_owned(), one);
+            }
+            Transpose::new(&tensors).unwrap_err()
+        };
+        assert!(error.to_string().contains("[2, 1, 4]"), "{error}");
+    }
+}
