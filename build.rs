@@ -13,6 +13,7 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=skills");
     println!("cargo::rerun-if-env-changed=KERNELS_REVISION");
     pack()?;
+    pack_skills()?;
     let package = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let version = match revision() {
         Some(revision) => format!("{package} ({revision})"),
@@ -23,8 +24,7 @@ fn main() -> io::Result<()> {
 }
 
 /// What a project is made of: of the projects in `kernels/` that a family names, what is compiled and what says how to
-/// call it; all of `scaffold/`, and the licence. Deflated as a whole, it is a sixth of its size. Entries: length of the path, path, length, bytes; lengths
-/// are 4 bytes, the least significant first. `src/scaffold/embedded.rs` reads it.
+/// call it; all of `scaffold/`, and the licence. `src/scaffold/embedded.rs` reads it.
 fn pack() -> io::Result<()> {
     let mut files = vec!["LICENSE".to_owned()];
     for folder in ["kernels", "scaffold"] {
@@ -45,6 +45,19 @@ fn pack() -> io::Result<()> {
         _ => true,
     };
     files.retain(is_packed);
+    write_packed(files, "scaffold.deflate")
+}
+
+/// The skills, the same way: `src/skill/bundled.rs` reads them.
+fn pack_skills() -> io::Result<()> {
+    let mut files = Vec::new();
+    walk("skills", &mut files)?;
+    write_packed(files, "skills.deflate")
+}
+
+/// Deflated as a whole, text is a fourth of its size and less. Entries: length of the path, path, length, bytes; lengths
+/// are 4 bytes, the least significant first. `src/packed.rs` reads it.
+fn write_packed(mut files: Vec<String>, name: &str) -> io::Result<()> {
     files.sort();
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     for path in files {
@@ -59,7 +72,7 @@ fn pack() -> io::Result<()> {
         }
     }
     let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
-    fs::write(Path::new(&out).join("scaffold.deflate"), packed.finish()?)
+    fs::write(Path::new(&out).join(name), packed.finish()?)
 }
 
 /// A source without the comments that say what the skill quotes: they are this repository's business.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::end_to_end::{EndToEndEvidence, PREFIX};
-use super::Evidence;
+use super::{Evidence, PeerRow, Peers};
 use crate::bench::{CaseBench, Residency};
 use crate::project::DType;
 use crate::report::export::cell;
@@ -59,6 +59,54 @@ pub(super) fn table(names: &str, evidence: &[Evidence], dir: &Path) -> Result<St
          memory. The copy is of the bytes that must move, alternated with the kernel; % is its share.\n\n",
         cards.join("; ")
     ))
+}
+
+/// Of operations that arithmetic binds: every cold 16-bit case, how much it computes a second, and its best peer.
+pub(super) fn compute(names: &str, evidence: &[Evidence], dir: &Path) -> Result<String> {
+    let mut text = String::from(
+        "\n| operation | shape | dtype | µs | TFLOP/s | best peer, × as fast as it |\n|---|---|---|--:|--:|---|\n",
+    );
+    let mut cards = Vec::new();
+    for name in names.split_whitespace() {
+        let mut recorded = evidence
+            .iter()
+            .filter(|one| one.operation == name)
+            .peekable();
+        if recorded.peek().is_none() {
+            let _ = writeln!(text, "| {} | not recorded yet | | | | |", cell(name));
+        }
+        for one in recorded {
+            let peers = Peers::of_card(dir, &one.card.slug())?;
+            let torch = peers.as_ref().map_or("", |peers| peers.torch.as_str());
+            let card = format!("{}, torch {}", cell(&one.card.name), cell(torch));
+            if !cards.contains(&card) {
+                cards.push(card);
+            }
+            let cold = one
+                .cases
+                .iter()
+                .filter(|case| case.residency == Residency::Cold);
+            for case in cold {
+                let row = peers.as_ref().and_then(|peers| peers.row(case));
+                let best = row.and_then(PeerRow::best_peer).map_or_else(
+                    || NOTHING.to_owned(),
+                    |(name, times)| format!("{}, {}", cell(name), figure::times(times)),
+                );
+                let tera = case.flops / case.kernel.median / 1e6;
+                let _ = writeln!(
+                    text,
+                    "| {} | {} | {} | {} | {} | {best} |",
+                    cell(&case.operation),
+                    cell(&figure::sizes(case)),
+                    case.dtype.name(),
+                    figure::micros(case.kernel.median),
+                    figure::micros(tera),
+                );
+            }
+        }
+    }
+    let _ = write!(text, "\n{}\n\n", cards.join("; "));
+    Ok(text)
 }
 
 /// What the recorded cases would take at least on another card: their bytes at its datasheet's GB/s, of which there are

@@ -24,6 +24,8 @@ const SUMMARY: &str = "summary";
 const ALL: &str = "all";
 /// Followed by what is in it: operations, or a whole model.
 const BRIEF: &str = "brief ";
+/// Followed by operations that arithmetic binds.
+const COMPUTE: &str = "compute ";
 /// Followed by a datasheet's GB/s and operations.
 const ESTIMATE: &str = "estimate ";
 
@@ -60,6 +62,9 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
                     ALL => sections(&evidence, dir)?,
                     names if names.starts_with(BRIEF) => {
                         brief::table(&names[BRIEF.len()..], &evidence, dir)?
+                    }
+                    names if names.starts_with(COMPUTE) => {
+                        brief::compute(&names[COMPUTE.len()..], &evidence, dir)?
                     }
                     words if words.starts_with(ESTIMATE) => {
                         brief::estimate(&words[ESTIMATE.len()..], &evidence)

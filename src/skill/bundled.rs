@@ -1,63 +1,61 @@
 //! The skills that this binary carries.
 
-use std::path::Path;
-
-use include_dir::{Dir, include_dir};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use super::path::RelPath;
 use super::tree::{Entry, Tree, has_shebang, is_left_behind};
+use crate::packed::unpack;
 
-static SKILLS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/skills");
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/skills.deflate"));
+
+/// The files by their path in the repository.
+static FILES: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| unpack(PACKED));
 
 /// The skill that commands mean when none is named.
 pub const DEFAULT: &str = "cuda-kernels";
 
 /// The names of all embedded skills, sorted.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = SKILLS
-        .dirs()
-        .filter_map(|dir| dir.path().to_str())
-        .filter(|n| !is_left_behind(n))
+    let mut names: Vec<&str> = FILES
+        .keys()
+        .filter_map(|path| path.strip_prefix("skills/")?.split_once('/'))
+        .map(|(name, _)| name)
+        .filter(|name| !is_left_behind(name))
         .collect();
     names.sort_unstable();
+    names.dedup();
     names
 }
 
 /// The files of an embedded skill.
+///
+/// Packing keeps no permission bits, so a file is executable when its first line says so. A test holds this against the
+/// bits in the repository, and every embedded name against [`RelPath`].
 pub fn tree(name: &str) -> Option<Tree> {
-    let dir = SKILLS.get_dir(name)?;
+    let folder = format!("skills/{name}/");
     let mut tree = Tree::default();
-    add(&mut tree, dir, Path::new(name))?;
-    Some(tree)
-}
-
-/// Embedding keeps no permission bits, so a file is executable when its first line says so. A test
-/// holds this against the bits in the repository, and every embedded name against [`RelPath`].
-fn add(tree: &mut Tree, dir: &'static Dir<'static>, root: &Path) -> Option<()> {
-    for file in dir.files() {
-        let inside = file.path().strip_prefix(root).ok()?.to_str()?;
-        let path = RelPath::parse(inside).ok()?;
-        if is_left_behind(path.file_name()) {
+    for (path, content) in FILES.range(folder.clone()..) {
+        let Some(inside) = path.strip_prefix(&folder) else {
+            break;
+        };
+        if inside.split('/').any(is_left_behind) {
             continue;
         }
-        let content = file.contents();
         let entry = Entry {
             executable: has_shebang(content),
-            content: content.into(),
+            content: Cow::Borrowed(content),
         };
-        tree.insert(path, entry).ok()?;
+        tree.insert(RelPath::parse(inside).ok()?, entry).ok()?;
     }
-    for below in dir.dirs() {
-        let name = below.path().file_name()?.to_str()?;
-        if !is_left_behind(name) {
-            add(tree, below, root)?;
-        }
-    }
-    Some(())
+    (!tree.is_empty()).then_some(tree)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
