@@ -13,7 +13,6 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=skills");
     println!("cargo::rerun-if-env-changed=KERNELS_REVISION");
     pack()?;
-    pack_skills()?;
     let package = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let version = match revision() {
         Some(revision) => format!("{package} ({revision})"),
@@ -24,7 +23,8 @@ fn main() -> io::Result<()> {
 }
 
 /// What a project is made of: of the projects in `kernels/` that a family names, what is compiled and what says how to
-/// call it; all of `scaffold/`, and the licence. `src/scaffold/embedded.rs` reads it.
+/// call it; all of `scaffold/`, and the licence. Deflated as a whole, it is a sixth of its size. Entries: length of the path, path, length, bytes; lengths
+/// are 4 bytes, the least significant first. `src/scaffold/embedded.rs` reads it.
 fn pack() -> io::Result<()> {
     let mut files = vec!["LICENSE".to_owned()];
     for folder in ["kernels", "scaffold"] {
@@ -45,26 +45,10 @@ fn pack() -> io::Result<()> {
         _ => true,
     };
     files.retain(is_packed);
-    write_packed(files, "scaffold.deflate")
-}
-
-/// The skills, the same way: `src/skill/bundled.rs` reads them.
-fn pack_skills() -> io::Result<()> {
-    let mut files = Vec::new();
-    walk("skills", &mut files)?;
-    write_packed(files, "skills.deflate")
-}
-
-/// Deflated as a whole, text is a fourth of its size and less. Entries: length of the path, path, length, bytes; lengths
-/// are 4 bytes, the least significant first. `src/packed.rs` reads it.
-fn write_packed(mut files: Vec<String>, name: &str) -> io::Result<()> {
     files.sort();
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     for path in files {
-        let mut bytes = fs::read(&path)?;
-        if path.starts_with("kernels/") {
-            bytes = without_marks(&bytes);
-        }
+        let bytes = without_marks(&fs::read(&path)?);
         for part in [path.as_bytes(), &bytes] {
             let length = u32::try_from(part.len()).map_err(io::Error::other)?;
             packed.write_all(&length.to_le_bytes())?;
@@ -72,20 +56,17 @@ fn write_packed(mut files: Vec<String>, name: &str) -> io::Result<()> {
         }
     }
     let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
-    fs::write(Path::new(&out).join(name), packed.finish()?)
+    fs::write(Path::new(&out).join("scaffold.deflate"), packed.finish()?)
 }
 
-/// A source without the comments that say what the skill quotes: they are this repository's business.
-fn without_marks(source: &[u8]) -> Vec<u8> {
+/// A file without the comments that mark what the skill quotes: they are this repository's business.
+fn without_marks(file: &[u8]) -> Vec<u8> {
     let is_mark = |line: &&[u8]| {
-        let text = line.trim_ascii_start();
-        text.starts_with(b"// [quote ") || text.starts_with(b"// [end quote]")
+        let text = line.trim_ascii();
+        text.starts_with(b"// [quote ") || text == b"// [end quote]"
     };
-    source
-        .split_inclusive(|byte| *byte == b'\n')
-        .filter(|line| !is_mark(line))
-        .collect::<Vec<_>>()
-        .concat()
+    let lines = file.split_inclusive(|byte| *byte == b'\n');
+    lines.filter(|line| !is_mark(line)).flatten().copied().collect()
 }
 
 /// The files below a folder, without what tools leave there.

@@ -17,7 +17,6 @@ pub mod evidence;
 pub mod gpu;
 pub mod install;
 pub mod oracle;
-mod packed;
 pub mod project;
 pub mod report;
 pub mod scaffold;

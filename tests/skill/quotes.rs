@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A fence of a page: its attribute, and which lines are inside.
+/// A fence of a page: what stands behind it, and which lines are inside.
 pub(crate) struct Fence {
-    pub(crate) page: PathBuf,
     pub(crate) info: String,
     /// Lines of the page, without the fences.
     pub(crate) lines: std::ops::Range<usize>,
@@ -51,7 +50,6 @@ pub(crate) fn fences(page: &Path, text: &str) -> Vec<Fence> {
             Some((first, info)) => {
                 assert!(rest.is_empty(), "{}:{}: a fence in a fence", page.display(), at + 1);
                 found.push(Fence {
-                    page: page.to_owned(),
                     info,
                     lines: first..at,
                 });
