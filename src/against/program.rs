@@ -28,6 +28,8 @@ const FILES: &[(&str, &str)] = files![
     "peers/operations/__init__.py",
     "peers/operations/adaln.py",
     "peers/operations/adapter.py",
+    "peers/operations/attention.py",
+    "peers/operations/basics.py",
     "peers/operations/gated.py",
     "peers/operations/norms.py",
     "peers/operations/own.py",

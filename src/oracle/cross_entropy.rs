@@ -63,13 +63,6 @@ impl Setting {
         })
     }
 
-    /// A row of logits, and its target.
-    fn row(&self, tensors: &Tensors, row: u64) -> Option<(Vec<f64>, f64)> {
-        let mut logits = Vec::new();
-        tensors.get("logits")?.row(row, &mut logits);
-        Some((logits, of_row(tensors, "targets", row)?))
-    }
-
     /// The target's column; none where it is ignored or no class.
     #[allow(
         clippy::cast_possible_truncation,
@@ -86,6 +79,13 @@ impl Setting {
     fn is_ignored(&self, target: f64) -> bool {
         target == self.ignore_index
     }
+}
+
+/// A row of logits, and its target.
+fn inputs(tensors: &Tensors, row: u64) -> Option<(Vec<f64>, f64)> {
+    let mut logits = Vec::new();
+    tensors.get("logits")?.row(row, &mut logits);
+    Some((logits, of_row(tensors, "targets", row)?))
 }
 
 /// The element of a row of a tensor of `[rows]` or `[rows, 1]`.
@@ -147,7 +147,7 @@ impl Oracle for CrossEntropy {
     #[allow(clippy::cast_precision_loss)]
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let Some((logits, target)) = self.0.row(tensors, row) else {
+        let Some((logits, target)) = inputs(tensors, row) else {
             return;
         };
         if output == 0 && self.0.is_ignored(target) {
@@ -214,18 +214,22 @@ impl Oracle for Backward {
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
         let (Some((logits, target)), Some(lse), Some(dloss)) = (
-            self.0.row(tensors, row),
+            inputs(tensors, row),
             of_row(tensors, "lse", row),
             of_row(tensors, "dloss", row),
         ) else {
             return;
         };
         if self.0.is_ignored(target) {
-            logits.iter().for_each(|_| expected.push(0.0, 0.0));
+            for _ in &logits {
+                expected.push(0.0, 0.0);
+            }
             return;
         }
         let Some(column) = self.0.column(target) else {
-            logits.iter().for_each(|_| expected.push(f64::NAN, 0.0));
+            for _ in &logits {
+                expected.push(f64::NAN, 0.0);
+            }
             return;
         };
         let share = self.0.smoothing / logits.len() as f64;

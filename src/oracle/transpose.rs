@@ -106,6 +106,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::float_cmp)]
     fn neighbours_are_wrong_even_at_a_power_of_two() {
         let x = [1.0, 0.0, -3.0, 4.0, 5.5, 2f64.powi(-14)];
         let out = [1.0, 4.0, 0.0, 5.5, -3.0, 2f64.powi(-14)];

@@ -674,7 +674,7 @@ fn read_integers(
     fields: &Fields<'_, '_, '_, '_>,
     formulas: &mut Vec<Located>,
 ) -> Option<Option<(Range<usize>, Integers<Formula>)>> {
-    let mut list = |value| {
+    let mut formulas_of = |value| {
         reader
             .list(value, "a list of formulas")?
             .into_iter()
@@ -692,7 +692,7 @@ fn read_integers(
         }
         return Some(None);
     };
-    let Ok([first, last]) = <[Formula; 2]>::try_from(list(value)?) else {
+    let Ok([first, last]) = <[Formula; 2]>::try_from(formulas_of(value)?) else {
         reader.fail(
             value.span(),
             "a range is two formulas, the smallest and the largest",
@@ -701,7 +701,7 @@ fn read_integers(
         return None;
     };
     let also = match also {
-        Some(value) => list(value)?,
+        Some(value) => formulas_of(value)?,
         None => Vec::new(),
     };
     Some(Some((value.span(), Integers { first, last, also })))

@@ -24,7 +24,7 @@ def inputs(sizes, seed):
     q[0, -1] *= 40.0
     q[0, 0] = 0.0
     k[:, -1] = k[:, 0]
-    return q, k, v
+    return tuple(tensor.bfloat16() for tensor in (q, k, v))
 
 
 def attention(q, k, v, scale, causal):
@@ -40,7 +40,7 @@ def attention(q, k, v, scale, causal):
 
 
 def tensor(data):
-    return {"dtype": "f32", "shape": list(data.shape), "data": data.float().flatten().tolist()}
+    return {"dtype": "bf16", "shape": list(data.shape), "data": data.float().flatten().tolist()}
 
 
 def output(data):

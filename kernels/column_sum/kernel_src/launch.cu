@@ -13,6 +13,7 @@
 
 namespace {
 
+// [quote check]
 // Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
 enum ErrorCode : int {
   kNegativeSize = 10001,
@@ -31,7 +32,6 @@ constexpr int64_t kMostGroups = 65535;  // blocks of a grid in y
 
 bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
-// [quote check]
 // 0, or why these arguments are refused.
 int check(const ColumnSumArguments& a, int64_t groups, const float* scratch, int type) {
   if (a.rows < 0 || a.width < 0) return kNegativeSize;

@@ -13,6 +13,7 @@
 
 namespace {
 
+// [quote check]
 // Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
 enum ErrorCode : int {
   kNegativeSize = 10001,
@@ -47,7 +48,6 @@ struct Call {
 
 int64_t size_of(int type) { return type == kF32 ? 4 : 2; }
 
-// [quote check]
 // 0, or why these arguments are refused.
 int check(const Call& call) {
   if (call.rows < 0 || call.width < 0) return kNegativeSize;

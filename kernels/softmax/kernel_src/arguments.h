@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 
+// [quote arguments]
 struct SoftmaxArguments {
   void* out;
   const void* x;
@@ -25,4 +26,6 @@ struct CrossEntropyArguments {
   int64_t dlogits_stride, logits_stride;
   int64_t ignore_index;
   float smoothing;  // of the labels, as torch's label_smoothing
+  float share;      // backward: smoothing / classes
 };
+// [end quote]

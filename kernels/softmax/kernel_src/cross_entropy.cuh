@@ -11,9 +11,9 @@
 #include "softmax.cuh"
 #include "span.cuh"
 
+// [quote cross_entropy]
 constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
-// [quote cross_entropy]
 // Every logit is read once: a thread keeps a running maximum and sum, and a row of any width takes the same registers.
 template <typename T, int N, int TPR>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_rows(const CrossEntropyArguments a) {
@@ -67,11 +67,23 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_backward_row
   T* dlogits = static_cast<T*>(a.dlogits) + row * a.dlogits_stride;
   const Span<N> span = span_of<N>(logits, a.classes);
 
+  // The logits are asked for before what the row has one of, which is waited for at once.
+  int i = piece * kGroup * TPR + first;
+  const bool has_edge = piece == 0 && first < span.edges;
+  Pack<T, N> x[kGroup];
+  Pack<T, 1> x_edge;
+  const auto fetch = [&] {
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v)
+      if (v * TPR < span.packs - i) load<kCached>(x[v], logits + span.head, static_cast<int64_t>(i) + v * TPR);
+  };
+  fetch();
+  if (has_edge) load<kCached>(x_edge, logits, span.edge(first));
+
   const int64_t target = a.targets[row];
+  const float lse = a.row_lse[row], dloss = a.dloss[row];
   const bool ignored = target == a.ignore_index;
-  const float lse = a.row_lse[row], share = a.smoothing / static_cast<float>(a.classes);
-  const float slope = target >= 0 && target < a.classes ? a.dloss[row] : NAN;
-  const float hit = 1.0f - a.smoothing;
+  const float slope = target >= 0 && target < a.classes ? dloss : NAN, hit = 1.0f - a.smoothing;
 
   // pack becomes the gradient of the logits from `at` on.
   const auto gradient = [&](auto& pack, auto& f, int64_t at) {
@@ -81,7 +93,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_backward_row
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       // The difference first: it is small where the logits are large.
-      f[j] = exp2_fast((f[j] - lse) * kLog2E) - share;
+      f[j] = exp2_fast((f[j] - lse) * kLog2E) - a.share;
     }
     if (here >= 0 && here < kCount) {  // one thread of a row
 #pragma unroll
@@ -92,11 +104,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_backward_row
     repack(pack, f);
   };
   const int step = kGroup * TPR * a.pieces;
-  for (int i = piece * kGroup * TPR + first; i < span.packs; i += step) {
-    Pack<T, N> x[kGroup];
-#pragma unroll
-    for (int v = 0; v < kGroup; ++v)
-      if (v * TPR < span.packs - i) load<kCached>(x[v], logits + span.head, static_cast<int64_t>(i) + v * TPR);
+  while (i < span.packs) {
 #pragma unroll
     for (int v = 0; v < kGroup; ++v) {
       if (v * TPR < span.packs - i) {
@@ -106,12 +114,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_backward_row
         store(dlogits + span.head, at, x[v]);
       }
     }
+    i += step;
+    fetch();
   }
-  if (piece == 0 && first < span.edges) {
-    Pack<T, 1> x;
+  if (has_edge) {
     float f[1];
-    load<kCached>(x, logits, span.edge(first));
-    gradient(x, f, span.edge(first));
-    store(dlogits, span.edge(first), x);
+    gradient(x_edge, f, span.edge(first));
+    store(dlogits, span.edge(first), x_edge);
   }
 }

@@ -200,6 +200,7 @@ extern "C" int cross_entropy_backward_launch(void* dlogits, const void* logits, 
   a.rows = rows, a.classes = static_cast<int>(classes);
   a.dlogits_stride = dlogits_stride, a.logits_stride = logits_stride;
   a.ignore_index = ignore_index, a.smoothing = label_smoothing;
+  a.share = label_smoothing / static_cast<float>(classes);
   const bool wide = aligned_alike(to, from, rows, dtype == kF32 ? 4 : 2);
   return launch(a, kCrossEntropyBackward, classes, dtype, wide, static_cast<cudaStream_t>(stream));
 }

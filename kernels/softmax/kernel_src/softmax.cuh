@@ -9,6 +9,7 @@
 #include "pair.cuh"
 #include "span.cuh"
 
+// [quote softmax]
 // Rows of fewer than 128 threads share a block.
 template <int TPR>
 constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
@@ -48,7 +49,6 @@ __device__ __forceinline__ float sum_of(const float (&f)[N]) {
   return sum;
 }
 
-// [quote softmax]
 template <typename T, int N, int TPR, int NV, int FIRST, int LAST>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const SoftmaxArguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
@@ -129,6 +129,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
 }
 // [end quote]
 
+// [quote stream]
 // Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with each one's elements.
 template <typename T, int N, int TPR, int G, typename Also>
 __device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int left, float c, Also also) {
@@ -169,6 +170,7 @@ __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span,
   add_packs<T, 1, TPR>(p, x_edge, edges, c, also);
   return p;
 }
+// [end quote]
 
 // Rows that are read a second time, from the caches as far as they are still there: one a block.
 template <typename T, int N, int TPR>

@@ -12,6 +12,7 @@
 
 namespace {
 
+// [quote check]
 // Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
 enum ErrorCode : int {
   kNegativeSize = 10001,
@@ -33,7 +34,6 @@ struct Matrices {
   int64_t rows, width, stride, batch_stride;
 };
 
-// [quote check]
 // 0, or why this tensor is refused. Matrices may lie one behind another, or side by side as the heads of attention do.
 int check(const Matrices& m, int64_t batch, int64_t size, bool written) {
   if (batch < 0 || m.rows < 0 || m.width < 0) return kNegativeSize;

@@ -101,7 +101,8 @@ __global__ void __launch_bounds__(DOWN * ACROSS) transpose_blocks(const Transpos
 
 // [quote elements]
 // The same by single elements, for all that is no whole pack: odd sizes and strides, addresses anywhere. A warp accesses
-// 32 elements that lie side by side. The padding of a word puts those of a column into different banks.
+// 32 elements that lie side by side. The padding of a word puts those of a column into different banks. What a tile has
+// beyond the edges is anything, and stays in the block.
 template <typename T>
 __global__ void __launch_bounds__(kElementThreads) transpose_elements(const TransposeArguments a) {
   constexpr int kSide = kElementTile, kRows = kElementThreads / kSide, kEach = kSide / kRows;

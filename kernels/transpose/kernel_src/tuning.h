@@ -16,9 +16,9 @@ struct Layout {
 constexpr int kElementTile = 64;
 constexpr int kElementThreads = 256;
 
-// Tiles of a panel side by side. Blocks that run at once then read and write pieces of about the same length: of the
-// 2,112 that an H100 has room for, 132 rows of tiles in a panel of 16.
-constexpr int kPanelWidth = 16;
+// Tiles of a panel side by side. Blocks that run at once then read, and write, pieces of some KB of each row, however wide
+// x is: of two-byte elements an H100 has room for 2,112 blocks, which are 66 rows of 32 tiles, 4 KB by 8 KB.
+constexpr int kPanelWidth = 32;
 
 struct Tuning {
   int arch;  // of the compiled code: this one and all above it, up to the next in the table

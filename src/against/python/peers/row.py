@@ -90,9 +90,12 @@ class Run:
         formulas = self.adapter.formulas()
         if not formulas:
             raise Skip("no model has this operation alone")
+        given, rounds = self.models(), self.adapter.rounds
+        if isinstance(self.adapter.eager, tuple):
+            candidates = {name: (lambda i, name=name: formulas[name](*given[i])) for name in self.adapter.eager}
+            return [Candidate("torch", call, f"torch ({name})", rounds=rounds) for name, call in candidates.items()]
         name = self.adapter.eager if self.adapter.eager in formulas else next(iter(formulas))
-        given = self.models()
-        return [Candidate("torch", lambda i: formulas[name](*given[i]), rounds=self.adapter.rounds)]
+        return [Candidate("torch", lambda i: formulas[name](*given[i]), rounds=rounds)]
 
     def inductor(self, name):
         made, reasons, given = [], [], self.models()

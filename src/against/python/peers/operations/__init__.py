@@ -2,7 +2,7 @@
 
 import importlib
 
-FAMILIES = ("norms", "adaln", "gated", "rope3d", "rope", "softmax")
+FAMILIES = ("norms", "adaln", "attention", "basics", "gated", "rope3d", "rope", "softmax")
 
 
 def adapters():

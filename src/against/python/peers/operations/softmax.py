@@ -13,6 +13,9 @@ class Softmax(Adapter):
     def __init__(self, case):
         super().__init__(case)
         self.scale = self.value("scale", default=1.0)
+        # In f16 a probability under 2^-14 has fewer bits the smaller it is, and most of a wide row's are.
+        if case.dtype == "f16" and self.value("width") > 8192:
+            self.rounds = self.own_rounds = 4.0
         # torch's own takes no scale, and x * scale would be rounded in between.
         self.eager = "fused" if self.scale == 1.0 else "plain"
 
