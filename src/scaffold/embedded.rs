@@ -1,10 +1,9 @@
 //! The files that this binary carries for `kernels init`: `kernels/`, `scaffold/` and the licence, as build.rs packs them.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::sync::LazyLock;
 
-use flate2::read::DeflateDecoder;
+use crate::skill::packed::unpack;
 
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scaffold.deflate"));
 
@@ -23,26 +22,6 @@ pub(super) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'stati
     FILES
         .range(folder.clone()..)
         .map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, bytes.as_slice())))
-}
-
-fn unpack(packed: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
-    let mut bytes = Vec::new();
-    DeflateDecoder::new(packed).read_to_end(&mut bytes).ok()?;
-    let mut files = BTreeMap::new();
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        let path = take(&mut rest)?;
-        let content = take(&mut rest)?;
-        files.insert(String::from_utf8(path.to_vec()).ok()?, content.to_vec());
-    }
-    Some(files)
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let (part, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    *rest = after;
-    Some(part)
 }
 
 #[cfg(test)]
