@@ -54,11 +54,17 @@ pub(super) fn table(names: &str, evidence: &[Evidence], dir: &Path) -> Result<St
             }
         }
     }
-    Ok(format!(
-        "\n| operation | shape | dtype | µs | copy, µs | % |\n|---|---|---|--:|--:|--:|\n{lines}\n{}. Medians, buffers in device \
-         memory. The copy is of the bytes that must move, alternated with the kernel; % is its share.\n\n",
-        cards.join("; ")
-    ))
+    let mut text =
+        format!("\n| operation | shape | dtype | µs | copy, µs | % |\n|---|---|---|--:|--:|--:|\n{lines}\n");
+    if !cards.is_empty() {
+        let _ = writeln!(
+            text,
+            "{}. Medians, buffers in device memory. The copy is of the bytes that must move, alternated with the kernel; % \
+             is its share.\n",
+            cards.join("; ")
+        );
+    }
+    Ok(text)
 }
 
 /// Of operations that arithmetic binds: every cold 16-bit case, how much it computes a second, and its best peer.
@@ -105,7 +111,10 @@ pub(super) fn compute(names: &str, evidence: &[Evidence], dir: &Path) -> Result<
             }
         }
     }
-    let _ = write!(text, "\n{}\n\n", cards.join("; "));
+    text.push('\n');
+    if !cards.is_empty() {
+        let _ = writeln!(text, "{}. Medians, buffers in device memory.\n", cards.join("; "));
+    }
     Ok(text)
 }
 
