@@ -56,7 +56,7 @@ fn deflate(mut files: Vec<String>, name: &str) -> io::Result<()> {
     files.sort();
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     for path in files {
-        let bytes = fs::read(&path)?;
+        let bytes = without_marks(&fs::read(&path)?);
         for part in [path.as_bytes(), &bytes] {
             let length = u32::try_from(part.len()).map_err(io::Error::other)?;
             packed.write_all(&length.to_le_bytes())?;
@@ -65,6 +65,20 @@ fn deflate(mut files: Vec<String>, name: &str) -> io::Result<()> {
     }
     let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
     fs::write(Path::new(&out).join(name), packed.finish()?)
+}
+
+/// A file without the comments that mark what the skill quotes: they are this repository's business.
+fn without_marks(file: &[u8]) -> Vec<u8> {
+    let is_mark = |line: &&[u8]| {
+        let text = line.trim_ascii();
+        text.starts_with(b"// [quote ") || text == b"// [end quote]"
+    };
+    let lines = file.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .filter(|line| !is_mark(line))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// The files below a folder, without what tools leave there.

@@ -33,6 +33,9 @@ pub enum Residency {
     Hot,
 }
 
+/// Operations a byte: about as many as tensor cores do while memory brings one (T4 200, A100 150 to 200, H100 300).
+const COMPUTE_BOUND: f64 = 200.0;
+
 /// One case timed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CaseBench {
@@ -139,6 +142,13 @@ impl CaseBench {
     #[allow(clippy::cast_precision_loss)]
     pub fn gbs(&self) -> f64 {
         self.bytes as f64 / self.kernel.median / 1e3
+    }
+
+    /// TFLOP/s, of a case that no card can feed from memory as fast as it multiplies: for it the roof says little.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn tflops(&self) -> Option<f64> {
+        let bound = self.flops > COMPUTE_BOUND * self.bytes as f64;
+        bound.then(|| self.flops / self.kernel.median / 1e6)
     }
 }
 

@@ -49,7 +49,16 @@ struct Job<'d> {
     source: PathBuf,
     folder: PathBuf,
     archs: Vec<String>,
+    /// Folders of headers, below `folder`.
+    includes: Vec<PathBuf>,
     reach: Reach<'d>,
+}
+
+/// What a document's blocks stand among.
+struct Around<'d> {
+    /// The document whose files lie below its own.
+    base: Option<&'d Document>,
+    folders: Vec<PathBuf>,
 }
 
 /// What a block includes.
@@ -77,6 +86,7 @@ impl<'d> Plan<'d> {
         is_cuda: bool,
         source: PathBuf,
         folder: &Path,
+        around: &Around<'d>,
         gathered: &mut Gathered,
     ) {
         let archs = match block.attribute("arch").map(archs) {
@@ -96,7 +106,8 @@ impl<'d> Plan<'d> {
             source,
             folder: folder.to_owned(),
             archs,
-            reach: reach(document, block),
+            includes: around.folders.clone(),
+            reach: reach(document, around.base, block),
         });
     }
 }
@@ -116,8 +127,8 @@ pub(super) fn check(
     gathered: &mut Gathered,
 ) -> Result<Option<Toolchain>> {
     let mut plan = Plan::default();
-    for (number, document) in documents.iter().enumerate() {
-        gather(number, document, work, &mut plan, gathered)?;
+    for number in 0..documents.len() {
+        gather(number, documents, work, &mut plan, gathered)?;
     }
     let compiler = compiler(options);
     let is_ours = |file: &str| documents.iter().any(|document| document.path == file);
@@ -234,11 +245,12 @@ fn listed(names: &[String]) -> String {
 /// Writes the sources of a document, and says what is to be compiled.
 fn gather<'d>(
     number: usize,
-    document: &'d Document,
+    documents: &'d [Document],
     work: &Work,
     plan: &mut Plan<'d>,
     gathered: &mut Gathered,
 ) -> Result<()> {
+    let document = &documents[number];
     for block in &document.blocks {
         if !is_code(block) && block.attribute("harness").is_some() {
             let message = "harness= is for cuda and cpp blocks";
@@ -251,12 +263,24 @@ fn gather<'d>(
     }
     let folder = work.folder(&format!("{number}/files"))?;
     let files = &work.files[number];
-    work.lay_out(number, document, &folder, |block| {
+    work.lay_out(number, documents, &folder, |block| {
         is_code(block).then(|| located(block))
     })?;
     if !files.keys().any(|path| path.ends_with("registration.h")) {
         write(&folder.join("../builder/registration.h"), REGISTRATION)?;
     }
+    // A project names its folders of headers in build.toml; here each that has one is looked into.
+    let headers = work
+        .blocks(number, documents)
+        .filter(|(path, block)| is_code(block) && is_header(path));
+    let folders: BTreeSet<PathBuf> = headers
+        .filter_map(|(path, _)| Path::new(path).parent().map(Path::to_owned))
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .collect();
+    let around = Around {
+        base: work.base(number, documents),
+        folders: folders.into_iter().collect(),
+    };
     let first = plan.jobs.len();
     let mut headers: Vec<(usize, &Block, &str)> = Vec::new();
     for (at, block) in document.blocks.iter().enumerate() {
@@ -301,7 +325,7 @@ fn gather<'d>(
                 source
             }
         };
-        plan.push(document, block, is_cuda, source, &folder, gathered);
+        plan.push(document, block, is_cuda, source, &folder, &around, gathered);
     }
     // Headers are compiled through what includes them; one that nobody includes, alone.
     for (at, block, path) in headers {
@@ -313,7 +337,15 @@ fn gather<'d>(
         }
         let source = unit(at, is_cuda(block));
         write(&folder.join(&source), &format!("#include \"{path}\"\n"))?;
-        plan.push(document, block, is_cuda(block), source, &folder, gathered);
+        plan.push(
+            document,
+            block,
+            is_cuda(block),
+            source,
+            &folder,
+            &around,
+            gathered,
+        );
     }
     Ok(())
 }
@@ -324,6 +356,12 @@ fn is_code(block: &Block) -> bool {
 
 fn is_cuda(block: &Block) -> bool {
     Language::of(block) == Some(Language::Cuda)
+}
+
+fn is_header(path: &str) -> bool {
+    ![".cu", ".cpp", ".cc", ".cxx"]
+        .iter()
+        .any(|ending| path.ends_with(ending))
 }
 
 fn last(path: &str) -> &str {
@@ -408,7 +446,7 @@ fn includes(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What a block includes, with its harness and through the files of its Markdown.
-fn reach<'d>(document: &'d Document, block: &'d Block) -> Reach<'d> {
+fn reach<'d>(document: &'d Document, base: Option<&'d Document>, block: &'d Block) -> Reach<'d> {
     let mut queue: Vec<&str> = vec![&block.text];
     if let Some(name) = block.attribute("harness") {
         let harness = document.harnesses.iter().find(|known| known.name == name);
@@ -428,9 +466,11 @@ fn reach<'d>(document: &'d Document, block: &'d Block) -> Reach<'d> {
             let name = last(name);
             if reach.names.insert(name) {
                 let of = |block: &&Block| block.path().map(last) == Some(name);
+                let below = base.into_iter().flat_map(|base| &base.blocks);
                 let named = document
                     .blocks
                     .iter()
+                    .chain(below)
                     .filter(|block| is_code(block))
                     .find(of);
                 queue.extend(named.map(|block| block.text.as_str()));
@@ -538,6 +578,11 @@ fn once(
             "-I",
             "../builder",
         ])
+        .args(
+            job.includes
+                .iter()
+                .flat_map(|folder| [Path::new("-I"), folder]),
+        )
         .arg("-ccbin")
         .arg(&compiler.host.path);
     if job.is_cuda {

@@ -17,6 +17,8 @@ pub(super) struct Document {
     pub(super) harnesses: Vec<Harness>,
     /// Code spans, with their line.
     pub(super) spans: Vec<(usize, String)>,
+    /// The Markdown file whose files lie below this one's, with the line that says so: `<!-- files PAGE.md -->`.
+    pub(super) base: Option<(usize, String)>,
     /// What a link may name behind `#`.
     pub(super) anchors: Vec<String>,
     /// Where links go, with their line.
@@ -60,6 +62,7 @@ fn document(path: &str, text: &str, gathered: &mut Gathered) -> Document {
         blocks: Vec::new(),
         harnesses: Vec::new(),
         spans: Vec::new(),
+        base: None,
         anchors: Vec::new(),
         links: Vec::new(),
     };
@@ -138,6 +141,9 @@ fn document(path: &str, text: &str, gathered: &mut Gathered) -> Document {
             Event::Start(Tag::HtmlBlock) => {
                 let source = &text[body..][range.clone()];
                 anchors_of_html(source, &mut document.anchors);
+                if let Some(base) = base(source) {
+                    document.base = Some((line_of(range.start), beside(path, base)));
+                }
                 harness(
                     path,
                     line_of(range.start),
@@ -171,6 +177,21 @@ fn anchors_of_html(html: &str, anchors: &mut Vec<String>) {
                 anchors.push(value.to_owned());
             }
         }
+    }
+}
+
+/// `<!-- files PAGE.md -->`
+fn base(source: &str) -> Option<&str> {
+    let comment = source.trim().strip_prefix("<!--")?.strip_suffix("-->")?;
+    let page = comment.trim().strip_prefix("files ")?.trim();
+    (!page.contains(char::is_whitespace)).then_some(page)
+}
+
+/// A file of the same folder.
+fn beside(path: &str, name: &str) -> String {
+    match path.rsplit_once('/') {
+        Some((folder, _)) => format!("{folder}/{name}"),
+        None => name.to_owned(),
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Work {
     dir: TempDir,
     /// One a document, in the same order: which block is which file.
     pub(super) files: Vec<BTreeMap<String, usize>>,
+    /// The document whose files lie below a document's own.
+    base: Vec<Option<usize>>,
 }
 
 impl Work {
@@ -24,9 +26,14 @@ impl Work {
     pub(super) fn new(documents: &[Document], gathered: &mut Gathered) -> Result<Self> {
         let dir =
             TempDir::with_prefix("kernels-deep-").context("cannot make a temporary folder")?;
+        let base = documents
+            .iter()
+            .map(|document| base(document, documents, gathered))
+            .collect();
         let files = documents.iter().map(|document| files(document, gathered));
         Ok(Self {
             files: files.collect(),
+            base,
             dir,
         })
     }
@@ -43,16 +50,42 @@ impl Work {
         text.replace(&format!("{}/", self.dir.path().display()), "")
     }
 
+    /// The document whose files lie below those of a document.
+    pub(super) fn base<'d>(
+        &self,
+        number: usize,
+        documents: &'d [Document],
+    ) -> Option<&'d Document> {
+        self.base[number].map(|base| &documents[base])
+    }
+
+    /// The paths and blocks of a document's files, and of those below them that it does not have itself.
+    pub(super) fn blocks<'w>(
+        &'w self,
+        number: usize,
+        documents: &'w [Document],
+    ) -> impl Iterator<Item = (&'w String, &'w Block)> {
+        let of = move |number: usize| {
+            let files = self.files[number].iter();
+            files.map(move |(path, block)| (path, &documents[number].blocks[*block]))
+        };
+        let own = &self.files[number];
+        let below = self.base[number].into_iter().flat_map(of);
+        below
+            .filter(|(path, _)| !own.contains_key(*path))
+            .chain(of(number))
+    }
+
     /// Lays out the files of a document, each as `text` gives it; none where that gives none.
     pub(super) fn lay_out(
         &self,
         number: usize,
-        document: &Document,
+        documents: &[Document],
         below: &Path,
         text: impl Fn(&Block) -> Option<String>,
     ) -> Result<()> {
-        for (path, block) in &self.files[number] {
-            if let Some(text) = text(&document.blocks[*block]) {
+        for (path, block) in self.blocks(number, documents) {
+            if let Some(text) = text(block) {
                 write(&below.join(path), &text)?;
             }
         }
@@ -73,6 +106,19 @@ fn is_harmless(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
     path.split('/')
         .all(|part| !part.starts_with('-') && part.bytes().all(plain))
+}
+
+fn base(document: &Document, documents: &[Document], gathered: &mut Gathered) -> Option<usize> {
+    let (line, named) = document.base.as_ref()?;
+    let found = documents.iter().position(|known| known.path == *named);
+    if found.is_none_or(|base| documents[base].base.is_some()) {
+        let message = format!(
+            "`<!-- files … -->` names a page beside this one with files of its own; {named} is none"
+        );
+        gathered.find("fence", &document.path, *line, message);
+        return None;
+    }
+    found
 }
 
 fn files(document: &Document, gathered: &mut Gathered) -> BTreeMap<String, usize> {

@@ -44,7 +44,7 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
                 .is_some_and(|path| work.files[number].get(path) == Some(&at));
             if table.get("general").is_some() {
                 build_toml(
-                    number, document, block, is_file, &table, &folder, work, gathered,
+                    number, documents, block, is_file, &table, &folder, work, gathered,
                 )?;
             } else if table.get("format").is_some() || table.get("operation").is_some() {
                 kernel_toml(block, &table, &folder, gathered)?;
@@ -58,7 +58,7 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
 #[expect(clippy::too_many_arguments, reason = "each is one thing")]
 fn build_toml(
     number: usize,
-    document: &Document,
+    documents: &[Document],
     block: &Block,
     is_file: bool,
     table: &Value,
@@ -67,6 +67,7 @@ fn build_toml(
     gathered: &mut Gathered,
 ) -> Result<()> {
     let files = &work.files[number];
+    let document = &documents[number];
     // `project/build.toml` lies beside `project/csrc/norm.cu`.
     let above = block
         .path()
@@ -78,7 +79,7 @@ fn build_toml(
             .iter()
             .any(|source| files.contains_key(&format!("{above}{source}")));
     if is_whole {
-        work.lay_out(number, document, folder, |block| Some(block.text.clone()))?;
+        work.lay_out(number, documents, folder, |block| Some(block.text.clone()))?;
     }
     let project = folder.join(above);
     write(&project.join(BUILD_TOML), &block.text)?;

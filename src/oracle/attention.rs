@@ -28,7 +28,7 @@ const TOGETHER: usize = 8;
 /// Rounding one number to `T`, in its half-units, as a root mean square; a third more than uniform errors have.
 const ROUNDED: f64 = 0.58;
 /// With fewer elements that weigh alike, roundings need not average out.
-const FEW: f64 = 4096.0;
+const FEW: f64 = 1024.0;
 
 /// The answers of one case.
 #[derive(Debug)]
@@ -83,6 +83,27 @@ struct Row {
     /// The sum of squared errors that independent ones would come to: of rounding p, and of the scores.
     rounding: f64,
     scores: f64,
+}
+
+/// A query with `LANES` keys. Two sums of each, or a sum would wait for itself; lanes by their numbers, so that their count
+/// is known where it is compiled: both are several times faster.
+#[allow(clippy::needless_range_loop)]
+fn dot(q: &[f64], panel: &[f64]) -> [f64; LANES] {
+    let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
+    let (q, _) = q.as_chunks::<2>();
+    let (panel, _) = panel.as_chunks::<{ 2 * LANES }>();
+    for (x, keys) in q.iter().zip(panel) {
+        for lane in 0..LANES {
+            even[lane] += x[0] * keys[lane];
+        }
+        for lane in 0..LANES {
+            odd[lane] += x[1] * keys[LANES + lane];
+        }
+    }
+    for lane in 0..LANES {
+        even[lane] += odd[lane];
+    }
+    even
 }
 
 /// How far the probability `p` may move when its exponent and the others' are off by `by` together: its odds are
@@ -199,13 +220,7 @@ impl Head {
         for panel in 0..keys.div_ceil(LANES) {
             for (q, scores) in queries.iter().zip(&mut all) {
                 let panel = &self.keys[panel * q.len() * LANES..][..q.len() * LANES];
-                let mut sums = [0.0; LANES];
-                for (x, keys) in q.iter().zip(panel.chunks_exact(LANES)) {
-                    for (sum, key) in sums.iter_mut().zip(keys) {
-                        *sum += x * key;
-                    }
-                }
-                scores.extend(sums);
+                scores.extend(dot(q, panel));
             }
         }
         all
@@ -326,6 +341,7 @@ impl Attention {
             norm: f64::INFINITY,
         };
         let (mut square, mut fourth, mut rounding, mut scores) = (0.0, 0.0, 0.0, 0.0);
+        let unit = |o: f64| ROUNDED * (sizes.half_unit * o.abs()).max(sizes.least);
         for row in all {
             let token = row.batch * sizes.tokens_q + row.query;
             let at = (token * sizes.heads + row.head) * sizes.head_dim;
@@ -334,6 +350,7 @@ impl Attention {
                 #[allow(clippy::cast_possible_truncation, reason = "a budget needs no more")]
                 let narrow = *slack as f32;
                 made.slack[at + d] = narrow.next_up();
+                rounding += unit(*o).powi(2);
                 square += o * o;
                 fourth += o.powi(4);
             }
@@ -342,8 +359,7 @@ impl Attention {
             scores += row.scores;
         }
         if square * square >= FEW * fourth && square > 0.0 {
-            let stored = (ROUNDED * sizes.half_unit).powi(2) * square;
-            made.norm = ((rounding + stored).sqrt() + scores.sqrt()) / square.sqrt();
+            made.norm = (rounding.sqrt() + scores.sqrt()) / square.sqrt();
         }
         made
     }
@@ -414,5 +430,180 @@ impl Oracle for Attention {
         } else {
             f64::INFINITY
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::rounding::{round, ulp};
+    use crate::oracle::view::encode;
+
+    const DIM: usize = 16;
+
+    /// A case of one batch: numbers that are exact in bf16, and the oracle of them.
+    struct Case {
+        tensors: BTreeMap<&'static str, Vec<f64>>,
+        tokens: [usize; 2],
+        heads: [usize; 2],
+        causal: f64,
+    }
+
+    impl Case {
+        fn new(tokens: [usize; 2], heads: [usize; 2], causal: f64) -> Self {
+            let mut state = 1u32;
+            let mut draw = |count: usize| -> Vec<f64> {
+                let mut one = || {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    f64::from((state >> 24) as u8) / 64.0 - 2.0
+                };
+                (0..count * DIM).map(|_| one()).collect()
+            };
+            let tensors = BTreeMap::from([
+                ("q", draw(tokens[0] * heads[0])),
+                ("k", draw(tokens[1] * heads[1])),
+                ("v", draw(tokens[1] * heads[1])),
+                ("o", draw(tokens[0] * heads[0])),
+            ]);
+            Self {
+                tensors,
+                tokens,
+                heads,
+                causal,
+            }
+        }
+
+        /// One row of o and its logarithm.
+        fn row(&self, query: usize, head: usize) -> (Expected, f64) {
+            let bytes: BTreeMap<&str, Vec<u8>> = self
+                .tensors
+                .iter()
+                .map(|(name, data)| {
+                    let mut bytes = Vec::new();
+                    data.iter()
+                        .for_each(|x| encode(DType::BF16, *x, &mut bytes));
+                    (*name, bytes)
+                })
+                .collect();
+            let mut tensors = Tensors::default();
+            for (name, bytes) in &bytes {
+                let of = usize::from(matches!(*name, "k" | "v"));
+                let (tokens, heads) = (self.tokens[of] as u64, self.heads[of] as u64);
+                let dim = DIM as u64;
+                let view = View {
+                    dtype: DType::BF16,
+                    shape: vec![1, tokens, heads, dim],
+                    strides: vec![tokens * heads * dim, heads * dim, dim, 1],
+                    bytes,
+                };
+                tensors.views.insert((*name).to_owned(), view);
+            }
+            let values = BTreeMap::from([
+                ("scale".to_owned(), 0.25),
+                ("causal".to_owned(), self.causal),
+            ]);
+            let oracle = Attention::new(&tensors, &values).expect("sizes that fit");
+            let mut expected = Expected::default();
+            oracle.row(&tensors, 1, head as u64, &mut expected);
+            let lse = expected.values[query];
+            oracle.row(
+                &tensors,
+                0,
+                (query * self.heads[0] + head) as u64,
+                &mut expected,
+            );
+            (expected, lse)
+        }
+
+        /// The same row by the formula over so many keys, with probabilities as `store` leaves them.
+        fn formula(&self, at: [usize; 3], store: impl Fn(f64) -> f64) -> Vec<f64> {
+            let [query, head, keys] = at;
+            let of = |name: &str, token: usize, head: usize| {
+                let heads = self.heads[usize::from(name != "q")];
+                &self.tensors[name][(token * heads + head) * DIM..][..DIM]
+            };
+            let kv = head / (self.heads[0] / self.heads[1]);
+            let score = |key: usize| -> f64 {
+                let (q, k) = (of("q", query, head), of("k", key, kv));
+                0.25 * q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>()
+            };
+            let scores: Vec<f64> = (0..keys).map(score).collect();
+            let largest = scores.iter().copied().fold(f64::MIN, f64::max);
+            let p: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
+            let sum: f64 = p.iter().sum();
+            let element = |d: usize| {
+                let terms = p.iter().enumerate();
+                terms
+                    .map(|(key, p)| store(*p) * of("v", key, kv)[d])
+                    .sum::<f64>()
+                    / sum
+            };
+            (0..DIM).map(element).collect()
+        }
+    }
+
+    /// Whether every element is within its budget.
+    fn passes(got: &[f64], expected: &Expected) -> bool {
+        let all = got.iter().zip(&expected.values).zip(&expected.slack);
+        all.into_iter().all(|((got, value), slack)| {
+            let got = round(DType::BF16, *got);
+            (got - value).abs() <= ulp(DType::BF16, value.abs() + slack) / 2.0 + slack
+        })
+    }
+
+    #[test]
+    fn a_query_sees_what_its_mask_says_and_shares_its_keys() {
+        for (causal, query, keys) in [(0.0, 3, 21), (1.0, 3, 4), (2.0, 3, 16), (2.0, 8, 21)] {
+            let case = Case::new([9, 21], [4, 2], causal);
+            for head in 0..4 {
+                let (expected, _) = case.row(query, head);
+                let exact = case.formula([query, head, keys], |p| p);
+                for (ours, theirs) in expected.values.iter().zip(&exact) {
+                    assert!((ours - theirs).abs() < 1e-13, "{ours} {theirs}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_without_keys_is_zero() {
+        for (case, query) in [
+            (Case::new([9, 4], [2, 1], 2.0), 4),
+            (Case::new([9, 0], [2, 1], 0.0), 8),
+        ] {
+            let (expected, lse) = case.row(query, 1);
+            assert!(expected.values.iter().all(|value| *value == 0.0));
+            assert!(lse == f64::NEG_INFINITY);
+        }
+    }
+
+    #[test]
+    fn rounded_probabilities_pass_and_other_functions_do_not() {
+        let case = Case::new([40, 40], [2, 1], 1.0);
+        let (expected, _) = case.row(29, 1);
+        assert!(passes(&case.formula([29, 1, 30], |p| p), &expected));
+        let rounded = |p| round(DType::BF16, p);
+        assert!(passes(&case.formula([29, 1, 30], rounded), &expected));
+        // One key more or less, another head's query, probabilities of five bits.
+        assert!(!passes(&case.formula([29, 1, 31], rounded), &expected));
+        assert!(!passes(&case.formula([29, 1, 29], rounded), &expected));
+        assert!(!passes(&case.formula([29, 0, 30], rounded), &expected));
+        let coarse = |p: f64| (p * 32.0).round() / 32.0;
+        assert!(!passes(&case.formula([29, 1, 30], coarse), &expected));
+    }
+
+    #[test]
+    fn a_probability_moves_as_its_odds_do() {
+        for p in [1e-9, 0.01, 0.5, 0.99, 1.0] {
+            for by in [1e-6, 0.1, 3.0, 1000.0f64] {
+                let odds = |factor: f64| p * factor / (1.0 - p + p * factor);
+                let far = by.min(600.0);
+                let most = (odds(far.exp()) - p)
+                    .abs()
+                    .max((odds((-far).exp()) - p).abs());
+                assert!((moved(p, by) - most).abs() <= 1e-12, "{p} {by}");
+            }
+        }
+        assert!(moved(1.0, 5.0) == 0.0);
     }
 }

@@ -9,9 +9,10 @@ const AT_THE_ROOF: f64 = 0.97;
 /// Under this one there is something to win.
 const FAR_BELOW: f64 = 0.80;
 
-/// One row a case: MB, µs, spread, GB/s, shares of the roof and of the datasheet's peak, cold or hot.
+/// One row a case: MB, µs, spread, GB/s, shares of the roof and of the datasheet's peak, cold or hot; and TFLOP/s where
+/// a case is bound by them.
 pub fn table(report: &BenchReport) -> Table {
-    let mut table = Table::new([
+    let mut columns = vec![
         Column::text("operation"),
         Column::name("case"),
         Column::text("dtype"),
@@ -22,7 +23,12 @@ pub fn table(report: &BenchReport) -> Table {
         Column::figure("% roof"),
         Column::figure("% peak"),
         Column::text("data"),
-    ]);
+    ];
+    // What memory cannot hold back has another measure.
+    if report.cases.iter().any(|case| case.tflops().is_some()) {
+        columns.push(Column::figure("TFLOP/s"));
+    }
+    let mut table = Table::new(columns);
     for case in &report.cases {
         let share = case.of_roof();
         let roof = match figure::percent(share) {
@@ -49,6 +55,7 @@ pub fn table(report: &BenchReport) -> Table {
                 Residency::Cold => Cell::faint(figure::residency(case)),
                 Residency::Hot => Cell::warning(figure::residency(case)),
             },
+            Cell::strong(case.tflops().map_or_else(String::new, figure::gbs)),
         ]);
     }
     table
