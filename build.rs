@@ -1,4 +1,4 @@
-//! Tells the program its git revision, cargo when the embedded skills changed, and packs what `kernels init` writes.
+//! Tells the program its git revision, and packs the skills and what `kernels init` writes.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,6 +11,9 @@ use flate2::write::DeflateEncoder;
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=skills");
+    let mut skills = Vec::new();
+    walk("skills", &mut skills)?;
+    deflate(skills, "skills.deflate")?;
     println!("cargo::rerun-if-env-changed=KERNELS_REVISION");
     pack()?;
     let package = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
@@ -23,8 +26,7 @@ fn main() -> io::Result<()> {
 }
 
 /// What a project is made of: of the projects in `kernels/` that a family names, what is compiled and what says how to
-/// call it; all of `scaffold/`, and the licence. Deflated as a whole, it is a sixth of its size. Entries: length of the path, path, length, bytes; lengths
-/// are 4 bytes, the least significant first. `src/scaffold/embedded.rs` reads it.
+/// call it; all of `scaffold/`, and the licence. `src/scaffold/embedded.rs` reads it.
 fn pack() -> io::Result<()> {
     let mut files = vec!["LICENSE".to_owned()];
     for folder in ["kernels", "scaffold"] {
@@ -45,10 +47,16 @@ fn pack() -> io::Result<()> {
         _ => true,
     };
     files.retain(is_packed);
+    deflate(files, "scaffold.deflate")
+}
+
+/// Files in one: deflated as a whole, they are a sixth to a third of their size. Entries: length of the path, path,
+/// length, bytes; lengths are 4 bytes, the least significant first. `src/skill/packed.rs` reads it.
+fn deflate(mut files: Vec<String>, name: &str) -> io::Result<()> {
     files.sort();
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     for path in files {
-        let bytes = fs::read(&path)?;
+        let bytes = without_marks(&fs::read(&path)?);
         for part in [path.as_bytes(), &bytes] {
             let length = u32::try_from(part.len()).map_err(io::Error::other)?;
             packed.write_all(&length.to_le_bytes())?;
@@ -56,7 +64,21 @@ fn pack() -> io::Result<()> {
         }
     }
     let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("OUT_DIR is not set"))?;
-    fs::write(Path::new(&out).join("scaffold.deflate"), packed.finish()?)
+    fs::write(Path::new(&out).join(name), packed.finish()?)
+}
+
+/// A file without the comments that mark what the skill quotes: they are this repository's business.
+fn without_marks(file: &[u8]) -> Vec<u8> {
+    let is_mark = |line: &&[u8]| {
+        let text = line.trim_ascii();
+        text.starts_with(b"// [quote ") || text == b"// [end quote]"
+    };
+    let lines = file.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .filter(|line| !is_mark(line))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// The files below a folder, without what tools leave there.

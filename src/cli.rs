@@ -153,7 +153,9 @@ pub enum Skills {
     #[command(after_help = "Example:\n  kernels skills show --tokens")]
     Show(Show),
     /// Check skills against the specification and what real agents reject; exit 1 on errors
-    #[command(after_help = "Example:\n  kernels skills validate .claude/skills/* --strict")]
+    #[command(
+        after_help = "Examples:\n  kernels skills validate .claude/skills/* --strict\n  kernels skills validate --deep my-skill\n  kernels skills validate --deep --strict --python ~/venv/bin/python my-skill.skill\n\n--deep compiles cuda and cpp blocks for sm_75, 80 and 90 (nvcc, g++), parses Python and looks its imports\nup, holds `kernels` lines against this program and scripts' flags against their source. What a missing\ntool leaves unchecked is counted with the reason. Nothing of the skill is executed; a package of the\nnamed Python is imported where its source does not tell whether it has a name.\nExit codes: 0 valid, 1 findings, 2 wrong usage."
+    )]
     Validate(Validate),
     /// Pack a skill as a .skill archive; the same tree gives the same bytes on any machine
     #[command(
@@ -274,12 +276,19 @@ pub struct Show {
 /// `skills validate`.
 #[derive(Args, Debug)]
 pub struct Validate {
-    /// Skill folders, SKILL.md files, or .skill archives
-    #[arg(value_name = "PATH", required_unless_present = "rules")]
+    /// Skill folders, SKILL.md files, .skill archives, or embedded skills; with --deep alone, the embedded one
+    #[arg(value_name = "NAME|PATH", required_unless_present_any = ["rules", "deep"])]
     pub paths: Vec<PathBuf>,
-    /// Fail on warnings as well
+    /// Fail on warnings as well, and with --deep on what could not be checked
     #[arg(long)]
     pub strict: bool,
+    /// Check the code in it as well: compile cuda and cpp blocks, parse Python and look its imports up, read toml, json,
+    /// yaml and command lines. Nothing of the skill is executed
+    #[arg(long)]
+    pub deep: bool,
+    /// With --deep, the Python that has what the skill imports [default: `KERNELS_PYTHON`, the active environment's, python3]
+    #[arg(long, value_name = "PATH", requires = "deep")]
+    pub python: Option<PathBuf>,
     /// List the rules instead
     #[arg(long)]
     pub rules: bool,

@@ -12,6 +12,7 @@ pub mod check;
 pub mod cli;
 pub mod command;
 pub mod compile;
+pub mod deep;
 pub mod end_to_end;
 pub mod evidence;
 pub mod gpu;

@@ -37,6 +37,14 @@ fn the_tables_of_the_pages_are_those_of_the_evidence() {
             pages.push(page.to_string_lossy().into_owned());
         }
     }
+    for page in fs::read_dir(root.join("skills/cuda-kernels/references")).unwrap() {
+        // What an agent reads has small ones.
+        let page = page.unwrap().path();
+        if fs::read_to_string(&page).is_ok_and(|text| text.contains("<!-- evidence:")) {
+            let page = page.strip_prefix(root).unwrap();
+            pages.push(page.to_string_lossy().into_owned());
+        }
+    }
     for page in pages {
         let path = root.join(&page);
         let there = fs::read_to_string(&path).unwrap();

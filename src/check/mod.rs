@@ -45,6 +45,11 @@ pub fn is_stdlib_module(name: &str) -> bool {
     stdlib::MODULES.contains(&name)
 }
 
+/// All of them.
+pub(crate) fn stdlib_modules() -> &'static [&'static str] {
+    stdlib::MODULES
+}
+
 /// What was found in a project.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

@@ -1,16 +1,19 @@
 //! `kernels skills validate`.
 
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
+use clap::CommandFactory;
 use serde_json::{Value, json};
 
+use super::failure::Usage;
 use crate::cli;
+use crate::deep::{self, Unchecked};
 use crate::report::{Output, style};
-use crate::skill::archive;
 use crate::skill::lint::{self, Finding, RULES, Severity};
 use crate::skill::tree::{SKILL_MD, Tree};
+use crate::skill::{archive, bundled};
 
 /// Checks skills against every rule; exit 1 when one has an error.
 pub fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
@@ -18,10 +21,31 @@ pub fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
         list_rules(output);
         return Ok(ExitCode::SUCCESS);
     }
+    let options = arguments
+        .deep
+        .then(|| options(arguments.python.as_ref()))
+        .transpose()?;
+    let embedded = [PathBuf::from(bundled::DEFAULT)];
+    let paths = if arguments.paths.is_empty() {
+        &embedded[..]
+    } else {
+        &arguments.paths
+    };
     let mut reports = Vec::new();
     let mut sound = true;
-    for path in &arguments.paths {
-        let findings = check(path)?;
+    for path in paths {
+        let subject = read(path)?;
+        let mut findings = subject.findings;
+        let deep = options
+            .as_ref()
+            .map(|options| deep::check(&subject.tree, subject.root.as_deref(), options))
+            .transpose()?;
+        if let Some(deep) = &deep {
+            findings.extend(deep.findings.iter().cloned());
+            if arguments.strict {
+                findings.extend(deep.not_checked.iter().map(Unchecked::finding));
+            }
+        }
         let limit = if arguments.strict {
             Severity::Warning
         } else {
@@ -29,12 +53,16 @@ pub fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
         };
         let valid = findings.iter().all(|finding| finding.severity < limit);
         sound &= valid;
-        show(path, &findings, valid, output);
-        reports.push(json!({
+        show(path, &findings, deep.as_ref(), valid, output);
+        let mut report = json!({
             "path": path.to_string_lossy(),
             "valid": valid,
             "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
-        }));
+        });
+        if let Some(deep) = deep {
+            report["deep"] = json!(deep);
+        }
+        reports.push(report);
     }
     output.json(&json!({ "skills": reports }));
     Ok(if sound {
@@ -44,12 +72,62 @@ pub fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
     })
 }
 
-fn check(path: &Path) -> Result<Vec<Finding>> {
+/// A Python that was named must be there; one that was not may be missing.
+fn options(named: Option<&PathBuf>) -> Result<deep::Options> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let python = match (named, set("KERNELS_PYTHON"), set("VIRTUAL_ENV")) {
+        (Some(path), ..) => {
+            let starts = Command::new(path)
+                .args(["-I", "-c", ""])
+                .stdin(Stdio::null())
+                .output();
+            if !starts.is_ok_and(|output| output.status.success()) {
+                let path = path.display();
+                return Err(
+                    Usage(format!("--python {path}: that is no Python that starts")).into(),
+                );
+            }
+            // It is started from another folder.
+            if path.components().count() > 1 {
+                std::path::absolute(path)?
+            } else {
+                path.clone()
+            }
+        }
+        (None, Some(path), _) => path.into(),
+        (None, None, Some(folder)) => PathBuf::from(folder).join("bin/python"),
+        (None, None, None) => "python3".into(),
+    };
+    Ok(deep::Options {
+        python,
+        commands: cli::Cli::command(),
+    })
+}
+
+/// A skill as it was found, however little of it can be read.
+struct Subject {
+    tree: Tree,
+    /// The folder that it lies in.
+    root: Option<PathBuf>,
+    findings: Vec<Finding>,
+}
+
+fn read(path: &Path) -> Result<Subject> {
+    if let Some(name) = path.to_str()
+        && !path.exists()
+        && let Some(tree) = bundled::tree(name)
+    {
+        return Ok(Subject {
+            findings: lint::lint(&tree, Some(name), &[]),
+            root: None,
+            tree,
+        });
+    }
     let meta = path
         .metadata()
         .with_context(|| format!("cannot look at {}", path.display()))?;
     if meta.is_dir() {
-        return Ok(check_folder(path));
+        return Ok(read_folder(path));
     }
     if path
         .file_name()
@@ -58,32 +136,47 @@ fn check(path: &Path) -> Result<Vec<Finding>> {
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        return Ok(check_folder(folder.unwrap_or(Path::new("."))));
+        return Ok(read_folder(folder.unwrap_or(Path::new("."))));
     }
     if !meta.is_file() {
         bail!("{} is neither a folder nor a .skill file", path.display());
     }
-    let (folder, tree) = match archive::open(path) {
-        Ok(read) => read,
-        Err(error) => {
-            return Ok(vec![Finding {
+    Ok(match archive::open(path) {
+        Ok((folder, tree)) => Subject {
+            findings: lint::lint(&tree, Some(&folder), &[]),
+            root: None,
+            tree,
+        },
+        Err(error) => Subject {
+            tree: Tree::default(),
+            root: None,
+            findings: vec![Finding {
                 rule: "tree",
                 severity: Severity::Fatal,
                 file: String::new(),
                 line: None,
                 message: format!("{:#}", error.root_cause()),
-            }]);
-        }
-    };
-    Ok(lint::lint(&tree, Some(&folder), &[]))
+            }],
+        },
+    })
 }
 
-fn check_folder(folder: &Path) -> Vec<Finding> {
+fn read_folder(folder: &Path) -> Subject {
     let (tree, unreadable) = Tree::read_what_is_readable(folder);
-    lint::lint(&tree, lint::folder_name(folder).as_deref(), &unreadable)
+    Subject {
+        findings: lint::lint(&tree, lint::folder_name(folder).as_deref(), &unreadable),
+        root: folder.canonicalize().ok(),
+        tree,
+    }
 }
 
-fn show(path: &Path, findings: &[Finding], valid: bool, output: Output) {
+fn show(
+    path: &Path,
+    findings: &[Finding],
+    deep: Option<&deep::Report>,
+    valid: bool,
+    output: Output,
+) {
     let base = if path.file_name().is_some_and(|name| name == SKILL_MD) {
         path.parent().unwrap_or(path)
     } else {
@@ -110,6 +203,16 @@ fn show(path: &Path, findings: &[Finding], valid: bool, output: Output) {
             style::faint(format!("[{}]", finding.rule))
         ));
     }
+    if let Some(deep) = deep {
+        output.line(format!("checked: {}", deep.summary()));
+        for unchecked in &deep.not_checked {
+            output.line(format!(
+                "{} {}",
+                style::warning("not checked:"),
+                unchecked.line()
+            ));
+        }
+    }
     let verdict = if valid {
         style::good("valid")
     } else {
@@ -130,22 +233,26 @@ fn finding_json(finding: &Finding) -> Value {
 }
 
 fn list_rules(output: Output) {
-    let width = RULES.iter().map(|(id, ..)| id.len()).max().unwrap_or(0);
-    for (id, severity, asks) in RULES {
-        let fatal = if *severity == Severity::Fatal {
-            ", not installable"
-        } else {
-            ""
+    let all = || {
+        let deep = deep::RULES.iter().map(|rule| (rule, true));
+        RULES.iter().map(|rule| (rule, false)).chain(deep)
+    };
+    let width = all().map(|((id, ..), _)| id.len()).max().unwrap_or(0);
+    for ((id, severity, asks), deep) in all() {
+        let fatal = match (severity, deep) {
+            (Severity::Fatal, _) => ", not installable",
+            (_, true) => ", --deep",
+            _ => "",
         };
         output.line(format!(
             "{id:<width$}  {asks} {}",
             style::faint(format!("({severity}{fatal})"))
         ));
     }
-    let rules: Vec<_> = RULES
-        .iter()
-        .map(|(id, severity, asks)| {
+    let rules: Vec<_> = all()
+        .map(|((id, severity, asks), deep)| {
             json!({
+                "deep": deep,
                 "rule": id,
                 "severity": severity.to_string(),
                 "blocks_install": *severity == Severity::Fatal,

@@ -5,6 +5,7 @@
 //! there is what became of the cheating kernels of `tests/cheats`, and `e2e-<name>-<gpu>.json` what a whole model took
 //! ([`EndToEndEvidence`]).
 
+mod brief;
 pub mod end_to_end;
 pub mod freshness;
 pub mod peers;

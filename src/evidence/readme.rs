@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 
 use super::end_to_end::{EndToEndEvidence, PREFIX};
 use super::summary::{BLOG, COMPILED, note, times};
-use super::{Evidence, Peers, summary};
+use super::{Evidence, Peers, brief, summary};
 use crate::bench::Residency;
 use crate::report::end_to_end::markdown;
 use crate::report::export::cell;
@@ -22,6 +22,12 @@ const CLOSE: &str = "<!-- /evidence -->";
 /// The blocks that are no operation's.
 const SUMMARY: &str = "summary";
 const ALL: &str = "all";
+/// Followed by what is in it: operations, or a whole model.
+const BRIEF: &str = "brief ";
+/// Followed by operations that arithmetic binds.
+const COMPUTE: &str = "compute ";
+/// Followed by a datasheet's GB/s and operations.
+const ESTIMATE: &str = "estimate ";
 
 /// The page with every block rendered from the evidence in `dir`. Markers stand alone on their lines.
 /// Errors name the line of a block that is not closed, or the file that cannot be read.
@@ -54,6 +60,15 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
                 text.push_str(&match operation.trim() {
                     SUMMARY => summarized(&evidence, dir)?,
                     ALL => sections(&evidence, dir)?,
+                    names if names.starts_with(BRIEF) => {
+                        brief::table(&names[BRIEF.len()..], &evidence, dir)?
+                    }
+                    names if names.starts_with(COMPUTE) => {
+                        brief::compute(&names[COMPUTE.len()..], &evidence, dir)?
+                    }
+                    words if words.starts_with(ESTIMATE) => {
+                        brief::estimate(&words[ESTIMATE.len()..], &evidence)
+                    }
                     model if model.starts_with(PREFIX) => whole(model, dir)?,
                     operation => block(operation, &evidence, dir)?,
                 });

@@ -135,6 +135,11 @@ impl Project {
     }
 }
 
+/// Reads a kernel.toml by itself, against the files of `root`, which is canonical. Problems name it `kernel.toml`.
+pub(crate) fn read_kernel_toml(text: &str, root: &Path) -> Result<(), InvalidProject> {
+    read::read(&Document::new(KERNEL_TOML.into(), text.to_owned()), root).map(|_| ())
+}
+
 fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
     let path = dir.join(name);
     match fs::read_to_string(&path) {

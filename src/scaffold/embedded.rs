@@ -1,10 +1,9 @@
 //! The files that this binary carries for `kernels init`: `kernels/`, `scaffold/` and the licence, as build.rs packs them.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::sync::LazyLock;
 
-use flate2::read::DeflateDecoder;
+use crate::skill::packed::unpack;
 
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scaffold.deflate"));
 
@@ -25,26 +24,6 @@ pub(super) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'stati
         .map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, bytes.as_slice())))
 }
 
-fn unpack(packed: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
-    let mut bytes = Vec::new();
-    DeflateDecoder::new(packed).read_to_end(&mut bytes).ok()?;
-    let mut files = BTreeMap::new();
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() {
-        let path = take(&mut rest)?;
-        let content = take(&mut rest)?;
-        files.insert(String::from_utf8(path.to_vec()).ok()?, content.to_vec());
-    }
-    Some(files)
-}
-
-fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<4>()?;
-    let (part, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    *rest = after;
-    Some(part)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -61,7 +40,15 @@ mod tests {
         assert!(file("kernels/rmsnorm/kernel.toml").is_some());
         assert!(file("scaffold/scaffold.toml").is_some());
         for (path, bytes) in FILES.iter() {
-            assert_eq!(&fs::read(root.join(path)).unwrap(), bytes, "{path}");
+            // But for the marks of what the skill quotes.
+            let there = fs::read_to_string(root.join(path)).unwrap();
+            let is_mark = |line: &&str| {
+                let text = line.trim();
+                text.starts_with("// [quote ") || text == "// [end quote]"
+            };
+            let lines = there.split_inclusive('\n');
+            let there: String = lines.filter(|line| !is_mark(line)).collect();
+            assert_eq!(there.as_bytes(), bytes, "{path}");
         }
         // What no family offers would only make the program larger.
         let catalog = Catalog::embedded().unwrap();

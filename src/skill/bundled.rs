@@ -1,63 +1,57 @@
 //! The skills that this binary carries.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use include_dir::{Dir, include_dir};
-
+use super::packed::unpack;
 use super::path::RelPath;
-use super::tree::{Entry, Tree, has_shebang, is_left_behind};
+use super::tree::{Entry, Tree, has_shebang};
 
-static SKILLS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/skills");
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/skills.deflate"));
+
+/// The files by their path in the repository: `skills/NAME/…`.
+static FILES: LazyLock<BTreeMap<String, Vec<u8>>> =
+    LazyLock::new(|| unpack(PACKED).unwrap_or_default());
 
 /// The skill that commands mean when none is named.
 pub const DEFAULT: &str = "cuda-kernels";
 
 /// The names of all embedded skills, sorted.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = SKILLS
-        .dirs()
-        .filter_map(|dir| dir.path().to_str())
-        .filter(|n| !is_left_behind(n))
+    let mut names: Vec<_> = FILES
+        .keys()
+        .filter_map(|path| path.split('/').nth(1))
         .collect();
+    names.dedup();
     names.sort_unstable();
     names
 }
 
 /// The files of an embedded skill.
-pub fn tree(name: &str) -> Option<Tree> {
-    let dir = SKILLS.get_dir(name)?;
-    let mut tree = Tree::default();
-    add(&mut tree, dir, Path::new(name))?;
-    Some(tree)
-}
-
+///
 /// Embedding keeps no permission bits, so a file is executable when its first line says so. A test
 /// holds this against the bits in the repository, and every embedded name against [`RelPath`].
-fn add(tree: &mut Tree, dir: &'static Dir<'static>, root: &Path) -> Option<()> {
-    for file in dir.files() {
-        let inside = file.path().strip_prefix(root).ok()?.to_str()?;
-        let path = RelPath::parse(inside).ok()?;
-        if is_left_behind(path.file_name()) {
-            continue;
-        }
-        let content = file.contents();
+pub fn tree(name: &str) -> Option<Tree> {
+    let folder = format!("skills/{name}/");
+    let mut tree = Tree::default();
+    for (path, content) in FILES.range(folder.clone()..) {
+        let Some(inside) = path.strip_prefix(&folder) else {
+            break;
+        };
         let entry = Entry {
             executable: has_shebang(content),
-            content: content.into(),
+            content: content.as_slice().into(),
         };
-        tree.insert(path, entry).ok()?;
+        tree.insert(RelPath::parse(inside).ok()?, entry).ok()?;
     }
-    for below in dir.dirs() {
-        let name = below.path().file_name()?.to_str()?;
-        if !is_left_behind(name) {
-            add(tree, below, root)?;
-        }
-    }
-    Some(())
+    let is_there = tree.iter().next().is_some();
+    is_there.then_some(tree)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) fn find(tree: &Tree) -> Vec<BadLink> {
 }
 
 /// Where the Markdown starts: behind a header, which a Markdown parser would take for text.
-fn body_start(text: &str) -> usize {
+pub(crate) fn body_start(text: &str) -> usize {
     let mut at = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let rule = line.trim_end() == "---";

@@ -48,6 +48,7 @@ constexpr int64_t kAnyWidth = INT64_MAX;
 constexpr bool kCachedLoads = false, kStreamLoads = true;
 
 constexpr Tuning kTuning[] = {
+    // [quote h100]
     // H100 (132 SMs, 50 MB of L2, 3.35 TB/s). Measured; % is of a copy of the same bytes, bf16 unless said.
     // Some 20 KB in flight an SM fill the memory's latency. Every layout below has more, so what decides is that
     // many small blocks an SM overlap one row's stores with another's loads. Measured and left out: clusters that
@@ -73,7 +74,9 @@ constexpr Tuning kTuning[] = {
     {90, 4, 128, 0, {32, 4, kCachedLoads}},
     {90, 4, 1024, 0, {128, 0, kCachedLoads}},
     {90, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    // [end quote]
 
+    // [quote a100]
     // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight
     // an SM fill the latency, half of what the H100 needs, so the layouts that are best there for much data have
     // twice the reserve here. L1 is the same kind; the default suits.
@@ -91,7 +94,9 @@ constexpr Tuning kTuning[] = {
     {80, 4, 128, 0, {32, 4, kCachedLoads}},
     {80, 4, 1024, 0, {128, 0, kCachedLoads}},
     {80, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    // [end quote]
 
+    // [quote t4]
     // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight
     // an SM fill the latency, which 320 threads with one pack each give. So occupancy does not matter, and the same
     // layouts do; rows read twice come from memory both times (4 MB of L2), so rows stay in registers while they fit.
@@ -109,6 +114,7 @@ constexpr Tuning kTuning[] = {
     {75, 4, 128, 0, {32, 4, kCachedLoads}},
     {75, 4, 1024, 0, {128, 0, kCachedLoads}},
     {75, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    // [end quote]
 };
 
 // The architectures that have rows, the newest first.

@@ -1,0 +1,165 @@
+//! The temporary folder: each Markdown file's `// file:` blocks laid out as the folder that they describe.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::document::Document;
+use super::fence::{Block, Language};
+use super::report::Gathered;
+use crate::skill::RelPath;
+
+/// The folder. It goes when this does.
+pub(super) struct Work {
+    dir: TempDir,
+    /// One a document, in the same order: which block is which file.
+    pub(super) files: Vec<BTreeMap<String, usize>>,
+    /// The document whose files lie below a document's own.
+    base: Vec<Option<usize>>,
+}
+
+impl Work {
+    /// Reads which blocks are files; what is wrong with their paths is found.
+    pub(super) fn new(documents: &[Document], gathered: &mut Gathered) -> Result<Self> {
+        let dir =
+            TempDir::with_prefix("kernels-deep-").context("cannot make a temporary folder")?;
+        let base = documents
+            .iter()
+            .map(|document| base(document, documents, gathered))
+            .collect();
+        let files = documents.iter().map(|document| files(document, gathered));
+        Ok(Self {
+            files: files.collect(),
+            base,
+            dir,
+        })
+    }
+
+    /// A folder of this name, made if it is not there.
+    pub(super) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.dir.path().join(name);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// The text without the temporary folder's name.
+    pub(super) fn hide(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.dir.path().display()), "")
+    }
+
+    /// The document whose files lie below those of a document.
+    pub(super) fn base<'d>(
+        &self,
+        number: usize,
+        documents: &'d [Document],
+    ) -> Option<&'d Document> {
+        self.base[number].map(|base| &documents[base])
+    }
+
+    /// The paths and blocks of a document's files, and of those below them that it does not have itself.
+    pub(super) fn blocks<'w>(
+        &'w self,
+        number: usize,
+        documents: &'w [Document],
+    ) -> impl Iterator<Item = (&'w String, &'w Block)> {
+        let of = move |number: usize| {
+            let files = self.files[number].iter();
+            files.map(move |(path, block)| (path, &documents[number].blocks[*block]))
+        };
+        let own = &self.files[number];
+        let below = self.base[number].into_iter().flat_map(of);
+        below
+            .filter(|(path, _)| !own.contains_key(*path))
+            .chain(of(number))
+    }
+
+    /// Lays out the files of a document, each as `text` gives it; none where that gives none.
+    pub(super) fn lay_out(
+        &self,
+        number: usize,
+        documents: &[Document],
+        below: &Path,
+        text: impl Fn(&Block) -> Option<String>,
+    ) -> Result<()> {
+        for (path, block) in self.blocks(number, documents) {
+            if let Some(text) = text(block) {
+                write(&below.join(path), &text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file and the folders above it.
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether a path means nothing to a shell, and no part of it can be taken for an option.
+fn is_harmless(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
+    path.split('/')
+        .all(|part| !part.starts_with('-') && part.bytes().all(plain))
+}
+
+fn base(document: &Document, documents: &[Document], gathered: &mut Gathered) -> Option<usize> {
+    let (line, named) = document.base.as_ref()?;
+    let found = documents.iter().position(|known| known.path == *named);
+    if found.is_none_or(|base| documents[base].base.is_some()) {
+        let message = format!(
+            "`<!-- files … -->` names a page beside this one with files of its own; {named} is none"
+        );
+        gathered.find("fence", &document.path, *line, message);
+        return None;
+    }
+    found
+}
+
+fn files(document: &Document, gathered: &mut Gathered) -> BTreeMap<String, usize> {
+    let mut files: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, block) in document.blocks.iter().enumerate() {
+        let Some(path) = block.path().filter(|_| Language::of(block).is_some()) else {
+            continue;
+        };
+        let mut wrong = |message: String| {
+            gathered.find("fence", &block.file, block.line + 1, message);
+        };
+        let sound = RelPath::parse(path)
+            .map_err(|error| error.to_string())
+            .and_then(|sound| {
+                if is_harmless(path) {
+                    Ok(sound)
+                } else {
+                    Err(format!(
+                        "'{path}': nvcc hands paths to a shell; name it with letters, digits and . _ - +, no - first"
+                    ))
+                }
+            });
+        match sound {
+            Err(error) => wrong(error),
+            Ok(sound) => {
+                let folder = |known: &String| {
+                    known.starts_with(&format!("{path}/"))
+                        || sound.parents().any(|parent| parent == known)
+                };
+                if let Some(first) = files.get(path) {
+                    wrong(format!(
+                        "{path} is here twice; the first is at line {}",
+                        document.blocks[*first].line
+                    ));
+                } else if let Some(known) = files.keys().find(|known| folder(known)) {
+                    wrong(format!("{path} and {known} cannot both be files"));
+                } else {
+                    files.insert(path.to_owned(), at);
+                }
+            }
+        }
+    }
+    files
+}

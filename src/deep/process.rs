@@ -1,0 +1,109 @@
+//! A program that is run for its words: with a limit of time, and nothing on its stdin but what it is given.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// What it said.
+pub(super) struct Ran {
+    pub(super) status: ExitStatus,
+    pub(super) out: String,
+    pub(super) err: String,
+    /// It was killed.
+    pub(super) is_late: bool,
+}
+
+/// Runs a program and those that it starts, for `seconds` at most.
+pub(super) fn run(command: &mut Command, input: &[u8], seconds: u64) -> Result<Ran> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    // A group of its own, so that a compiler's parts end with it.
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    limit(&child, seconds);
+    let stdin = child.stdin.take();
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (status, is_late, out, err) = thread::scope(|scope| {
+        scope.spawn(move || {
+            // A program that does not read it has its reasons.
+            if let Some(mut stdin) = stdin {
+                let _ = stdin.write_all(input);
+            }
+        });
+        let out = scope.spawn(move || words(out));
+        let err = scope.spawn(move || words(err));
+        let ended = wait(&mut child, Duration::from_secs(seconds));
+        (
+            ended.as_ref().map(|(status, _)| *status).ok(),
+            ended.is_ok_and(|(_, is_late)| is_late),
+            out.join().unwrap_or_default(),
+            err.join().unwrap_or_default(),
+        )
+    });
+    let status = status.with_context(|| format!("cannot wait for {name}"))?;
+    Ok(Ran {
+        status,
+        out,
+        err,
+        is_late,
+    })
+}
+
+fn words(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn wait(child: &mut Child, most: Duration) -> std::io::Result<(ExitStatus, bool)> {
+    let begun = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, false));
+        }
+        if begun.elapsed() > most {
+            kill(child);
+            return Ok((child.wait()?, true));
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+fn kill(child: &mut Child) {
+    if let Some(pid) = i32::try_from(child.id())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+}
+
+/// What it starts inherits this: were this program interrupted, nothing would run on for ever.
+fn limit(child: &Child, seconds: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let limit = Rlimit {
+            current: Some(seconds),
+            maximum: Some(seconds),
+        };
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            let _ = prlimit(Some(pid), Resource::Cpu, limit);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (child, seconds);
+}

@@ -1,0 +1,383 @@
+//! Python blocks and files: parsed, and their imports looked up, by the Python that is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::path::Path;
+use std::process::Command as Program;
+
+use anyhow::Result;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Options;
+use super::document::Document;
+use super::fence::Language;
+use super::layout::Work;
+use super::process;
+use super::report::Gathered;
+use super::shell::Command;
+use crate::check;
+use crate::skill::Tree;
+
+const PROGRAM: &str = include_str!("python/look.py");
+/// torch, transformers and diffusers take some seconds each.
+const SECONDS: u64 = 300;
+
+/// The flags that the skill's scripts take.
+#[derive(Default)]
+pub(super) struct Scripts {
+    scripts: BTreeMap<String, Script>,
+    reason: String,
+}
+
+/// The flags of one.
+pub(super) struct Script {
+    flags: BTreeSet<String>,
+    /// Its source does not tell all of them.
+    pub(super) is_open: bool,
+}
+
+impl Scripts {
+    pub(super) fn of(&self, path: &str) -> Option<&Script> {
+        self.scripts.get(path)
+    }
+
+    /// Why one is not known.
+    pub(super) fn reason(&self) -> &str {
+        if self.reason.is_empty() {
+            "the script does not parse"
+        } else {
+            &self.reason
+        }
+    }
+}
+
+impl Script {
+    pub(super) fn has(&self, flag: &str) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// `; there is --warmup`
+    pub(super) fn near(&self, flag: &str) -> String {
+        let score = |known: &&String| {
+            let same = known.chars().zip(flag.chars()).take_while(|(a, b)| a == b);
+            same.count()
+        };
+        let best = self.flags.iter().max_by_key(score);
+        best.filter(|known| score(known) > 3)
+            .map_or(String::new(), |known| format!("; there is {known}"))
+    }
+}
+
+/// A text of Python, and where it stands.
+struct Item {
+    file: String,
+    /// The line before its first.
+    before: usize,
+    text: String,
+    /// As findings name it.
+    name: String,
+    is_file: bool,
+    /// A script of the skill, whose flags are wanted.
+    is_script: bool,
+    kind: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    id: Option<usize>,
+    line: Option<usize>,
+    state: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    module: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    flags: BTreeSet<String>,
+    /// Of a name of a module, not of an import.
+    #[serde(default)]
+    is_use: bool,
+    #[serde(default)]
+    open: bool,
+    #[serde(default)]
+    imports: Vec<String>,
+}
+
+/// Parses all Python of the skill; answers what flags its scripts take.
+pub(super) fn check(
+    tree: &Tree,
+    root: Option<&Path>,
+    documents: &[Document],
+    commands: &[Command],
+    work: &Work,
+    options: &Options,
+    gathered: &mut Gathered,
+) -> Result<Scripts> {
+    let items = items(tree, documents, commands);
+    let mut scripts = Scripts::default();
+    if items.is_empty() {
+        return Ok(scripts);
+    }
+    let python = &options.python;
+    let request = json!({
+        "skill": root,
+        "modules": modules(tree, &items),
+        "stdlib": check::stdlib_modules(),
+        "items": items
+            .iter()
+            .enumerate()
+            .map(|(id, item)| json!({
+                "id": id,
+                "name": item.file,
+                "text": item.text,
+                "kind": if item.is_file { "file" } else { "block" },
+                "script": item.is_script,
+            }))
+            .collect::<Vec<_>>(),
+    });
+    let mut program = Program::new(python);
+    program
+        .args(["-B", "-c", PROGRAM])
+        .current_dir(work.folder("empty")?)
+        .env("HF_HUB_OFFLINE", "1")
+        .env("TRANSFORMERS_OFFLINE", "1")
+        .env("PYTHONIOENCODING", "utf-8")
+        .env_remove("PYTHONINSPECT");
+    if let Some(paths) = env::var_os("PYTHONPATH").filter(|paths| !paths.is_empty()) {
+        // They are relative to where the user is.
+        let paths = env::split_paths(&paths)
+            .filter(|path| !path.as_os_str().is_empty())
+            .map(|path| std::path::absolute(&path).unwrap_or(path));
+        program.env("PYTHONPATH", env::join_paths(paths)?);
+    }
+    let ran = process::run(&mut program, request.to_string().as_bytes(), SECONDS);
+    let (answers, failure) = match ran {
+        Err(_) => (Vec::new(), format!("there is no {}", python.display())),
+        Ok(ran) => {
+            let read = |line: &str| serde_json::from_str::<Answer>(line).ok();
+            let failure = if ran.is_late {
+                format!("{} was not done after {SECONDS} s", python.display())
+            } else {
+                let last = ran.err.trim().lines().last().unwrap_or_default();
+                format!("{} ended early ({}) {last}", python.display(), ran.status)
+            };
+            (
+                ran.out.lines().filter_map(read).collect::<Vec<_>>(),
+                failure,
+            )
+        }
+    };
+    scripts.reason.clone_from(&failure);
+    note(&items, &answers, python, &failure, gathered);
+    if answers.iter().any(|answer| answer.state == "parsing done") {
+        scripts.reason = String::new();
+    }
+    collect(&items, &answers, &mut scripts);
+    Ok(scripts)
+}
+
+/// What was found, and what was not answered.
+fn note(items: &[Item], answers: &[Answer], python: &Path, failure: &str, gathered: &mut Gathered) {
+    let mut answered: BTreeSet<usize> = BTreeSet::new();
+    // A line may import several names: it is one import.
+    let mut lines: BTreeMap<(usize, usize), Vec<&Answer>> = BTreeMap::new();
+    for answer in answers {
+        let Some(id) = answer.id else { continue };
+        let item = &items[id];
+        match answer.state.as_str() {
+            "syntax" => {
+                answered.insert(id);
+                gathered.checked(item.kind, 1);
+                let line = item.before + answer.line.unwrap_or(1);
+                let message = format!("{} does not parse: {}", item.name, answer.message);
+                gathered.find("python", &item.file, line, message);
+            }
+            "parsed" => {
+                answered.insert(id);
+                gathered.checked(item.kind, 1);
+            }
+            "flags" => {}
+            _ if answer.is_use => {
+                let at = item.before + answer.line.unwrap_or(1);
+                match answer.state.as_str() {
+                    "wrong" => {
+                        let message =
+                            format!("{} uses what is not there: {}", item.name, answer.message);
+                        gathered.find("import", &item.file, at, message);
+                    }
+                    "unsure" => {
+                        let what = format!("use of {}", answer.module);
+                        gathered.unchecked(&what, &answer.message, &item.file, at);
+                    }
+                    _ => gathered.checked("name of a module", 1),
+                }
+            }
+            _ => {
+                let key = (id, answer.line.unwrap_or(1));
+                lines.entry(key).or_default().push(answer);
+            }
+        }
+    }
+    for ((id, line), answers) in lines {
+        let item = &items[id];
+        let at = item.before + line;
+        let mut said: BTreeSet<&str> = BTreeSet::new();
+        let mut is_checked = true;
+        for answer in answers {
+            match answer.state.as_str() {
+                "wrong" if said.insert(&answer.message) => {
+                    let message = format!(
+                        "{} imports what is not there: {}",
+                        item.name, answer.message
+                    );
+                    gathered.find("import", &item.file, at, message);
+                }
+                "missing" if said.insert(&answer.module) => {
+                    is_checked = false;
+                    let what = format!("import of {}", answer.module);
+                    let reason = format!("{} has no such module", python.display());
+                    gathered.unchecked(&what, &reason, &item.file, at);
+                }
+                "unsure" if said.insert(&answer.message) => {
+                    is_checked = false;
+                    let what = format!("import of {}", answer.module);
+                    gathered.unchecked(&what, &answer.message, &item.file, at);
+                }
+                _ => {}
+            }
+        }
+        if is_checked {
+            gathered.checked("import", 1);
+        }
+    }
+    for (id, item) in items.iter().enumerate() {
+        if !answered.contains(&id) {
+            gathered.unchecked(item.kind, failure, &item.file, item.before.max(1));
+        }
+    }
+    let parsed = answers.iter().find(|answer| answer.state == "parsing done");
+    if let Some(parsed) = parsed {
+        gathered.tool("Python", &parsed.version);
+        if answers.iter().all(|answer| answer.state != "done") {
+            let first = &items[0];
+            gathered.unchecked(
+                "rest of the imports",
+                failure,
+                &first.file,
+                first.before.max(1),
+            );
+        }
+    }
+}
+
+/// The flags of each script, with those that modules of the skill add for it.
+fn collect(items: &[Item], answers: &[Answer], scripts: &mut Scripts) {
+    let own: BTreeMap<String, &Answer> = answers
+        .iter()
+        .filter(|answer| answer.state == "flags")
+        .filter_map(|answer| Some((module_name(&items[answer.id?].file), answer)))
+        .collect();
+    for answer in own.values() {
+        let Some(item) = answer.id.map(|id| &items[id]) else {
+            continue;
+        };
+        let mut script = Script {
+            flags: answer.flags.clone(),
+            is_open: answer.open,
+        };
+        for module in &answer.imports {
+            if let Some(other) = own.get(module) {
+                script.flags.extend(other.flags.iter().cloned());
+            }
+        }
+        scripts.scripts.insert(item.file.clone(), script);
+    }
+}
+
+/// `norm` of `scripts/norm.py`
+fn module_name(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".py").unwrap_or(name).to_owned()
+}
+
+fn items(tree: &Tree, documents: &[Document], commands: &[Command]) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (path, entry) in tree.iter() {
+        let path = path.as_str();
+        if path.ends_with(".py") {
+            items.push(Item {
+                file: path.to_owned(),
+                before: 0,
+                text: String::from_utf8_lossy(&entry.content).into_owned(),
+                name: "the file".to_owned(),
+                is_file: true,
+                is_script: true,
+                kind: "Python file",
+            });
+        }
+    }
+    for block in documents.iter().flat_map(|document| &document.blocks) {
+        if Language::of(block) == Some(Language::Python) {
+            items.push(Item {
+                file: block.file.clone(),
+                before: block.line,
+                text: block.text.clone(),
+                name: block.name(),
+                is_file: block.path().is_some(),
+                is_script: false,
+                kind: "python block",
+            });
+        }
+    }
+    for command in commands {
+        let Some((line, text)) = &command.input else {
+            continue;
+        };
+        let takes_stdin = command.words.get(1).is_none_or(|(_, word)| word == "-");
+        if command.program().starts_with("python") && takes_stdin {
+            items.push(Item {
+                file: command.file.clone(),
+                before: line - 1,
+                text: text.clone(),
+                name: "the Python for stdin".to_owned(),
+                is_file: true,
+                is_script: false,
+                kind: "python block",
+            });
+        }
+    }
+    items
+}
+
+/// The skill's own modules: its files by their name, and what `# file:` blocks say they are.
+fn modules(tree: &Tree, items: &[Item]) -> BTreeMap<String, Option<String>> {
+    let mut modules: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut add = |path: &str, text: &str| {
+        let name = module_name(path);
+        if name != "__init__" && name != "__main__" {
+            modules.insert(name, Some(text.to_owned()));
+        }
+        // A package: which of its names come from where is not followed.
+        if let Some((folders, "__init__.py")) = path.rsplit_once('/') {
+            modules.insert(module_name(folders), None);
+        }
+    };
+    for (path, entry) in tree.iter() {
+        if path.as_str().ends_with(".py") {
+            add(path.as_str(), &String::from_utf8_lossy(&entry.content));
+        }
+    }
+    for item in items.iter().filter(|item| item.kind == "python block") {
+        let first = item.text.lines().next().unwrap_or_default();
+        let path = first
+            .strip_prefix('#')
+            .and_then(|rest| rest.trim_start().strip_prefix("file:"))
+            .and_then(|rest| rest.split_whitespace().next());
+        if let Some(path) = path {
+            add(path, &item.text);
+        }
+    }
+    modules
+}

@@ -1,0 +1,468 @@
+//! The text of the skill holds: what it quotes, the figures, the limits, the messages, and the projects that its templates
+//! are when they are extracted as it says. `UPDATE=1 cargo test --test skill` writes the quotes anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
+#[path = "support/cuda.rs"]
+mod cuda;
+#[path = "skill/messages.rs"]
+mod messages;
+#[path = "skill/quotes.rs"]
+mod quotes;
+mod support;
+#[path = "support/torch.rs"]
+mod torch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use kernels::compile::Limits;
+use kernels::skill::tokens;
+use messages::{MESSAGES, Proof};
+use quotes::{fences, pages, render, root, sources};
+use tempfile::TempDir;
+
+fn references() -> PathBuf {
+    root().join("skills/cuda-kernels/references")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(references().join(name)).unwrap()
+}
+
+#[test]
+fn what_is_quoted_is_what_the_kernels_say() {
+    let sources = sources();
+    for page in pages() {
+        let there = fs::read_to_string(&page).unwrap();
+        let rendered = render(&page, &there, &sources);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&page, &rendered).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&page).unwrap() == rendered,
+            "{} is not what kernels/ says; run: UPDATE=1 cargo test --test skill",
+            page.display()
+        );
+    }
+}
+
+/// A mark that nobody quotes would only be in the way of who reads the source.
+#[test]
+fn every_marked_region_is_quoted() {
+    let mut quoted = BTreeSet::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        quoted.extend(
+            fences(&page, &text)
+                .iter()
+                .filter_map(|fence| fence.quote().map(str::to_owned)),
+        );
+    }
+    assert!(!quoted.is_empty(), "nothing is quoted");
+    for (path, source) in sources() {
+        for region in source.regions.keys() {
+            assert!(
+                quoted.contains(&path) || quoted.contains(&format!("{path}#{region}")),
+                "nobody quotes {path}#{region}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_is_wrong_is_told_of() {
+    let whole = quotes::source("f", "a\n// [quote x]\nb\n  // [end quote]\nc\n");
+    assert_eq!(
+        (whole.whole.as_str(), whole.regions["x"].as_str()),
+        ("a\nb\nc\n", "b\n")
+    );
+    for wrong in [
+        "// [quote x]\n",
+        "// [end quote]\n",
+        "// [quote x]\n// [quote y]\n// [end quote]\n",
+        "// [quote x]\n// [end quote]\n// [quote x]\n// [end quote]\n",
+    ] {
+        let told = std::panic::catch_unwind(|| quotes::source("f", wrong));
+        assert!(told.is_err(), "{wrong}");
+    }
+    let sources = BTreeMap::from([("k.cu".to_owned(), quotes::source("k.cu", "int a;\n"))]);
+    let page = |quote: &str| format!("```cuda quote={quote}\n// file: k.cu\nint b;\n```\nrest\n");
+    let shown = Path::new("page.md");
+    assert_eq!(
+        render(shown, &page("k.cu"), &sources),
+        page("k.cu").replace("int b;", "int a;")
+    );
+    for quote in ["no.cu", "k.cu#none"] {
+        let told = std::panic::catch_unwind(|| render(shown, &page(quote), &sources));
+        assert!(told.is_err(), "{quote}");
+    }
+}
+
+#[test]
+fn it_costs_at_most_550_tokens_to_choose_it() {
+    let text = fs::read_to_string(root().join("skills/cuda-kernels/SKILL.md")).unwrap();
+    assert!(
+        tokens::count(&text) <= 550,
+        "{} tokens",
+        tokens::count(&text)
+    );
+}
+
+/// Each page says first when to read it.
+#[test]
+fn every_page_opens_with_when_to_read_it() {
+    for page in pages().iter().filter(|page| !page.ends_with("SKILL.md")) {
+        let text = fs::read_to_string(page).unwrap();
+        assert!(text.starts_with("Read this "), "{}", page.display());
+        let about = text.split("\n\n").next().unwrap();
+        let count = tokens::count(&text);
+        // A long one says so, so that nobody reads it whole by mistake.
+        let said = about
+            .replace('\n', " ")
+            .split("About ")
+            .nth(1)
+            .and_then(|rest| rest.split(" tokens").next().map(|n| n.replace(',', "")))
+            .and_then(|number| number.parse::<usize>().ok());
+        match said {
+            None => assert!(
+                count < 5_000,
+                "{}: {count} tokens, and its first lines do not say so",
+                page.display()
+            ),
+            Some(said) => assert!(
+                count.abs_diff(said) * 10 <= said,
+                "{}: {count} tokens, not about {said}",
+                page.display()
+            ),
+        }
+    }
+}
+
+/// `Limits` is held against the toolkit's own calculator by tests/build.rs.
+#[test]
+fn the_limits_in_the_guides_are_the_cards() {
+    for (guide, arch) in [("h100", 90), ("a100", 80), ("t4", 75)] {
+        let text = page(&format!("{guide}-optimization-guide.md"));
+        let limits = Limits::of(arch).unwrap();
+        let row = |name: &str| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("| {name} | ")));
+            line.unwrap_or_else(|| panic!("{guide}: no row {name}"))
+                .trim_end_matches(" |")
+                .to_owned()
+        };
+        let threads = limits.warps * 32;
+        assert_eq!(
+            row("threads an SM, a block"),
+            format!("{threads}, {}", limits.threads_a_block)
+        );
+        assert_eq!(
+            row("warps, blocks an SM"),
+            format!("{}, {}", limits.warps, limits.blocks)
+        );
+        assert_eq!(limits.registers, 65_536);
+        assert_eq!(row("32-bit registers an SM, a thread"), "65,536, 255");
+        let shared = limits.shared / 1024;
+        assert_eq!(row("shared memory an SM"), format!("{shared} KB"));
+        let a_block = (limits.shared - limits.shared_reserved) / 1024;
+        assert!(
+            row("shared memory a block")
+                .starts_with(&format!("48 KB static; {a_block} KB dynamic")),
+            "{guide}"
+        );
+        assert!(
+            row("carve-outs of shared memory").ends_with(&format!("{shared} KB")),
+            "{guide}"
+        );
+    }
+}
+
+fn run(command: &mut Command) -> (bool, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (status.success(), said.concat())
+}
+
+/// Extracts pages' files with the very command that kernel-templates.md gives.
+fn extract(names: &[&str]) -> TempDir {
+    let folder = TempDir::with_prefix("kernels-").unwrap();
+    let text = page("kernel-templates.md");
+    let script = text
+        .split("```bash\n")
+        .find(|block| block.starts_with("python3 - path/to/kernel-templates.md"))
+        .and_then(|block| block.split("```\n").next())
+        .expect("kernel-templates.md says how to extract its files");
+    let named: Vec<String> = names
+        .iter()
+        .map(|name| format!("'{}'", references().join(name).display()))
+        .collect();
+    let script = script.replace("path/to/kernel-templates.md", &named.join(" "));
+    let (done, said) = run(Command::new("bash")
+        .arg("-ec")
+        .arg(script)
+        .current_dir(&folder));
+    assert!(done, "{said}");
+    folder
+}
+
+fn kernels(folder: &Path, arguments: &[&str]) -> (bool, String) {
+    run(Command::new(env!("CARGO_BIN_EXE_kernels"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("CUDA_HOME", cuda::home())
+        .env("KERNELS_CACHE", cuda::cache()))
+}
+
+/// A page's project is clean, compiles for what it names, and keeps its budgets.
+#[test]
+fn what_is_extracted_is_a_project() {
+    for (name, operations) in [
+        ("", vec!["rms_norm", "add_rms_norm"]),
+        ("softmax", vec!["softmax"]),
+        ("columns", vec!["column_sum"]),
+        ("elementwise", vec!["bias_gelu_scale_residual"]),
+        ("transpose", vec!["transpose"]),
+        ("attention", vec!["attention"]),
+    ] {
+        let other = format!("kernel-templates-{name}.md");
+        let mut names = vec!["kernel-templates.md"];
+        if !name.is_empty() {
+            names.push(&other);
+        }
+        let folder = extract(&names);
+        let toml = fs::read_to_string(folder.path().join("kernel.toml")).unwrap();
+        for operation in operations {
+            assert!(toml.contains(&format!("name = \"{operation}\"")), "{other}");
+        }
+        let (clean, said) = kernels(folder.path(), &["check", "--strict"]);
+        assert!(clean, "{other}: {said}");
+        let (built, said) = kernels(folder.path(), &["build", "--arch", "90"]);
+        assert!(built, "{other}: {said}");
+    }
+}
+
+#[test]
+fn the_templates_with_their_binding_are_what_torch_loads() {
+    let folder = extract(&["kernel-templates.md", "torch-binding.md"]);
+    let (clean, said) = kernels(folder.path(), &["check", "--strict"]);
+    assert!(clean, "{said}");
+    // Where `kernels build --torch` looks for them.
+    torch::headers();
+    let (built, said) = kernels(folder.path(), &["build", "--torch"]);
+    assert!(built, "{said}");
+    let torches = match torch::torches() {
+        Ok(torches) => torches,
+        Err(why) => return support::not_run(&format!("the templates' op in torch: {why}")),
+    };
+    let script = "from pathlib import Path\nfrom kernels import get_local_kernel\nimport torch\n\
+        kernel = get_local_kernel(Path('.').resolve())\n\
+        assert kernel.__all__ == ['rms_norm', 'add_rms_norm']\n\
+        from torch._subclasses.fake_tensor import FakeTensorMode\n\
+        with FakeTensorMode():\n    x = torch.empty(3, 8, device='cuda')\n    assert kernel.rms_norm(x).shape == x.shape\n";
+    let (loaded, said) = run(torches.newest().arg("-c").arg(script).current_dir(&folder));
+    assert!(loaded, "{said}");
+}
+
+/// The other launchers of the templates, which no project of kernels/ has.
+#[test]
+fn the_launchers_of_gated_and_rope_compile_for_every_card() {
+    for (name, source) in [("gated", "gated/launch.cu"), ("rope", "rope/launch.cu")] {
+        let folder = extract(&[
+            "kernel-templates.md",
+            &format!("kernel-templates-{name}.md"),
+        ]);
+        let mut nvcc = nvcc();
+        for arch in [75, 80, 90] {
+            nvcc.arg("-gencode")
+                .arg(format!("arch=compute_{arch},code=sm_{arch}"));
+        }
+        nvcc.args([
+            "-Werror",
+            "all-warnings",
+            "-I",
+            "kernel_src",
+            "-c",
+            "-o",
+            "launch.o",
+        ])
+        .arg(format!("kernel_src/{source}"))
+        .current_dir(&folder);
+        let (compiled, said) = run(&mut nvcc);
+        assert!(compiled, "{name}: {said}");
+    }
+}
+
+fn nvcc() -> Command {
+    let mut nvcc = Command::new(cuda::home().join("bin/nvcc"));
+    nvcc.arg("-std=c++17");
+    nvcc
+}
+
+/// What stands in bold code in troubleshooting.md, `**…**` around backticks.
+fn said_to_be_seen() -> Vec<String> {
+    let mut found = Vec::new();
+    for line in page("troubleshooting.md").lines() {
+        for part in line.split("**").skip(1).step_by(2) {
+            if part.starts_with('`') && part.ends_with('`') {
+                found.push(part.trim_matches('`').to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_message_of_troubleshooting_has_its_proof() {
+    let there = said_to_be_seen();
+    let text = page("troubleshooting.md");
+    let known: BTreeSet<&str> = MESSAGES.iter().map(|(message, _)| *message).collect();
+    for message in &there {
+        assert!(
+            known.contains(message.as_str()),
+            "tests/skill/messages.rs does not say how '{message}' comes about"
+        );
+    }
+    let python = fs::read_to_string(root().join("tests/skill/test_messages.py")).unwrap();
+    for (message, proof) in MESSAGES {
+        assert!(
+            text.contains(message),
+            "troubleshooting.md has no '{message}'"
+        );
+        match proof {
+            Proof::Python => {
+                let begins = message.split('…').next().unwrap();
+                assert!(
+                    python.contains(begins),
+                    "test_messages.py has no '{message}'"
+                );
+            }
+            Proof::Not(why) => {
+                println!("not run: '{message}': {why}");
+            }
+            Proof::Runtime(code) => assert!(
+                text.contains(&format!("{message}`** ({code})")),
+                "troubleshooting.md does not say that '{message}' is {code}"
+            ),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_compilers_say_what_troubleshooting_says_they_say() {
+    let folder = TempDir::with_prefix("kernels-").unwrap();
+    let source = folder.path().join("source.cu");
+    for (message, proof) in MESSAGES {
+        let said = match proof {
+            Proof::Nvcc(text, flags) => {
+                fs::write(&source, text).unwrap();
+                run(nvcc()
+                    .args(*flags)
+                    .args(["-c", "-o", "/dev/null"])
+                    .arg(&source))
+                .1
+            }
+            Proof::Gxx(text) => {
+                fs::write(folder.path().join("source.cpp"), text).unwrap();
+                run(Command::new("g++")
+                    .args([
+                        "-std=c++17",
+                        "-DTORCH_TARGET_VERSION=0x020b000000000000",
+                        "-c",
+                        "-o",
+                        "/dev/null",
+                    ])
+                    .arg("-I")
+                    .arg(torch::headers().join("torch/include"))
+                    .arg(folder.path().join("source.cpp"))
+                    .env("LC_ALL", "C.UTF-8"))
+                .1
+            }
+            Proof::Linker => {
+                fs::write(&source, "int main() { return 0; }").unwrap();
+                let (linked, said) = run(nvcc()
+                    .arg("-o")
+                    .arg(folder.path().join("program"))
+                    .arg(&source)
+                    .env_remove("LIBRARY_PATH"));
+                if linked {
+                    support::not_run("nvcc without its libraries' folder: this toolkit finds them");
+                    continue;
+                }
+                said
+            }
+            _ => continue,
+        };
+        assert!(said.contains(message), "'{message}' is not in:\n{said}");
+    }
+}
+
+/// The runtime's words, and the refusals of the template's launcher, which need no card.
+#[test]
+fn the_runtime_and_the_launcher_say_it_too() {
+    let folder = extract(&["kernel-templates.md"]);
+    let mut text = String::from("#include <cstdio>\n#include <cuda_runtime.h>\nint main() {\n");
+    for (_, proof) in MESSAGES {
+        if let Proof::Runtime(code) = proof {
+            text.push_str(&format!(
+                "  puts(cudaGetErrorString(static_cast<cudaError_t>({code})));\n"
+            ));
+        }
+    }
+    // Refused before anything reaches the driver: rows below zero, and a type that is none. No rows are no error.
+    let text = format!(
+        "{}{text}  puts(rms_norm_error(rms_norm_launch(0, 0, 0, -1, 8, 8, 8, 1e-6f, 0, 0, 2, 0)));\n  \
+         puts(rms_norm_error(rms_norm_launch(0, 0, 0, 1, 8, 8, 8, 1e-6f, 0, 0, 7, 0)));\n  \
+         puts(rms_norm_error(rms_norm_launch(0, 0, 0, 0, 8, 8, 8, 1e-6f, 0, 0, 2, 0)));\n}}\n",
+        "#include <cstdint>\nextern \"C\" int rms_norm_launch(void*, const void*, const void*, int64_t, int64_t, int64_t, \
+         int64_t, float, float, int, int, void*);\nextern \"C\" const char* rms_norm_error(int);\n"
+    );
+    fs::write(folder.path().join("main.cu"), text).unwrap();
+    let (built, said) = run(nvcc()
+        .args([
+            "-arch=sm_90",
+            "-I",
+            "kernel_src",
+            "-o",
+            "program",
+            "main.cu",
+            "kernel_src/rms_norm/launch.cu",
+        ])
+        .arg("-L")
+        .arg(cuda::home().join("lib"))
+        .current_dir(&folder));
+    assert!(built, "{said}");
+    let (done, said) = run(&mut Command::new(folder.path().join("program")));
+    assert!(done, "{said}");
+    for (message, proof) in MESSAGES {
+        if matches!(proof, Proof::Runtime(_)) {
+            assert!(
+                said.lines().any(|line| line == *message),
+                "{message}: {said}"
+            );
+        }
+    }
+    for refused in [
+        "rows and width must not be negative",
+        "dtype must be 0 (f32), 1 (f16) or 2 (bf16)",
+        "no error",
+    ] {
+        assert!(
+            said.lines().any(|line| line == refused),
+            "{refused}: {said}"
+        );
+    }
+}
