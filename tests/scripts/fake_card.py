@@ -77,6 +77,8 @@ def installed(monkeypatch):
         "CUDAGraph": Graph,
         "graph": graph,
         "_sleep": lambda _: None,
+        "current_device": lambda: 0,
+        "default_generators": (torch.default_generator,),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     # Dynamo looks for the card behind all this.

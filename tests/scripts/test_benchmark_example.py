@@ -2,6 +2,7 @@
 behind it. On a fake card, where a launcher is C++."""
 
 import ctypes
+import types
 
 import pytest
 import torch
@@ -313,12 +314,16 @@ def test_contenders_take_turns_and_outputs_outlive_their_turn(fake_card):
 
 
 def test_who_cannot_be_captured_is_timed_by_events(fake_card, monkeypatch):
+    set_to = []
+
     def refuse(made):
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(torch.cuda, "graph", refuse)
+    generator = types.SimpleNamespace(clone_state=lambda: "afresh", graphsafe_set_state=set_to.append)
+    monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
     us, _ = load("benchmark_example").measure(torch, {"a": [lambda: torch.ones(1)] * 4}, 3, lambda held: None)
-    assert us["a"]["clock"] == "events"
+    assert us["a"]["clock"] == "events" and set_to == ["afresh"]
 
 
 def test_a_hole_in_the_check_would_be_seen(files, monkeypatch, capsys):

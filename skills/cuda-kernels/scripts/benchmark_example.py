@@ -43,7 +43,8 @@ template <typename T, int N>  // one pack of N outputs a thread
 __global__ void __launch_bounds__(256) geglu(Pack<T, N>* out, const Pack<T, N>* x, int64_t packs, int64_t total) {
   const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
   if (i >= total) return;
-  const Pack<T, N>* in = x + i + i / packs * packs;  // row * 2 * packs + column
+  const int64_t row = total >> 32 ? i / packs : unsigned(i) / unsigned(packs);  // 64-bit division is slow
+  const Pack<T, N>* in = x + i + row * packs;
   const Pack<T, N> value = in[0], gate = in[packs];
   Pack<T, N> y;
 #pragma unroll
@@ -326,6 +327,8 @@ def measure(torch, contenders, rounds, prepare):
             replays[name] = graph.replay, "graph"
         except Exception:  # it waits for the card, or uses another stream: then events around plain calls
             torch.cuda.synchronize()
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
+            generator.graphsafe_set_state(generator.clone_state())  # it would believe that the capture goes on
             replays[name] = turn, "events"
         replays[name][0]()
     torch.cuda.synchronize()
@@ -382,9 +385,12 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
         except Exception as e:
             left_out[name] = (" ".join(str(e).split()) or type(e).__name__)[:300]
 
-    def prepare(held):
-        for inputs in sets:
-            op.refill(inputs, sizes)
+    def prepare(held):  # other inputs at the same addresses: each set gets its neighbour's
+        first = [t if t is None else t.clone() for t in sets[0]]
+        for inputs, fresh in zip(sets, [*sets[1:], first]):
+            for t, new in zip(inputs, fresh):
+                if t is not None:
+                    t.copy_(new)
         for o in (o for kept in held["candidate"] for o in kept):
             poison(o)
 
