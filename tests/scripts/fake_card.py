@@ -78,6 +78,7 @@ def installed(monkeypatch):
         "graph": graph,
         "_sleep": lambda _: None,
         "current_device": lambda: 0,
+        "set_stream": lambda _: None,
         "default_generators": (torch.default_generator,),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)

@@ -313,7 +313,7 @@ def test_contenders_take_turns_and_outputs_outlive_their_turn(fake_card):
     assert set(us) == {"a", "b"} and all(t["clock"] == "graph" for t in us.values())
 
 
-def test_who_cannot_be_captured_is_timed_by_events(fake_card, monkeypatch):
+def test_who_cannot_be_captured_is_timed_by_the_host(fake_card, monkeypatch):
     set_to = []
 
     def refuse(made):
@@ -323,7 +323,7 @@ def test_who_cannot_be_captured_is_timed_by_events(fake_card, monkeypatch):
     generator = types.SimpleNamespace(clone_state=lambda: "afresh", graphsafe_set_state=set_to.append)
     monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
     us, _ = load("benchmark_example").measure(torch, {"a": [lambda: torch.ones(1)] * 4}, 3, lambda held: None)
-    assert us["a"]["clock"] == "events" and set_to == ["afresh"]
+    assert us["a"]["clock"] == "host" and set_to == ["afresh"]
 
 
 def test_a_hole_in_the_check_would_be_seen(files, monkeypatch, capsys):

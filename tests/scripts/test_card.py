@@ -126,7 +126,7 @@ def test_a_misaligned_address(tmp_path):
 def test_a_launch_on_the_default_stream_is_said(tmp_path):
     made = report("benchmark_example", *copier(tmp_path, stream="cudaStreamLegacy"), "--shape", "rows=1024,width=4096", "--against", "none")
     for row in made["results"]:
-        assert row["us"]["candidate"]["clock"] == "events" and any("CUDA graph" in note for note in row["notes"]), row
+        assert row["us"]["candidate"]["clock"] == "host" and any("CUDA graph" in note for note in row["notes"]), row
         assert row["us"]["copy"]["clock"] == "graph"
 
 
@@ -135,7 +135,7 @@ def test_a_function_that_waits(tmp_path):
     made = report("benchmark_example", "--candidate", f"{tmp_path}/op.py:waits", "--reference", tmp_path / "op.py",
                   "--shape", "rows=2048,width=4096", "--shape", "rows=1024,width=4096", "--rounds", 5, "--against", "torch,compile")  # fmt: skip
     for row in made["results"]:
-        assert row["us"]["candidate"]["clock"] == "events" and row["us"]["torch"]["clock"] == "graph", row
+        assert row["us"]["candidate"]["clock"] == "host" and row["us"]["torch"]["clock"] == "graph", row
 
 
 def test_a_function_that_writes_nothing(tmp_path):
@@ -211,7 +211,7 @@ def test_the_built_rms_norm(dtype):
 @pytest.mark.parametrize("more", [["--smoke"], ["--layers", 2], ["--layers", 1, "--size", "13b", "--batch", 1]], ids=str)
 def test_the_built_kernels_in_ltx_video(dtype, more):
     made = report("ltx_kernel_injection_example", "--kernel", LTX, "--dtype", dtype, *more)
-    assert made["verdict"] == "PASS" and made["from_torch"] == [] and made["relative_error"]["fp32"] <= 1e-4
+    assert made["verdict"] == "PASS" and made["from_torch"] == [] and made["relative_error"]["fp32"] <= 5e-4
 
 
 @needs_ltx

@@ -130,7 +130,7 @@ def test_what_two_scripts_share_is_the_same():
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.setdefault(node.name, {})[name] = ast.get_source_segment(text, node)
     shared = {name: set(where.values()) for name, where in found.items() if len(where) > 1}
-    own = {"die", "main", "arguments", "show", "check", "bench", "Kernel", "Plain", "load_kernel", "make_model", "expected", "patch"}
+    own = {"die", "main", "arguments", "show", "check", "bench", "Kernel", "Plain", "load_kernel", "make_model", "make_inputs", "expected", "patch"}
     different = {name for name, texts in shared.items() if len(texts) > 1}
     assert different <= own, different - own
     assert {"measure", "copies", "spread", "parse_launcher", "Launcher", "find_nvcc"} <= set(shared) - different

@@ -31,6 +31,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 
 EXAMPLE_CU = r"""// GEGLU in diffusers' order: x is [rows, 2 * inner], value in the first half, gate in the second; exact erf.
 #include <cuda_bf16.h>
@@ -166,7 +167,7 @@ class Launcher:
                     die("{}: the reference has no {} for the pointer {!r}".format(self.symbol, kind, name))
                 values.append(None if tensor is None else tensor.data_ptr())
             elif kind == "dtype":
-                values.append(next(codes[t.dtype] for t in inputs if t is not None and t.dtype in codes))
+                values.append(next((codes[t.dtype] for t in inputs if t is not None and t.dtype in codes), 0))
             elif kind == "stream":
                 values.append(torch.cuda.current_stream().cuda_stream)
             elif name in sizes:
@@ -320,16 +321,17 @@ def measure(torch, contenders, rounds, prepare):
             for one in calls[:3]:
                 one()
         torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph):
                 turn()
             replays[name] = graph.replay, "graph"
-        except Exception:  # it waits for the card, or uses another stream: then events around plain calls
+        except Exception:  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
             torch.cuda.synchronize()
+            torch.cuda.set_stream(stream)  # a capture that broke leaves its own, and a generator that believes it goes on
             generator = torch.cuda.default_generators[torch.cuda.current_device()]
-            generator.graphsafe_set_state(generator.clone_state())  # it would believe that the capture goes on
-            replays[name] = turn, "events"
+            generator.graphsafe_set_state(generator.clone_state())
+            replays[name] = turn, "host"
         replays[name][0]()
     torch.cuda.synchronize()
     prepare(held)  # from here on only what is timed writes the outputs that are checked afterwards
@@ -337,14 +339,19 @@ def measure(torch, contenders, rounds, prepare):
     for number in range(rounds + 2):
         random.shuffle(order)
         for name in order:
+            replay, clock = replays[name]
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(400_000 if replays[name][1] == "graph" else 4_000_000)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            if clock == "graph":
+                torch.cuda._sleep(400_000)
             start.record()
-            replays[name][0]()
+            replay()
             end.record()
-            end.synchronize()
+            torch.cuda.synchronize()
+            took = start.elapsed_time(end) * 1e3 if clock == "graph" else (time.perf_counter() - began) * 1e6
             if number >= 2:
-                samples[name].append(start.elapsed_time(end) * 1e3 / len(held[name]) / turns[name])
+                samples[name].append(took / len(held[name]) / turns[name])
     return {name: dict(spread(s), clock=replays[name][1]) for name, s in samples.items()}, held
 
 
@@ -405,7 +412,7 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
         notes.append("hot: all buffers together are {:.2f} of the L2".format(ring))
     if percent > 103 and ring >= 4:
         notes.append("faster than a copy: does it read and write all of the bytes (--bytes)?")
-    if us["candidate"]["clock"] == "events":
+    if us["candidate"]["clock"] == "host":
         notes.append("it could not be captured in a CUDA graph, so launches are timed too")
     return {"bytes": moved, "ring_over_l2": ring, "us": us, "gb_per_s": moved / mine / 1e3, "percent_of_copy": percent,
             "faster_than": {n: us[n]["median"] / mine for n in us if n in peers}, "left_out": left_out, "timed_error": worst,

@@ -30,6 +30,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 
 # name, rows, width, eps, weight: rows are batch x tokens (x heads for Qwen3's q and k norms)
 SHAPES = [
@@ -119,7 +120,7 @@ class Launcher:
                     die("{}: the reference has no {} for the pointer {!r}".format(self.symbol, kind, name))
                 values.append(None if tensor is None else tensor.data_ptr())
             elif kind == "dtype":
-                values.append(next(codes[t.dtype] for t in inputs if t is not None and t.dtype in codes))
+                values.append(next((codes[t.dtype] for t in inputs if t is not None and t.dtype in codes), 0))
             elif kind == "stream":
                 values.append(torch.cuda.current_stream().cuda_stream)
             elif name in sizes:
@@ -262,16 +263,17 @@ def measure(torch, contenders, rounds, prepare):
             for one in calls[:3]:
                 one()
         torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph):
                 turn()
             replays[name] = graph.replay, "graph"
-        except Exception:  # it waits for the card, or uses another stream: then events around plain calls
+        except Exception:  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
             torch.cuda.synchronize()
+            torch.cuda.set_stream(stream)  # a capture that broke leaves its own, and a generator that believes it goes on
             generator = torch.cuda.default_generators[torch.cuda.current_device()]
-            generator.graphsafe_set_state(generator.clone_state())  # it would believe that the capture goes on
-            replays[name] = turn, "events"
+            generator.graphsafe_set_state(generator.clone_state())
+            replays[name] = turn, "host"
         replays[name][0]()
     torch.cuda.synchronize()
     prepare(held)  # from here on only what is timed writes the outputs that are checked afterwards
@@ -279,14 +281,19 @@ def measure(torch, contenders, rounds, prepare):
     for number in range(rounds + 2):
         random.shuffle(order)
         for name in order:
+            replay, clock = replays[name]
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(400_000 if replays[name][1] == "graph" else 4_000_000)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            if clock == "graph":
+                torch.cuda._sleep(400_000)
             start.record()
-            replays[name][0]()
+            replay()
             end.record()
-            end.synchronize()
+            torch.cuda.synchronize()
+            took = start.elapsed_time(end) * 1e3 if clock == "graph" else (time.perf_counter() - began) * 1e6
             if number >= 2:
-                samples[name].append(start.elapsed_time(end) * 1e3 / len(held[name]) / turns[name])
+                samples[name].append(took / len(held[name]) / turns[name])
     return {name: dict(spread(s), clock=replays[name][1]) for name, s in samples.items()}, held
 
 

@@ -17,7 +17,7 @@ A block is five passes over the hidden states instead of some twenty launches of
 beside qk_norm_rope3d; what it lacks stays plain torch. Carrying a residual into the next block's norm saves one pass more
 (examples/ltx_video/integration of the kernels repository).
 
-Checked: what was patched, and how often each function ran; the patched model in fp32 against the stock one (1e-4); in
+Checked: what was patched, and how often each function ran; the patched model in fp32 against the stock one (5e-4); in
 --dtype its distance from the fp32 run beside the stock model's; that gradients are refused; that restore() restores.
 Exit code: 0 all hold, 1 a check failed, 2 torch, diffusers, a card or the kernel is missing."""
 import argparse
@@ -39,6 +39,7 @@ SIZES = {  # diffusers' own defaults; Lightricks' 13B; 2B's proportions, small
     "smoke": dict(num_attention_heads=4, attention_head_dim=32, cross_attention_dim=128, num_layers=2, in_channels=16,
                   out_channels=16, caption_channels=64),
 }
+FP32 = 5e-4  # angles reach 15,000 rad, where an ulp is 1e-3; what is wrong in a block is over 3e-3
 Grid = collections.namedtuple("Grid", "table frames height width")  # stands where diffusers passes (cos, sin)
 
 
@@ -283,13 +284,15 @@ def run(model, inputs, dtype):
 
 
 def distance(a, b):
-    return ((a.double() - b.double()).norm() / b.double().norm()).item()
+    off = ((a.double() - b.double()).norm() / b.double().norm()).item()
+    return off if off < 1e9 else 1e9  # JSON has no NaN
 
 
 def times(steps, rounds):
     """Milliseconds a step by CUDA events, contenders in turns; a sample is the mean of steps that last some 100 ms."""
     def once(step, repeat):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
         start.record()
         for _ in range(repeat):
             step()
@@ -297,8 +300,10 @@ def times(steps, rounds):
         end.synchronize()
         return start.elapsed_time(end) / repeat
 
-    repeat = {name: [once(step, 2), max(1, min(20, int(100 / once(step, 2))))][1] for name, step in steps.items()}
-    samples = {name: [] for name in steps}
+    repeat, samples = {}, {name: [] for name in steps}
+    for name, step in steps.items():
+        once(step, 2)
+        repeat[name] = max(1, min(20, int(100 / once(step, 2))))
     for number in range(rounds):
         for name in sorted(steps, reverse=number % 2 == 1):
             samples[name].append(once(steps[name], repeat[name]))
@@ -390,7 +395,7 @@ def main():
                 report["patched"], restore = patch(model, kernel)
                 off["fp32"] = distance(run(model, inputs, torch.float32), exact)
                 restore()
-                hold(off["fp32"] <= 1e-4, "in fp32 the patched model differs by {fp32:.2g}".format(**off))
+                hold(off["fp32"] <= FP32, "in fp32 the patched model differs by {fp32:.2g}".format(**off))
             model.to(dtype)
             stock = run(model, inputs, dtype)
             report["patched"], restore = patch(model, kernel)

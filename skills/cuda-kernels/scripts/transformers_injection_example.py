@@ -223,7 +223,8 @@ def make_model(a, family, device):
 
 
 def distance(a, b):
-    return ((a.double() - b.double()).norm() / b.double().norm()).item()
+    off = ((a.double() - b.double()).norm() / b.double().norm()).item()
+    return off if off < 1e9 else 1e9  # JSON has no NaN
 
 
 def loss_of(model, ids):
@@ -243,6 +244,7 @@ def times(steps, rounds):
     """Milliseconds a step by CUDA events, contenders in turns; a sample is the mean of steps that last some 100 ms."""
     def once(step, repeat):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
         start.record()
         for _ in range(repeat):
             step()
@@ -250,8 +252,10 @@ def times(steps, rounds):
         end.synchronize()
         return start.elapsed_time(end) / repeat
 
-    repeat = {name: [once(step, 2), max(1, min(20, int(100 / once(step, 2))))][1] for name, step in steps.items()}
-    samples = {name: [] for name in steps}
+    repeat, samples = {}, {name: [] for name in steps}
+    for name, step in steps.items():
+        once(step, 2)
+        repeat[name] = max(1, min(20, int(100 / once(step, 2))))
     for number in range(rounds):
         for name in sorted(steps, reverse=number % 2 == 1):
             samples[name].append(once(steps[name], repeat[name]))
