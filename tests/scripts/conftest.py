@@ -1,3 +1,4 @@
+import os
 import pathlib
 import sys
 
@@ -5,6 +6,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.dont_write_bytecode = True
+# Read when huggingface_hub is imported, which several tests share.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """huggingface_kernels_example.py with the Hub's library that is installed: what it loads, and what it does not let pass."""
 
 import os
+import sys
 
 import pytest
 from support import call, load, sabotaged
@@ -19,6 +20,9 @@ def clean(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     kernels.load._parse_local_kernel_overrides.cache_clear()
     kernels.layer.layer._CACHED_LAYER.clear()
+    # Submodules are looked up by the identity of metadata.json: of two builds with one identity the second gets the first's.
+    for name in [name for name in sys.modules if name.startswith("_demo_0000000")]:
+        del sys.modules[name]
     yield
     os.environ.pop("LOCAL_KERNELS", None)
     kernels.load._parse_local_kernel_overrides.cache_clear()
@@ -47,7 +51,7 @@ WRONG = [
     ("from .. import rms_norm", "from demo import rms_norm", "No module named 'demo'"),
     ("kernels.replace_kernel_forward_from_hub(Norm, \"ExampleNorm\")", "pass", "the stock forward ran"),
     ("layer_name=\"RMSNorm\", revision=\"main\"", "layer_name=\"RMSNorm\"", "revision or a version must be specified"),
-    ("example-org/demo={}\".format(root)", "example-org/other={}\".format(root)", "offline"),
+    ("example-org/demo={}\".format(root)", "example-org/other={}\".format(root)", "trust"),
 ]  # fmt: skip
 
 
@@ -74,5 +78,6 @@ def test_a_folder(monkeypatch, capsys, tmp_path):
 
 def test_a_repository_that_is_not_in_the_cache(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    code, report, _ = call(monkeypatch, capsys, load(NAME), "--cpu", "--repo", "example-org/nowhere", "--version", 1)
-    assert code == 1 and report["offline"] and "offline" in report["failures"][0]
+    for more, said in (([], "trust"), (["--trust-remote-code"], "not available in the local cache")):
+        code, report, _ = call(monkeypatch, capsys, load(NAME), "--cpu", "--repo", "example-org/nowhere", "--version", 1, *more)
+        assert code == 1 and report["offline"] and said in report["failures"][0]
