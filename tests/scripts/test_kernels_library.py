@@ -51,7 +51,7 @@ WRONG = [
     ("from .. import rms_norm", "from demo import rms_norm", "No module named 'demo'"),
     ("kernels.replace_kernel_forward_from_hub(Norm, \"ExampleNorm\")", "pass", "the stock forward ran"),
     ("layer_name=\"RMSNorm\", revision=\"main\"", "layer_name=\"RMSNorm\"", "revision or a version must be specified"),
-    ("example-org/demo={}\".format(root)", "example-org/other={}\".format(root)", "trust"),
+    ("example-org/demo={}\".format(root)", "example-org/other={}\".format(root)", "not available in the local cache"),
 ]  # fmt: skip
 
 
@@ -78,6 +78,5 @@ def test_a_folder(monkeypatch, capsys, tmp_path):
 
 def test_a_repository_that_is_not_in_the_cache(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    for more, said in (([], "trust"), (["--trust-remote-code"], "not available in the local cache")):
-        code, report, _ = call(monkeypatch, capsys, load(NAME), "--cpu", "--repo", "example-org/nowhere", "--version", 1, *more)
-        assert code == 1 and report["offline"] and said in report["failures"][0]
+    code, report, _ = call(monkeypatch, capsys, load(NAME), "--cpu", "--repo", "example-org/nowhere", "--version", 1)
+    assert code == 1 and report["offline"] and "not available in the local cache" in report["failures"][0]
