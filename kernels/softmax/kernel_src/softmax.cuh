@@ -149,7 +149,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
 // [end quote]
 
 // [quote stream]
-// Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with each one's elements.
+// Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with the elements of
+// each.
 template <typename T, int N, int TPR, bool UP, int G, typename Also>
 __device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int left, float c, Also also) {
   float max = p.max;
@@ -170,7 +171,8 @@ __device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int
   }
 }
 
-// The pair of what this thread has of a row, online: each element is read once, whatever the width. UP: c is above zero.
+// The pair of what this thread has of a row, online: each element is read once, whatever the width. UP: c is above
+// zero.
 template <int TPR, bool UP, typename T, int N, typename Also>
 __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span, int first, float c, Also also) {
   constexpr int kGroup = 4;  // packs in flight

@@ -1,7 +1,7 @@
 // The tuning table: which kernel runs a launch, by the code's architecture, the operation and the width of a row.
 //
-// All data, and one lookup: a launch takes the first row that fits it, of its architecture or an older one. A row that names what is not compiled, or that
-// more elements come to than its threads hold, does not compile.
+// All data, and one lookup: a launch takes the first row that fits it, of its architecture or an older one. A row that
+// names what is not compiled, or that more elements come to than its threads hold, does not compile.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -60,7 +60,7 @@ constexpr Tuning kTuning[] = {
     {90, kSoftmax, kWide, 32, 20480, {512, 5, 8}},
     {90, kSoftmax, kWide, 64, 16384, {512, 8, 4}},
     {75, kSoftmax, kWide, kAny, 2048, {512, 4}},
-    {75, kSoftmax, kWide, kAny, 4096, {512, 8}},  // 16-bit rows stay packed from here on: exponentials are computed twice
+    {75, kSoftmax, kWide, kAny, 4096, {512, 8}},  // 16-bit rows stay packed from here on, exponentials come twice
     // A cluster's blocks hold what one cannot, still two an SM, so that one's loads overlap another's stores. One block
     // of 1024 threads an SM, which loads and then stores, was 16 % below a copy at a vocabulary of 50,257 (H200), and
     // rows of 128,256 read twice 34 %: those in flight are more than the L2 holds. Estimates so far.
@@ -70,8 +70,8 @@ constexpr Tuning kTuning[] = {
     {90, kSoftmax, kWide, kAny, 32768, {512, 8, 8}},
     {90, kSoftmax, kWide, kAny, 65536, {1024, 8, 8}},  // one block an SM, but no second reading
     {75, kSoftmax, kWide, kAny, 8192, {1024, 8}},  // 65,536 elements of 16 bits: one row an SM, 64 registers a thread
-    // Read twice. With one block an SM an A100's 108 rows of 256 KB are 28 of the 40 MB of its L2, and with two they are
-    // more than that. A T4's 4 MB hold neither: there two blocks, so that one's loads overlap another's stores.
+    // Read twice. With one block an SM an A100's 108 rows of 256 KB are 28 of its L2's 40 MB, and with two they are more
+    // than that. An estimate. A T4's 4 MB hold neither: there two blocks, so that one's loads overlap another's stores.
     {80, kSoftmax, kWide, kAny, kAny, {1024, 0}},
     {75, kSoftmax, kWide, kAny, kAny, {512, 0}},
     {75, kSoftmax, kNarrow, kAny, 1024, {128, 0}},
