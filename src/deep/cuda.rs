@@ -30,6 +30,8 @@ const STABLE: [&str; 3] = [
     "torch/headeronly/",
     "torch/csrc/inductor/aoti_torch/c/",
 ];
+/// The header of its C interface.
+const PYTHON: &str = "Python.h";
 /// What `kernels build --torch` and kernel-builder give a binding.
 const REGISTRATION: &str = include_str!("../variant/registration.h");
 
@@ -38,11 +40,14 @@ struct Compiler {
     toolchain: Toolchain,
     host: HostCompiler,
     torch: Result<Torch, ToolchainError>,
+    /// The folder of Python.h, where a block wants it and it is there.
+    python: Option<PathBuf>,
 }
 
 /// One run of nvcc.
 struct Job<'d> {
-    document: &'d Document,
+    /// The block's, and the one whose files lie below that one's.
+    documents: Vec<&'d Document>,
     block: &'d Block,
     is_cuda: bool,
     /// Relative to `folder`.
@@ -58,6 +63,9 @@ struct Job<'d> {
 struct Around<'d> {
     /// The document whose files lie below its own.
     base: Option<&'d Document>,
+    /// Where its files are laid out.
+    folder: PathBuf,
+    /// Folders of headers, below that.
     folders: Vec<PathBuf>,
 }
 
@@ -85,7 +93,6 @@ impl<'d> Plan<'d> {
         block: &'d Block,
         is_cuda: bool,
         source: PathBuf,
-        folder: &Path,
         around: &Around<'d>,
         gathered: &mut Gathered,
     ) {
@@ -100,11 +107,11 @@ impl<'d> Plan<'d> {
             }
         };
         self.jobs.push(Job {
-            document,
+            documents: std::iter::once(document).chain(around.base).collect(),
             block,
             is_cuda,
             source,
-            folder: folder.to_owned(),
+            folder: around.folder.clone(),
             archs,
             includes: around.folders.clone(),
             reach: reach(document, around.base, block),
@@ -130,7 +137,8 @@ pub(super) fn check(
     for number in 0..documents.len() {
         gather(number, documents, work, &mut plan, gathered)?;
     }
-    let compiler = compiler(options);
+    let wants_python = plan.jobs.iter().any(|job| job.reach.names.contains(PYTHON));
+    let compiler = compiler(options, wants_python);
     let is_ours = |file: &str| documents.iter().any(|document| document.path == file);
     let numbered: Vec<(usize, &Job)> = plan.jobs.iter().enumerate().collect();
     let outcomes = match &compiler {
@@ -175,12 +183,13 @@ pub(super) fn check(
     Ok(Some(compiler.toolchain))
 }
 
-fn compiler(options: &Options) -> Result<Compiler, String> {
+fn compiler(options: &Options, wants_python: bool) -> Result<Compiler, String> {
     // A CUDA_HOME that names none is said as it is; where nothing is, what to do about it.
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
     let host = HostCompiler::find().map_err(|error| error.to_string())?;
     Ok(Compiler {
         torch: torch(options),
+        python: wants_python.then(|| python(options)).flatten(),
         toolchain,
         host,
     })
@@ -194,6 +203,15 @@ fn note(block: &Block, is_cuda: bool, outcome: &Outcome, gathered: &mut Gathered
         }
         _ => gathered.checked(what, 1),
     }
+}
+
+/// Python's headers: of the Python that was named.
+fn python(options: &Options) -> Option<PathBuf> {
+    const QUESTION: &str = "import sysconfig; print(sysconfig.get_paths()['include'])";
+    let mut python = Command::new(&options.python);
+    let ran = process::run(python.args(["-I", "-c", QUESTION]), &[], 30).ok()?;
+    let folder = PathBuf::from(ran.out.trim());
+    (folder.join(PYTHON).is_file() && plain(&folder).is_ok()).then_some(folder)
 }
 
 /// torch's headers: of the Python that was named, else of where `kernels build --torch` looks.
@@ -279,6 +297,7 @@ fn gather<'d>(
         .collect();
     let around = Around {
         base: work.base(number, documents),
+        folder: folder.clone(),
         folders: folders.into_iter().collect(),
     };
     let first = plan.jobs.len();
@@ -325,7 +344,7 @@ fn gather<'d>(
                 source
             }
         };
-        plan.push(document, block, is_cuda, source, &folder, &around, gathered);
+        plan.push(document, block, is_cuda, source, &around, gathered);
     }
     // Headers are compiled through what includes them; one that nobody includes, alone.
     for (at, block, path) in headers {
@@ -337,15 +356,7 @@ fn gather<'d>(
         }
         let source = unit(at, is_cuda(block));
         write(&folder.join(&source), &format!("#include \"{path}\"\n"))?;
-        plan.push(
-            document,
-            block,
-            is_cuda(block),
-            source,
-            &folder,
-            &around,
-            gathered,
-        );
+        plan.push(document, block, is_cuda(block), source, &around, gathered);
     }
     Ok(())
 }
@@ -498,7 +509,7 @@ fn compile(
         return Ok(Outcome::Clean);
     };
     if let Some(header) = error.missing_header()
-        && !includes_quoted(job.document, &error, header)
+        && !includes_quoted(&job.documents, &error, header)
     {
         return Ok(Outcome::Unchecked(format!("there is no <{header}> here")));
     }
@@ -524,27 +535,26 @@ fn compile(
 }
 
 /// Whether a header that is missing was to be a file of the same Markdown, and not of a library.
-fn includes_quoted(document: &Document, error: &Diagnosis, header: &str) -> bool {
+fn includes_quoted(documents: &[&Document], error: &Diagnosis, header: &str) -> bool {
     let Some((file, line)) = &error.place else {
         return false;
     };
-    let lines = |text: &str, first: usize| {
-        let at = line.checked_sub(first)?;
-        text.lines().nth(at).map(str::to_owned)
+    let wanted = format!("\"{header}\"");
+    let includes = |(text, first): (&String, usize)| {
+        let at = line.checked_sub(first);
+        at.and_then(|at| text.lines().nth(at))
+            .is_some_and(|line| line.contains(&wanted))
     };
-    let blocks = document
-        .blocks
-        .iter()
-        .map(|block| (&block.text, block.line + 1));
-    let harnesses = document
-        .harnesses
-        .iter()
-        .map(|harness| (&harness.text, harness.line + 1));
-    *file == document.path
-        && blocks
-            .chain(harnesses)
-            .filter_map(|(text, first)| lines(text, first))
-            .any(|line| line.contains(&format!("\"{header}\"")))
+    let named = documents.iter().filter(|known| known.path == *file);
+    named
+        .flat_map(|document| {
+            let blocks = document.blocks.iter();
+            let harnesses = document.harnesses.iter();
+            blocks
+                .map(|block| (&block.text, block.line + 1))
+                .chain(harnesses.map(|harness| (&harness.text, harness.line + 1)))
+        })
+        .any(includes)
 }
 
 /// One run of nvcc; none where it has nothing to say.
@@ -599,6 +609,9 @@ fn once(
                 .arg("-gencode")
                 .arg(format!("arch=compute_{arch},code=sm_{arch}"));
         }
+    }
+    if let Some(python) = &compiler.python {
+        command.arg("-isystem").arg(python);
     }
     if let (true, Ok(torch)) = (job.reach.torch, &compiler.torch) {
         for folder in torch.includes() {
