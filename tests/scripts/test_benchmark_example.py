@@ -200,6 +200,7 @@ LAUNCHERS = [
     (HONEST + "out[-1] = 0;", "outside an output"),
     (HONEST + "const_cast<float*>(x)[0] = 0;", "changed an input"),
     (HONEST.replace("(1 + std", "(1 - std"), "off by"),
+    (HONEST + "out[rows * inner + 1023] = 0;", "outside an output"),
     ("return 700;", "geglu_launch returned 700"),
     ("no C++", "nvcc failed"),
     # Whoever answers from what an earlier launch saw at this address.
@@ -222,6 +223,47 @@ def test_an_honest_launcher_passes(files, fake_card, monkeypatch, capsys):
     assert code == 0, (report, err)
     assert [row["check"] for row in report["results"]] == ["PASS"] * 3
     assert report["results"][0]["us"]["candidate"]["clock"] == "graph"
+
+
+STRIDED = """
+#include <cstdint>
+extern "C" int twice_launch(float* out, const float* x, const float* more, int64_t rows, int64_t width, int64_t out_stride,
+                            int64_t x_stride, int dtype, void* stream) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < width; ++i) out[r * OUT + i] = 2 * x[r * X + i] + (more ? more[i] : 0);
+  return 0;
+}
+"""
+TWICE = """
+import torch
+
+def inputs(rows, width, dtype, device):
+    return torch.randn(rows, width, device=device).to(dtype), None
+
+def reference(x, more):
+    return 2 * x
+"""
+
+
+@pytest.mark.parametrize(
+    "out, x, said", [("out_stride", "x_stride", None), ("width", "x_stride", "off by|outside"), ("out_stride", "width", "off by")]
+)
+def test_rows_with_gaps(files, fake_card, monkeypatch, capsys, out, x, said):
+    (files / "twice.cu").write_text(STRIDED.replace("OUT", out).replace("X +", x + " +").replace(" X ", f" {x} "))
+    (files / "twice.py").write_text(TWICE)
+    code, report, err = call(
+        monkeypatch, capsys, load("benchmark_example"), "--candidate", "twice.cu", "--reference", "twice.py", "--dtype", "float32",
+        "--shape", "rows=7,width=30,x_stride=34,out_stride=40", "--check", "rows=0,width=4,x_stride=5,out_stride=4", "--misaligned",
+        "--rounds", 2, "--against", "torch",
+    )  # fmt: skip
+    assert code == (1 if said else 0), (report, err)
+    assert said is None or any(one in report["failure"] for one in said.split("|"))
+
+
+def test_strides():
+    strides = load("benchmark_example").row_strides
+    assert [strides(s) for s in ((), (5,), (3, 4), (2, 3, 4))] == [[], [1], [4, 1], [12, 4, 1]]
+    assert [strides(s, 9) for s in ((3, 4), (2, 3, 4))] == [[9, 1], [27, 9, 1]]
 
 
 @pytest.mark.parametrize("body, said", LAUNCHERS)

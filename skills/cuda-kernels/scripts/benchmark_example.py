@@ -11,7 +11,8 @@ The reference file has reference(*tensors) in plain torch: given float64 it is w
 sizes of --shape as parameters, inputs also dtype and device. A candidate function is called as reference is.
 A launcher's arguments are read from the source: pointers to const are the inputs in their order (None: a null pointer),
 other pointers the outputs; `dtype` is 0 float32, 1 float16, 2 bfloat16; `stream` is the stream; other numbers are found in
---shape by their names (rows=8192,inner=1280,eps=1e-6). It returns 0 or a cudaError_t.
+--shape by their names (rows=8192,inner=1280,eps=1e-6); with x_stride=N the rows of x are laid N elements apart. It returns
+0 or a cudaError_t.
 
 Checked: every element against float64, outputs poisoned, twice with other inputs at the same addresses; inputs unchanged;
 nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more than 4 x L2,
@@ -171,7 +172,7 @@ class Launcher:
             elif kind == "stream":
                 values.append(torch.cuda.current_stream().cuda_stream)
             elif name in sizes:
-                values.append(sizes[name])
+                values.append((float if kind in (ctypes.c_float, ctypes.c_double) else int)(sizes[name]))
             else:
                 die("{0} wants the number {1!r}: add {1}=NUMBER to --shape".format(self.symbol, name))
         error = self.function(*values)
@@ -226,16 +227,33 @@ class Op:
             return call(self.make, (), dict(sizes, dtype=self.dtype, device=self.device))
         return (self.torch.randn([n for n in sizes.values() if isinstance(n, int)], device=self.device).to(self.dtype),)
 
+    def placed(self, candidate, sizes, shift=0):
+        """The inputs where a launcher will look for them: rows x_stride apart, and `shift` elements past an aligned address."""
+        made, inputs = [], self.inputs(sizes)
+        for t, name in zip(inputs, pointers(candidate, "input") + [None] * len(inputs)):
+            stride = sizes.get("{}_stride".format(name))
+            if t is not None and (shift or stride is not None):
+                strides = row_strides(t.shape, stride)
+                room = t.new_empty(shift + (strides[0] * t.shape[0] if t.dim() else 1))
+                t = room.as_strided(t.shape, strides, shift).copy_(t)
+            made.append(t)
+        return made
+
     def exact(self, inputs, sizes):
         return call(self.function, [t.double() if t is not None and t.is_floating_point() else t for t in inputs], sizes)
 
     def outputs(self, candidate, inputs, sizes):
-        """[(output, the bytes around it)] for a launcher: poisoned, between guards. A function makes its own."""
-        made = []
-        for like in call(self.function, inputs, sizes) if isinstance(candidate, Launcher) else ():
-            size = like.numel() * like.element_size()
+        """[(output, the bytes around it, where it lies in such bytes)] for a launcher. A function makes its own."""
+        made, names = [], pointers(candidate, "output")
+        for like, name in zip(call(self.function, inputs, sizes) if names else (), names):
+            strides = row_strides(like.shape, sizes.get("{}_stride".format(name)))
+            size = (strides[0] * like.shape[0] if like.dim() else 1) * like.element_size()
+
+            def view(room, like=like, strides=strides, size=size):
+                return room[GUARD:GUARD + size].view(like.dtype).as_strided(like.shape, strides, GUARD // like.element_size())
+
             room = self.torch.full((size + 2 * GUARD,), 0xA5, dtype=self.torch.uint8, device=self.device)
-            made.append((poison(room[GUARD:GUARD + size].view(like.dtype).view(like.shape)), room))
+            made.append((poison(view(room)), room, view))
         return made
 
     def refill(self, inputs, sizes):
@@ -252,6 +270,19 @@ class Op:
         if not worst <= 1.0:
             raise Wrong("an output is off by {:.3g} times what is allowed".format(worst))
         return worst
+
+
+def pointers(candidate, kind):
+    """The names of a launcher's pointers of a kind."""
+    return [name for k, name in candidate.plan if k == kind] if isinstance(candidate, Launcher) else []
+
+
+def row_strides(shape, stride=None):
+    """Of a tensor whose rows are so far apart; contiguous without it."""
+    strides = [1]
+    for n in reversed(shape[1:]):
+        strides.insert(0, strides[0] * n if stride is None or len(strides) > 1 else stride)
+    return strides[:len(shape)]
 
 
 def poison(tensor):
@@ -275,20 +306,21 @@ def worst_error(torch, got, want, ulps, of_row):
 
 def check(torch, op, candidate, sizes, shift=0):
     """Two calls with other inputs at the same addresses. shift: one element past an aligned address. The worst error."""
-    inputs, kept, worst = op.inputs(sizes), [], 0.0
-    if shift:
-        inputs = [t if t is None else t.new_empty(t.numel() + shift)[shift:].view(t.shape) for t in inputs]
+    inputs, kept, worst = op.placed(candidate, sizes, shift), [], 0.0
     for _ in range(2):
         op.refill(inputs, sizes)
         before = [t if t is None else t.clone() for t in inputs]
         outputs = op.outputs(candidate, inputs, sizes)
         torch.use_deterministic_algorithms(True, warn_only=True)  # then torch.empty is filled with NaN
         try:
-            got = candidate(inputs, [o for o, _ in outputs], sizes)
+            got = candidate(inputs, [o for o, _, _ in outputs], sizes)
         finally:
             torch.use_deterministic_algorithms(False)
-        if not all((torch.cat([r[:GUARD], r[-GUARD:]]) == 0xA5).all() for _, r in outputs):
-            raise Wrong("it wrote outside an output")
+        for out, room, view in outputs:
+            clean = torch.full_like(room, 0xA5)
+            view(clean).copy_(out)
+            if not torch.equal(clean, room):
+                raise Wrong("it wrote outside an output")
         if not all(t is None or ((t == b) | ((t != t) & (b != b))).all() for t, b in zip(inputs, before)):
             raise Wrong("it changed an input")
         taken = {t.untyped_storage().data_ptr() for t in (*inputs, *kept) if t is not None and t.numel()}
@@ -376,10 +408,10 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
                                  for t in (*inputs, *call(op.function, inputs, sizes)) if t is not None)
     l2, sets, left_out = torch.cuda.get_device_properties(0).L2_cache_size, [], {}
     while len(sets) < min(400, max(4, -(-4 * l2 // max(1, moved)) + 1)):
-        sets.append(op.inputs(sizes))
+        sets.append(op.placed(candidate, sizes))
 
     def calls(one):
-        return [lambda i=i, o=[o for o, _ in op.outputs(one, i, sizes)]: one(i, o, sizes) for i in sets]
+        return [lambda i=i, o=[o for o, _, _ in op.outputs(one, i, sizes)]: one(i, o, sizes) for i in sets]
 
     contenders = {"candidate": calls(candidate), **copies(torch, moved, len(sets))}
     for name, peer in peers.items():

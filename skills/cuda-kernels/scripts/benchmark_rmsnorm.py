@@ -124,7 +124,7 @@ class Launcher:
             elif kind == "stream":
                 values.append(torch.cuda.current_stream().cuda_stream)
             elif name in sizes:
-                values.append(sizes[name])
+                values.append((float if kind in (ctypes.c_float, ctypes.c_double) else int)(sizes[name]))
             else:
                 die("{0} wants the number {1!r}: add {1}=NUMBER to --shape".format(self.symbol, name))
         error = self.function(*values)
