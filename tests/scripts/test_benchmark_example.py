@@ -113,7 +113,17 @@ def files(tmp_path, monkeypatch):
 
 
 def python(name, *more):
-    return ["--candidate", f"candidates.py:{name}", "--reference", "op.py", "--shape", "rows=24,inner=40", "--seed", 1, *more]
+    return [
+        "--candidate",
+        f"candidates.py:{name}",
+        "--reference",
+        "op.py",
+        "--shape",
+        "rows=24,inner=40",
+        "--seed",
+        1,
+        *more,
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -121,7 +131,9 @@ def test_an_honest_function_passes(files, monkeypatch, capsys, dtype):
     code, report, _ = call(monkeypatch, capsys, load("benchmark_example"), *python("honest", "--cpu", "--dtype", dtype))
     assert code == 0 and report["verdict"] == "PASS" and report["device"] == "cpu"
     assert report["results"][0]["check"] == "PASS" and 0 < report["results"][0]["worst_error"] <= 1
-    assert report["dtype"] == dtype and report["seed"] == 1 and report["results"][0]["shape"] == {"rows": 24, "inner": 40}
+    assert (
+        report["dtype"] == dtype and report["seed"] == 1 and report["results"][0]["shape"] == {"rows": 24, "inner": 40}
+    )
 
 
 @pytest.mark.parametrize("name, said", CHEATS)
@@ -160,7 +172,9 @@ def test_the_timed_report(files, fake_card, monkeypatch, capsys):
     for us in timed["us"].values():
         assert set(us) == {"median", "p10", "p90", "clock"} and 0 < us["p10"] <= us["median"] <= us["p90"]
     assert set(timed["faster_than"]) == {"torch", "compile", "candidates.py:exact"}
-    assert timed["faster_than"]["torch"] == pytest.approx(timed["us"]["torch"]["median"] / timed["us"]["candidate"]["median"])
+    assert timed["faster_than"]["torch"] == pytest.approx(
+        timed["us"]["torch"]["median"] / timed["us"]["candidate"]["median"]
+    )
     assert timed["bytes"] == 24 * 120 * 2 and timed["ring_over_l2"] >= 4 and 0 < timed["timed_error"] <= 1
     assert "off by" in timed["left_out"]["candidates.py:zeros"]  # a peer that is wrong has no time
     roof = min(timed["us"][n]["median"] for n in ("copy", "copy by a kernel"))
@@ -169,7 +183,9 @@ def test_the_timed_report(files, fake_card, monkeypatch, capsys):
 
 
 def test_who_is_right_only_while_checked_is_caught_behind_the_timing(files, fake_card, monkeypatch, capsys):
-    code, report, _ = call(monkeypatch, capsys, load("benchmark_example"), *python("right_until_timed", "--against", "none", "--rounds", 2))
+    code, report, _ = call(
+        monkeypatch, capsys, load("benchmark_example"), *python("right_until_timed", "--against", "none", "--rounds", 2)
+    )
     assert code == 1 and "what the timed launches wrote is wrong" in report["failure"]
 
 
@@ -218,7 +234,9 @@ def launcher(files, body, *more):
 
 
 def test_an_honest_launcher_passes(files, fake_card, monkeypatch, capsys):
-    arguments = launcher(files, HONEST, "--check", "rows=0,inner=8,scale=1.0", "--check", "rows=3,inner=1,scale=1", "--misaligned")
+    arguments = launcher(
+        files, HONEST, "--check", "rows=0,inner=8,scale=1.0", "--check", "rows=3,inner=1,scale=1", "--misaligned"
+    )
     code, report, err = call(monkeypatch, capsys, load("benchmark_example"), *arguments)
     assert code == 0, (report, err)
     assert [row["check"] for row in report["results"]] == ["PASS"] * 3
@@ -246,7 +264,8 @@ def reference(x, more):
 
 
 @pytest.mark.parametrize(
-    "out, x, said", [("out_stride", "x_stride", None), ("width", "x_stride", "off by|outside"), ("out_stride", "width", "off by")]
+    "out, x, said",
+    [("out_stride", "x_stride", None), ("width", "x_stride", "off by|outside"), ("out_stride", "width", "off by")],
 )
 def test_rows_with_gaps(files, fake_card, monkeypatch, capsys, out, x, said):
     (files / "twice.cu").write_text(STRIDED.replace("OUT", out).replace("X +", x + " +").replace(" X ", f" {x} "))
@@ -318,7 +337,9 @@ def test_what_an_error_is_worth():
     step = 2.0**-7  # bf16 has 8 bits: between 1 and 2 this is one unit
     assert of([1.0 + step, -2.0, 1024.0]) == 1 and of([1.0, -2.0 - 2 * step, 1024.0]) == 1
     assert of([1.0 + 2 * step, -2.0, 1024.0]) == 2
-    assert of([1.0 + step, -2.0, 1024.0], of_row=step / 1024) == pytest.approx(0.5)  # and as much again by the row's largest
+    assert of([1.0 + step, -2.0, 1024.0], of_row=step / 1024) == pytest.approx(
+        0.5
+    )  # and as much again by the row's largest
     assert of([float("nan"), -2.0, 1024.0]) == float("inf") and of([1.0, 2.0, 1024.0]) > 100
     assert of([1.0, float("inf"), 1024.0]) == float("inf")
     nan = torch.tensor([[float("nan"), 1.0]], dtype=torch.float64)
@@ -370,6 +391,8 @@ def test_who_cannot_be_captured_is_timed_by_the_host(fake_card, monkeypatch):
 
 def test_a_hole_in_the_check_would_be_seen(files, monkeypatch, capsys):
     """The tests above can fail: without the second call, or without poison, a cheat gets through."""
-    text = sabotaged("benchmark_example", ("    for _ in range(2):\n        op.refill", "    for _ in range(1):\n        op.refill"))
+    text = sabotaged(
+        "benchmark_example", ("    for _ in range(2):\n        op.refill", "    for _ in range(1):\n        op.refill")
+    )
     code, _, _ = call(monkeypatch, capsys, load("benchmark_example", text), *python("remembers_the_pointer", "--cpu"))
     assert code == 0
