@@ -74,7 +74,11 @@ fn without_marks(file: &[u8]) -> Vec<u8> {
         text.starts_with(b"// [quote ") || text == b"// [end quote]"
     };
     let lines = file.split_inclusive(|byte| *byte == b'\n');
-    lines.filter(|line| !is_mark(line)).flatten().copied().collect()
+    lines
+        .filter(|line| !is_mark(line))
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// The files below a folder, without what tools leave there.

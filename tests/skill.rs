@@ -60,7 +60,11 @@ fn every_marked_region_is_quoted() {
     let mut quoted = BTreeSet::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        quoted.extend(fences(&page, &text).iter().filter_map(|fence| fence.quote().map(str::to_owned)));
+        quoted.extend(
+            fences(&page, &text)
+                .iter()
+                .filter_map(|fence| fence.quote().map(str::to_owned)),
+        );
     }
     assert!(!quoted.is_empty(), "nothing is quoted");
     for (path, source) in sources() {
@@ -76,7 +80,10 @@ fn every_marked_region_is_quoted() {
 #[test]
 fn a_mark_that_is_wrong_is_told_of() {
     let whole = quotes::source("f", "a\n// [quote x]\nb\n  // [end quote]\nc\n");
-    assert_eq!((whole.whole.as_str(), whole.regions["x"].as_str()), ("a\nb\nc\n", "b\n"));
+    assert_eq!(
+        (whole.whole.as_str(), whole.regions["x"].as_str()),
+        ("a\nb\nc\n", "b\n")
+    );
     for wrong in [
         "// [quote x]\n",
         "// [end quote]\n",
@@ -102,7 +109,11 @@ fn a_mark_that_is_wrong_is_told_of() {
 #[test]
 fn it_costs_at_most_550_tokens_to_choose_it() {
     let text = fs::read_to_string(root().join("skills/cuda-kernels/SKILL.md")).unwrap();
-    assert!(tokens::count(&text) <= 550, "{} tokens", tokens::count(&text));
+    assert!(
+        tokens::count(&text) <= 550,
+        "{} tokens",
+        tokens::count(&text)
+    );
 }
 
 /// Each page says first when to read it.
@@ -121,7 +132,11 @@ fn every_page_opens_with_when_to_read_it() {
             .and_then(|rest| rest.split(" tokens").next().map(|n| n.replace(',', "")))
             .and_then(|number| number.parse::<usize>().ok());
         match said {
-            None => assert!(count < 5_000, "{}: {count} tokens, and its first lines do not say so", page.display()),
+            None => assert!(
+                count < 5_000,
+                "{}: {count} tokens, and its first lines do not say so",
+                page.display()
+            ),
             Some(said) => assert!(
                 count.abs_diff(said) * 10 <= said,
                 "{}: {count} tokens, not about {said}",
@@ -138,21 +153,30 @@ fn the_limits_in_the_guides_are_the_cards() {
         let text = page(&format!("{guide}-optimization-guide.md"));
         let limits = Limits::of(arch).unwrap();
         let row = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(&format!("| {name} | ")));
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("| {name} | ")));
             line.unwrap_or_else(|| panic!("{guide}: no row {name}"))
                 .trim_end_matches(" |")
                 .to_owned()
         };
         let threads = limits.warps * 32;
-        assert_eq!(row("threads an SM, a block"), format!("{threads}, {}", limits.threads_a_block));
-        assert_eq!(row("warps, blocks an SM"), format!("{}, {}", limits.warps, limits.blocks));
+        assert_eq!(
+            row("threads an SM, a block"),
+            format!("{threads}, {}", limits.threads_a_block)
+        );
+        assert_eq!(
+            row("warps, blocks an SM"),
+            format!("{}, {}", limits.warps, limits.blocks)
+        );
         assert_eq!(limits.registers, 65_536);
         assert_eq!(row("32-bit registers an SM, a thread"), "65,536, 255");
         let shared = limits.shared / 1024;
         assert_eq!(row("shared memory an SM"), format!("{shared} KB"));
         let a_block = (limits.shared - limits.shared_reserved) / 1024;
         assert!(
-            row("shared memory a block").starts_with(&format!("48 KB static; {a_block} KB dynamic")),
+            row("shared memory a block")
+                .starts_with(&format!("48 KB static; {a_block} KB dynamic")),
             "{guide}"
         );
         assert!(
@@ -163,7 +187,11 @@ fn the_limits_in_the_guides_are_the_cards() {
 }
 
 fn run(command: &mut Command) -> (bool, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
     let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     (status.success(), said.concat())
 }
@@ -182,7 +210,10 @@ fn extract(names: &[&str]) -> TempDir {
         .map(|name| format!("'{}'", references().join(name).display()))
         .collect();
     let script = script.replace("path/to/kernel-templates.md", &named.join(" "));
-    let (done, said) = run(Command::new("bash").arg("-ec").arg(script).current_dir(&folder));
+    let (done, said) = run(Command::new("bash")
+        .arg("-ec")
+        .arg(script)
+        .current_dir(&folder));
     assert!(done, "{said}");
     folder
 }
@@ -236,27 +267,73 @@ fn the_templates_with_their_binding_are_what_torch_loads() {
         Ok(torches) => torches,
         Err(why) => return support::not_run(&format!("the templates' op in torch: {why}")),
     };
+    loads(&torches, folder.path());
+}
+
+fn loads(torches: &torch::Torches, folder: &Path) {
     let script = "from pathlib import Path\nfrom kernels import get_local_kernel\nimport torch\n\
         kernel = get_local_kernel(Path('.').resolve())\n\
         assert kernel.__all__ == ['rms_norm', 'add_rms_norm']\n\
         from torch._subclasses.fake_tensor import FakeTensorMode\n\
         with FakeTensorMode():\n    x = torch.empty(3, 8, device='cuda')\n    assert kernel.rms_norm(x).shape == x.shape\n";
-    let (loaded, said) = run(torches.newest().arg("-c").arg(script).current_dir(&folder));
+    let (loaded, said) = run(torches.newest().arg("-c").arg(script).current_dir(folder));
     assert!(loaded, "{said}");
+}
+
+/// The way without the command and without kernel-builder.
+#[test]
+fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
+    let torches = match torch::torches() {
+        Ok(torches) => torches,
+        Err(why) => return support::not_run(&format!("a variant built by hand: {why}")),
+    };
+    let folder = extract(&["kernel-templates.md", "torch-binding.md"]);
+    let text = page("torch-binding.md");
+    let script = text
+        .split("```bash\n")
+        .find(|block| block.starts_with("ID="))
+        .and_then(|block| block.split("```\n").next())
+        .expect("torch-binding.md says how to build by hand");
+    let python = torches.newest();
+    let environment = Path::new(python.get_program()).parent().unwrap();
+    let path = format!(
+        "{}:{}",
+        environment.display(),
+        std::env::var("PATH").unwrap()
+    );
+    let (built, said) = run(Command::new("bash")
+        .args(["-ec", script])
+        .current_dir(&folder)
+        .env("PATH", path)
+        .env("CUDA_HOME", cuda::home()));
+    assert!(built, "{said}");
+    loads(&torches, folder.path());
 }
 
 /// The other launchers of the templates, which no project of kernels/ has.
 #[test]
 fn the_launchers_of_gated_and_rope_compile_for_every_card() {
     for (name, source) in [("gated", "gated/launch.cu"), ("rope", "rope/launch.cu")] {
-        let folder = extract(&["kernel-templates.md", &format!("kernel-templates-{name}.md")]);
+        let folder = extract(&[
+            "kernel-templates.md",
+            &format!("kernel-templates-{name}.md"),
+        ]);
         let mut nvcc = nvcc();
         for arch in [75, 80, 90] {
-            nvcc.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
+            nvcc.arg("-gencode")
+                .arg(format!("arch=compute_{arch},code=sm_{arch}"));
         }
-        nvcc.args(["-Werror", "all-warnings", "-I", "kernel_src", "-c", "-o", "launch.o"])
-            .arg(format!("kernel_src/{source}"))
-            .current_dir(&folder);
+        nvcc.args([
+            "-Werror",
+            "all-warnings",
+            "-I",
+            "kernel_src",
+            "-c",
+            "-o",
+            "launch.o",
+        ])
+        .arg(format!("kernel_src/{source}"))
+        .current_dir(&folder);
         let (compiled, said) = run(&mut nvcc);
         assert!(compiled, "{name}: {said}");
     }
@@ -294,11 +371,17 @@ fn every_message_of_troubleshooting_has_its_proof() {
     }
     let python = fs::read_to_string(root().join("tests/skill/test_messages.py")).unwrap();
     for (message, proof) in MESSAGES {
-        assert!(text.contains(message), "troubleshooting.md has no '{message}'");
+        assert!(
+            text.contains(message),
+            "troubleshooting.md has no '{message}'"
+        );
         match proof {
             Proof::Python => {
                 let begins = message.split('…').next().unwrap();
-                assert!(python.contains(begins), "test_messages.py has no '{message}'");
+                assert!(
+                    python.contains(begins),
+                    "test_messages.py has no '{message}'"
+                );
             }
             Proof::Not(why) => {
                 println!("not run: '{message}': {why}");
@@ -320,12 +403,22 @@ fn the_compilers_say_what_troubleshooting_says_they_say() {
         let said = match proof {
             Proof::Nvcc(text, flags) => {
                 fs::write(&source, text).unwrap();
-                run(nvcc().args(*flags).args(["-c", "-o", "/dev/null"]).arg(&source)).1
+                run(nvcc()
+                    .args(*flags)
+                    .args(["-c", "-o", "/dev/null"])
+                    .arg(&source))
+                .1
             }
             Proof::Gxx(text) => {
                 fs::write(folder.path().join("source.cpp"), text).unwrap();
                 run(Command::new("g++")
-                    .args(["-std=c++17", "-DTORCH_TARGET_VERSION=0x020b000000000000", "-c", "-o", "/dev/null"])
+                    .args([
+                        "-std=c++17",
+                        "-DTORCH_TARGET_VERSION=0x020b000000000000",
+                        "-c",
+                        "-o",
+                        "/dev/null",
+                    ])
                     .arg("-I")
                     .arg(torch::headers().join("torch/include"))
                     .arg(folder.path().join("source.cpp"))
@@ -358,7 +451,9 @@ fn the_runtime_and_the_launcher_say_it_too() {
     let mut text = String::from("#include <cstdio>\n#include <cuda_runtime.h>\nint main() {\n");
     for (_, proof) in MESSAGES {
         if let Proof::Runtime(code) = proof {
-            text.push_str(&format!("  puts(cudaGetErrorString(static_cast<cudaError_t>({code})));\n"));
+            text.push_str(&format!(
+                "  puts(cudaGetErrorString(static_cast<cudaError_t>({code})));\n"
+            ));
         }
     }
     // Refused before anything reaches the driver: rows below zero, and a type that is none. No rows are no error.
@@ -371,7 +466,15 @@ fn the_runtime_and_the_launcher_say_it_too() {
     );
     fs::write(folder.path().join("main.cu"), text).unwrap();
     let (built, said) = run(nvcc()
-        .args(["-arch=sm_90", "-I", "kernel_src", "-o", "program", "main.cu", "kernel_src/rms_norm/launch.cu"])
+        .args([
+            "-arch=sm_90",
+            "-I",
+            "kernel_src",
+            "-o",
+            "program",
+            "main.cu",
+            "kernel_src/rms_norm/launch.cu",
+        ])
         .arg("-L")
         .arg(cuda::home().join("lib"))
         .current_dir(&folder));
@@ -380,10 +483,20 @@ fn the_runtime_and_the_launcher_say_it_too() {
     assert!(done, "{said}");
     for (message, proof) in MESSAGES {
         if matches!(proof, Proof::Runtime(_)) {
-            assert!(said.lines().any(|line| line == *message), "{message}: {said}");
+            assert!(
+                said.lines().any(|line| line == *message),
+                "{message}: {said}"
+            );
         }
     }
-    for refused in ["rows and width must not be negative", "dtype must be 0 (f32), 1 (f16) or 2 (bf16)", "no error"] {
-        assert!(said.lines().any(|line| line == refused), "{refused}: {said}");
+    for refused in [
+        "rows and width must not be negative",
+        "dtype must be 0 (f32), 1 (f16) or 2 (bf16)",
+        "no error",
+    ] {
+        assert!(
+            said.lines().any(|line| line == refused),
+            "{refused}: {said}"
+        );
     }
 }

@@ -577,7 +577,11 @@ fn once(
             "-I",
             "../builder",
         ])
-        .args(job.includes.iter().flat_map(|folder| [Path::new("-I"), folder]))
+        .args(
+            job.includes
+                .iter()
+                .flat_map(|folder| [Path::new("-I"), folder]),
+        )
         .arg("-ccbin")
         .arg(&compiler.host.path);
     if job.is_cuda {

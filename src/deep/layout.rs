@@ -52,7 +52,11 @@ impl Work {
     }
 
     /// The document whose files lie below those of a document.
-    pub(super) fn base<'d>(&self, number: usize, documents: &'d [Document]) -> Option<&'d Document> {
+    pub(super) fn base<'d>(
+        &self,
+        number: usize,
+        documents: &'d [Document],
+    ) -> Option<&'d Document> {
         self.base[number].map(|base| &documents[base])
     }
 
@@ -102,7 +106,9 @@ fn base(document: &Document, documents: &[Document], gathered: &mut Gathered) ->
     let (line, named) = document.base.as_ref()?;
     let found = documents.iter().position(|known| known.path == *named);
     if found.is_none_or(|base| documents[base].base.is_some()) {
-        let message = format!("`<!-- files … -->` names a page beside this one with files of its own; {named} is none");
+        let message = format!(
+            "`<!-- files … -->` names a page beside this one with files of its own; {named} is none"
+        );
         gathered.find("fence", &document.path, *line, message);
         return None;
     }

@@ -26,7 +26,10 @@ pub(super) fn table(names: &str, evidence: &[Evidence], dir: &Path) -> Result<St
     let mut lines = String::new();
     let mut cards: Vec<String> = Vec::new();
     for name in names {
-        let mut recorded = evidence.iter().filter(|one| one.operation == name).peekable();
+        let mut recorded = evidence
+            .iter()
+            .filter(|one| one.operation == name)
+            .peekable();
         if recorded.peek().is_none() {
             let _ = writeln!(lines, "| {} | not recorded yet | | | | |", cell(name));
         }
@@ -54,8 +57,9 @@ pub(super) fn table(names: &str, evidence: &[Evidence], dir: &Path) -> Result<St
             }
         }
     }
-    let mut text =
-        format!("\n| operation | shape | dtype | µs | copy, µs | % |\n|---|---|---|--:|--:|--:|\n{lines}\n");
+    let mut text = format!(
+        "\n| operation | shape | dtype | µs | copy, µs | % |\n|---|---|---|--:|--:|--:|\n{lines}\n"
+    );
     if !cards.is_empty() {
         let _ = writeln!(
             text,
@@ -113,7 +117,11 @@ pub(super) fn compute(names: &str, evidence: &[Evidence], dir: &Path) -> Result<
     }
     text.push('\n');
     if !cards.is_empty() {
-        let _ = writeln!(text, "{}. Medians, buffers in device memory.\n", cards.join("; "));
+        let _ = writeln!(
+            text,
+            "{}. Medians, buffers in device memory.\n",
+            cards.join("; ")
+        );
     }
     Ok(text)
 }
@@ -128,7 +136,11 @@ pub(super) fn estimate(words: &str, evidence: &[Evidence]) -> String {
     for bandwidth in &bandwidths {
         let _ = write!(text, " µs at {bandwidth} GB/s |");
     }
-    let _ = writeln!(text, "\n|---|---|---|--:|{}", "--:|".repeat(bandwidths.len()));
+    let _ = writeln!(
+        text,
+        "\n|---|---|---|--:|{}",
+        "--:|".repeat(bandwidths.len())
+    );
     for one in names
         .iter()
         .flat_map(|name| evidence.iter().filter(move |one| one.operation == *name))
@@ -142,7 +154,10 @@ pub(super) fn estimate(words: &str, evidence: &[Evidence]) -> String {
                 case.dtype.name(),
                 figure::megabytes(case.bytes),
             );
-            for bandwidth in bandwidths.iter().filter_map(|word| word.parse::<f64>().ok()) {
+            for bandwidth in bandwidths
+                .iter()
+                .filter_map(|word| word.parse::<f64>().ok())
+            {
                 #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
                 let micros = case.bytes as f64 / bandwidth / 1e3;
                 let _ = write!(text, " {} |", figure::micros(micros));
@@ -150,13 +165,19 @@ pub(super) fn estimate(words: &str, evidence: &[Evidence]) -> String {
             text.push('\n');
         }
     }
-    text.push_str("\nEstimates, not measured: the bytes that must move, at the datasheet's bandwidth.\n\n");
+    text.push_str(
+        "\nEstimates, not measured: the bytes that must move, at the datasheet's bandwidth.\n\n",
+    );
     text
 }
 
 /// The smallest and the largest cold case in bf16, or of the first type where there is none.
 fn ends(one: &Evidence) -> Vec<&CaseBench> {
-    let cold = || one.cases.iter().filter(|case| case.residency == Residency::Cold);
+    let cold = || {
+        one.cases
+            .iter()
+            .filter(|case| case.residency == Residency::Cold)
+    };
     let dtype = cold()
         .find(|case| case.dtype == DType::BF16)
         .or_else(|| cold().next())
@@ -189,7 +210,10 @@ fn whole(model: &str, dir: &Path) -> Result<String> {
                 let _ = writeln!(text, "| {} | {} |", cell(&case.label), times.join(" | "));
             }
         }
-        let card = result.card.as_ref().map_or("no card", |card| card.name.as_str());
+        let card = result
+            .card
+            .as_ref()
+            .map_or("no card", |card| card.name.as_str());
         let version = |name: &str| {
             let found = result.versions.get(name)?;
             Some(format!(", {name} {}", cell(found)))

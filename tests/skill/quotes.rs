@@ -48,7 +48,12 @@ pub(crate) fn fences(page: &Path, text: &str) -> Vec<Fence> {
         match open.take() {
             None => open = Some((at + 1, rest.to_owned())),
             Some((first, info)) => {
-                assert!(rest.is_empty(), "{}:{}: a fence in a fence", page.display(), at + 1);
+                assert!(
+                    rest.is_empty(),
+                    "{}:{}: a fence in a fence",
+                    page.display(),
+                    at + 1
+                );
                 found.push(Fence {
                     info,
                     lines: first..at,
@@ -67,7 +72,9 @@ enum Mark<'a> {
 
 fn mark(line: &str) -> Option<Mark<'_>> {
     let line = line.trim();
-    let text = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?;
+    let text = line
+        .strip_prefix("// ")
+        .or_else(|| line.strip_prefix("# "))?;
     if text == "[end quote]" {
         return Some(Mark::Close);
     }
@@ -109,9 +116,11 @@ pub(crate) fn source(shown: &str, text: &str) -> Source {
     source
 }
 
-/// Every source of kernels/ by its path in the repository.
+/// Every source of kernels/ by its path in the repository, and what `kernels build --torch` gives a binding.
 pub(crate) fn sources() -> BTreeMap<String, Source> {
-    let mut found = BTreeMap::new();
+    let registration = "src/variant/registration.h";
+    let text = fs::read_to_string(root().join(registration)).unwrap();
+    let mut found = BTreeMap::from([(registration.to_owned(), source(registration, &text))]);
     let mut folders = vec![root().join("kernels")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -122,7 +131,12 @@ pub(crate) fn sources() -> BTreeMap<String, Source> {
                 .extension()
                 .is_some_and(|end| ["cu", "cuh", "h", "toml"].iter().any(|known| end == *known))
             {
-                let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                let shown = path
+                    .strip_prefix(root())
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
                 let text = fs::read_to_string(&path).unwrap();
                 found.insert(shown.clone(), source(&shown, &text));
             }
@@ -154,7 +168,9 @@ pub(crate) fn render(page: &Path, text: &str, sources: &BTreeMap<String, Source>
 }
 
 fn quoted(page: &Path, quote: &str, sources: &BTreeMap<String, Source>) -> String {
-    let (path, region) = quote.split_once('#').map_or((quote, None), |(p, r)| (p, Some(r)));
+    let (path, region) = quote
+        .split_once('#')
+        .map_or((quote, None), |(p, r)| (p, Some(r)));
     let source = sources
         .get(path)
         .unwrap_or_else(|| panic!("{}: quote={quote}: there is no {path}", page.display()));
