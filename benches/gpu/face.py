@@ -165,7 +165,7 @@ def two_cards():
     assert torch.cuda.current_device() == 0
     timing = ruler.time(torch.nn.functional.gelu, lambda: tensor(*BIG, device="cuda:1"))
     assert torch.cuda.current_device() == 0
-    expect(ruler.time, "this ruler is for cuda:1", torch.nn.functional.gelu, lambda: tensor(*BIG))
+    expect(ruler.time, "this ruler is for cuda:1", torch.nn.functional.gelu, lambda: tensor(*BIG, device="cuda:0"))
     return str(timing)
 
 

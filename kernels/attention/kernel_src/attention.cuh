@@ -92,7 +92,8 @@ __device__ __forceinline__ Work work_of_block(const AttentionArguments& a) {
 }
 
 template <typename T, int kDim>
-__global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_constant__ AttentionArguments a) {
+__global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
+    attention_forward(const __grid_constant__ AttentionArguments a) {
   using Tile = Tile<kDim>;
   constexpr int kKeys = Tile::kKeys, kRowBytes = Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -250,9 +251,9 @@ __global__ void __launch_bounds__(kThreads, 2) attention_forward(const __grid_co
   for (int r = 0; r < kThreadRows; ++r) {
     const int row = row_in_warp + r * 8, query = writing.first_query + warp * kWarpQueries + row;
     const float sum = sum_of_row(rows[r].sum);
-    const float inverse = sum > 0.0f ? __fdividef(1.0f, sum) : 0.0f;  // a query that sees no key gives 0
+    const float inverse = sum == 0.0f ? 0.0f : __fdividef(1.0f, sum);  // a query that sees no key gives 0
     if (a.lse != nullptr && lane % 4 == 0 && query < a.tokens_q) {
-      const float lse = sum > 0.0f ? rows[r].shift * kLn2 + logf(sum) : -INFINITY;
+      const float lse = sum == 0.0f ? -INFINITY : rows[r].shift * kLn2 + logf(sum);
       a.lse[(writing.batch * a.heads + writing.head) * a.tokens_q + query] = lse;
     }
 #pragma unroll

@@ -15,6 +15,8 @@ struct Tile {
   static constexpr int kKeys = 64;
   // Whether the queries stay in registers (kDim more), or come from shared memory at each step.
   static constexpr bool kHoldQueries = kDim <= 64;
+  // Blocks that an SM is to hold at once: while one works out exponentials, another multiplies. 2 leave 255 registers.
+  static constexpr int kBlocks = 2;
   static constexpr int kRowBytes = kDim * 2;
   static constexpr int kQueryBytes = kQueries * kRowBytes, kKeyBytes = kKeys * kRowBytes;
   // Q, and one tile each of K and V: 64 KB for a dimension of 128, so that two blocks fit on an SM of an A100, too.
