@@ -556,6 +556,27 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
         skill(&sandbox, guide);
         one(&report(plain(&sandbox, &[])), place, words);
     }
+    for (guide, place, words) in [
+        (
+            "```python\nimport fancy as f\nf.plain\nf.lazy\nf.below.x\nf.plian\n```\n",
+            "guide.md:6 import",
+            &["uses", "fancy", "plian"][..],
+        ),
+        (
+            "```python\nimport os\nos.path.jion('a')\nos.name.anything\n```\n",
+            "guide.md:3 import",
+            &["jion"][..],
+        ),
+    ] {
+        skill(&sandbox, guide);
+        one(&report(plain(&sandbox, &[])), place, words);
+    }
+    // What is asked for, given by the code itself, or no module's, may be missing.
+    skill(
+        &sandbox,
+        "```python\nimport fancy, os\nif hasattr(fancy, 'other'):\n    fancy.other\nos.mine = 1\nos.mine\n\n\ndef f(fancy):\n    return fancy.none\n```\n",
+    );
+    assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
     // A file of the skill.
     let folder = skill(&sandbox, "text\n");
     write(&folder.join("scripts/run.py"), "import os\nreturn 1\n");
@@ -738,6 +759,61 @@ fn nothing_of_a_skill_is_executed() {
         "{report:#}"
     );
     assert!(!exists(&mark));
+}
+
+/// The words of a skill become names of files and arguments of a compiler.
+#[test]
+fn names_in_a_skill_are_no_commands_and_no_options() {
+    let sandbox = Sandbox::new();
+    let mark = sandbox.outside().join("executed");
+    for name in [
+        "-Xcompiler=-wrapper,touch,MARK.cu",
+        "a/-ccbin=MARK.cu",
+        "a;touch${IFS}MARK;.cu",
+        "`touch${IFS}MARK`.cu",
+        "'|touch${IFS}MARK|'.cu",
+    ] {
+        let name = name.replace("MARK", &mark.display().to_string()[1..]);
+        let guide = format!("```cuda arch=90\n// file: {name}\nint x;\n```\n");
+        skill(&sandbox, &guide);
+        one(
+            &report(command(&sandbox, &[])),
+            "guide.md:2 fence",
+            &["shell"],
+        );
+    }
+    // The Markdown's own name, which a compiler is told.
+    let folder = skill(&sandbox, "text\n");
+    let name = "a\"$(touch executed)`touch executed`.md";
+    write(
+        &folder.join("references").join(name),
+        "```cuda arch=90\nint x = y;\n```\n",
+    );
+    let report = report(command(&sandbox, &[]));
+    assert_eq!(
+        found(&report),
+        [format!("references/{name}:2 cuda")],
+        "{report:#}"
+    );
+    assert!(!exists(&mark) && !exists(sandbox.project.join("executed")));
+}
+
+/// The examples of docs/skill-validation.md are as clean as they say.
+#[test]
+fn the_examples_of_the_page_are_clean() {
+    let sandbox = Sandbox::new();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/skill-validation.md");
+    let page = fs::read_to_string(page).unwrap();
+    let examples: Vec<&str> = page
+        .split("\n````markdown\n")
+        .skip(1)
+        .map(|part| part.split("\n````\n").next().unwrap())
+        .collect();
+    assert_eq!(examples.len(), 2);
+    skill(&sandbox, &examples.join("\n\n"));
+    let report = report(command(&sandbox, &["--strict"]));
+    assert_eq!(found(&report), [""; 0], "{report:#}");
+    assert_eq!(report["deep"]["checked"]["cuda block"], 3);
 }
 
 #[test]

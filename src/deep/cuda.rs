@@ -565,7 +565,8 @@ fn once(
         .current_dir(&job.folder)
         .env("TMPDIR", &out)
         .arg("-c")
-        .arg(&job.source)
+        // Never an option, whatever it begins with.
+        .arg(Path::new(".").join(&job.source))
         .arg("-o")
         .arg(out.join("object.o"))
         .args([

@@ -10,7 +10,6 @@ use tempfile::TempDir;
 use super::document::Document;
 use super::fence::{Block, Language};
 use super::report::Gathered;
-use crate::compile::unit::plain;
 use crate::skill::RelPath;
 
 /// The folder. It goes when this does.
@@ -102,6 +101,13 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Whether a path means nothing to a shell, and no part of it can be taken for an option.
+fn is_harmless(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
+    path.split('/')
+        .all(|part| !part.starts_with('-') && part.bytes().all(plain))
+}
+
 fn base(document: &Document, documents: &[Document], gathered: &mut Gathered) -> Option<usize> {
     let (line, named) = document.base.as_ref()?;
     let found = documents.iter().position(|known| known.path == *named);
@@ -127,9 +133,13 @@ fn files(document: &Document, gathered: &mut Gathered) -> BTreeMap<String, usize
         let sound = RelPath::parse(path)
             .map_err(|error| error.to_string())
             .and_then(|sound| {
-                // nvcc hands paths to a shell.
-                plain(Path::new(path)).map_err(|error| error.to_string())?;
-                Ok(sound)
+                if is_harmless(path) {
+                    Ok(sound)
+                } else {
+                    Err(format!(
+                        "'{path}': nvcc hands paths to a shell; name it with letters, digits and . _ - +, no - first"
+                    ))
+                }
             });
         match sound {
             Err(error) => wrong(error),

@@ -47,7 +47,11 @@ pub const RULES: &[(&str, Severity, &str)] = &[
         "cpp blocks compile without a warning",
     ),
     ("python", Severity::Error, "python blocks and files parse"),
-    ("import", Severity::Error, "what Python imports is there"),
+    (
+        "import",
+        Severity::Error,
+        "what Python imports is there, and so is what it uses of a module (F.rms_norm)",
+    ),
     (
         "toml",
         Severity::Error,

@@ -96,6 +96,9 @@ struct Answer {
     version: String,
     #[serde(default)]
     flags: BTreeSet<String>,
+    /// Of a name of a module, not of an import.
+    #[serde(default)]
+    is_use: bool,
     #[serde(default)]
     open: bool,
     #[serde(default)]
@@ -196,6 +199,21 @@ fn note(items: &[Item], answers: &[Answer], python: &Path, failure: &str, gather
                 gathered.checked(item.kind, 1);
             }
             "flags" => {}
+            _ if answer.is_use => {
+                let at = item.before + answer.line.unwrap_or(1);
+                match answer.state.as_str() {
+                    "wrong" => {
+                        let message =
+                            format!("{} uses what is not there: {}", item.name, answer.message);
+                        gathered.find("import", &item.file, at, message);
+                    }
+                    "unsure" => {
+                        let what = format!("use of {}", answer.module);
+                        gathered.unchecked(&what, &answer.message, &item.file, at);
+                    }
+                    _ => gathered.checked("name of a module", 1),
+                }
+            }
             _ => {
                 let key = (id, answer.line.unwrap_or(1));
                 lines.entry(key).or_default().push(answer);

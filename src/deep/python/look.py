@@ -239,6 +239,56 @@ def flags_of(tree):
     return sorted(flags), is_open
 
 
+used = {}  # (module, "a.b") -> [(id, line)]
+
+
+def uses(item, tree, text):
+    """Names of modules that are used: `F.rms_norm` after `import torch.nn.functional as F`."""
+    modules, bound = {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for a in node.names:
+                modules[a.asname or a.name.split(".")[0]] = a.name if a.asname else a.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom):
+            bound.update(a.asname or a.name for a in node.names)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.attr)  # given by this code itself
+    inner = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or node in inner:
+            continue
+        names, root = [], node
+        while isinstance(root, ast.Attribute):
+            inner.add(root)
+            names.insert(0, root.attr)
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in bound or root.id not in modules:
+            continue
+        module = modules[root.id]
+        # What is asked for by its name may be missing.
+        if module.split(".")[0] in local or bound & set(names) or any(f'"{n}"' in text or f"'{n}'" in text for n in names):
+            continue
+        used.setdefault((module, ".".join(names)), []).append((item, root.lineno))
+
+
+def resolve(found, names):
+    """None, or what is wrong: as long as it is a plain module, each name must be there."""
+    path = found.__name__
+    for name in names:
+        if type(found).__name__ not in ("module", "_LazyModule"):
+            return None
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            return None if spec_of(f"{path}.{name}") is not None else f"{path} of {title(path.split('.')[0])} has no {name}"
+        path = f"{path}.{name}"
+    return None
+
+
 for item in request["items"]:
     number, text = item["id"], item["text"]
     if item["kind"] == "block":
@@ -269,24 +319,32 @@ for item in request["items"]:
     for line, module, names, guarded in found:
         if not guarded:
             look_up(number, line, module, names)
+    uses(number, tree, text)
 answer(state="parsing done", version=sys.version.split()[0])
 
 # What only an import tells.
 modules = {}
+
+
+def imported(module):
+    """The module, or whether it is not there at all, and the error."""
+    if module not in modules:
+        try:
+            modules[module] = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            modules[module] = (error.name and (module == error.name or module.startswith(error.name + ".")), error)
+        except BaseException as error:  # noqa: B902  a package may do anything
+            modules[module] = (False, error)
+    return modules[module]
+
+
 for (module, name), places in sorted(later.items(), key=lambda one: (one[0][0], one[0][1] or "")):
     top = module.split(".")[0]
     state, message = "ok", ""
     if "__main__" in module.split(".") or top in LIVELY:
         state, message = "unsure", f"{module} is not imported to be looked at"
     else:
-        if module not in modules:
-            try:
-                modules[module] = importlib.import_module(module)
-            except ModuleNotFoundError as error:
-                modules[module] = (error.name and (module == error.name or module.startswith(error.name + ".")), error)
-            except BaseException as error:  # noqa: B902  a package may do anything
-                modules[module] = (False, error)
-        found = modules[module]
+        found = imported(module)
         if isinstance(found, tuple):
             is_missing, error = found
             if is_missing:
@@ -305,6 +363,25 @@ for (module, name), places in sorted(later.items(), key=lambda one: (one[0][0], 
                 state, message = "unsure", f"loading {name} of {module} fails: {type(error).__name__}"
     for item, line in places:
         answer(id=item, line=line, state=state, message=message, module=module)
+for (module, names), places in sorted(used.items()):
+    top = module.split(".")[0]
+    spec = spec_of(top)
+    if spec is None or "__main__" in module.split(".") or top in LIVELY:
+        continue  # said for its import
+    if any(lies_in_skill(p) for p in [spec.origin or "", *(spec.submodule_search_locations or [])] if p):
+        continue
+    found = imported(module)
+    if isinstance(found, tuple):
+        continue
+    state, message = "ok", ""
+    try:
+        wrong = resolve(found, names.split("."))
+        if wrong:
+            state, message = "wrong", wrong
+    except BaseException as error:  # noqa: B902
+        state, message = "unsure", f"{module}.{names}: {type(error).__name__}"
+    for item, line in places:
+        answer(id=item, line=line, state=state, message=message, module=top, is_use=True)
 answer(state="done")
 answers.close()
 # Threads of what was imported are not waited for.
