@@ -304,7 +304,7 @@ fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
     let (built, said) = run(Command::new("bash")
         .args(["-ec", script])
         .current_dir(&folder)
-        .env("PATH", path)
+        .env("TORCH", torch::headers().join("torch"))
         .env("CUDA_HOME", cuda::home()));
     assert!(built, "{said}");
     loads(&torches, folder.path());
