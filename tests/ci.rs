@@ -151,6 +151,7 @@ fn project(root: &Path) -> Project {
         sources: Vec::new(),
         includes: Vec::new(),
         cuda_flags: Vec::new(),
+        oldest: 0,
         spec: Spec {
             operations: ["rms_norm", "add_rms_norm"]
                 .into_iter()

@@ -1,42 +1,51 @@
 #!/usr/bin/env python3
-"""Check and time one CUDA kernel against its reference. Copy this file and edit the part between the two rulers.
+"""Check and time YOUR op: a .cu with an extern "C" launcher, or a Python function, against a reference of yours.
 
-As it stands it runs GEGLU in diffusers' order (value first, exact erf). It compiles the kernel with nvcc, checks it
-against fp64 into NaN-filled outputs, and only then times it: CUDA graphs over rotating buffers of more than four times
-the L2 cache, candidates alternating, medians with the 10th and 90th percentile, beside eager torch, torch.compile and
-a copy of the same number of bytes (the roof).
+    python benchmark_example.py --write-example my        # my/geglu.cu and my/geglu.py, to start from
+    python benchmark_example.py --candidate my/geglu.cu --reference my/geglu.py --shape rows=8192,inner=1280
+    python benchmark_example.py --candidate my_ops:geglu --reference my/geglu.py --shape rows=8192,inner=1280 --json
+    python benchmark_example.py                           # the example itself
 
-    python benchmark_example.py [--shape ROWS,INNER ...] [--dtype bfloat16] [--no-compile] [--json]
+The reference file has reference(*tensors) in plain torch: given float64 it is what is right, in --dtype it is the baseline
+"torch". It may have inputs(...), which returns the tensors; else there is one normal tensor of all sizes. Both may name
+sizes of --shape as parameters, inputs also dtype and device. A candidate function is called as reference is.
+A launcher's arguments are read from the source: pointers to const are the inputs in their order (None: a null pointer),
+other pointers the outputs; `dtype` is 0 float32, 1 float16, 2 bfloat16; `stream` is the stream; other numbers are found in
+--shape by their names (rows=8192,inner=1280,eps=1e-6). It returns 0 or a cudaError_t.
 
-Exit code 0: right and timed; 1: wrong result; 2: torch, a card or nvcc is missing, or bad usage."""
+Checked: every element against float64, outputs poisoned, twice with other inputs at the same addresses; inputs unchanged;
+nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more than 4 x L2,
+contenders in turns, beside a copy of the same bytes. Exit code: 0 right, 1 wrong, 2 cannot run here or wrong usage."""
 import argparse
 import ctypes
-import hashlib
+import functools
+import importlib
+import importlib.util
+import inspect
 import json
 import os
+import random
+import re
 import shutil
-import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 
-# ------------------------------------------------------------------------------------------- edit from here
-SOURCE = r"""
+EXAMPLE_CU = r"""// GEGLU in diffusers' order: x is [rows, 2 * inner], value in the first half, gate in the second; exact erf.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
 #include <cstdint>
 
 template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
 
-// x: [rows, 2 * inner], value in the first half, gate in the second. One pack of N outputs a thread.
-template <typename T, int N>
-__global__ void __launch_bounds__(256) geglu(T* out, const T* x, int64_t packs, int64_t total) {
+template <typename T, int N>  // one pack of N outputs a thread
+__global__ void __launch_bounds__(256) geglu(Pack<T, N>* out, const Pack<T, N>* x, int64_t packs, int64_t total) {
   const int64_t i = blockIdx.x * int64_t(256) + threadIdx.x;
   if (i >= total) return;
-  const int64_t row = i / packs, col = i - row * packs;
-  const Pack<T, N>* in = reinterpret_cast<const Pack<T, N>*>(x) + row * packs * 2 + col;
+  const int64_t row = total >> 32 ? i / packs : unsigned(i) / unsigned(packs);  // 64-bit division is slow
+  const Pack<T, N>* in = x + i + row * packs;
   const Pack<T, N> value = in[0], gate = in[packs];
   Pack<T, N> y;
 #pragma unroll
@@ -44,83 +53,53 @@ __global__ void __launch_bounds__(256) geglu(T* out, const T* x, int64_t packs, 
     const float g = float(gate.v[j]);
     y.v[j] = T(float(value.v[j]) * 0.5f * g * (1.0f + erff(g * 0.70710678118654752f)));
   }
-  reinterpret_cast<Pack<T, N>*>(out)[i] = y;
+  out[i] = y;
 }
 
-template <typename T, int N>
-int run(void* out, const void* x, int64_t rows, int64_t inner, void* stream) {
+template <typename T, int N = 16 / sizeof(T)>
+int run(void* out, const void* x, int64_t rows, int64_t inner, cudaStream_t stream) {
+  if constexpr (N > 1)  // 16-byte accesses need addresses and rows of whole packs
+    if ((reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(x)) % 16 != 0 || inner % N != 0)
+      return run<T, 1>(out, x, rows, inner, stream);
   const int64_t packs = inner / N, total = rows * packs, blocks = (total + 255) / 256;
-  if (blocks > 2147483647) return cudaErrorInvalidConfiguration;
-  geglu<T, N><<<unsigned(blocks), 256, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<T*>(out), static_cast<const T*>(x), packs, total);
+  if (rows < 0 || inner < 0 || blocks > 2147483647) return cudaErrorInvalidValue;
+  if (total == 0) return cudaSuccess;
+  geglu<T, N><<<unsigned(blocks), 256, 0, stream>>>(static_cast<Pack<T, N>*>(out), static_cast<const Pack<T, N>*>(x), packs,
+                                                    total);
   return cudaGetLastError();
 }
 
-template <typename T>
-int choose(void* out, const void* x, int64_t rows, int64_t inner, void* stream) {
-  constexpr int N = 16 / sizeof(T);
-  const bool aligned = (reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(x)) % 16 == 0;
-  return aligned && inner % N == 0 ? run<T, N>(out, x, rows, inner, stream) : run<T, 1>(out, x, rows, inner, stream);
-}
-
-extern "C" int launch(void* out, const void* x, int64_t rows, int64_t inner, int dtype, void* stream) {
-  if (rows < 0 || inner < 0) return cudaErrorInvalidValue;
-  if (rows == 0 || inner == 0) return cudaSuccess;
+extern "C" int geglu_launch(void* out, const void* x, int64_t rows, int64_t inner, int dtype, cudaStream_t stream) {
   switch (dtype) {
-    case 0: return choose<float>(out, x, rows, inner, stream);
-    case 1: return choose<__half>(out, x, rows, inner, stream);
-    case 2: return choose<__nv_bfloat16>(out, x, rows, inner, stream);
+    case 0: return run<float>(out, x, rows, inner, stream);
+    case 1: return run<__half>(out, x, rows, inner, stream);
+    case 2: return run<__nv_bfloat16>(out, x, rows, inner, stream);
     default: return cudaErrorInvalidValue;
   }
 }
 """
-ARGTYPES = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_void_p]
-SHAPES = ["8192,1280", "2048,4096", "8192,5120"]
-CHECK_SHAPES = ["0,64", "3,1", "5,7", "33,1280", "17,2056"]
+EXAMPLE_PY = '''import torch
 
 
-def make_inputs(torch, shape, dtype):
-    """A tuple of input tensors for one call. Random, never ones or zeros."""
-    rows, inner = shape
-    return (torch.randn(rows, 2 * inner, device="cuda", dtype=torch.float32).mul_(2).to(dtype),)
+def inputs(rows, inner, dtype, device):
+    return (torch.randn(rows, 2 * inner, device=device).mul(2).to(dtype),)
 
 
-def make_output(torch, inputs):
-    x = inputs[0]
-    return torch.full((x.shape[0], x.shape[1] // 2), float("nan"), device="cuda", dtype=x.dtype)
-
-
-def call_kernel(lib, out, inputs, dtype_code, stream):
-    x = inputs[0]
-    return lib.launch(out.data_ptr(), x.data_ptr(), x.shape[0], x.shape[1] // 2, dtype_code, stream)
-
-
-def baseline(torch, x):
-    """What the framework does today; also the reference when it is given fp64."""
+def reference(x):
     value, gate = x.chunk(2, dim=-1)
     return value * torch.nn.functional.gelu(gate)
+'''
+EXAMPLE_SHAPES, EXAMPLE_CHECKS = ["rows=8192,inner=1280", "rows=2048,inner=5120"], ["rows=5,inner=7", "rows=0,inner=64"]
+GUARD = 4096  # bytes on both sides of an output, which nobody may write
 
 
-def magnitude(torch, x):
-    """Size of the terms that the kernel adds or multiplies in fp32: what its rounding errors scale with."""
-    value, gate = x.chunk(2, dim=-1)
-    return (value * gate).abs()
+class Wrong(Exception):
+    """What the candidate did wrong: exit code 1."""
 
 
-# --------------------------------------------------------------------------------------------- edit up to here
 def die(message):
     print("error: " + message, file=sys.stderr)
     raise SystemExit(2)
-
-
-def need_cuda():
-    try:
-        import torch
-    except ImportError:
-        die("torch is not installed (pip install torch)")
-    if not torch.cuda.is_available():
-        die("no CUDA device is visible to torch " + torch.__version__)
-    return torch
 
 
 def find_nvcc():
@@ -129,164 +108,446 @@ def find_nvcc():
     for path in [os.environ.get("NVCC"), *homes, shutil.which("nvcc"), wheel, "/usr/local/cuda/bin/nvcc"]:
         if path and os.path.isfile(path):
             return path
-    die("nvcc was not found (set NVCC or CUDA_HOME, or pip install the nvidia-cuda-nvcc wheel)")
+    die("nvcc was not found: set NVCC or CUDA_HOME, or install the CUDA toolkit")
 
 
-def build(torch, source, symbol, argtypes):
-    """Compile once per source and architecture, and load the shared object."""
-    nvcc, (major, minor) = find_nvcc(), torch.cuda.get_device_capability()
-    arch = "{}{}".format(major, minor)
-    key = hashlib.sha256((source + arch + nvcc).encode()).hexdigest()[:16]
-    folder = os.path.join(tempfile.gettempdir(), "cuda-kernels-{}".format(os.getuid()))
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    lib = os.path.join(folder, key + ".so")
-    if not os.path.exists(lib):
-        src, part = os.path.join(folder, key + ".cu"), lib + ".{}".format(os.getpid())
-        with open(src, "w") as f:
-            f.write(source)
-        cmd = [nvcc, "-O3", "-std=c++17", "-gencode=arch=compute_{0},code=sm_{0}".format(arch), "-shared",
-               "-Xcompiler", "-fPIC", "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", part, src]
+def parse_launcher(text, symbol=None):
+    """(name, [(kind, name)]) of an extern "C" function; kind: input, output, stream, dtype or a ctypes type."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
+    found = dict(re.findall(r'extern\s+"C"\s+(?:int|cudaError_t)\s+(\w+)\s*\(([^)]*)\)', text))
+    if symbol:
+        found = {symbol: found[symbol]} if symbol in found else {}
+    if len(found) != 1:
+        die('one extern "C" int NAME(...) is wanted; found: {}. --symbol chooses'.format(", ".join(found) or "none"))
+    name, rest = found.popitem()
+    kinds = {"int64_t": ctypes.c_int64, "long": ctypes.c_int64, "size_t": ctypes.c_int64, "float": ctypes.c_float,
+             "double": ctypes.c_double}
+    plan = []
+    for entry in filter(None, (" ".join(p.split()) for p in rest.split(","))):
+        kind, label = re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")).groups()
+        if label in ("stream", "dtype"):
+            plan.append((label, label))
+        elif "*" in kind:
+            plan.append(("input" if re.search(r"\bconst\b", kind.split("*")[0]) else "output", label))
+        else:
+            plan.append((next((kinds[w] for w in re.findall(r"\w+", kind) if w in kinds), ctypes.c_int), label))
+    return name, plan
+
+
+class Launcher:
+    """A launcher compiled with nvcc; it writes into outputs that it is given."""
+
+    def __init__(self, torch, sources, symbol=None, flags=()):
+        missing = [s for s in sources if not os.path.isfile(s)]
+        if missing:
+            die("no such file: " + ", ".join(missing))
+        self.torch, (self.symbol, self.plan) = torch, parse_launcher("\n".join(open(s).read() for s in sources), symbol)
+        nvcc, folder = find_nvcc(), tempfile.mkdtemp(prefix="candidate-")  # compiled anew each time: headers change too
+        arch = "-gencode=arch=compute_{0}{1},code=sm_{0}{1}".format(*torch.cuda.get_device_capability())
+        lib = os.path.join(folder, "candidate.so")
+        cmd = [nvcc, "-O3", "-std=c++17", arch, "-shared", "-Xcompiler", "-fPIC",
+               "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, *flags, *sources]
         done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-        if done.returncode:
-            die("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
-        os.replace(part, lib)
-    loaded = ctypes.CDLL(lib)
-    getattr(loaded, symbol).argtypes = argtypes
-    getattr(loaded, symbol).restype = ctypes.c_int
-    return loaded
+        try:
+            if done.returncode:
+                raise Wrong("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
+            self.function = getattr(ctypes.CDLL(lib), self.symbol)
+        finally:
+            shutil.rmtree(folder)
+        pointer = {"input": ctypes.c_void_p, "output": ctypes.c_void_p, "stream": ctypes.c_void_p, "dtype": ctypes.c_int}
+        self.function.argtypes = [pointer.get(kind, kind) for kind, _ in self.plan]
+
+    def __call__(self, inputs, outputs, sizes):
+        torch, given, values = self.torch, {"input": iter(inputs), "output": iter(outputs)}, []
+        codes = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+        for kind, name in self.plan:
+            if kind in given:
+                tensor = next(given[kind], die)
+                if tensor is die:
+                    die("{}: the reference has no {} for the pointer {!r}".format(self.symbol, kind, name))
+                values.append(None if tensor is None else tensor.data_ptr())
+            elif kind == "dtype":
+                values.append(next((codes[t.dtype] for t in inputs if t is not None and t.dtype in codes), 0))
+            elif kind == "stream":
+                values.append(torch.cuda.current_stream().cuda_stream)
+            elif name in sizes:
+                values.append(sizes[name])
+            else:
+                die("{0} wants the number {1!r}: add {1}=NUMBER to --shape".format(self.symbol, name))
+        error = self.function(*values)
+        if error:
+            raise Wrong("{} returned {}".format(self.symbol, error))
+        return tuple(outputs)
 
 
-def compare(torch, out, ref, mag):
-    """Largest error in units of its bound: half an ulp of the result's dtype plus fp32 rounding. NaN never passes."""
-    half_ulp = torch.finfo(out.dtype).eps / 2
-    bound = half_ulp * 1.01 * ref.abs() + 4e-6 * mag + torch.finfo(out.dtype).tiny * torch.finfo(out.dtype).eps
-    ratio = (out.double() - ref).abs() / bound
-    if ratio.numel() == 0:
-        return 0.0
-    return float("inf") if not torch.isfinite(ratio).all() else ratio.max().item()
+def load_function(text, default=None):
+    """Of `module:function`, `file.py:function`, or `file.py` with the default's name: (function, module)."""
+    place, _, name = text.partition(":")
+    if not (name or default):
+        die("{0}: a .cu file, module:function or file.py:function is wanted".format(text))
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(os.path.basename(place)[:-3], place)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, os.getcwd())
+            module = importlib.import_module(place)
+        return getattr(module, name or default), module
+    except (ImportError, OSError, AttributeError) as e:
+        die("{}: {}".format(text, e))
 
 
-def measure(torch, candidates, rounds, poison):
-    """candidates: name -> one callable for each rotating buffer set. Returns name -> us per call (median, p10, p90).
+@functools.lru_cache(maxsize=None)
+def parameters(function):
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return ()
 
-    A callable returns its output or None; outputs stay alive, so that no candidate writes into memory still hot in L2."""
-    graphs, keep = {}, []
-    side = torch.cuda.Stream()
-    for name, calls in candidates.items():
+
+def call(function, tensors, values, run=None):
+    """Calls with the tensors, and with those of the values that the function names behind them. run: the function compiled."""
+    wanted = parameters(function)[len(tensors):]
+    result = (run or function)(*tensors, **{k: v for k, v in values.items() if k in wanted})
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+class Op:
+    """The reference, the inputs and the tolerance."""
+
+    def __init__(self, torch, reference, dtype, device, tolerance):
+        self.function, module = load_function(reference, "reference")
+        self.torch, self.dtype, self.device, self.tolerance = torch, dtype, device, tolerance
+        self.make = getattr(module, "inputs", None)
+
+    def inputs(self, sizes):
+        if self.make:
+            return call(self.make, (), dict(sizes, dtype=self.dtype, device=self.device))
+        return (self.torch.randn([n for n in sizes.values() if isinstance(n, int)], device=self.device).to(self.dtype),)
+
+    def exact(self, inputs, sizes):
+        return call(self.function, [t.double() if t is not None and t.is_floating_point() else t for t in inputs], sizes)
+
+    def outputs(self, candidate, inputs, sizes):
+        """[(output, the bytes around it)] for a launcher: poisoned, between guards. A function makes its own."""
+        made = []
+        for like in call(self.function, inputs, sizes) if isinstance(candidate, Launcher) else ():
+            size = like.numel() * like.element_size()
+            room = self.torch.full((size + 2 * GUARD,), 0xA5, dtype=self.torch.uint8, device=self.device)
+            made.append((poison(room[GUARD:GUARD + size].view(like.dtype).view(like.shape)), room))
+        return made
+
+    def refill(self, inputs, sizes):
+        for t, fresh in zip(inputs, self.inputs(sizes)):
+            if t is not None:
+                t.copy_(fresh)
+
+    def compare(self, got, inputs, sizes):
+        """The largest error of all outputs in units of what is allowed, or Wrong."""
+        want = self.exact(inputs, sizes)
+        if len(got) != len(want):
+            raise Wrong("{} outputs where the reference has {}".format(len(got), len(want)))
+        worst = max(worst_error(self.torch, g, w, *self.tolerance) for g, w in zip(got, want))
+        if not worst <= 1.0:
+            raise Wrong("an output is off by {:.3g} times what is allowed".format(worst))
+        return worst
+
+
+def poison(tensor):
+    return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
+
+
+def worst_error(torch, got, want, ulps, of_row):
+    """Allowed are so many ulps of the result's type and a part of the row's largest element. NaN passes nowhere but where
+    the reference has one; another shape is infinitely wrong."""
+    if got.shape != want.shape:
+        return float("inf")
+    if not got.is_floating_point() or want.numel() == 0:
+        return 0.0 if torch.equal(got, want.to(got.dtype)) else float("inf")
+    info, want = torch.finfo(got.dtype), want.double()
+    ulp = torch.ldexp(torch.full_like(want, info.eps), torch.frexp(want)[1] - 1).clamp_min(info.tiny * info.eps)
+    largest = want.abs().amax(-1, keepdim=True) if want.dim() else want.abs()
+    ratio, rounded = (got.double() - want).abs() / (ulps * ulp + of_row * largest), want.to(got.dtype)
+    ratio = torch.where((got == rounded) | (got.isnan() & rounded.isnan()), torch.zeros_like(ratio), ratio)
+    return float("inf") if ratio.isnan().any() else ratio.max().item()
+
+
+def check(torch, op, candidate, sizes, shift=0):
+    """Two calls with other inputs at the same addresses. shift: one element past an aligned address. The worst error."""
+    inputs, kept, worst = op.inputs(sizes), [], 0.0
+    if shift:
+        inputs = [t if t is None else t.new_empty(t.numel() + shift)[shift:].view(t.shape) for t in inputs]
+    for _ in range(2):
+        op.refill(inputs, sizes)
+        before = [t if t is None else t.clone() for t in inputs]
+        outputs = op.outputs(candidate, inputs, sizes)
+        torch.use_deterministic_algorithms(True, warn_only=True)  # then torch.empty is filled with NaN
+        try:
+            got = candidate(inputs, [o for o, _ in outputs], sizes)
+        finally:
+            torch.use_deterministic_algorithms(False)
+        if not all((torch.cat([r[:GUARD], r[-GUARD:]]) == 0xA5).all() for _, r in outputs):
+            raise Wrong("it wrote outside an output")
+        if not all(t is None or ((t == b) | ((t != t) & (b != b))).all() for t, b in zip(inputs, before)):
+            raise Wrong("it changed an input")
+        taken = {t.untyped_storage().data_ptr() for t in (*inputs, *kept) if t is not None and t.numel()}
+        if any(o.numel() and o.untyped_storage().data_ptr() in taken for o in got):
+            raise Wrong("it returned memory of an input or of an earlier result")
+        kept += got
+        worst = max(worst, op.compare(got, inputs, sizes))
+    return worst
+
+
+def measure(torch, contenders, rounds, prepare):
+    """contenders: name -> one callable a buffer set. Returns name -> microseconds a call, and name -> outputs.
+
+    Outputs live until their set's next turn, so that nobody writes into memory that is still in L2. A pause on the card
+    before each start keeps the host ahead of it, so that the launch of a graph is not timed."""
+    replays, held, samples = {}, {}, {name: [] for name in contenders}
+    turns = {name: -(-8 // len(calls)) for name, calls in contenders.items()}
+    for name, calls in contenders.items():
+        held[name] = [None] * len(calls)
+
+        def turn(calls=calls, kept=held[name], turns=turns[name]):
+            for _ in range(turns):
+                for i, one in enumerate(calls):
+                    kept[i] = None
+                    kept[i] = one()
+
+        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for call in calls[:3]:
-                call()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            keep.append([call() for call in calls])
-        graph.replay()
-        graphs[name] = (graph, len(calls))
-    poison()  # from here on only the timed replays write the outputs that are checked afterwards
+            for one in calls[:3]:
+                one()
+        torch.cuda.synchronize()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph):
+                turn()
+            replays[name] = graph.replay, "graph"
+        except Exception:  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
+            torch.cuda.synchronize()
+            torch.cuda.set_stream(stream)  # a capture that broke leaves its own, and a generator that believes it goes on
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
+            generator.graphsafe_set_state(generator.clone_state())
+            replays[name] = turn, "host"
+        replays[name][0]()
     torch.cuda.synchronize()
-    samples = {name: [] for name in graphs}
-    for _ in range(rounds):
-        for name, (graph, count) in graphs.items():
+    prepare(held)  # from here on only what is timed writes the outputs that are checked afterwards
+    order = list(replays)
+    for number in range(rounds + 2):
+        random.shuffle(order)
+        for name in order:
+            replay, clock = replays[name]
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            if clock == "graph":
+                torch.cuda._sleep(400_000)
             start.record()
-            graph.replay()
+            replay()
             end.record()
-            end.synchronize()
-            samples[name].append(start.elapsed_time(end) * 1e3 / count)
-    result = {}
-    for name, s in samples.items():
-        s.sort()
-        result[name] = (statistics.median(s), s[len(s) // 10], s[-1 - len(s) // 10])
-    return result
+            torch.cuda.synchronize()
+            took = start.elapsed_time(end) * 1e3 if clock == "graph" else (time.perf_counter() - began) * 1e6
+            if number >= 2:
+                samples[name].append(took / len(held[name]) / turns[name])
+    return {name: dict(spread(s), clock=replays[name][1]) for name, s in samples.items()}, held
+
+
+def spread(samples):
+    s = sorted(samples)
+    return {name: s[min(len(s) - 1, int(len(s) * at))] for name, at in (("median", 0.5), ("p10", 0.1), ("p90", 0.9))}
+
+
+def copies(torch, moved, count):
+    """Two ways to copy half the bytes; the faster one is the roof. Whole pages: odd sizes are slower."""
+    words = -(-moved // 8192) * 1024
+    pairs = [(torch.randint(0, 99, (words,), device="cuda", dtype=torch.int32),
+              torch.empty(words, device="cuda", dtype=torch.int32)) for _ in range(count)]
+    return {"copy": [lambda s=s, d=d: d.copy_(s) for s, d in pairs],
+            "copy by a kernel": [lambda s=s, d=d: torch.bitwise_not(s, out=d) for s, d in pairs]}
+
+
+def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
+    """One shape, timed: its row of the report."""
+    inputs = op.inputs(sizes)
+    moved = size_in_bytes or sum(t.numel() * t.element_size()
+                                 for t in (*inputs, *call(op.function, inputs, sizes)) if t is not None)
+    l2, sets, left_out = torch.cuda.get_device_properties(0).L2_cache_size, [], {}
+    while len(sets) < min(400, max(4, -(-4 * l2 // max(1, moved)) + 1)):
+        sets.append(op.inputs(sizes))
+
+    def calls(one):
+        return [lambda i=i, o=[o for o, _ in op.outputs(one, i, sizes)]: one(i, o, sizes) for i in sets]
+
+    contenders = {"candidate": calls(candidate), **copies(torch, moved, len(sets))}
+    for name, peer in peers.items():
+        try:
+            mine = calls(peer)
+            got = mine[0]()
+            if name not in ("torch", "compile", "compile-max"):  # those may round in between, as models do
+                op.compare(got, sets[0], sizes)
+            contenders[name] = mine
+        except Exception as e:
+            left_out[name] = (" ".join(str(e).split()) or type(e).__name__)[:300]
+
+    def prepare(held):  # other inputs at the same addresses: each set gets its neighbour's
+        first = [t if t is None else t.clone() for t in sets[0]]
+        for inputs, fresh in zip(sets, [*sets[1:], first]):
+            for t, new in zip(inputs, fresh):
+                if t is not None:
+                    t.copy_(new)
+        for o in (o for kept in held["candidate"] for o in kept):
+            poison(o)
+
+    us, held = measure(torch, contenders, rounds, prepare)
+    try:
+        worst = max(op.compare(held["candidate"][i], sets[i], sizes) for i in {0, len(sets) // 2, len(sets) - 1})
+    except Wrong as e:
+        raise Wrong("what the timed launches wrote is wrong: {}".format(e))
+    mine, roof = us["candidate"]["median"], min(us[n]["median"] for n in us if n.startswith("copy"))
+    ring, percent, notes = len(sets) * moved / l2, 100 * roof / mine, []
+    if ring < 4:
+        notes.append("hot: all buffers together are {:.2f} of the L2".format(ring))
+    if percent > 103 and ring >= 4:
+        notes.append("faster than a copy: does it read and write all of the bytes (--bytes)?")
+    if us["candidate"]["clock"] == "host":
+        notes.append("it could not be captured in a CUDA graph, so launches are timed too")
+    return {"bytes": moved, "ring_over_l2": ring, "us": us, "gb_per_s": moved / mine / 1e3, "percent_of_copy": percent,
+            "faster_than": {n: us[n]["median"] / mine for n in us if n in peers}, "left_out": left_out, "timed_error": worst,
+            "notes": notes}
+
+
+def parse_sizes(text):
+    try:
+        pairs = [entry.split("=") for entry in text.split(",")]
+        return {name.strip(): float(value) if re.search(r"[.eE]", value) else int(value) for name, value in pairs}
+    except ValueError:
+        die("{}: sizes are names with numbers, as in rows=8192,width=4096".format(text))
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--candidate", nargs="+", metavar="WHAT", help=".cu files, module:function or file.py:function")
+    p.add_argument("--reference", metavar="FILE.py[:NAME]", help="what is right, and the inputs")
+    p.add_argument("--shape", action="append", metavar="SIZES", help="rows=8192,width=4096; may be repeated")
+    p.add_argument("--check", action="append", metavar="SIZES", default=[], help="a shape to check and not to time: odd, empty")
+    p.add_argument("--misaligned", action="store_true", help="check with inputs one element past an aligned address as well")
+    p.add_argument("--check-only", action="store_true", help="no timing")
+    p.add_argument("--cpu", action="store_true", help="check a Python candidate without a card; no timing")
+    p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
+    p.add_argument("--against", default="torch,compile", metavar="PEERS",
+                   help="timed beside it: torch, compile, compile-max, .cu files, functions; none [torch,compile]")
+    p.add_argument("--rounds", type=int, default=50, help="timed rounds [50]")
+    p.add_argument("--bytes", type=int, default=0, help="least bytes that a call must move [inputs and outputs, each once]")
+    p.add_argument("--ulps", type=float, default=2.0, help="allowed error of an element in units in its last place [2]")
+    p.add_argument("--of-row", type=float, default=2.0**-18, help="and in parts of its row's largest element [2**-18]")
+    p.add_argument("--symbol", help="the launcher, where the sources have several")
+    p.add_argument("--nvcc-flags", default="", metavar="FLAGS", help='as in --nvcc-flags="-Iinclude -lineinfo"')
+    p.add_argument("--write-example", metavar="DIR", help="write geglu.cu and geglu.py there, and end")
+    p.add_argument("--seed", type=int, help="of the inputs [drawn, and told]")
+    p.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    a = p.parse_args()
+    if bool(a.candidate) != bool(a.reference) or bool(a.candidate) != bool(a.shape or a.check) and not a.write_example:
+        p.error("--candidate, --reference and --shape belong together")
+    return a
+
+
+def write_example(folder):
+    os.makedirs(folder, exist_ok=True)
+    paths = os.path.join(folder, "geglu.cu"), os.path.join(folder, "geglu.py")
+    for path, text in zip(paths, (EXAMPLE_CU, EXAMPLE_PY)):
+        if os.path.exists(path):
+            die(path + " is there already")
+        with open(path, "w") as f:
+            f.write(text)
+    return paths
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--shape", action="append", metavar="ROWS,INNER", help="may be repeated; default: " + " ".join(SHAPES))
-    p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
-    p.add_argument("--rounds", type=int, default=50, help="timed graph replays a candidate")
-    p.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    p.add_argument("--seed", type=int, default=None)
-    p.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    a = p.parse_args()
-    try:
-        shapes = [tuple(int(n) for n in s.split(",")) for s in a.shape or SHAPES]
-    except ValueError:
-        p.error("--shape takes integers separated by commas")
-    torch = need_cuda()
-    torch.manual_seed(torch.seed() if a.seed is None else a.seed)
-    lib = build(torch, SOURCE, "launch", ARGTYPES)
-    dtype = getattr(torch, a.dtype)
-    code = {"float32": 0, "float16": 1, "bfloat16": 2}[a.dtype]
-
-    def kernel(out, inputs):
-        error = call_kernel(lib, out, inputs, code, torch.cuda.current_stream().cuda_stream)
-        if error:
-            raise RuntimeError("launch failed with cudaError_t {}".format(error))
-
-    def check(out, inputs):
-        wide = [t.double() for t in inputs]
-        return compare(torch, out, baseline(torch, *wide), magnitude(torch, *wide))
-
-    worst = 0.0
-    for shape in [tuple(int(n) for n in s.split(",")) for s in CHECK_SHAPES] + shapes:
-        inputs = make_inputs(torch, shape, dtype)
-        before = [t.clone() for t in inputs]
-        out = make_output(torch, inputs)
-        kernel(out, inputs)
-        torch.cuda.synchronize()
-        ratio = check(out, inputs)
-        if not all(torch.equal(x, y) for x, y in zip(inputs, before)):
-            ratio = float("inf")
-        worst = max(worst, ratio)
-        if not ratio <= 1.0:
-            print("FAIL {}: error is {:.3g} times its bound".format(shape, ratio), file=sys.stderr)
-            return 1
-
-    l2 = torch.cuda.get_device_properties(0).L2_cache_size
-    rows = []
-    for shape in shapes:
-        inputs, out = make_inputs(torch, shape, dtype), None
-        out = make_output(torch, inputs)
-        moved = sum(t.numel() * t.element_size() for t in (*inputs, out))  # each read once, each written once
-        if moved == 0:
-            continue
-        sets = [(inputs, out)]
-        while len(sets) < min(400, max(4, -(-4 * l2 // moved))):
-            i = make_inputs(torch, shape, dtype)
-            sets.append((i, make_output(torch, i)))
-        half = -(-moved // 8192) * 4096  # whole pages: an odd size can take a slower path and be no roof
-        copies = [(torch.randint(0, 255, (half,), device="cuda", dtype=torch.uint8),
-                   torch.empty(half, device="cuda", dtype=torch.uint8)) for _ in sets]
-        candidates = {
-            "kernel": [lambda i=i, o=o: kernel(o, i) for i, o in sets],
-            "copy": [lambda s=s, d=d: d.copy_(s) for s, d in copies],
-            "eager": [lambda i=i: baseline(torch, *i) for i, _ in sets],
-        }
-        if not a.no_compile:
-            compiled = torch.compile(lambda *x: baseline(torch, *x), dynamic=False)
-            candidates["compile"] = [lambda i=i: compiled(*i) for i, _ in sets]
-        times = measure(torch, candidates, a.rounds, lambda: [o.fill_(float("nan")) for _, o in sets])
-        ratio = max(check(o, i) for i, o in (sets[0], sets[-1]))
-        if not ratio <= 1.0:
-            print("FAIL {}: a timed output is wrong".format(shape), file=sys.stderr)
-            return 1
-        rows.append({"shape": list(shape), "bytes": moved, "ring_over_l2": len(sets) * moved / l2,
-                     "us": {k: {"median": v[0], "p10": v[1], "p90": v[2]} for k, v in times.items()},
-                     "percent_of_copy": 100 * times["copy"][0] / times["kernel"][0]})
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-              "dtype": a.dtype, "l2_bytes": l2, "worst_error_over_bound": worst, "results": rows}
-    if a.json:
-        print(json.dumps(result))
+    a = arguments()
+    if a.write_example:
+        print("\n".join(write_example(a.write_example)))
         return 0
-    print("{device}, torch {torch}, {dtype}; us per call in a CUDA graph over rotating buffers, median [p10 p90]".format(**result))
-    for r in rows:
-        cells = ["{} {:.2f} [{:.2f} {:.2f}]".format(k, v["median"], v["p10"], v["p90"]) for k, v in r["us"].items()]
-        print("{:>14}  {:6.1f} MB, {}  {}  kernel at {:.0f} % of copy".format(
-            "x".join(map(str, r["shape"])), r["bytes"] / 1e6, "cold" if r["ring_over_l2"] >= 4 else "hot in L2",
-            "  ".join(cells), r["percent_of_copy"]))
-    return 0
+    try:
+        import torch
+    except ImportError:
+        die("torch is not installed for {} (pip install torch)".format(sys.executable))
+    if not a.cpu and not torch.cuda.is_available():
+        die("no CUDA device is visible to torch {}; --cpu checks a Python candidate without one".format(torch.__version__))
+    if not a.candidate:
+        a.shape, a.check = EXAMPLE_SHAPES, EXAMPLE_CHECKS
+        cu, a.reference = write_example(tempfile.mkdtemp(prefix="example-"))
+        a.candidate = [a.reference + ":reference" if a.cpu else cu]
+    seed = torch.seed() % 2**31 if a.seed is None else a.seed
+    torch.manual_seed(seed)
+    op = Op(torch, a.reference, getattr(torch, a.dtype), "cpu" if a.cpu else "cuda", (a.ulps, a.of_row))
+    report = {"script": "benchmark_example", "verdict": "PASS", "device": "cpu" if a.cpu else torch.cuda.get_device_name(),
+              "torch": torch.__version__, "cuda": torch.version.cuda, "dtype": a.dtype, "seed": seed,
+              "candidate": " ".join(a.candidate), "reference": a.reference, "results": []}
+
+    def load(texts):
+        if any(t.endswith(".cu") for t in texts):
+            if a.cpu:
+                die("a .cu needs a card; --cpu is for Python candidates")
+            return Launcher(torch, texts, a.symbol, a.nvcc_flags.split())
+        function = load_function(texts[0])[0]
+        return lambda inputs, outputs, sizes: call(function, inputs, sizes)
+
+    def peer(name):
+        if name == "torch":
+            return lambda i, o, sizes: call(op.function, i, sizes)
+        if name in ("compile", "compile-max"):
+            mode = {"mode": "max-autotune-no-cudagraphs"} if name == "compile-max" else {}
+            run = torch.compile(op.function, dynamic=False, **mode)
+            return lambda i, o, sizes: call(op.function, i, sizes, run)
+        return load(name.split())
+
+    row = {}
+    try:
+        candidate = load(a.candidate)
+        shapes = [(parse_sizes(s), True) for s in a.shape or ()] + [(parse_sizes(s), False) for s in a.check]
+        with torch.no_grad():
+            for sizes, timed in shapes:
+                row = {"shape": sizes, "check": "FAIL"}
+                report["results"].append(row)
+                row["worst_error"] = check(torch, op, candidate, sizes)
+                row["check"] = "PASS"
+            for row, (sizes, timed) in zip(report["results"], shapes):
+                if timed and not (a.cpu or a.check_only):
+                    names = [n for n in a.against.split(",") if n and n != "none"]
+                    torch.compiler.reset()
+                    row.update(bench(torch, op, candidate, {n: peer(n) for n in names}, sizes, a.rounds, a.bytes))
+            for row, (sizes, timed) in zip(report["results"], shapes):
+                if a.misaligned:  # last: a misaligned access ends the process's use of the card
+                    row["misaligned_error"] = check(torch, op, candidate, sizes, shift=1)
+    except (Wrong, RuntimeError, TypeError, ValueError) as e:
+        row["check"], report["verdict"] = "FAIL", "FAIL"
+        report["failure"] = "{}: {}".format(row.get("shape", "build"), str(e).strip() or type(e).__name__)
+    if a.json:
+        print(json.dumps(report))
+    else:
+        show(report)
+    return 0 if report["verdict"] == "PASS" else 1
+
+
+def show(report):
+    print("{device}, torch {torch}, {dtype}, seed {seed}; candidate {candidate}; microseconds a call, median [p10 p90]"
+          .format(**report))
+    for row in report["results"]:
+        print("{}: {}, error at most {:.2f} of what is allowed".format(
+            ",".join("{}={}".format(*size) for size in row["shape"].items()), row["check"], row.get("worst_error", float("nan"))))
+        for name, us in sorted(row.get("us", {}).items(), key=lambda entry: entry[1]["median"]):
+            more = "{:.0f} GB/s, {:.1f} % of the copy".format(row["gb_per_s"], row["percent_of_copy"])
+            if name != "candidate":
+                more = "{:.2f} x".format(row["faster_than"][name]) if name in row["faster_than"] else ""
+            print("  {:<18}{:9.2f} [{:.2f} {:.2f}]  {}".format(name, us["median"], us["p10"], us["p90"], more))
+        for name, why in row.get("left_out", {}).items():
+            print("  {:<18}left out: {}".format(name, why))
+        for note in row.get("notes", ()):
+            print("  note: " + note)
+    print(report["verdict"] + (": " + report["failure"] if "failure" in report else ""))
 
 
 if __name__ == "__main__":

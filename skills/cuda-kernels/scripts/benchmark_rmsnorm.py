@@ -1,166 +1,58 @@
 #!/usr/bin/env python3
-"""Check and time an RMSNorm kernel at the shapes of LTX-Video and Qwen3-8B.
+"""Check and time an RMSNorm kernel beside F.rms_norm, the chain of plain operations, torch.compile of both, and a copy of
+the same bytes; without a kernel, these alone: what there is to beat.
 
-Candidates: the kernel, F.rms_norm of the installed torch, the composed formula, torch.compile of both, and a copy of
-the same number of bytes (the roof). Device time from CUDA graphs over rotating buffers of more than four times L2;
-candidates alternate; medians with p10 and p90. Weights are random. Every result is checked against fp64 first.
+    python benchmark_rmsnorm.py                                     # the baselines
+    python benchmark_rmsnorm.py --source csrc/rmsnorm.cu            # has rms_norm_launch; compiled with nvcc
+    python benchmark_rmsnorm.py --kernel build --dtype float16      # a `kernels build --torch` folder, or FILE.py
+    python benchmark_rmsnorm.py --kernel OWNER/NAME --version 1 --download --json
 
-    python benchmark_rmsnorm.py                                # the small kernel in this file
-    python benchmark_rmsnorm.py --source csrc/norm.cu          # yours, or the one of references/kernel-templates.md
+extern "C" int rms_norm_launch takes, in any order and by these names: out and (const) x, weight; rows, width, eps; int dtype
+(0 float32, 1 float16, 2 bfloat16); stream; if it likes out_stride, x_stride (elements), weight_offset, round_first. weight may
+be a null pointer. A kernel from Python has rms_norm(x, weight, eps), maybe with weight_offset and round_first behind.
 
-The source must export
-    int rms_norm_launch(void* out, const void* x, const void* weight, int64_t rows, int64_t width, float eps,
-                        float weight_offset, int round_first, int dtype /* 0 f32, 1 f16, 2 bf16 */, void* stream)
-which returns a cudaError_t. Exit code 0: right and timed; 1: wrong; 2: torch, a card or nvcc is missing, or bad usage."""
+    y = x * rsqrt(mean(x * x) + eps) * (weight + weight_offset)      round_first: to the dtype before the weight
+
+Checked against float64, half an ulp and fp32's rounding: widths from 1 to 65536, odd ones, empty, a row of zeros, rows in
+which eps decides, without weight, misaligned; inputs unchanged; outputs poisoned; what the timed launches wrote. Timed as
+benchmark_example.py does. Exit code: 0 right, 1 wrong, 2 cannot run here or wrong usage."""
 import argparse
 import ctypes
-import hashlib
+import importlib.util
+import inspect
 import json
 import os
+import pathlib
+import random
+import re
 import shutil
-import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 
-SOURCE = r"""
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#include <cstdint>
-
-template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
-
-// One row a block, kept in registers: NV packs of N elements a thread.
-template <typename T, int N, int THREADS, int NV>
-__global__ void __launch_bounds__(THREADS) rms_norm(T* out, const T* x, const T* weight, int packs, float eps,
-                                                    float offset, bool round_first) {
-  using P = Pack<T, N>;
-  __shared__ float warp_sums[32];
-  const P* in = reinterpret_cast<const P*>(x) + int64_t(blockIdx.x) * packs;
-  const P* w = reinterpret_cast<const P*>(weight);
-  P* to = reinterpret_cast<P*>(out) + int64_t(blockIdx.x) * packs;
-  P r[NV], m[NV];
-  float sum = 0.0f;
-#pragma unroll
-  for (int v = 0; v < NV; ++v) {
-    const int i = threadIdx.x + v * THREADS;
-    if (i < packs) r[v] = in[i];
-    if (i < packs && weight) m[v] = w[i];
-  }
-#pragma unroll
-  for (int v = 0; v < NV; ++v)
-    if (threadIdx.x + v * THREADS < packs)
-#pragma unroll
-      for (int j = 0; j < N; ++j) sum = fmaf(float(r[v].v[j]), float(r[v].v[j]), sum);
-#pragma unroll
-  for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
-  if constexpr (THREADS > 32) {
-    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = threadIdx.x % 32 < THREADS / 32 ? warp_sums[threadIdx.x % 32] : 0.0f;
-#pragma unroll
-    for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
-  }
-  const float inv = rsqrtf(sum / (float(packs) * N) + eps);
-#pragma unroll
-  for (int v = 0; v < NV; ++v) {
-    const int i = threadIdx.x + v * THREADS;
-    if (i >= packs) continue;
-    P y;
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      float f = float(r[v].v[j]) * inv;
-      if (round_first) f = float(T(f));
-      y.v[j] = T(weight ? f * (float(m[v].v[j]) + offset) : f);
-    }
-    to[i] = y;
-  }
-}
-
-// Any width, any alignment; reads the row twice.
-template <typename T>
-__global__ void __launch_bounds__(256) rms_norm_any(T* out, const T* x, const T* weight, int64_t width, float eps,
-                                                    float offset, bool round_first) {
-  __shared__ float warp_sums[8];
-  const int64_t base = int64_t(blockIdx.x) * width;
-  float sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < width; i += 256) sum = fmaf(float(x[base + i]), float(x[base + i]), sum);
-  for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = sum;
-  __syncthreads();
-  sum = 0.0f;
-  for (int k = 0; k < 8; ++k) sum += warp_sums[k];
-  const float inv = rsqrtf(sum / float(width) + eps);
-  for (int64_t i = threadIdx.x; i < width; i += 256) {
-    float f = float(x[base + i]) * inv;
-    if (round_first) f = float(T(f));
-    out[base + i] = T(weight ? f * (float(weight[i]) + offset) : f);
-  }
-}
-
-template <typename T>
-int run(void* out_, const void* x_, const void* w_, int64_t rows, int64_t width, float eps, float offset, bool first,
-        cudaStream_t s) {
-  constexpr int N = 16 / sizeof(T);
-  T* out = static_cast<T*>(out_);
-  const T* x = static_cast<const T*>(x_);
-  const T* w = static_cast<const T*>(w_);
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(w);
-  const int64_t packs = width / N;
-  const unsigned grid = unsigned(rows);
-  if (bits % 16 || width % N || packs > 2048) rms_norm_any<T><<<grid, 256, 0, s>>>(out, x, w, width, eps, offset, first);
-  else if (packs <= 32) rms_norm<T, N, 32, 1><<<grid, 32, 0, s>>>(out, x, w, int(packs), eps, offset, first);
-  else if (packs <= 256) rms_norm<T, N, 128, 2><<<grid, 128, 0, s>>>(out, x, w, int(packs), eps, offset, first);
-  else if (packs <= 512) rms_norm<T, N, 128, 4><<<grid, 128, 0, s>>>(out, x, w, int(packs), eps, offset, first);
-  else rms_norm<T, N, 512, 4><<<grid, 512, 0, s>>>(out, x, w, int(packs), eps, offset, first);
-  return cudaGetLastError();
-}
-
-extern "C" int rms_norm_launch(void* out, const void* x, const void* weight, int64_t rows, int64_t width, float eps,
-                               float weight_offset, int round_first, int dtype, void* stream) {
-  const auto s = static_cast<cudaStream_t>(stream);
-  if (rows < 0 || width < 0 || rows > 2147483647) return cudaErrorInvalidValue;
-  if (rows == 0 || width == 0) return cudaSuccess;
-  switch (dtype) {
-    case 0: return run<float>(out, x, weight, rows, width, eps, weight_offset, round_first != 0, s);
-    case 1: return run<__half>(out, x, weight, rows, width, eps, weight_offset, round_first != 0, s);
-    case 2: return run<__nv_bfloat16>(out, x, weight, rows, width, eps, weight_offset, round_first != 0, s);
-    default: return cudaErrorInvalidValue;
-  }
-}
-"""
 # name, rows, width, eps, weight: rows are batch x tokens (x heads for Qwen3's q and k norms)
 SHAPES = [
-    ("LTX norm1, batch 1, 49 frames", 2688, 2048, 1e-6, False),
-    ("LTX norm1, batch 2, 161 frames", 16128, 2048, 1e-6, False),
-    ("LTX norm_q, batch 2, 49 frames", 5376, 2048, 1e-5, True),
-    ("LTX norm_k of the text, batch 2", 256, 2048, 1e-5, True),
-    ("Qwen3 input_layernorm, 1 token", 1, 4096, 1e-6, True),
-    ("Qwen3 input_layernorm, 128 tokens", 128, 4096, 1e-6, True),
-    ("Qwen3 input_layernorm, 8192 tokens", 8192, 4096, 1e-6, True),
-    ("Qwen3 q_norm, 1024 tokens", 32768, 128, 1e-6, True),
-    ("Qwen3 q_norm, 8192 tokens", 262144, 128, 1e-6, True),
+    ("LTX-Video norm1, 49 frames", 5376, 2048, 1e-6, 0),
+    ("LTX-Video norm1, 161 frames", 16128, 2048, 1e-6, 0),
+    ("LTX-Video norm_q, 49 frames", 5376, 2048, 1e-5, 1),
+    ("Qwen3-8B, 1 token", 1, 4096, 1e-6, 1),
+    ("Qwen3-8B, 128 tokens", 128, 4096, 1e-6, 1),
+    ("Qwen3-8B, 8192 tokens", 8192, 4096, 1e-6, 1),
+    ("Qwen3-8B q_norm, 8192 tokens", 262144, 128, 1e-6, 1),
 ]
-CHECKS = [(0, 2048), (1, 1), (3, 7), (5, 128), (3, 2047), (4, 2056), (2, 12288), (2, 65536)]
+CHECKS = [(0, 2048), (3, 0), (1, 1), (3, 7), (5, 128), (3, 2047), (4, 2056), (2, 12288), (2, 65536)]
+PEERS = ("torch", "composed", "compile", "compile-composed", "liger")
+
+
+class Wrong(Exception):
+    """What the candidate did wrong: exit code 1."""
 
 
 def die(message):
     print("error: " + message, file=sys.stderr)
     raise SystemExit(2)
-
-
-def need_cuda():
-    try:
-        import torch
-    except ImportError:
-        die("torch is not installed (pip install torch)")
-    if not torch.cuda.is_available():
-        die("no CUDA device is visible to torch " + torch.__version__)
-    if not hasattr(torch.nn.functional, "rms_norm"):
-        die("torch {} has no F.rms_norm; 2.4 or later is needed".format(torch.__version__))
-    return torch
 
 
 def find_nvcc():
@@ -169,199 +61,411 @@ def find_nvcc():
     for path in [os.environ.get("NVCC"), *homes, shutil.which("nvcc"), wheel, "/usr/local/cuda/bin/nvcc"]:
         if path and os.path.isfile(path):
             return path
-    die("nvcc was not found (set NVCC or CUDA_HOME, or pip install the nvidia-cuda-nvcc wheel)")
+    die("nvcc was not found: set NVCC or CUDA_HOME, or install the CUDA toolkit")
 
 
-def build(torch, source, include):
-    nvcc, (major, minor) = find_nvcc(), torch.cuda.get_device_capability()
-    arch = "{}{}".format(major, minor)
-    folder = tempfile.mkdtemp(prefix="rmsnorm-")
-    src, lib = os.path.join(folder, "norm.cu"), os.path.join(folder, "norm.so")
-    with open(src, "w") as f:
-        f.write(source)
-    cmd = [nvcc, "-O3", "-std=c++17", "-gencode=arch=compute_{0},code=sm_{0}".format(arch), "-shared", "-I" + include,
-           "-Xcompiler", "-fPIC", "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, src]
-    done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+def parse_launcher(text, symbol=None):
+    """(name, [(kind, name)]) of an extern "C" function; kind: input, output, stream, dtype or a ctypes type."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
+    found = dict(re.findall(r'extern\s+"C"\s+(?:int|cudaError_t)\s+(\w+)\s*\(([^)]*)\)', text))
+    if symbol:
+        found = {symbol: found[symbol]} if symbol in found else {}
+    if len(found) != 1:
+        die('one extern "C" int NAME(...) is wanted; found: {}. --symbol chooses'.format(", ".join(found) or "none"))
+    name, rest = found.popitem()
+    kinds = {"int64_t": ctypes.c_int64, "long": ctypes.c_int64, "size_t": ctypes.c_int64, "float": ctypes.c_float,
+             "double": ctypes.c_double}
+    plan = []
+    for entry in filter(None, (" ".join(p.split()) for p in rest.split(","))):
+        kind, label = re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")).groups()
+        if label in ("stream", "dtype"):
+            plan.append((label, label))
+        elif "*" in kind:
+            plan.append(("input" if re.search(r"\bconst\b", kind.split("*")[0]) else "output", label))
+        else:
+            plan.append((next((kinds[w] for w in re.findall(r"\w+", kind) if w in kinds), ctypes.c_int), label))
+    return name, plan
+
+
+class Launcher:
+    """A launcher compiled with nvcc; it writes into outputs that it is given."""
+
+    def __init__(self, torch, sources, symbol=None, flags=()):
+        missing = [s for s in sources if not os.path.isfile(s)]
+        if missing:
+            die("no such file: " + ", ".join(missing))
+        self.torch, (self.symbol, self.plan) = torch, parse_launcher("\n".join(open(s).read() for s in sources), symbol)
+        nvcc, folder = find_nvcc(), tempfile.mkdtemp(prefix="candidate-")  # compiled anew each time: headers change too
+        arch = "-gencode=arch=compute_{0}{1},code=sm_{0}{1}".format(*torch.cuda.get_device_capability())
+        lib = os.path.join(folder, "candidate.so")
+        cmd = [nvcc, "-O3", "-std=c++17", arch, "-shared", "-Xcompiler", "-fPIC",
+               "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, *flags, *sources]
+        done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        try:
+            if done.returncode:
+                raise Wrong("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
+            self.function = getattr(ctypes.CDLL(lib), self.symbol)
+        finally:
+            shutil.rmtree(folder)
+        pointer = {"input": ctypes.c_void_p, "output": ctypes.c_void_p, "stream": ctypes.c_void_p, "dtype": ctypes.c_int}
+        self.function.argtypes = [pointer.get(kind, kind) for kind, _ in self.plan]
+
+    def __call__(self, inputs, outputs, sizes):
+        torch, given, values = self.torch, {"input": iter(inputs), "output": iter(outputs)}, []
+        codes = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+        for kind, name in self.plan:
+            if kind in given:
+                tensor = next(given[kind], die)
+                if tensor is die:
+                    die("{}: the reference has no {} for the pointer {!r}".format(self.symbol, kind, name))
+                values.append(None if tensor is None else tensor.data_ptr())
+            elif kind == "dtype":
+                values.append(next((codes[t.dtype] for t in inputs if t is not None and t.dtype in codes), 0))
+            elif kind == "stream":
+                values.append(torch.cuda.current_stream().cuda_stream)
+            elif name in sizes:
+                values.append(sizes[name])
+            else:
+                die("{0} wants the number {1!r}: add {1}=NUMBER to --shape".format(self.symbol, name))
+        error = self.function(*values)
+        if error:
+            raise Wrong("{} returned {}".format(self.symbol, error))
+        return tuple(outputs)
+
+
+def load_kernel(a):
+    """rms_norm of FILE.py, of a build folder, or of a Hub repository through the Hub's library."""
+    path = pathlib.Path(a.kernel).resolve()
     try:
-        if done.returncode:
-            die("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
-        launch = ctypes.CDLL(lib).rms_norm_launch
-    finally:
-        shutil.rmtree(folder)
-    v, n, f, i = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
-    launch.argtypes, launch.restype = [v, v, v, n, n, f, f, i, i, v], i
-    return launch, hashlib.sha256(source.encode()).hexdigest()[:12]
+        if path.suffix == ".py":
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module.rms_norm
+        if not a.download:
+            os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is imported
+        import kernels
+
+        if path.is_dir():
+            return kernels.get_local_kernel(path).rms_norm
+        if a.version is None:
+            die("--kernel {}: no such folder; a Hub repository needs --version".format(a.kernel))
+        return kernels.get_kernel(a.kernel, version=a.version, trust_remote_code=a.trust_remote_code).rms_norm
+    except Exception as e:
+        die("--kernel {}: {}: {}".format(a.kernel, type(e).__name__, " ".join(str(e).split())[:400]))
 
 
-def measure(torch, candidates, rounds, poison):
-    """candidates: name -> one callable for each rotating buffer set. Returns name -> us per call (median, p10, p90).
+def make_candidate(torch, a):
+    """(call(x, weight, out, eps, offset, first) -> output, which of offset and first it knows)"""
+    if a.source:
+        launcher = Launcher(torch, a.source, a.symbol, a.nvcc_flags.split())
 
-    Outputs stay alive, so that no candidate writes into memory that is still hot in L2."""
-    graphs, keep = {}, []
-    side = torch.cuda.Stream()
-    for name, calls in candidates.items():
+        def call(x, weight, out, eps, offset, first):
+            rows, width = x.shape
+            sizes = dict(rows=rows, width=width, x_stride=width, out_stride=width, eps=eps, weight_offset=offset,
+                         round_first=int(first))
+            return launcher([x, weight], [out], sizes)[0]
+
+        return call, {name for _, name in launcher.plan}
+    function = load_kernel(a)
+    try:
+        known = set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        known = set()
+
+    def call(x, weight, out, eps, offset, first):
+        extra = {k: v for k, v in (("weight_offset", offset), ("round_first", first)) if v}
+        return function(x, weight, eps, **extra)
+
+    return call, known
+
+
+def poison(tensor):
+    return tensor.fill_(float("nan") if tensor.is_floating_point() else 77)
+
+
+def error_over_bound(torch, out, x, weight, eps, offset=0.0, first=False):
+    """Largest error in units of half an ulp of the result and fp32's rounding before it; infinite for NaN."""
+    if out.shape != x.shape or out.dtype != x.dtype:
+        return float("inf")
+    if x.numel() == 0:
+        return 0.0
+    info, ref = torch.finfo(x.dtype), x.double()
+    ref = ref * torch.rsqrt(ref.square().mean(-1, keepdim=True) + eps)
+    scale = 1.0 if weight is None else weight.double() + offset
+    ref, step = ref * scale, info.tiny * info.eps
+    # Below the smallest normal a rounding errs by half a subnormal step; the first of two is scaled by the weight.
+    bound = (info.eps / 2 * (2.02 if first else 1.01) + 4e-6) * ref.abs() + step * (1.0 if weight is None else 1.0 + scale.abs())
+    ratio = (out.double() - ref).abs() / bound
+    return ratio.max().item() if torch.isfinite(ratio).all() else float("inf")
+
+
+def make_inputs(torch, rows, width, weighted, dtype, device):
+    x = torch.randn(rows, width, device=device).mul_(3).to(dtype)
+    return x, torch.rand(width, device=device).add_(0.5).to(dtype) if weighted else None
+
+
+def check(torch, candidate, known, shapes, dtype, device):
+    """The worst error over its bound, or Wrong with the case."""
+    variants = [(0, 0.0, False), (1, 0.0, False)]
+    variants += [(1, 1.0, False)] if "weight_offset" in known else []
+    variants += [(1, 0.0, True)] if "round_first" in known else []
+    worst = 0.0
+    for rows, width in CHECKS + shapes:
+        for (weighted, offset, first), shift in [(v, 0) for v in variants] + [(variants[1], 1)]:
+            case = "rows={},width={},weight={},weight_offset={},round_first={}{}".format(
+                rows, width, weighted, offset, int(first), ", misaligned" if shift else "")
+            x, weight = make_inputs(torch, rows, width, weighted, dtype, device)
+            if rows > 2:
+                x[1].zero_()
+                x[2].mul_(1e-4)  # eps decides
+            if shift:
+                x = torch.empty(x.numel() + 1, device=device, dtype=dtype)[1:].view(x.shape).copy_(x)
+            before, room = x.clone(), torch.full((rows * width + 256,), 7.0, device=device, dtype=dtype)
+            out = poison(room[128:128 + rows * width].view(rows, width))
+            torch.use_deterministic_algorithms(True, warn_only=True)  # then torch.empty is filled with NaN
+            try:
+                got = candidate(x, weight, out, 1e-6, offset, first)
+            except (Wrong, RuntimeError, TypeError) as e:
+                raise Wrong("{}: {}".format(case, str(e).strip()))
+            finally:
+                torch.use_deterministic_algorithms(False)
+            ratio = error_over_bound(torch, got, x, weight, 1e-6, offset, first)
+            if not ratio <= 1.0:
+                raise Wrong("{}: the error is {:.3g} times its bound".format(case, ratio))
+            if not torch.equal(x, before) or not (torch.cat([room[:128], room[-128:]]) == 7.0).all():
+                raise Wrong("{}: it changed its input, or wrote outside its output".format(case))
+            if x.numel() and got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
+                raise Wrong("{}: it returned its input".format(case))
+            worst = max(worst, ratio)
+    return worst
+
+
+def measure(torch, contenders, rounds, prepare):
+    """contenders: name -> one callable a buffer set. Returns name -> microseconds a call, and name -> outputs.
+
+    Outputs live until their set's next turn, so that nobody writes into memory that is still in L2. A pause on the card
+    before each start keeps the host ahead of it, so that the launch of a graph is not timed."""
+    replays, held, samples = {}, {}, {name: [] for name in contenders}
+    turns = {name: -(-8 // len(calls)) for name, calls in contenders.items()}
+    for name, calls in contenders.items():
+        held[name] = [None] * len(calls)
+
+        def turn(calls=calls, kept=held[name], turns=turns[name]):
+            for _ in range(turns):
+                for i, one in enumerate(calls):
+                    kept[i] = None
+                    kept[i] = one()
+
+        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for call in calls[:3]:
-                call()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            keep.append([call() for call in calls])
-        graph.replay()
-        graphs[name] = (graph, len(calls))
-    poison()  # from here on only the timed replays write the outputs that are checked afterwards
+            for one in calls[:3]:
+                one()
+        torch.cuda.synchronize()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph):
+                turn()
+            replays[name] = graph.replay, "graph"
+        except Exception:  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
+            torch.cuda.synchronize()
+            torch.cuda.set_stream(stream)  # a capture that broke leaves its own, and a generator that believes it goes on
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
+            generator.graphsafe_set_state(generator.clone_state())
+            replays[name] = turn, "host"
+        replays[name][0]()
     torch.cuda.synchronize()
-    samples = {name: [] for name in graphs}
-    for _ in range(rounds):
-        for name, (graph, count) in graphs.items():
+    prepare(held)  # from here on only what is timed writes the outputs that are checked afterwards
+    order = list(replays)
+    for number in range(rounds + 2):
+        random.shuffle(order)
+        for name in order:
+            replay, clock = replays[name]
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            if clock == "graph":
+                torch.cuda._sleep(400_000)
             start.record()
-            graph.replay()
+            replay()
             end.record()
-            end.synchronize()
-            samples[name].append(start.elapsed_time(end) * 1e3 / count)
-    result = {}
-    for name, s in samples.items():
-        s.sort()
-        result[name] = (statistics.median(s), s[len(s) // 10], s[-1 - len(s) // 10])
-    return result
+            torch.cuda.synchronize()
+            took = start.elapsed_time(end) * 1e3 if clock == "graph" else (time.perf_counter() - began) * 1e6
+            if number >= 2:
+                samples[name].append(took / len(held[name]) / turns[name])
+    return {name: dict(spread(s), clock=replays[name][1]) for name, s in samples.items()}, held
+
+
+def spread(samples):
+    s = sorted(samples)
+    return {name: s[min(len(s) - 1, int(len(s) * at))] for name, at in (("median", 0.5), ("p10", 0.1), ("p90", 0.9))}
+
+
+def copies(torch, moved, count):
+    """Two ways to copy half the bytes; the faster one is the roof. Whole pages: odd sizes are slower."""
+    words = -(-moved // 8192) * 1024
+    pairs = [(torch.randint(0, 99, (words,), device="cuda", dtype=torch.int32),
+              torch.empty(words, device="cuda", dtype=torch.int32)) for _ in range(count)]
+    return {"copy": [lambda s=s, d=d: d.copy_(s) for s, d in pairs],
+            "copy by a kernel": [lambda s=s, d=d: torch.bitwise_not(s, out=d) for s, d in pairs]}
+
+
+def make_peers(torch, names, left_out):
+    """name -> function(x, weight, eps)"""
+    def fused(x, weight, eps):
+        return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+
+    def composed(x, weight, eps):  # as the models' modules write it
+        y = (x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+        return y if weight is None else weight * y
+
+    peers = {"torch": fused, "composed": composed, "compile": torch.compile(fused, dynamic=False),
+             "compile-composed": torch.compile(composed, dynamic=False)}
+    if "liger" in names:
+        try:
+            from liger_kernel.ops.rms_norm import LigerRMSNormFunction
+
+            peers["liger"] = lambda x, weight, eps: LigerRMSNormFunction.apply(x, weight, eps, 0.0, "llama", False)
+        except ImportError as e:
+            left_out["liger"] = str(e)
+    return {name: peers[name] for name in names if name in peers}
+
+
+def bench(torch, candidate, shape, dtype, names, rounds):
+    """One shape, timed: its row of the report."""
+    name, rows, width, eps, weighted = shape
+    moved = (2 * rows * width + (width if weighted else 0)) * dtype.itemsize
+    l2, sets, left_out = torch.cuda.get_device_properties(0).L2_cache_size, [], {}
+    while len(sets) < min(400, max(4, -(-4 * l2 // max(1, moved)) + 1)):
+        x, weight = make_inputs(torch, rows, width, weighted, dtype, "cuda")
+        sets.append((x, weight, torch.empty_like(x)))
+    contenders = copies(torch, 2 * rows * width * dtype.itemsize, len(sets))
+    if candidate:
+        contenders["kernel"] = [lambda s=s: candidate(*s, eps, 0.0, False) for s in sets]
+    torch.compiler.reset()
+    peers = make_peers(torch, names, left_out)
+    for peer, function in peers.items():
+        try:
+            function(*sets[0][:2], eps)
+            contenders[peer] = [lambda s=s, f=function: f(s[0], s[1], eps) for s in sets]
+        except Exception as e:
+            left_out[peer] = (" ".join(str(e).split()) or type(e).__name__)[:300]
+
+    def prepare(held):  # other inputs at the same addresses: each set gets its neighbour's
+        first = sets[0][0].clone()
+        for (x, _, _), new in zip(sets, [*(s[0] for s in sets[1:]), first]):
+            x.copy_(new)
+        for out in held.get("kernel", ()):
+            poison(out)
+
+    us, held = measure(torch, contenders, rounds, prepare)
+    roof = min(us[n]["median"] for n in us if n.startswith("copy"))
+    row = {"name": name, "shape": {"rows": rows, "width": width, "weight": weighted, "eps": eps}, "bytes": moved,
+           "ring_over_l2": len(sets) * moved / l2, "us": us, "left_out": left_out,
+           "percent_of_copy": {n: 100 * roof / us[n]["median"] for n in us if not n.startswith("copy")},
+           "gb_per_s": {n: moved / t["median"] / 1e3 for n, t in us.items()}}
+    if candidate:
+        row["faster_than"] = {n: us[n]["median"] / us["kernel"]["median"] for n in us if n in peers}
+        row["timed_error"] = max(error_over_bound(torch, held["kernel"][i], *sets[i][:2], eps)
+                                 for i in {0, len(sets) // 2, len(sets) - 1})
+        if not row["timed_error"] <= 1.0:
+            raise Wrong("{}: what the timed launches wrote is wrong, {:.3g} times its bound".format(name, row["timed_error"]))
+    return row
+
+
+def parse_sizes(text):
+    try:
+        pairs = [entry.split("=") for entry in text.split(",")]
+        return {name.strip(): float(value) if re.search(r"[.eE]", value) else int(value) for name, value in pairs}
+    except ValueError:
+        die("{}: sizes are names with numbers, as in rows=8192,width=4096".format(text))
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = p.add_mutually_exclusive_group()
+    what.add_argument("--source", nargs="+", metavar="FILE.cu", help="sources with rms_norm_launch")
+    what.add_argument("--kernel", metavar="WHAT", help="a build folder, FILE.py, or OWNER/NAME of the Hub")
+    p.add_argument("--symbol", default="rms_norm_launch", help="the launcher [rms_norm_launch]")
+    p.add_argument("--nvcc-flags", default="", metavar="FLAGS", help='as in --nvcc-flags="-Iinclude"')
+    p.add_argument("--version", type=int, help="of OWNER/NAME")
+    p.add_argument("--download", action="store_true", help="allow the network for OWNER/NAME")
+    p.add_argument("--trust-remote-code", action="store_true", help="for publishers that the Hub's library does not trust")
+    p.add_argument("--shape", action="append", metavar="SIZES", help="rows=8192,width=4096[,weight=0][,eps=1e-5]; repeatable")
+    p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
+    p.add_argument("--against", default="torch,composed,compile,compile-composed", metavar="PEERS",
+                   help=", ".join(PEERS) + "; none [all but liger]")
+    p.add_argument("--check-only", action="store_true", help="no timing")
+    p.add_argument("--cpu", action="store_true", help="check a FILE.py without a card; no timing")
+    p.add_argument("--rounds", type=int, default=50, help="timed rounds [50]")
+    p.add_argument("--seed", type=int, help="of the inputs [drawn, and told]")
+    p.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    a = p.parse_args()
+    a.names = [n for n in a.against.split(",") if n and n != "none"]
+    if set(a.names) - set(PEERS):
+        p.error("--against knows " + ", ".join(PEERS))
+    if (a.cpu or a.check_only) and not (a.kernel or a.source):
+        p.error("--cpu and --check-only want a kernel")
+    shapes = [parse_sizes(s) for s in a.shape or ()]
+    if any(not {"rows", "width"} <= set(s) <= {"rows", "width", "weight", "eps"} for s in shapes):
+        p.error("--shape has rows and width, maybe weight and eps")
+    a.shapes = [(",".join("{}={}".format(*i) for i in s.items()), s["rows"], s["width"], s.get("eps", 1e-6), s.get("weight", 1))
+                for s in shapes] or SHAPES
+    return a
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--source", metavar="FILE.cu", help="a source that exports rms_norm_launch; default: built in")
-    p.add_argument("--shape", action="append", metavar="ROWS,WIDTH", help="with weight, eps 1e-6; may be repeated")
-    p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
-    p.add_argument("--rounds", type=int, default=50, help="timed graph replays a candidate")
-    p.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    p.add_argument("--seed", type=int, default=None)
-    p.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    a = p.parse_args()
-    shapes = SHAPES
-    if a.shape:
-        try:
-            pairs = [tuple(int(n) for n in s.split(",")) for s in a.shape]
-            shapes = [("{}x{}".format(r, w), r, w, 1e-6, True) for r, w in pairs]
-        except ValueError:
-            p.error("--shape takes ROWS,WIDTH")
-    source, include = SOURCE, "."
-    if a.source:
-        if not os.path.isfile(a.source):
-            p.error("no such file: " + a.source)
-        source, include = open(a.source).read(), os.path.dirname(os.path.abspath(a.source))
-    torch = need_cuda()
-    torch.manual_seed(torch.seed() if a.seed is None else a.seed)
-    launch, digest = build(torch, source, include)
-    dtype = getattr(torch, a.dtype)
-    code = {"float32": 0, "float16": 1, "bfloat16": 2}[a.dtype]
-
-    def kernel(out, x, w, eps, offset=0.0, round_first=0):
-        error = launch(out.data_ptr(), x.data_ptr(), None if w is None else w.data_ptr(), x.shape[0], x.shape[1], eps,
-                       offset, round_first, code, torch.cuda.current_stream().cuda_stream)
-        if error:
-            raise RuntimeError("launch failed with cudaError_t {} at {}".format(error, tuple(x.shape)))
-
-    def inputs(rows, width, weighted):
-        x = torch.randn(rows, width, device="cuda", dtype=torch.float32).mul_(3).to(dtype)
-        w = torch.rand(width, device="cuda", dtype=torch.float32).add_(0.5).to(dtype) if weighted else None
-        return x, w
-
-    def error_over_bound(out, x, w, eps, offset=0.0, round_first=0):
-        ref = x.double()
-        ref = ref * torch.rsqrt(ref.square().mean(-1, keepdim=True) + eps)
-        scale = 1.0 if w is None else w.double() + offset
-        ref = ref * scale
-        half_ulp = torch.finfo(dtype).eps / 2
-        bound = (half_ulp * (2.02 if round_first else 1.01) + 4e-6) * ref.abs()
-        # Below the smallest normal a rounding errs by half a subnormal step; the first of two is then scaled.
-        step = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
-        bound = bound + step * (1.0 if w is None else 1.0 + scale.abs())
-        ratio = (out.double() - ref).abs() / bound
-        if ratio.numel() == 0:
-            return 0.0
-        return ratio.max().item() if torch.isfinite(ratio).all() else float("inf")
-
-    worst = 0.0
-    for rows, width in CHECKS + [(s[1], s[2]) for s in shapes]:
-        for weighted, offset, first in ((False, 0.0, 0), (True, 0.0, 0), (True, 1.0, 0), (True, 0.0, 1)):
-            x, w = inputs(rows, width, weighted)
-            if rows > 2:
-                x[1].zero_()
-                x[2].mul_(1e-4)  # a row where eps decides
-            before = x.clone()
-            out = torch.full_like(x, float("nan"))
-            kernel(out, x, w, 1e-6, offset, first)
-            torch.cuda.synchronize()
-            ratio = error_over_bound(out, x, w, 1e-6, offset, first)
-            worst = max(worst, ratio)
-            if not ratio <= 1.0 or not torch.equal(x, before):
-                print("FAIL {}x{} weight {} offset {} round_first {}: error is {:.3g} times its bound".format(
-                    rows, width, weighted, offset, first, ratio), file=sys.stderr)
-                return 1
-        base = torch.randn(5 * 2048 + 1, device="cuda").to(dtype)  # one element past alignment
-        x = base[1:].view(5, 2048)
-        out = torch.full_like(x, float("nan"))
-        kernel(out, x, None, 1e-6)
-        if not error_over_bound(out, x, None, 1e-6) <= 1.0:
-            print("FAIL: misaligned input", file=sys.stderr)
-            return 1
-
-    F = torch.nn.functional
-    l2 = torch.cuda.get_device_properties(0).L2_cache_size
-
-    def composed(x, w, eps):
-        y = (x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)).to(x.dtype)
-        return y if w is None else w * y
-
-    rows_out = []
-    for name, rows, width, eps, weighted in shapes:
-        moved = 2 * rows * width * dtype.itemsize + (width * dtype.itemsize if weighted else 0)
-        if moved == 0:
-            continue
-        sets = []
-        while len(sets) < min(400, max(4, -(-4 * l2 // moved))):
-            x, w = inputs(rows, width, weighted)
-            sets.append((torch.full_like(x, float("nan")), x, w))
-        # The same tensors, without the weight: a copy of an odd number of bytes can be a fifth slower.
-        copies = [(inputs(rows, width, False)[0], torch.empty_like(sets[0][1])) for _ in sets]
-        candidates = {
-            "kernel": [lambda o=o, x=x, w=w: kernel(o, x, w, eps) for o, x, w in sets],
-            "copy": [lambda s=s, d=d: d.copy_(s) for s, d in copies],
-            "F.rms_norm": [lambda x=x, w=w: F.rms_norm(x, (width,), w, eps) for _, x, w in sets],
-            "composed": [lambda x=x, w=w: composed(x, w, eps) for _, x, w in sets],
-        }
-        if not a.no_compile:
-            fused = torch.compile(lambda x, w: F.rms_norm(x, (width,), w, eps), dynamic=False)
-            chain = torch.compile(lambda x, w: composed(x, w, eps), dynamic=False)
-            candidates["compile(F.rms_norm)"] = [lambda x=x, w=w: fused(x, w) for _, x, w in sets]
-            candidates["compile(composed)"] = [lambda x=x, w=w: chain(x, w) for _, x, w in sets]
-        times = measure(torch, candidates, a.rounds, lambda: [o.fill_(float("nan")) for o, _, _ in sets])
-        if not a.no_compile:
-            torch.compiler.reset()
-        ratio = max(error_over_bound(*s, eps) for s in (sets[0], sets[-1]))  # written by the timed replays
-        if not ratio <= 1.0:
-            print("FAIL {}: a timed output is wrong".format(name), file=sys.stderr)
-            return 1
-        best = min((v[0], k) for k, v in times.items() if k not in ("kernel", "copy"))
-        rows_out.append({"name": name, "rows": rows, "width": width, "weight": weighted, "bytes": moved,
-                         "ring_over_l2": len(sets) * moved / l2,
-                         "us": {k: {"median": v[0], "p10": v[1], "p90": v[2]} for k, v in times.items()},
-                         "percent_of_copy": 100 * times["copy"][0] / times["kernel"][0],
-                         "best_baseline": best[1], "over_best_baseline": best[0] / times["kernel"][0]})
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-              "dtype": a.dtype, "source": a.source or "built in", "source_sha256": digest, "l2_bytes": l2,
-              "worst_error_over_bound": worst, "results": rows_out}
+    a = arguments()
+    try:
+        import torch
+    except ImportError:
+        die("torch is not installed for {} (pip install torch)".format(sys.executable))
+    if not a.cpu and not torch.cuda.is_available():
+        die("no CUDA device is visible to torch {}; --cpu checks a FILE.py without one".format(torch.__version__))
+    if not hasattr(torch.nn.functional, "rms_norm"):
+        die("torch {} has no F.rms_norm; 2.4 or later is needed".format(torch.__version__))
+    if a.cpu and a.source:
+        die("a .cu needs a card; --cpu is for --kernel FILE.py")
+    seed, dtype, device = torch.seed() % 2**31 if a.seed is None else a.seed, getattr(torch, a.dtype), "cpu" if a.cpu else "cuda"
+    torch.manual_seed(seed)
+    report = {"script": "benchmark_rmsnorm", "verdict": "PASS" if a.kernel or a.source else "BASELINES",
+              "device": "cpu" if a.cpu else torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
+              "dtype": a.dtype, "seed": seed, "kernel": a.kernel or " ".join(a.source or ()) or None, "worst_error": None,
+              "results": []}
+    try:
+        with torch.no_grad():
+            candidate = None
+            if report["kernel"]:
+                candidate, known = make_candidate(torch, a)
+                shapes = [(s[1], s[2]) for s in a.shapes] if device == "cuda" or a.shape else []
+                report["worst_error"] = check(torch, candidate, known, shapes, dtype, device)
+            for shape in a.shapes if not (a.cpu or a.check_only) else ():
+                if shape[1] * shape[2]:
+                    report["results"].append(bench(torch, candidate, shape, dtype, a.names, a.rounds))
+    except (Wrong, RuntimeError) as e:
+        report["verdict"], report["failure"] = "FAIL", str(e).strip() or type(e).__name__
     if a.json:
-        print(json.dumps(result))
-        return 0
-    print("{device}, torch {torch}, {dtype}, kernel {source} {source_sha256}; us per call, median [p10 p90]".format(**result))
-    for r in rows_out:
-        print("{name}: {rows}x{width}, {0:.1f} MB, {1}, kernel at {percent_of_copy:.0f} % of copy".format(
-            r["bytes"] / 1e6, "cold" if r["ring_over_l2"] >= 4 else "hot in L2", **r))
-        for k, v in r["us"].items():
-            print("    {:<20} {:9.2f} [{:.2f} {:.2f}]".format(k, v["median"], v["p10"], v["p90"]))
-    return 0
+        print(json.dumps(report))
+    else:
+        show(report)
+    return 1 if report["verdict"] == "FAIL" else 0
+
+
+def show(report):
+    print("{device}, torch {torch}, {dtype}, seed {seed}; kernel {kernel}; microseconds a call, median [p10 p90]".format(**report))
+    for row in report["results"]:
+        print("{}: {}".format(row["name"], "cold" if row["ring_over_l2"] >= 4 else "hot, buffers fit into L2"))
+        for name, us in sorted(row["us"].items(), key=lambda entry: entry[1]["median"]):
+            more = "{:.1f} % of the copy".format(row["percent_of_copy"][name]) if name in row["percent_of_copy"] else ""
+            more += ", kernel {:.2f} x".format(row["faster_than"][name]) if name in row.get("faster_than", ()) else ""
+            print("  {:<18}{:9.2f} [{:.2f} {:.2f}]  {:5.0f} GB/s  {}".format(
+                name, us["median"], us["p10"], us["p90"], row["gb_per_s"][name], more))
+        for name, why in row["left_out"].items():
+            print("  {:<18}left out: {}".format(name, why))
+    if report["worst_error"] is not None:
+        print("checked: error at most {:.2f} of its bound".format(report["worst_error"]))
+    print(report["verdict"] + (": " + report["failure"] if "failure" in report else ""))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Load a kernel with the `kernels` package: a local build, a cached or downloaded Hub repository, or a demonstration.
+"""Load a kernel with the `kernels` library (0.17): from a local build, from the Hub, and into a model's layers.
 
-Offline unless --download is given: HF_HUB_OFFLINE=1 is set before anything is imported.
+    python huggingface_kernels_example.py                                   # a throw-away local kernel, every way
+    python huggingface_kernels_example.py --path my-kernel/build --check-rms-norm --layer RMSNorm
+    python huggingface_kernels_example.py --repo kernels-community/relu --version 1 --download
 
-    python huggingface_kernels_example.py                     # demonstration on a throw-away local kernel
-    python huggingface_kernels_example.py --path build        # your build folder, or the project that holds it
-    python huggingface_kernels_example.py --repo kernels-community/relu --version 1 [--download]
-    python huggingface_kernels_example.py --path . --check-rms-norm    # call rms_norm(x, weight, eps), check with fp64
-
-The demonstration writes a pure Python kernel to a temporary folder and loads it three ways: get_local_kernel; get_kernel
-with a LOCAL_KERNELS override, as a program that names a Hub repository would see your local build; and kernelize with a
-LocalLayerRepository. Each result is checked. Exit code 0: done; 1: it loaded but a check failed, or it did not load;
-2: torch or kernels is missing, or bad usage."""
+No network without --download: HF_HUB_OFFLINE=1 is set before the library is imported, and --repo is looked up in the cache.
+The ways, each checked against float64:
+    get_local_kernel(Path)            a build folder, or the project that holds build/; a str is no Path
+    get_kernel(repo, version=N)       from the Hub; exactly one of version and revision. LOCAL_KERNELS=repo=folder puts a
+                                      local build in its place, for programs that name the repository
+    LayerRepository, kernelize        the forward of modules whose class has a layer name is replaced by the mapping's layer.
+                                      Its default is to fall back in silence; use_fallback=False raises instead
+Exit code: 0 all hold, 1 the kernel is not there or wrong, 2 torch, kernels or a card is missing, or wrong usage."""
 import argparse
 import json
 import os
@@ -19,9 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-DEMO_INIT = '''
+torch = kernels = None  # imported by main(), so that --help needs nothing
+DEMO = {
+    "__init__.py": '''
 import torch
-from . import layers
 
 
 def rms_norm(x, weight=None, eps=1e-6):
@@ -29,21 +31,24 @@ def rms_norm(x, weight=None, eps=1e-6):
     return (n if weight is None else n * weight.float()).to(x.dtype)
 
 
-__all__ = ["rms_norm", "layers"]
-'''
-# A layer for kernelize: no __init__, no members of its own but these two flags, forward with the model's signature.
-DEMO_LAYERS = '''
+from . import layers  # noqa: E402
+''',
+    # A layer for kernelize has no __init__ and no members but these two flags; its forward has the model's signature, and
+    # runs with the model's module as self. Imports inside a kernel are relative: it has no name of its own.
+    "layers/__init__.py": '''
 import torch
+
+from .. import rms_norm
 
 
 class RMSNorm(torch.nn.Module):
     can_torch_compile = True
     has_backward = True
 
-    def forward(self, hidden_states):
-        from . import rms_norm
-        return rms_norm(hidden_states, self.weight, self.variance_epsilon)
-'''
+    def forward(self, x):
+        return rms_norm(x, self.weight, self.eps)
+''',
+}
 
 
 def die(message, code=2):
@@ -51,128 +56,140 @@ def die(message, code=2):
     raise SystemExit(code)
 
 
-def write_demo(folder, backend):
-    variant = folder / "build" / ("torch-" + backend)  # a variant without compiled code: no torch or CUDA version in it
-    (variant / "layers").mkdir(parents=True)
-    (variant / "__init__.py").write_text(DEMO_INIT)
-    (variant / "layers" / "__init__.py").write_text(DEMO_LAYERS.replace("from . import", "from .. import"))
+def write_demo(folder):
+    """A kernel without compiled code. The variant's name follows torch's build, not the machine."""
+    backend = "cuda" if torch.version.cuda else "rocm" if torch.version.hip else "cpu"
+    variant = folder / "build" / ("torch-" + backend)
+    for name, text in DEMO.items():
+        (variant / name).parent.mkdir(parents=True, exist_ok=True)
+        (variant / name).write_text(text)
     (variant / "metadata.json").write_text(json.dumps({
         "name": "demo", "id": "_demo_0000000", "version": 1, "license": "Apache-2.0", "python-depends": [],
         "backend": {"type": backend}}))
     return folder
 
 
-def rms_norm_error(torch, function, device, dtype):
-    """Relative error against fp64 on random input and weight; the bound is that of one rounding to dtype."""
-    x = torch.randn(33, 256, device=device).to(dtype)
-    w = (torch.rand(256, device=device) + 0.5).to(dtype)
+def error_of(function, device, dtype):
+    """Relative error of rms_norm(x, weight, eps) against float64."""
+    x, w = torch.randn(33, 256, device=device).to(dtype), (torch.rand(256, device=device) + 0.5).to(dtype)
     ref = x.double() * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-6) * w.double()
-    y = function(x, w, 1e-6).double()
-    error = (torch.linalg.vector_norm(y - ref) / torch.linalg.vector_norm(ref)).item()
-    return error, error <= torch.finfo(dtype).eps
+    return ((function(x, w, 1e-6).double() - ref).norm() / ref.norm()).item()
+
+
+def through_kernelize(repository, device, dtype, mode):
+    """rms_norm by a module that kernelize has given the repository's layer."""
+    class Norm(torch.nn.RMSNorm):
+        def forward(self, x):
+            raise RuntimeError("the stock forward ran: kernelize replaced nothing")
+
+    # As a decorator where the class is yours: @kernels.use_kernel_forward_from_hub("ExampleNorm").
+    kernels.replace_kernel_forward_from_hub(Norm, "ExampleNorm")
+    model = torch.nn.Sequential(Norm(256, eps=1e-6)).to(device, dtype)
+    with kernels.use_kernel_mapping({"ExampleNorm": {device: repository}}):
+        kernels.kernelize(model, mode=mode, device=device, use_fallback=False)
+
+    def function(x, w, eps):
+        with torch.no_grad():
+            model[0].weight.copy_(w)
+            return model(x)
+
+    return function
 
 
 def describe(module):
-    return {"module": module.__name__, "file": module.__file__, "all": list(getattr(module, "__all__", [])),
-            "layers": sorted(n for n in dir(getattr(module, "layers", None)) if n[:1].isupper())}
+    layers = getattr(module, "layers", None)
+    return {"file": module.__file__, "functions": sorted(n for n in dir(module) if n[:1] != "_" and callable(getattr(module, n))),
+            "layers": sorted(n for n in dir(layers) if isinstance(getattr(layers, n), type) and n[:1].isupper())}
 
 
-def main():
+def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = p.add_mutually_exclusive_group()
-    what.add_argument("--path", help="a local build folder, variant folder, or the project that holds build/")
-    what.add_argument("--repo", metavar="ORG/NAME", help="a Hub repository; from the cache unless --download")
-    p.add_argument("--version", type=int, help="major version of --repo (or give --revision)")
-    p.add_argument("--revision", help="branch, tag or commit of --repo (or give --version)")
-    p.add_argument("--trust-remote-code", action="store_true", help="needed for publishers that are not on the trusted list")
+    what.add_argument("--path", help="a build folder, or the project that holds build/")
+    what.add_argument("--repo", metavar="OWNER/NAME", help="a Hub repository, from the cache unless --download")
+    p.add_argument("--version", type=int, help="of --repo, or:")
+    p.add_argument("--revision", help="a branch, tag or commit of --repo")
+    p.add_argument("--trust-remote-code", action="store_true", help="for publishers that the library does not trust")
     p.add_argument("--download", action="store_true", help="allow the network for --repo")
-    p.add_argument("--check-rms-norm", action="store_true", help="call the kernel's rms_norm(x, weight, eps) on the card")
+    p.add_argument("--check-rms-norm", action="store_true", help="call the kernel's rms_norm(x, weight, eps)")
+    p.add_argument("--layer", metavar="NAME", help="kernelize a torch.nn.RMSNorm with this layer of the kernel: RMSNorm")
     p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
+    p.add_argument("--cpu", action="store_true", help="without a card")
+    p.add_argument("--seed", type=int, default=0)
     p.add_argument("--json", action="store_true", help="one JSON object on stdout")
     a = p.parse_args()
     if a.repo and (a.version is None) == (a.revision is None):
-        p.error("--repo needs exactly one of --version and --revision")
-    if a.download and not a.repo:
-        p.error("--download goes with --repo")
+        p.error("--repo wants --version or --revision, and not both")
+    if not a.repo and (a.download or a.version is not None or a.revision):
+        p.error("--download, --version and --revision belong to --repo")
+    if not (a.path or a.repo) and (a.layer or a.check_rms_norm):
+        p.error("--layer and --check-rms-norm want --path or --repo")
+    return a
+
+
+def main():
+    global torch, kernels
+    a = arguments()
     if not a.download:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is imported
     try:
         import torch
     except ImportError:
-        die("torch is not installed (pip install torch)")
+        die("torch is not installed for {} (pip install torch)".format(sys.executable))
     try:
         import kernels
     except ImportError as e:
-        die("the kernels package is not usable here ({}); pip install kernels".format(e))
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    if a.check_rms_norm and device == "cpu":
-        die("no CUDA device is visible to torch {} for --check-rms-norm".format(torch.__version__))
-    dtype = getattr(torch, a.dtype)
-    torch.manual_seed(0)
-    result = {"kernels": kernels.__version__, "torch": torch.__version__, "device": device, "offline": not a.download}
-    ok = True
+        die("the kernels library is missing ({}); pip install kernels".format(e))
+    if (a.layer or a.check_rms_norm) and not a.cpu and not torch.cuda.is_available():
+        die("no CUDA device is visible to torch {}; without --check-rms-norm and --layer a kernel is only loaded".format(
+            torch.__version__))
+    device = "cuda" if torch.cuda.is_available() and not a.cpu else "cpu"
+    dtype, mode = getattr(torch, a.dtype), kernels.Mode.INFERENCE | kernels.Mode.TORCH_COMPILE
+    torch.manual_seed(a.seed)
+    report = {"script": "huggingface_kernels_example", "verdict": "PASS", "failures": [], "kernels": kernels.__version__,
+              "torch": torch.__version__, "device": device, "dtype": a.dtype, "offline": not a.download, "relative_error": {}}
 
-    def check(name, function):
-        nonlocal ok
-        error, good = rms_norm_error(torch, function, device, dtype)
-        result.setdefault("checks", {})[name] = {"relative_error": error, "ok": good}
-        ok = ok and good
+    def check(way, function):
+        error = report["relative_error"][way] = error_of(function, device, dtype)
+        if not error <= torch.finfo(dtype).eps + 5e-7:  # one rounding, and fp32 before it
+            report["failures"].append("{}: relative error {:.2g}".format(way, error))
 
     try:
         if a.path or a.repo:
             if a.path:
-                module = kernels.get_local_kernel(Path(a.path))
+                folder = Path(a.path).resolve()
+                module, repository = kernels.get_local_kernel(folder), kernels.LocalLayerRepository(folder, layer_name=a.layer)
             else:
-                module = kernels.get_kernel(a.repo, version=a.version, revision=a.revision,
-                                            trust_remote_code=a.trust_remote_code)
-            result["kernel"] = describe(module)
+                which = dict(version=a.version, revision=a.revision, trust_remote_code=a.trust_remote_code)
+                module = kernels.get_kernel(a.repo, **which)
+                repository = kernels.LayerRepository(a.repo, layer_name=a.layer, **which)
+            report["kernel"] = describe(module)
             if a.check_rms_norm:
                 check("rms_norm", module.rms_norm)
+            if a.layer:
+                check("kernelize", through_kernelize(repository, device, dtype, mode))
         else:
             with tempfile.TemporaryDirectory() as folder:
-                backend = "cuda" if torch.version.cuda else "rocm" if torch.version.hip else "cpu"
-                root = write_demo(Path(folder), backend)  # the variant follows torch's build, not the machine
+                root = write_demo(Path(folder))
                 module = kernels.get_local_kernel(root)
-                result["kernel"] = describe(module)
+                report["kernel"] = describe(module)
                 check("get_local_kernel", module.rms_norm)
-
-                # A program asks for a Hub repository; the environment points that name at the local build.
+                repository = kernels.LocalLayerRepository(root, layer_name="RMSNorm")
+                check("LocalLayerRepository", through_kernelize(repository, device, dtype, mode))
+                # Who names a Hub repository gets the local build.
                 os.environ["LOCAL_KERNELS"] = "example-org/demo={}".format(root)
-                named = kernels.get_kernel("example-org/demo", version=1)
-                check("LOCAL_KERNELS", named.rms_norm)
-
-                # kernelize: replace the forward of layers that carry a name, by the kernel's layer of a mapping.
-                @kernels.use_kernel_forward_from_hub("DemoRMSNorm")
-                class Norm(torch.nn.Module):
-                    def __init__(self):
-                        super().__init__()
-                        self.weight = torch.nn.Parameter(torch.rand(256) + 0.5)
-                        self.variance_epsilon = 1e-6
-
-                    def forward(self, hidden_states):
-                        raise RuntimeError("the stock forward ran: kernelize replaced nothing")
-
-                model = torch.nn.Sequential(Norm()).to(device, dtype)
-                mapping = {"DemoRMSNorm": {device: kernels.LocalLayerRepository(root, layer_name="RMSNorm")}}
-                with kernels.use_kernel_mapping(mapping):
-                    kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device=device, use_fallback=False)
-
-                def through_model(x, w, eps):
-                    with torch.no_grad():
-                        model[0].weight.copy_(w)
-                        return model(x)
-
-                check("kernelize", through_model)
+                check("LOCAL_KERNELS, get_kernel", kernels.get_kernel("example-org/demo", version=1).rms_norm)
+                repository = kernels.LayerRepository("example-org/demo", layer_name="RMSNorm", revision="main")
+                check("LOCAL_KERNELS, LayerRepository", through_kernelize(repository, device, dtype, mode))
     except Exception as e:
-        die("{}: {}".format(type(e).__name__, str(e).strip().splitlines()[0] if str(e).strip() else "no message"), 1)
-
-    result["ok"] = ok
+        report["failures"].append("{}: {}".format(type(e).__name__, " ".join(str(e).split())[:500] or "no message"))
+    report["verdict"] = "FAIL" if report["failures"] else "PASS"
     if a.json:
-        print(json.dumps(result))
+        print(json.dumps(report))
     else:
-        for k, v in result.items():
-            print("{:<12} {}".format(k, v))
-    return 0 if ok else 1
+        for key, value in report.items():
+            print("{:<16}{}".format(key, value))
+    return 1 if report["failures"] else 0
 
 
 if __name__ == "__main__":

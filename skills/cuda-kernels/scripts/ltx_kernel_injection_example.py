@@ -1,120 +1,46 @@
 #!/usr/bin/env python3
-"""Put an RMSNorm kernel into a diffusers LTX-Video transformer, prove it changes nothing but rounding, take it out.
+"""Put fused kernels into diffusers' LTX-Video transformer at block level, prove that nothing but rounding changes, take
+them out again. The model is made from the real configuration with random weights: nothing is downloaded.
 
-The model is built from a config with random weights: nothing is downloaded. Norms are found by what they compute,
-not by their class name. LTX has two kinds: norm1 and norm2 of each block (diffusers RMSNorm, no weight, eps 1e-6) and
-norm_q and norm_k of each attention (torch.nn.RMSNorm over all heads, with weight, eps 1e-5). norm_out is a LayerNorm.
+    python ltx_kernel_injection_example.py --smoke --cpu             # the wiring alone, with plain torch as the kernel
+    python ltx_kernel_injection_example.py --kernel build --bench    # a `kernels build --torch` folder, on the card
+    python ltx_kernel_injection_example.py --kernel mine.py          # a Python file with some of the functions
 
-    python ltx_kernel_injection_example.py                  # 2 layers of the real width, on the card
-    python ltx_kernel_injection_example.py --layers 28 --bench
-    python ltx_kernel_injection_example.py --dry-run        # no card: the formula in torch stands for the kernel
+A block is five passes over the hidden states instead of some twenty launches of norms, modulations and residuals:
+    x = adaln(h, scale, shift)                       norm1 and modulation; the rows of scale_shift_table are added inside
+    attn1: qk_norm_rope3d(q, k)                      both norms over all heads, and the rotation
+    h = gate_residual(h, x, gate)
+    attn2: rms_norm(q), rms_norm(k)
+    x, h = gate_residual_adaln(h, x, scale, shift)   residual, norm2 and modulation
+    h = gate_residual(h, ff(x), gate)
+--kernel has functions of these names with the arguments of the Plain ones below, and rope3d_coords and rope3d_table
+beside qk_norm_rope3d; what it lacks stays plain torch. Carrying a residual into the next block's norm saves one pass more
+(examples/ltx_video/integration of the kernels repository).
 
-Checks: how many modules were patched; that each patched forward reached the op; the output against an fp32 run of the
-stock model, beside the stock model's own error; a backward pass; torch.compile(fullgraph=True); the output after
-restoring. Exit code 0: all hold; 1: a check failed; 2: torch, diffusers, a card or nvcc is missing."""
+Checked: what was patched, and how often each function ran; the patched model in fp32 against the stock one (5e-4); in
+--dtype its distance from the fp32 run beside the stock model's; that gradients are refused; that restore() restores.
+Exit code: 0 all hold, 1 a check failed, 2 torch, diffusers, a card or the kernel is missing."""
 import argparse
+import collections
 import copy
-import ctypes
+import importlib.util
+import itertools
 import json
+import math
 import os
-import shutil
-import statistics
-import subprocess
+import pathlib
 import sys
-import sysconfig
-import tempfile
 
-SOURCE = r"""
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#include <cstdint>
-
-template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
-
-template <int THREADS>
-__device__ float row_sum(float v, float* warp_sums) {
-  for (int d = 16; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);
-  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = v;
-  __syncthreads();
-  v = 0.0f;
-  for (int k = 0; k < THREADS / 32; ++k) v += warp_sums[k];
-  return v;  // called once a kernel; a second call would need a barrier here
+torch = None  # imported by main(), so that --help needs nothing
+FUNCTIONS = ("adaln", "gate_residual", "gate_residual_adaln", "rms_norm", "qk_norm_rope3d", "rope3d_table", "rope3d_coords")
+SIZES = {  # diffusers' own defaults; Lightricks' 13B; 2B's proportions, small
+    "2b": dict(num_attention_heads=32, attention_head_dim=64, cross_attention_dim=2048, num_layers=28),
+    "13b": dict(num_attention_heads=32, attention_head_dim=128, cross_attention_dim=4096, num_layers=48),
+    "smoke": dict(num_attention_heads=4, attention_head_dim=32, cross_attention_dim=128, num_layers=2, in_channels=16,
+                  out_channels=16, caption_channels=64),
 }
-
-// One row a block. NV > 0: the row stays in registers, NV packs of N elements a thread. NV = 0: any width, read twice.
-template <typename T, int N, int THREADS, int NV>
-__global__ void __launch_bounds__(THREADS) rms_norm(T* out, const T* x, const T* weight, int64_t packs, float eps,
-                                                    bool round_first) {
-  using P = Pack<T, N>;
-  __shared__ float warp_sums[THREADS / 32];
-  const P* in = reinterpret_cast<const P*>(x) + blockIdx.x * packs;
-  const P* w = reinterpret_cast<const P*>(weight);
-  P* to = reinterpret_cast<P*>(out) + blockIdx.x * packs;
-  P r[NV ? NV : 1];
-  float sum = 0.0f;
-  const auto add = [&](const P& p) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) sum = fmaf(float(p.v[j]), float(p.v[j]), sum);
-  };
-  if constexpr (NV > 0) {
-#pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (threadIdx.x + v * THREADS < packs) r[v] = in[threadIdx.x + v * THREADS];
-#pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (threadIdx.x + v * THREADS < packs) add(r[v]);
-  } else {
-    for (int64_t i = threadIdx.x; i < packs; i += THREADS) add(in[i]);
-  }
-  const float inv = rsqrtf(row_sum<THREADS>(sum, warp_sums) / (float(packs) * N) + eps);
-  const auto finish = [&](const P& p, int64_t i) {
-    P m = p, y;
-    if (weight) m = w[i];
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      float f = float(p.v[j]) * inv;
-      if (round_first) f = float(T(f));
-      y.v[j] = T(weight ? f * float(m.v[j]) : f);
-    }
-    to[i] = y;
-  };
-  if constexpr (NV > 0) {
-#pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (threadIdx.x + v * THREADS < packs) finish(r[v], threadIdx.x + v * THREADS);
-  } else {
-    for (int64_t i = threadIdx.x; i < packs; i += THREADS) finish(in[i], i);
-  }
-}
-
-template <typename T>
-int run(void* out_, const void* x_, const void* w_, int64_t rows, int64_t width, float eps, bool first, cudaStream_t s) {
-  constexpr int N = 16 / sizeof(T);
-  T* out = static_cast<T*>(out_);
-  const T *x = static_cast<const T*>(x_), *w = static_cast<const T*>(w_);
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(out_) | reinterpret_cast<uintptr_t>(x_) | reinterpret_cast<uintptr_t>(w_);
-  const int64_t packs = width / N;
-  const unsigned grid = unsigned(rows);
-  if (bits % 16 || width % N || packs > 1024) rms_norm<T, 1, 256, 0><<<grid, 256, 0, s>>>(out, x, w, width, eps, first);
-  else if (packs <= 64) rms_norm<T, N, 32, 2><<<grid, 32, 0, s>>>(out, x, w, packs, eps, first);
-  else rms_norm<T, N, 256, 4><<<grid, 256, 0, s>>>(out, x, w, packs, eps, first);
-  return cudaGetLastError();
-}
-
-extern "C" int rms_norm_launch(void* out, const void* x, const void* weight, int64_t rows, int64_t width, float eps,
-                               int round_first, int dtype, void* stream) {
-  const auto s = static_cast<cudaStream_t>(stream);
-  if (rows < 0 || width < 0 || rows > 2147483647) return cudaErrorInvalidValue;
-  if (rows == 0 || width == 0) return cudaSuccess;
-  switch (dtype) {
-    case 0: return run<float>(out, x, weight, rows, width, eps, round_first != 0, s);
-    case 1: return run<__half>(out, x, weight, rows, width, eps, round_first != 0, s);
-    case 2: return run<__nv_bfloat16>(out, x, weight, rows, width, eps, round_first != 0, s);
-    default: return cudaErrorInvalidValue;
-  }
-}
-"""
+FP32 = 5e-4  # angles reach 15,000 rad, where an ulp is 1e-3; what is wrong in a block is over 3e-3
+Grid = collections.namedtuple("Grid", "table frames height width")  # stands where diffusers passes (cos, sin)
 
 
 def die(message):
@@ -122,318 +48,386 @@ def die(message):
     raise SystemExit(2)
 
 
-def find_nvcc():
-    wheel = os.path.join(sysconfig.get_paths()["purelib"], "nvidia", "cu13", "bin", "nvcc")
-    homes = [os.path.join(os.environ[v], "bin", "nvcc") for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
-    for path in [os.environ.get("NVCC"), *homes, shutil.which("nvcc"), wheel, "/usr/local/cuda/bin/nvcc"]:
-        if path and os.path.isfile(path):
-            return path
-    die("nvcc was not found (set NVCC or CUDA_HOME, or pip install the nvidia-cuda-nvcc wheel)")
+# ------------------------------------------------------------------------- the kernel's functions, and plain torch's
+def wide(*tensors):
+    return [t if t is None else t.double() if t.dtype == torch.float64 else t.float() for t in tensors]
 
 
-def build(torch):
-    nvcc, (major, minor) = find_nvcc(), torch.cuda.get_device_capability()
-    folder = tempfile.mkdtemp(prefix="rmsnorm-")
-    src, lib = os.path.join(folder, "norm.cu"), os.path.join(folder, "norm.so")
-    with open(src, "w") as f:
-        f.write(SOURCE)
-    cmd = [nvcc, "-O3", "-std=c++17", "-gencode=arch=compute_{0}{1},code=sm_{0}{1}".format(major, minor), "-shared",
-           "-Xcompiler", "-fPIC", "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, src]
-    done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+def normed(x, weight, eps):
+    x, weight = wide(x, weight)
+    x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    return x if weight is None else x * weight
+
+
+class Plain:
+    """Wide arithmetic, one rounding at the end: what a kernel computes. Modulations are [batch, 1 or tokens, width]."""
+
+    @staticmethod
+    def rms_norm(x, weight=None, eps=1e-6):
+        return normed(x, weight, eps).to(x.dtype)
+
+    @staticmethod
+    def adaln(x, scale, shift, scale_table, shift_table, weight=None, bias=None, eps=1e-6, norm="rms"):
+        s, t, s_table, t_table = wide(scale, shift, scale_table, shift_table)
+        return (normed(x, weight, eps) * (1 + s + s_table) + t + t_table).to(x.dtype)
+
+    @staticmethod
+    def gate_residual(h, x, gate=None, gate_table=None):
+        wide_h, wide_x, g, g_table = wide(h, x, gate, gate_table)
+        return (wide_h + (wide_x if g is None else wide_x * (g + g_table))).to(h.dtype)
+
+    @staticmethod
+    def gate_residual_adaln(h, x, gate, scale, shift, gate_table, scale_table, shift_table, weight=None, bias=None, eps=1e-6,
+                            norm="rms"):
+        total = Plain.gate_residual(h, x, gate, gate_table)
+        return Plain.adaln(total, scale, shift, scale_table, shift_table, weight, bias, eps, norm), total
+
+    @staticmethod
+    def rope3d_coords(frames, height, width, scale, device, base, patch):
+        """[1, frames + height + width]: an angle follows from one coordinate alone, so a table has a row for each."""
+        axes = [torch.arange(n, dtype=torch.float32, device=device) for n in (frames, height, width)]
+        if scale is not None:
+            axes = [a * s * p / b for a, s, p, b in zip(axes, scale, (patch[0], patch[1], patch[1]), base)]
+        return torch.cat(axes)[None]
+
+    @staticmethod
+    def rope3d_table(coords, dim, theta=10000.0):
+        """[1, coordinates, 1 + frequencies, (cos, sin)]; the first pair stands still. The model's angles are fp32."""
+        f = theta ** torch.linspace(0.0, 1.0, dim // 6, dtype=torch.float32, device=coords.device) * math.pi / 2.0
+        angles = f * (coords[..., None] * 2 - 1)
+        angles = torch.cat([torch.zeros_like(angles[..., :1]), angles], -1)
+        return torch.stack([angles.cos(), angles.sin()], -1)
+
+    @staticmethod
+    def qk_norm_rope3d(q, k, q_weight, k_weight, table, frames, height, width, eps=1e-5):
+        f, h, w = table[:, :, 1:].split([frames, height, width], dim=1)
+        full = (1, frames, height, width, *f.shape[2:])
+        axes = f[:, :, None, None].expand(full), h[:, None, :, None].expand(full), w[:, None, None].expand(full)
+        cos, sin = torch.stack([a.flatten(1, 3) for a in axes], 3).flatten(2, 3).unbind(-1)  # frequency by frequency, f h w
+
+        def turned(x, weight):
+            y, front = normed(x, weight, eps), x.shape[-1] % 6  # so many elements in front stand still
+            a, b = y[..., front::2], y[..., front + 1::2]
+            return torch.cat([y[..., :front], torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(2)], -1).to(x.dtype)
+
+        return turned(q, q_weight), turned(k, k_weight)
+
+
+def load_module(text):
+    """Of FILE.py, or of a build folder through the Hub's library."""
+    if text == "torch":
+        return Plain
+    path = pathlib.Path(text).resolve()
     try:
-        if done.returncode:
-            die("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
-        launch = ctypes.CDLL(lib).rms_norm_launch
-    finally:
-        shutil.rmtree(folder)
-    v, n, f, i = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int
-    launch.argtypes, launch.restype = [v, v, v, n, n, f, i, i, v], i
-    return launch
+        if path.suffix == ".py":
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+        if not path.is_dir():
+            die("--kernel {}: no such folder or .py file".format(text))
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")
+        import kernels
+
+        return kernels.get_local_kernel(path)
+    except Exception as e:
+        die("--kernel {}: {}: {}".format(text, type(e).__name__, " ".join(str(e).split())[:400]))
 
 
-def register_op(torch, launch):
-    """One functional custom op with a fake (so torch.compile keeps it in the graph) and a backward.
+class Kernel:
+    """The functions, looked up once. calls: counts them, where it is not None."""
 
-    launch None: the formula in torch, for a dry run without a card."""
-    codes = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-    calls = {"count": 0}
+    def __init__(self, module, calls=None):
+        has = {name for name in FUNCTIONS if callable(getattr(module, name, None))}
+        if not {"qk_norm_rope3d", "rope3d_table", "rope3d_coords"} <= has:
+            has -= {"qk_norm_rope3d", "rope3d_table", "rope3d_coords"}  # one layout of the table, or none
+        if not has:
+            die("the kernel has none of " + ", ".join(FUNCTIONS))
+        self.own = sorted(has)
+        for name in FUNCTIONS:
+            function = getattr(module if name in has else Plain, name)
+            setattr(self, name, function if calls is None else self.counted(name, function, calls))
 
-    def forward(x, weight, eps, round_first):
-        calls["count"] += 1
-        if launch is None:
-            n = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
-            if weight is None:
-                return n.to(x.dtype)
-            return (n.to(x.dtype) * weight) if round_first else (n * weight.float()).to(x.dtype)
-        x = x.contiguous()
-        out = torch.empty_like(x)
-        width = x.shape[-1]
-        with torch.cuda.device(x.device):
-            error = launch(out.data_ptr(), x.data_ptr(), None if weight is None else weight.data_ptr(),
-                           x.numel() // width if width else 0, width, eps, int(round_first), codes[x.dtype],
-                           torch.cuda.current_stream().cuda_stream)
-        if error:
-            raise RuntimeError("rms_norm launch failed with cudaError_t {}".format(error))
-        return out
+    @staticmethod
+    def counted(name, function, calls):
+        def run(*args, **kwargs):
+            calls[name] += 1
+            return function(*args, **kwargs)
 
-    op = torch.library.custom_op("cuda_kernels_example::rms_norm", forward, mutates_args=(),
-                                 schema="(Tensor x, Tensor? weight, float eps, bool round_first) -> Tensor")
-    op.register_fake(lambda x, weight, eps, round_first: torch.empty_like(x, memory_format=torch.contiguous_format))
+        return run
 
-    def setup(ctx, inputs, output):
-        x, weight, ctx.eps, _ = inputs
-        ctx.save_for_backward(x, weight)
-
-    def backward(ctx, grad):
-        x, weight = ctx.saved_tensors
-        xf, g, grad_weight = x.float(), grad.float(), None
-        inv = torch.rsqrt(xf.square().mean(-1, keepdim=True) + ctx.eps)
-        n = xf * inv
-        if weight is not None:
-            if ctx.needs_input_grad[1]:
-                grad_weight = (g * n).flatten(0, -2).sum(0).to(weight.dtype)
-            g = g * weight.float()
-        return (inv * (g - n * (g * n).mean(-1, keepdim=True))).to(x.dtype), grad_weight, None, None
-
-    op.register_autograd(backward, setup_context=setup)
-    return op, calls
+    def __deepcopy__(self, memo):
+        return self
 
 
-def formula_of(torch, module):
-    """What does this module compute? Found by running it, not by its name.
+# --------------------------------------------------------------------------------------------------------- the wiring
+def make_classes(kernel):
+    """Classes that take the stock ones' places. A class is exchanged, so parameters, hooks and names stay as they are."""
+    from diffusers.models.attention_dispatch import dispatch_attention_fn
+    from diffusers.models.transformers import transformer_ltx as stock
 
-    Returns "plain" (n * w, or n without a weight), "offset" (n * (1 + w)) or None. The probe runs a float32 copy on
-    the CPU with random weights and a row so small that eps decides; n = x / sqrt(mean(x^2) + eps)."""
-    eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
-    weight = getattr(module, "weight", None)
-    if eps is None or any(True for _ in module.children()) or (weight is not None and weight.dim() != 1):
-        return None, None
-    if any(name != "weight" for name, _ in module.named_parameters(recurse=False)):
-        return None, None  # a bias, for one
-    shape = getattr(module, "normalized_shape", getattr(module, "dim", None))  # torch's and diffusers' RMSNorm
-    if weight is None and not (isinstance(shape, (tuple, list)) and len(shape) == 1):
-        return None, None
-    width = weight.shape[0] if weight is not None else shape[0]
-    probe = copy.deepcopy(module).to(device="cpu", dtype=torch.float32)
-    probe.__dict__.pop("forward", None)
-    x = torch.randn(4, 3, width) + 0.5  # the mean is not zero: a LayerNorm does not pass
-    x[1] *= 1e-4
-    n = x.double() * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + eps)
+    class Rope(stock.LTXVideoRotaryPosEmbed):
+        def forward(self, hidden_states, num_frames=None, height=None, width=None, rope_interpolation_scale=None,
+                    video_coords=None):
+            if video_coords is not None:  # any positions: the stock tables, and norm and rotation apart
+                return super().forward(hidden_states, num_frames, height, width, rope_interpolation_scale, video_coords)
+            base = (self.base_num_frames, self.base_height, self.base_width)
+            coords = kernel.rope3d_coords(num_frames, height, width, rope_interpolation_scale, hidden_states.device, base,
+                                          (self.patch_size_t, self.patch_size))
+            return Grid(kernel.rope3d_table(coords, self.dim, self.theta), num_frames, height, width)
+
+    class Processor(stock.LTXVideoAttnProcessor):
+        def __call__(self, attn, hidden_states, encoder_hidden_states=None, attention_mask=None, image_rotary_emb=None):
+            text = hidden_states if encoder_hidden_states is None else encoder_hidden_states
+            if attention_mask is not None:
+                attention_mask = attn.prepare_attention_mask(attention_mask, text.shape[1], text.shape[0])
+                attention_mask = attention_mask.view(text.shape[0], attn.heads, -1, attention_mask.shape[-1])
+            q, k, v = attn.to_q(hidden_states), attn.to_k(text), attn.to_v(text)
+            norm_q, norm_k, rotary = attn.norm_q, attn.norm_k, image_rotary_emb
+            if isinstance(rotary, Grid):
+                q, k = kernel.qk_norm_rope3d(q, k, norm_q.weight, norm_k.weight, *rotary, norm_q.eps)
+            else:
+                q, k = kernel.rms_norm(q, norm_q.weight, norm_q.eps), kernel.rms_norm(k, norm_k.weight, norm_k.eps)
+                if rotary is not None:
+                    q, k = stock.apply_rotary_emb(q, rotary), stock.apply_rotary_emb(k, rotary)
+            q, k, v = (t.unflatten(2, (attn.heads, -1)) for t in (q, k, v))
+            out = dispatch_attention_fn(q, k, v, attn_mask=attention_mask, dropout_p=0.0, is_causal=False,
+                                        backend=self._attention_backend, parallel_config=self._parallel_config)
+            return attn.to_out[1](attn.to_out[0](out.flatten(2, 3).to(q.dtype)))
+
+    class Block(stock.LTXVideoTransformerBlock):
+        def forward(self, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, encoder_attention_mask=None):
+            if torch.is_grad_enabled() and hidden_states.requires_grad:
+                raise RuntimeError("the fused block has no gradient: torch.no_grad(), or restore() to train")
+            h, table = hidden_states, self.scale_shift_table
+            ada = temb.reshape(temb.shape[0], temb.shape[1], table.shape[0], -1).unbind(2)
+            # The order of the rows, in temb and in the table: shift, scale, gate of attention; shift, scale, gate of ff.
+            x = kernel.adaln(h, ada[1], ada[0], table[1], table[0], None, None, self.norm1.eps, "rms")
+            x = self.attn1(x, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb)
+            h = kernel.gate_residual(h, x, ada[2], table[2])
+            x = self.attn2(h, encoder_hidden_states=encoder_hidden_states, attention_mask=encoder_attention_mask)
+            x, h = kernel.gate_residual_adaln(h, x, None, ada[4], ada[3], None, table[4], table[3], None, None, self.norm2.eps,
+                                              "rms")
+            return kernel.gate_residual(h, self.ff(x), ada[5], table[5])
+
+    for new, old in ((Block, stock.LTXVideoTransformerBlock), (Rope, stock.LTXVideoRotaryPosEmbed)):
+        new.__name__, new.__module__ = old.__name__, old.__module__  # device maps and saved configurations name classes
+    return stock, Rope, Processor, Block
+
+
+def patch(model, kernel):
+    """In place. Refuses what it does not know, before anything changes. Returns (counts, restore)."""
+    stock, Rope, Processor, Block = make_classes(kernel)
+    blocks = list(model.transformer_blocks)
+    attentions = [attn for block in blocks for attn in (block.attn1, block.attn2)]
+    known = [(model.rope, stock.LTXVideoRotaryPosEmbed), *((block, stock.LTXVideoTransformerBlock) for block in blocks)]
+    for module, cls in known:
+        if type(module) is not cls or "forward" in vars(module):
+            raise RuntimeError("{} is not diffusers' own {}, or something hooks it".format(type(module).__name__, cls.__name__))
+    for attn in attentions:
+        if type(attn.processor) is not stock.LTXVideoAttnProcessor or attn.norm_q.eps != attn.norm_k.eps:
+            raise RuntimeError("an attention has {}, which is not known".format(type(attn.processor).__name__))
+    for block in blocks:
+        if block.norm1.weight is not None or block.norm2.weight is not None:
+            raise RuntimeError("norm1 or norm2 has a weight, which no released LTX-Video has")
+    former = [attn.processor for attn in attentions]
+    for attn in attentions:
+        attn.set_processor(Processor())
+    for block in blocks:
+        block.__class__ = Block
+    if "qk_norm_rope3d" in kernel.own:
+        model.rope.__class__ = Rope
+
+    def restore():
+        model.rope.__class__ = stock.LTXVideoRotaryPosEmbed
+        for block in blocks:
+            block.__class__ = stock.LTXVideoTransformerBlock
+        for attn, processor in zip(attentions, former):
+            attn.set_processor(processor)
+
+    return {"blocks": len(blocks), "attentions": len(attentions), "rope": int(type(model.rope) is Rope)}, restore
+
+
+def expected_calls(layers, fused_rope):
+    rope = {"qk_norm_rope3d": layers, "rope3d_table": 1, "rope3d_coords": 1} if fused_rope else {}
+    return dict(adaln=layers, gate_residual=2 * layers, gate_residual_adaln=layers, rms_norm=(2 if rope else 4) * layers, **rope)
+
+
+# ------------------------------------------------------------------------------------------------- model, checks, times
+def make_model(config, device):
+    from diffusers import LTXVideoTransformer3DModel
+
+    with torch.device(device):
+        model = LTXVideoTransformer3DModel(**config).eval()
     with torch.no_grad():
-        if weight is not None:
-            probe.weight.copy_(torch.rand(width) + 0.25)
+        for block in model.transformer_blocks:
+            for attn in (block.attn1, block.attn2):
+                for norm in (attn.norm_q, attn.norm_k):
+                    norm.weight.uniform_(0.5, 1.5)  # ones would hide a kernel that ignores them
+                attn.to_q.weight.mul_(0.01), attn.to_q.bias.mul_(0.01)  # so small that eps counts
+    return model
+
+
+def make_inputs(config, batch, grid, device):
+    text = 128
+    mask = torch.ones(batch, text, device=device)
+    mask[-1, text // 2:] = 0
+    return dict(hidden_states=torch.randn(batch, math.prod(grid), config.get("in_channels", 128), device=device),
+                encoder_hidden_states=torch.randn(batch, text, config.get("caption_channels", 4096), device=device),
+                timestep=torch.linspace(900, 100, batch, device=device), encoder_attention_mask=mask, num_frames=grid[0],
+                height=grid[1], width=grid[2], rope_interpolation_scale=(8 / 25, 32, 32), return_dict=False)
+
+
+def run(model, inputs, dtype):
+    cast = {k: v.to(dtype) if k.endswith("hidden_states") else v for k, v in inputs.items()}
+    return model(**cast)[0]
+
+
+def distance(a, b):
+    off = ((a.double() - b.double()).norm() / b.double().norm()).item()
+    return off if off < 1e9 else 1e9  # JSON has no NaN
+
+
+def times(steps, rounds):
+    """Milliseconds a step by CUDA events, contenders in turns; a sample is the mean of steps that last some 100 ms."""
+    def once(step, repeat):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        start.record()
+        for _ in range(repeat):
+            step()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / repeat
+
+    repeat, samples = {}, {name: [] for name in steps}
+    for name, step in steps.items():
+        once(step, 2)
+        repeat[name] = max(1, min(20, int(100 / once(step, 2))))
+    for number in range(rounds):
+        for name in sorted(steps, reverse=number % 2 == 1):
+            samples[name].append(once(steps[name], repeat[name]))
+    at = (("median", 0.5), ("p10", 0.1), ("p90", 0.9))
+    return {name: {k: sorted(s)[min(len(s) - 1, int(len(s) * q))] for k, q in at} for name, s in samples.items()}
+
+
+def bench(model, module, inputs, dtype, rounds, report):
+    """Eager, kernels, compile, both: copies that share the weights, so that each keeps its own code."""
+    shared = {id(t): t for t in itertools.chain(model.parameters(), model.buffers())}
+    steps, expected = {}, run(model, inputs, dtype)
+    for name, patched, compiled in (("eager", 0, 0), ("kernels", 1, 0), ("compile", 0, 1), ("both", 1, 1)):
+        twin = copy.deepcopy(model, dict(shared))
+        if patched:
+            patch(twin, Kernel(module))
+        call = torch.compile(twin, dynamic=False) if compiled else twin
         try:
-            y = probe(x)
-        except Exception:
-            return None, None
-    if not isinstance(y, torch.Tensor) or y.shape != x.shape:
-        return None, None
-    w = probe.weight.detach().double() if weight is not None else 1.0
-    for kind, want in (("plain", n * w), ("offset", n * (1 + w))):
-        if torch.allclose(y.double(), want, rtol=1e-4, atol=1e-6):
-            return kind, eps
-    return None, None
+            off = distance(run(call, inputs, dtype), expected)
+            steps[name] = lambda call=call: run(call, inputs, dtype)
+            report.setdefault("distance_from_eager", {})[name] = off
+        except Exception as e:
+            report.setdefault("left_out", {})[name] = " ".join(str(e).split())[:300] or type(e).__name__
+    report["step_ms"] = times(steps, rounds)
+    report["faster_than_eager"] = {n: report["step_ms"]["eager"]["median"] / t["median"] for n, t in report["step_ms"].items()}
 
 
-def rounds_first(torch, module):
-    """Does the module round n to 16 bits before it multiplies by the weight? Also found by running it."""
-    if getattr(module, "weight", None) is None:
-        return False
-    probe = copy.deepcopy(module).to(device="cpu", dtype=torch.bfloat16)
-    probe.__dict__.pop("forward", None)
-    eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
-    x = torch.randn(64, probe.weight.shape[0], dtype=torch.bfloat16)
-    with torch.no_grad():
-        probe.weight.copy_(torch.rand_like(probe.weight) + 0.25)
-        y = probe(x)
-        n = x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps)
-        twice, once = n.bfloat16() * probe.weight, (n * probe.weight.float()).bfloat16()
-    return bool((y == twice).sum() > (y == once).sum())
-
-
-def patch(torch, model, op):
-    """Replace the forward of every module whose formula is plain RMSNorm. Returns (patched, refused) by name."""
-    patched, refused = {}, {}
-    for name, module in model.named_modules():
-        kind, eps = formula_of(torch, module)
-        if kind == "offset":
-            refused[name] = type(module).__name__ + " computes n * (1 + weight)"
-        if kind != "plain":
-            continue
-        had = "forward" in module.__dict__  # accelerate's hooks live there; put back what was found
-        patched[name] = (module, had, module.forward)
-        module.forward = make_forward(torch, module, module.forward, op, float(eps), rounds_first(torch, module))
-    return patched, refused
-
-
-def make_forward(torch, module, original, op, eps, first):
-    def forward(x, *args, **kwargs):
-        w = module.weight
-        same = w is None or (w.dtype == x.dtype and w.device == x.device and w.is_contiguous())
-        if args or kwargs or not same or x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-            return original(x, *args, **kwargs)
-        return op(x, w, eps, first)
-
-    return forward
-
-
-def restore(patched):
-    for module, had, original in patched.values():
-        if had:
-            module.forward = original
-        else:
-            del module.forward
-
-
-def relative_error(torch, a, b):
-    a, b = a.double(), b.double()
-    return (torch.linalg.vector_norm(a - b) / torch.linalg.vector_norm(b)).item()
-
-
-def randomize_norms(torch, model):
-    """Norm weights start as ones or zeros, which would hide a kernel that ignores them."""
-    with torch.no_grad():
-        for module in model.modules():
-            if "Norm" in type(module).__name__:
-                for w in module.parameters(recurse=False):
-                    w.copy_(torch.rand_like(w) + 0.5)
-
-
-def median_ms(torch, run, repeats=20):
-    run(), run()
-    times = []
-    for _ in range(repeats):
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        a.record()
-        run()
-        b.record()
-        b.synchronize()
-        times.append(a.elapsed_time(b))
-    times.sort()
-    return {"median": statistics.median(times), "p10": times[len(times) // 10], "p90": times[-1 - len(times) // 10]}
-
-
-def main():
+def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--layers", type=int, default=2, help="28 is the real model")
-    p.add_argument("--heads", type=int, default=32)
-    p.add_argument("--head-dim", type=int, default=64)
-    p.add_argument("--tokens", default="2,8,12", metavar="F,H,W", help="latent frames, height, width; 7,16,24 is 49 frames of 512x768")
-    p.add_argument("--batch", type=int, default=2)
+    p.add_argument("--kernel", default="torch", metavar="WHAT", help="a build folder, FILE.py, or torch [torch]")
+    p.add_argument("--size", default="2b", choices=["2b", "13b"], help="[2b]")
+    p.add_argument("--smoke", action="store_true", help="a small model of the same proportions")
+    p.add_argument("--layers", type=int, default=4, help="0: all of them [4]")
+    p.add_argument("--tokens", metavar="F,H,W", help="latent frames, rows, columns; 7,16,24 is 49 frames of 512 x 768 [2,16,24]")
+    p.add_argument("--batch", type=int, default=2, help="[2]")
     p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
-    p.add_argument("--bench", action="store_true", help="also time a step, stock and patched, eager and compiled")
-    p.add_argument("--dry-run", action="store_true", help="CPU only; checks the patching, not the kernel")
+    p.add_argument("--no-fp32", action="store_true", help="leave the fp32 check out, for a kernel without fp32")
+    p.add_argument("--cpu", action="store_true", help="without a card")
+    p.add_argument("--bench", action="store_true", help="time a step as well: eager, kernels, torch.compile, both")
+    p.add_argument("--rounds", type=int, default=15, help="timed rounds [15]")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--json", action="store_true", help="one JSON object on stdout")
     a = p.parse_args()
     try:
-        frames, height, width = (int(n) for n in a.tokens.split(","))
+        a.grid = tuple(int(n) for n in (a.tokens or ("2,4,6" if a.smoke else "2,16,24")).split(","))
+        frames, height, width = a.grid
     except ValueError:
         p.error("--tokens takes F,H,W")
+    if a.bench and a.cpu:
+        p.error("--bench needs a card")
+    return a
+
+
+def main():
+    global torch
+    a = arguments()
     try:
         import torch
     except ImportError:
-        die("torch is not installed (pip install torch)")
-    if not a.dry_run and not torch.cuda.is_available():
-        die("no CUDA device is visible to torch {} (--dry-run checks the patching without one)".format(torch.__version__))
+        die("torch is not installed for {} (pip install torch)".format(sys.executable))
+    if not a.cpu and not torch.cuda.is_available():
+        die("no CUDA device is visible to torch {}; --cpu proves the wiring without one".format(torch.__version__))
     try:
         import diffusers
-        from diffusers import LTXVideoTransformer3DModel
+        from diffusers import LTXVideoTransformer3DModel  # noqa: F401
     except ImportError as e:
-        die("diffusers is not usable here ({}); pip install diffusers".format(e))
-    device, dtype = torch.device("cpu" if a.dry_run else "cuda"), getattr(torch, a.dtype)
+        die("diffusers with LTX-Video is missing ({}); pip install diffusers transformers".format(e))
     torch.manual_seed(a.seed)
-    op, calls = register_op(torch, None if a.dry_run else build(torch))
+    device, dtype, failures, calls = "cpu" if a.cpu else "cuda", getattr(torch, a.dtype), [], collections.Counter()
+    config = dict(SIZES["smoke" if a.smoke else a.size])
+    config["num_layers"] = min(a.layers, config["num_layers"]) or config["num_layers"]
+    module = load_module(a.kernel)
+    kernel = Kernel(module, calls)
+    model, inputs = make_model(config, device), make_inputs(config, a.batch, a.grid, device)
+    report = {"script": "ltx_kernel_injection_example", "verdict": "PASS", "failures": failures, "kernel": a.kernel,
+              "from_kernel": kernel.own, "from_torch": sorted(set(FUNCTIONS) - set(kernel.own)),
+              "device": device if a.cpu else torch.cuda.get_device_name(), "torch": torch.__version__,
+              "diffusers": diffusers.__version__, "dtype": a.dtype, "layers": config["num_layers"], "grid": a.grid,
+              "batch": a.batch}
 
-    inner = a.heads * a.head_dim
-    model = LTXVideoTransformer3DModel(num_layers=a.layers, num_attention_heads=a.heads, attention_head_dim=a.head_dim,
-                                       cross_attention_dim=inner, caption_channels=512).eval()
-    randomize_norms(torch, model)
-    tokens = frames * height * width
-    inputs = dict(hidden_states=torch.randn(a.batch, tokens, 128), encoder_hidden_states=torch.randn(a.batch, 128, 512),
-                  timestep=torch.full((a.batch,), 500.0), encoder_attention_mask=torch.ones(a.batch, 128),
-                  num_frames=frames, height=height, width=width, rope_interpolation_scale=(8 / 25, 32, 32))
+    def hold(condition, message):
+        if not condition:
+            failures.append(message)
 
-    def run(m, kind, grad=False):
-        cast = {k: v.to(device, kind if v.is_floating_point() and k != "timestep" else v.dtype)
-                if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
-        with torch.set_grad_enabled(grad):
-            return m(**cast, return_dict=False)[0]
-
-    reference = copy.deepcopy(model).to(device, torch.float32)
-    exact = run(reference, torch.float32).cpu()
-    del reference
-    model = model.to(device, dtype)
-    stock = run(model, dtype).cpu()
-
-    patched, refused = patch(torch, model, op)
-    expected = 6 * a.layers
-    plain = sum(1 for m, _, _ in patched.values() if m.weight is None)
-    failures = []
-    if not patched:
-        failures.append("nothing was patched")
-    elif len(patched) != expected:
-        failures.append("{} modules were patched, {} expected".format(len(patched), expected))
-    calls["count"] = 0
-    fused = run(model, dtype).cpu()
-    if calls["count"] != len(patched):
-        failures.append("the op ran {} times for {} patched modules".format(calls["count"], len(patched)))
-    error = {"stock": relative_error(torch, stock, exact), "patched": relative_error(torch, fused, exact),
-             "patched_vs_stock": relative_error(torch, fused, stock)}
-    if not error["patched"] <= 1.25 * error["stock"] + 1e-6:
-        failures.append("the patched model is further from fp32 than the stock model: {}".format(error))
-
-    gradient = {}
-    loss = run(model, dtype, grad=True).float().square().mean()
-    loss.backward()
-    names = ["transformer_blocks.0.attn1.norm_q.weight", "proj_in.weight"]
-    params = dict(model.named_parameters())
-    mine = {n: params[n].grad.clone() for n in names if params[n].grad is not None}
-    model.zero_grad(set_to_none=True)
-
-    compiled = None
-    if not a.dry_run:
-        torch.compiler.reset()
-        block = model.transformer_blocks[0].norm1
-        x = torch.randn(2, 64, inner, device=device, dtype=dtype)
+    try:
         with torch.no_grad():
-            compiled = relative_error(torch, torch.compile(block, fullgraph=True)(x), block(x))
-        if not compiled <= 1e-6:
-            failures.append("torch.compile changed the patched norm by {}".format(compiled))
-    timing = {}
-    if a.bench and not a.dry_run:
-        timing["patched"] = median_ms(torch, lambda: run(model, dtype))
-        torch.compiler.reset()
-        timing["patched, compiled"] = median_ms(torch, lambda m=torch.compile(model): run(m, dtype))
-
-    restore(patched)
-    calls["count"] = 0
-    again = run(model, dtype).cpu()
-    if calls["count"] or not relative_error(torch, again, stock) <= 1e-6:
-        failures.append("the model was not restored")
-    run(model, dtype, grad=True).float().square().mean().backward()
-    for n in names:
-        gradient[n] = relative_error(torch, mine[n], params[n].grad) if n in mine else float("inf")
-        if not gradient[n] <= (1e-3 if dtype == torch.float32 else 6e-2):
-            failures.append("gradient of {} differs by {}".format(n, gradient[n]))
-    model.zero_grad(set_to_none=True)
-    if a.bench and not a.dry_run:
-        timing["stock"] = median_ms(torch, lambda: run(model, dtype))
-        torch.compiler.reset()
-        timing["stock, compiled"] = median_ms(torch, lambda m=torch.compile(model): run(m, dtype))
-
-    result = {"device": "cpu, dry run" if a.dry_run else torch.cuda.get_device_name(), "torch": torch.__version__,
-              "diffusers": diffusers.__version__, "dtype": a.dtype, "layers": a.layers, "tokens": tokens,
-              "patched": {"total": len(patched), "without_weight": plain, "with_weight": len(patched) - plain},
-              "refused": refused, "relative_error": error, "gradient_difference": gradient,
-              "compile_difference": compiled, "step_ms": timing, "failures": failures}
+            exact = run(model, inputs, torch.float32)
+            off = report["relative_error"] = {}
+            if not a.no_fp32:
+                report["patched"], restore = patch(model, kernel)
+                off["fp32"] = distance(run(model, inputs, torch.float32), exact)
+                restore()
+                hold(off["fp32"] <= FP32, "in fp32 the patched model differs by {fp32:.2g}".format(**off))
+            model.to(dtype)
+            stock = run(model, inputs, dtype)
+            report["patched"], restore = patch(model, kernel)
+            hold(report["patched"]["blocks"] == config["num_layers"] > 0, "nothing was patched, or not all blocks")
+            calls.clear()
+            patched = run(model, inputs, dtype)
+            report["calls"] = dict(calls)
+            want = expected_calls(config["num_layers"], "qk_norm_rope3d" in kernel.own)
+            hold(report["calls"] == want, "the functions ran {} times, not {}".format(report["calls"], want))
+            off.update(stock=distance(stock, exact), patched=distance(patched, exact))
+            hold(off["patched"] <= 1.25 * off["stock"] + 1e-4,
+                 "the patched model is {patched:.2g} from fp32, the stock one {stock:.2g}".format(**off))
+        try:
+            with torch.enable_grad():
+                run(model, inputs, dtype)
+            failures.append("gradients were not refused")
+        except RuntimeError as e:
+            hold("no gradient" in str(e), "under gradients: {}".format(e))
+        with torch.no_grad():
+            restore()
+            calls.clear()
+            hold(distance(run(model, inputs, dtype), stock) <= 1e-6 and not calls, "restore() did not restore")
+            if a.bench:
+                bench(model, module, inputs, dtype, a.rounds, report)
+    except (RuntimeError, TypeError, ValueError, AssertionError) as e:
+        failures.append("{}: {}".format(type(e).__name__, " ".join(str(e).split())[:500]))
+    report["verdict"] = "FAIL" if failures else "PASS"
     if a.json:
-        print(json.dumps(result))
+        print(json.dumps(report))
     else:
-        for k, v in result.items():
-            print("{:<20} {}".format(k, v))
-    for f in failures:
-        print("FAIL: " + f, file=sys.stderr)
+        for key, value in report.items():
+            print("{:<20}{}".format(key, value))
     return 1 if failures else 0
 
 

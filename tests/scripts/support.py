@@ -1,0 +1,61 @@
+"""What the tests of the skill's scripts share: where the scripts are, and three ways to run one."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "skills" / "cuda-kernels" / "scripts"
+NAMES = (
+    "benchmark_example",
+    "benchmark_rmsnorm",
+    "huggingface_kernels_example",
+    "ltx_kernel_injection_example",
+    "transformers_injection_example",
+)
+
+
+def load(name, text=None):
+    """A fresh module of the script, or of a text in its place."""
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    if text is None:
+        spec.loader.exec_module(module)
+    else:
+        exec(compile(text, f"{name}.py", "exec"), module.__dict__)
+    return module
+
+
+def call(monkeypatch, capsys, module, *arguments):
+    """main() in this process, with --json: (exit code, the report, stderr). The report is None where there is none."""
+    monkeypatch.setattr(sys, "argv", ["script.py", *map(str, arguments), "--json"])
+    try:
+        code = module.main()
+    except SystemExit as stop:
+        code = stop.code
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out.strip() else None, err
+
+
+def run(name, *arguments, python=(sys.executable,), **environment):
+    """A process of its own: (exit code, stdout, stderr)."""
+    done = subprocess.run(
+        [*python, str(SCRIPTS / f"{name}.py"), *map(str, arguments)],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def sabotaged(name, *changes):
+    """The script's text with each (old, new) done once."""
+    text = (SCRIPTS / f"{name}.py").read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, f"{text.count(old)} times in {name}: {old}"
+        text = text.replace(old, new)
+    return text
