@@ -346,6 +346,43 @@ fn a_header_that_no_file_includes_is_compiled_alone() {
     );
 }
 
+/// `<!-- files PAGE.md -->`
+#[test]
+fn a_page_may_stand_on_the_files_of_another() {
+    let sandbox = Sandbox::new();
+    let uses = "```cuda arch=90\n// file: csrc/b.cu\n#include \"a.cuh\"\n__global__ void b() { a(); }\n```\n";
+    let folder = skill(&sandbox, uses);
+    let shared =
+        "```cuda arch=90\n// file: lib/a.cuh\n#pragma once\n__device__ inline void a() {}\n```\n";
+    write(&folder.join("references/shared.md"), shared);
+    one(
+        &report(command(&sandbox, &[])),
+        "guide.md:3 cuda",
+        &["a.cuh"],
+    );
+    skill(&sandbox, &format!("<!-- files shared.md -->\n\n{uses}"));
+    let clean = report(command(&sandbox, &[]));
+    assert_eq!(found(&clean), [""; 0], "{clean:#}");
+    assert_eq!(clean["deep"]["checked"]["cuda block"], 2);
+    // A header that the other page forgets is its mistake, not a library that is not here.
+    write(
+        &folder.join("references/shared.md"),
+        shared.replace("#pragma once", "#include \"gone.cuh\""),
+    );
+    let forgotten = report(command(&sandbox, &[]));
+    assert_eq!(
+        found(&forgotten),
+        ["references/shared.md:3 cuda"; 2],
+        "{forgotten:#}"
+    );
+    skill(&sandbox, "<!-- files none.md -->\n");
+    one(
+        &report(plain(&sandbox, &[])),
+        "guide.md:1 fence",
+        &["none.md"],
+    );
+}
+
 #[test]
 fn a_library_that_is_not_here_leaves_its_block_unchecked() {
     let sandbox = Sandbox::new();

@@ -42,7 +42,8 @@ struct Compiler {
 
 /// One run of nvcc.
 struct Job<'d> {
-    document: &'d Document,
+    /// The block's, and the one whose files lie below that one's.
+    documents: Vec<&'d Document>,
     block: &'d Block,
     is_cuda: bool,
     /// Relative to `folder`.
@@ -58,6 +59,9 @@ struct Job<'d> {
 struct Around<'d> {
     /// The document whose files lie below its own.
     base: Option<&'d Document>,
+    /// Where its files are laid out.
+    folder: PathBuf,
+    /// Folders of headers, below that.
     folders: Vec<PathBuf>,
 }
 
@@ -85,7 +89,6 @@ impl<'d> Plan<'d> {
         block: &'d Block,
         is_cuda: bool,
         source: PathBuf,
-        folder: &Path,
         around: &Around<'d>,
         gathered: &mut Gathered,
     ) {
@@ -100,11 +103,11 @@ impl<'d> Plan<'d> {
             }
         };
         self.jobs.push(Job {
-            document,
+            documents: std::iter::once(document).chain(around.base).collect(),
             block,
             is_cuda,
             source,
-            folder: folder.to_owned(),
+            folder: around.folder.clone(),
             archs,
             includes: around.folders.clone(),
             reach: reach(document, around.base, block),
@@ -279,6 +282,7 @@ fn gather<'d>(
         .collect();
     let around = Around {
         base: work.base(number, documents),
+        folder: folder.clone(),
         folders: folders.into_iter().collect(),
     };
     let first = plan.jobs.len();
@@ -325,7 +329,7 @@ fn gather<'d>(
                 source
             }
         };
-        plan.push(document, block, is_cuda, source, &folder, &around, gathered);
+        plan.push(document, block, is_cuda, source, &around, gathered);
     }
     // Headers are compiled through what includes them; one that nobody includes, alone.
     for (at, block, path) in headers {
@@ -337,15 +341,7 @@ fn gather<'d>(
         }
         let source = unit(at, is_cuda(block));
         write(&folder.join(&source), &format!("#include \"{path}\"\n"))?;
-        plan.push(
-            document,
-            block,
-            is_cuda(block),
-            source,
-            &folder,
-            &around,
-            gathered,
-        );
+        plan.push(document, block, is_cuda(block), source, &around, gathered);
     }
     Ok(())
 }
@@ -498,7 +494,7 @@ fn compile(
         return Ok(Outcome::Clean);
     };
     if let Some(header) = error.missing_header()
-        && !includes_quoted(job.document, &error, header)
+        && !includes_quoted(&job.documents, &error, header)
     {
         return Ok(Outcome::Unchecked(format!("there is no <{header}> here")));
     }
@@ -524,27 +520,26 @@ fn compile(
 }
 
 /// Whether a header that is missing was to be a file of the same Markdown, and not of a library.
-fn includes_quoted(document: &Document, error: &Diagnosis, header: &str) -> bool {
+fn includes_quoted(documents: &[&Document], error: &Diagnosis, header: &str) -> bool {
     let Some((file, line)) = &error.place else {
         return false;
     };
-    let lines = |text: &str, first: usize| {
-        let at = line.checked_sub(first)?;
-        text.lines().nth(at).map(str::to_owned)
+    let wanted = format!("\"{header}\"");
+    let includes = |(text, first): (&String, usize)| {
+        let at = line.checked_sub(first);
+        at.and_then(|at| text.lines().nth(at))
+            .is_some_and(|line| line.contains(&wanted))
     };
-    let blocks = document
-        .blocks
-        .iter()
-        .map(|block| (&block.text, block.line + 1));
-    let harnesses = document
-        .harnesses
-        .iter()
-        .map(|harness| (&harness.text, harness.line + 1));
-    *file == document.path
-        && blocks
-            .chain(harnesses)
-            .filter_map(|(text, first)| lines(text, first))
-            .any(|line| line.contains(&format!("\"{header}\"")))
+    let named = documents.iter().filter(|known| known.path == *file);
+    named
+        .flat_map(|document| {
+            let blocks = document.blocks.iter();
+            let harnesses = document.harnesses.iter();
+            blocks
+                .map(|block| (&block.text, block.line + 1))
+                .chain(harnesses.map(|harness| (&harness.text, harness.line + 1)))
+        })
+        .any(includes)
 }
 
 /// One run of nvcc; none where it has nothing to say.
