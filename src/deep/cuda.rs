@@ -30,6 +30,8 @@ const STABLE: [&str; 3] = [
     "torch/headeronly/",
     "torch/csrc/inductor/aoti_torch/c/",
 ];
+/// The header of its C interface.
+const PYTHON: &str = "Python.h";
 /// What `kernels build --torch` and kernel-builder give a binding.
 const REGISTRATION: &str = include_str!("../variant/registration.h");
 
@@ -38,6 +40,8 @@ struct Compiler {
     toolchain: Toolchain,
     host: HostCompiler,
     torch: Result<Torch, ToolchainError>,
+    /// The folder of Python.h, where a block wants it and it is there.
+    python: Option<PathBuf>,
 }
 
 /// One run of nvcc.
@@ -133,7 +137,8 @@ pub(super) fn check(
     for number in 0..documents.len() {
         gather(number, documents, work, &mut plan, gathered)?;
     }
-    let compiler = compiler(options);
+    let wants_python = plan.jobs.iter().any(|job| job.reach.names.contains(PYTHON));
+    let compiler = compiler(options, wants_python);
     let is_ours = |file: &str| documents.iter().any(|document| document.path == file);
     let numbered: Vec<(usize, &Job)> = plan.jobs.iter().enumerate().collect();
     let outcomes = match &compiler {
@@ -178,12 +183,13 @@ pub(super) fn check(
     Ok(Some(compiler.toolchain))
 }
 
-fn compiler(options: &Options) -> Result<Compiler, String> {
+fn compiler(options: &Options, wants_python: bool) -> Result<Compiler, String> {
     // A CUDA_HOME that names none is said as it is; where nothing is, what to do about it.
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
     let host = HostCompiler::find().map_err(|error| error.to_string())?;
     Ok(Compiler {
         torch: torch(options),
+        python: wants_python.then(|| python(options)).flatten(),
         toolchain,
         host,
     })
@@ -197,6 +203,15 @@ fn note(block: &Block, is_cuda: bool, outcome: &Outcome, gathered: &mut Gathered
         }
         _ => gathered.checked(what, 1),
     }
+}
+
+/// Python's headers: of the Python that was named.
+fn python(options: &Options) -> Option<PathBuf> {
+    const QUESTION: &str = "import sysconfig; print(sysconfig.get_paths()['include'])";
+    let mut python = Command::new(&options.python);
+    let ran = process::run(python.args(["-I", "-c", QUESTION]), &[], 30).ok()?;
+    let folder = PathBuf::from(ran.out.trim());
+    (folder.join(PYTHON).is_file() && plain(&folder).is_ok()).then_some(folder)
 }
 
 /// torch's headers: of the Python that was named, else of where `kernels build --torch` looks.
@@ -594,6 +609,9 @@ fn once(
                 .arg("-gencode")
                 .arg(format!("arch=compute_{arch},code=sm_{arch}"));
         }
+    }
+    if let Some(python) = &compiler.python {
+        command.arg("-isystem").arg(python);
     }
     if let (true, Ok(torch)) = (job.reach.torch, &compiler.torch) {
         for folder in torch.includes() {

@@ -19,6 +19,15 @@ pub fn ulp(dtype: DType, value: f64) -> f64 {
     2f64.powi(exponent - fraction_bits)
 }
 
+/// The smallest normal number of a type: nearer to zero, units are no smaller than there. Integers: 0.
+pub fn smallest_normal(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
+        DType::F16 => f64::from(f16::MIN_POSITIVE),
+        DType::I32 | DType::I64 => 0.0,
+    }
+}
+
 /// The largest finite number of a type.
 pub fn largest(dtype: DType) -> f64 {
     match dtype {

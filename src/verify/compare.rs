@@ -1,6 +1,6 @@
 //! Outputs against the oracle, element by element, on all cores.
 
-use crate::oracle::rounding::{largest, ulp};
+use crate::oracle::rounding::{largest, smallest_normal, ulp};
 use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
@@ -56,6 +56,26 @@ fn norm_bound(dtype: DType, elements: f64) -> f64 {
     }
 }
 
+/// The square of what rounding `value` may be off by where that is not relative to it: half a unit of the subnormal
+/// numbers. Of a normal number 0.
+fn subnormal(dtype: DType, value: f64) -> f64 {
+    if value.abs() < smallest_normal(dtype) {
+        value.abs().min(ulp(dtype, value) / 2.0).powi(2)
+    } else {
+        0.0
+    }
+}
+
+/// A bound with the errors of subnormal elements beside it, both squares added up. In rows of equal elements (a softmax's
+/// f16 probabilities of 1 / 50257) these all lean the same way: they do not average out.
+fn with_subnormal(bound: f64, subnormal: f64, reference: f64) -> f64 {
+    if subnormal > 0.0 {
+        bound.hypot((subnormal / reference).sqrt())
+    } else {
+        bound
+    }
+}
+
 #[derive(Clone, Default)]
 struct Part {
     elements: u64,
@@ -65,6 +85,7 @@ struct Part {
     error: f64,
     reference: f64,
     fourth: f64,
+    subnormal: f64,
     loose: bool,
 }
 
@@ -89,7 +110,11 @@ pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Compariso
         let bound = match oracle.relative_norm(index) {
             Some(bound) => bound,
             None if sum.loose => f64::INFINITY,
-            None => norm_bound(view.dtype, sum.reference * sum.reference / sum.fourth),
+            None => with_subnormal(
+                norm_bound(view.dtype, sum.reference * sum.reference / sum.fourth),
+                sum.subnormal,
+                sum.reference,
+            ),
         };
         total.norms.push((name.clone(), norm, bound));
     }
@@ -129,6 +154,7 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
         sum.error += part.error;
         sum.reference += part.reference;
         sum.fourth += part.fourth;
+        sum.subnormal += part.subnormal;
         sum.loose |= part.loose;
         sum.first = sum.first.or(part.first);
     }
@@ -183,6 +209,7 @@ fn piece(
             };
             part.reference += value * value;
             part.fourth += value.powi(4);
+            part.subnormal += subnormal(view.dtype, value);
             part.loose |= unit > value.abs() / 64.0 && value != 0.0
                 || slack > 4.0 * unit && view.dtype != DType::F32;
             let share = error / budget;
@@ -212,4 +239,54 @@ fn piece(
         }
     }
     part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::rounding::round;
+
+    /// What the bound is over `count` elements of `value`, and the norm of those rounded and then `off` units away.
+    fn norm(dtype: DType, value: f64, count: u32, off: f64) -> (f64, f64) {
+        let unit = ulp(dtype, value);
+        let error = (round(dtype, value) + off * unit - value).abs();
+        let count = f64::from(count);
+        let bound = with_subnormal(
+            norm_bound(dtype, count),
+            count * subnormal(dtype, value),
+            count * value * value,
+        );
+        (error / value, bound)
+    }
+
+    #[test]
+    fn subnormal_elements_may_all_be_half_a_unit_off_and_no_more() {
+        // 1 / 50257 and 1 / 128256 are 334 and 131 units of f16's subnormal numbers.
+        for value in [1.0 / 50_257.0, 1.0 / 128_256.0, 333.5 / 16_777_216.0] {
+            let (error, bound) = norm(DType::F16, value, 50_257, 0.0);
+            assert!(error <= bound, "{value}: {error} over {bound}");
+            let (error, bound) = norm(DType::F16, value, 50_257, 1.0);
+            assert!(error > bound, "{value}: {error} within {bound}");
+        }
+    }
+
+    #[test]
+    fn normal_elements_and_wider_exponents_keep_their_bound() {
+        for (dtype, value) in [
+            (DType::F16, 1.0 / 16_384.0),
+            (DType::F16, 1.0 / 1000.0),
+            (DType::BF16, 1.0 / 50_257.0),
+            (DType::F32, 1.0 / 50_257.0),
+        ] {
+            let (_, bound) = norm(dtype, value, 50_257, 0.0);
+            assert!(bound <= norm_bound(dtype, 50_257.0), "{dtype:?} {value}");
+        }
+    }
+
+    #[test]
+    fn what_rounds_to_zero_is_off_by_itself() {
+        let value = 2f64.powi(-30);
+        assert!((subnormal(DType::F16, value) - value * value).abs() < f64::MIN_POSITIVE);
+        assert!(subnormal(DType::F16, 0.0) < f64::MIN_POSITIVE);
+    }
 }

@@ -113,7 +113,17 @@ def files(tmp_path, monkeypatch):
 
 
 def python(name, *more):
-    return ["--candidate", f"candidates.py:{name}", "--reference", "op.py", "--shape", "rows=24,inner=40", "--seed", 1, *more]
+    return [
+        "--candidate",
+        f"candidates.py:{name}",
+        "--reference",
+        "op.py",
+        "--shape",
+        "rows=24,inner=40",
+        "--seed",
+        1,
+        *more,
+    ]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -121,7 +131,9 @@ def test_an_honest_function_passes(files, monkeypatch, capsys, dtype):
     code, report, _ = call(monkeypatch, capsys, load("benchmark_example"), *python("honest", "--cpu", "--dtype", dtype))
     assert code == 0 and report["verdict"] == "PASS" and report["device"] == "cpu"
     assert report["results"][0]["check"] == "PASS" and 0 < report["results"][0]["worst_error"] <= 1
-    assert report["dtype"] == dtype and report["seed"] == 1 and report["results"][0]["shape"] == {"rows": 24, "inner": 40}
+    assert (
+        report["dtype"] == dtype and report["seed"] == 1 and report["results"][0]["shape"] == {"rows": 24, "inner": 40}
+    )
 
 
 @pytest.mark.parametrize("name, said", CHEATS)
@@ -160,7 +172,9 @@ def test_the_timed_report(files, fake_card, monkeypatch, capsys):
     for us in timed["us"].values():
         assert set(us) == {"median", "p10", "p90", "clock"} and 0 < us["p10"] <= us["median"] <= us["p90"]
     assert set(timed["faster_than"]) == {"torch", "compile", "candidates.py:exact"}
-    assert timed["faster_than"]["torch"] == pytest.approx(timed["us"]["torch"]["median"] / timed["us"]["candidate"]["median"])
+    assert timed["faster_than"]["torch"] == pytest.approx(
+        timed["us"]["torch"]["median"] / timed["us"]["candidate"]["median"]
+    )
     assert timed["bytes"] == 24 * 120 * 2 and timed["ring_over_l2"] >= 4 and 0 < timed["timed_error"] <= 1
     assert "off by" in timed["left_out"]["candidates.py:zeros"]  # a peer that is wrong has no time
     roof = min(timed["us"][n]["median"] for n in ("copy", "copy by a kernel"))
@@ -169,7 +183,9 @@ def test_the_timed_report(files, fake_card, monkeypatch, capsys):
 
 
 def test_who_is_right_only_while_checked_is_caught_behind_the_timing(files, fake_card, monkeypatch, capsys):
-    code, report, _ = call(monkeypatch, capsys, load("benchmark_example"), *python("right_until_timed", "--against", "none", "--rounds", 2))
+    code, report, _ = call(
+        monkeypatch, capsys, load("benchmark_example"), *python("right_until_timed", "--against", "none", "--rounds", 2)
+    )
     assert code == 1 and "what the timed launches wrote is wrong" in report["failure"]
 
 
@@ -200,6 +216,7 @@ LAUNCHERS = [
     (HONEST + "out[-1] = 0;", "outside an output"),
     (HONEST + "const_cast<float*>(x)[0] = 0;", "changed an input"),
     (HONEST.replace("(1 + std", "(1 - std"), "off by"),
+    (HONEST + "out[rows * inner + 1023] = 0;", "outside an output"),
     ("return 700;", "geglu_launch returned 700"),
     ("no C++", "nvcc failed"),
     # Whoever answers from what an earlier launch saw at this address.
@@ -217,11 +234,55 @@ def launcher(files, body, *more):
 
 
 def test_an_honest_launcher_passes(files, fake_card, monkeypatch, capsys):
-    arguments = launcher(files, HONEST, "--check", "rows=0,inner=8,scale=1.0", "--check", "rows=3,inner=1,scale=1", "--misaligned")
+    arguments = launcher(
+        files, HONEST, "--check", "rows=0,inner=8,scale=1.0", "--check", "rows=3,inner=1,scale=1", "--misaligned"
+    )
     code, report, err = call(monkeypatch, capsys, load("benchmark_example"), *arguments)
     assert code == 0, (report, err)
     assert [row["check"] for row in report["results"]] == ["PASS"] * 3
     assert report["results"][0]["us"]["candidate"]["clock"] == "graph"
+
+
+STRIDED = """
+#include <cstdint>
+extern "C" int twice_launch(float* out, const float* x, const float* more, int64_t rows, int64_t width, int64_t out_stride,
+                            int64_t x_stride, int dtype, void* stream) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < width; ++i) out[r * OUT + i] = 2 * x[r * X + i] + (more ? more[i] : 0);
+  return 0;
+}
+"""
+TWICE = """
+import torch
+
+def inputs(rows, width, dtype, device):
+    return torch.randn(rows, width, device=device).to(dtype), None
+
+def reference(x, more):
+    return 2 * x
+"""
+
+
+@pytest.mark.parametrize(
+    "out, x, said",
+    [("out_stride", "x_stride", None), ("width", "x_stride", "off by|outside"), ("out_stride", "width", "off by")],
+)
+def test_rows_with_gaps(files, fake_card, monkeypatch, capsys, out, x, said):
+    (files / "twice.cu").write_text(STRIDED.replace("OUT", out).replace("X +", x + " +").replace(" X ", f" {x} "))
+    (files / "twice.py").write_text(TWICE)
+    code, report, err = call(
+        monkeypatch, capsys, load("benchmark_example"), "--candidate", "twice.cu", "--reference", "twice.py", "--dtype", "float32",
+        "--shape", "rows=7,width=30,x_stride=34,out_stride=40", "--check", "rows=0,width=4,x_stride=5,out_stride=4", "--misaligned",
+        "--rounds", 2, "--against", "torch",
+    )  # fmt: skip
+    assert code == (1 if said else 0), (report, err)
+    assert said is None or any(one in report["failure"] for one in said.split("|"))
+
+
+def test_strides():
+    strides = load("benchmark_example").row_strides
+    assert [strides(s) for s in ((), (5,), (3, 4), (2, 3, 4))] == [[], [1], [4, 1], [12, 4, 1]]
+    assert [strides(s, 9) for s in ((3, 4), (2, 3, 4))] == [[9, 1], [27, 9, 1]]
 
 
 @pytest.mark.parametrize("body, said", LAUNCHERS)
@@ -276,7 +337,9 @@ def test_what_an_error_is_worth():
     step = 2.0**-7  # bf16 has 8 bits: between 1 and 2 this is one unit
     assert of([1.0 + step, -2.0, 1024.0]) == 1 and of([1.0, -2.0 - 2 * step, 1024.0]) == 1
     assert of([1.0 + 2 * step, -2.0, 1024.0]) == 2
-    assert of([1.0 + step, -2.0, 1024.0], of_row=step / 1024) == pytest.approx(0.5)  # and as much again by the row's largest
+    assert of([1.0 + step, -2.0, 1024.0], of_row=step / 1024) == pytest.approx(
+        0.5
+    )  # and as much again by the row's largest
     assert of([float("nan"), -2.0, 1024.0]) == float("inf") and of([1.0, 2.0, 1024.0]) > 100
     assert of([1.0, float("inf"), 1024.0]) == float("inf")
     nan = torch.tensor([[float("nan"), 1.0]], dtype=torch.float64)
@@ -328,6 +391,8 @@ def test_who_cannot_be_captured_is_timed_by_the_host(fake_card, monkeypatch):
 
 def test_a_hole_in_the_check_would_be_seen(files, monkeypatch, capsys):
     """The tests above can fail: without the second call, or without poison, a cheat gets through."""
-    text = sabotaged("benchmark_example", ("    for _ in range(2):\n        op.refill", "    for _ in range(1):\n        op.refill"))
+    text = sabotaged(
+        "benchmark_example", ("    for _ in range(2):\n        op.refill", "    for _ in range(1):\n        op.refill")
+    )
     code, _, _ = call(monkeypatch, capsys, load("benchmark_example", text), *python("remembers_the_pointer", "--cpu"))
     assert code == 0

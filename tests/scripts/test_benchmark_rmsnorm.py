@@ -70,7 +70,9 @@ def test_a_mistake_is_caught(kernel, monkeypatch, capsys, body, said):
         body = body.replace("; return", "\n    return").replace("assert ", "if not (").replace(
             "numel() == 0", "numel() == 0):\n        raise RuntimeError('an address')"
         )  # fmt: skip
-    code, report, _ = call(monkeypatch, capsys, load("benchmark_rmsnorm"), "--kernel", kernel(body), "--cpu", "--seed", 1)
+    code, report, _ = call(
+        monkeypatch, capsys, load("benchmark_rmsnorm"), "--kernel", kernel(body), "--cpu", "--seed", 1
+    )
     assert code == 1 and report["verdict"] == "FAIL" and said in report["failure"] and "rows=" in report["failure"]
 
 
@@ -138,7 +140,9 @@ def test_the_timed_report(tmp_path, fake_card, monkeypatch, capsys):
 
 def test_wrong_launches_behind_the_check_are_caught(tmp_path, fake_card, monkeypatch, capsys):
     source = tmp_path / "rmsnorm.cu"
-    source.write_text(SOURCE.replace("float* out =", "static int calls = 0; if (rows == 64 && ++calls > 5) return 0; float* out ="))
+    source.write_text(
+        SOURCE.replace("float* out =", "static int calls = 0; if (rows == 64 && ++calls > 5) return 0; float* out =")
+    )
     code, report, _ = call(
         monkeypatch, capsys, load("benchmark_rmsnorm"), "--source", source, "--dtype", "float32", "--shape", "rows=64,width=256",
         "--rounds", 2, "--against", "none",
@@ -150,7 +154,9 @@ def test_the_baselines_alone(fake_card, monkeypatch, capsys):
     code, report, _ = call(monkeypatch, capsys, load("benchmark_rmsnorm"), "--shape", "rows=8,width=64", "--rounds", 2)
     assert code == 0 and report["verdict"] == "BASELINES" and report["kernel"] is None and report["worst_error"] is None
     (row,) = report["results"]
-    assert set(row["percent_of_copy"]) == {"torch", "composed", "compile", "compile-composed"} and "faster_than" not in row
+    assert (
+        set(row["percent_of_copy"]) == {"torch", "composed", "compile", "compile-composed"} and "faster_than" not in row
+    )
 
 
 def test_the_text_report(tmp_path, fake_card, monkeypatch, capsys):

@@ -78,9 +78,22 @@ REFERENCE = "def reference(x):\n    return x.clone()\n"
 
 
 def copier(folder, stream="stream", packs="packs", before=""):
-    (folder / "copy.cu").write_text(COPY.replace("STREAM", stream).replace("PACKS", packs).replace("  const int64_t packs", before + "  const int64_t packs"))
+    (folder / "copy.cu").write_text(
+        COPY.replace("STREAM", stream)
+        .replace("PACKS", packs)
+        .replace("  const int64_t packs", before + "  const int64_t packs")
+    )
     (folder / "copy.py").write_text(REFERENCE)
-    return ["--candidate", folder / "copy.cu", "--reference", folder / "copy.py", "--shape", "rows=8192,width=4096", "--rounds", 20]
+    return [
+        "--candidate",
+        folder / "copy.cu",
+        "--reference",
+        folder / "copy.py",
+        "--shape",
+        "rows=8192,width=4096",
+        "--rounds",
+        20,
+    ]
 
 
 @needs_nvcc
@@ -124,7 +137,14 @@ def test_a_misaligned_address(tmp_path):
 
 @needs_nvcc
 def test_a_launch_on_the_default_stream_is_said(tmp_path):
-    made = report("benchmark_example", *copier(tmp_path, stream="cudaStreamLegacy"), "--shape", "rows=1024,width=4096", "--against", "none")
+    made = report(
+        "benchmark_example",
+        *copier(tmp_path, stream="cudaStreamLegacy"),
+        "--shape",
+        "rows=1024,width=4096",
+        "--against",
+        "none",
+    )
     for row in made["results"]:
         assert row["us"]["candidate"]["clock"] == "host" and any("CUDA graph" in note for note in row["notes"]), row
         assert row["us"]["copy"]["clock"] == "graph"
@@ -181,7 +201,17 @@ extern "C" int rms_norm_launch(void* out, const void* x, const void* weight, int
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_rms_norm_of_a_source(tmp_path, dtype):
     (tmp_path / "norm.cu").write_text(SIMPLE)
-    made = report("benchmark_rmsnorm", "--source", tmp_path / "norm.cu", "--dtype", dtype, "--rounds", 10, "--shape", "rows=8192,width=4096")
+    made = report(
+        "benchmark_rmsnorm",
+        "--source",
+        tmp_path / "norm.cu",
+        "--dtype",
+        dtype,
+        "--rounds",
+        10,
+        "--shape",
+        "rows=8192,width=4096",
+    )
     (row,) = made["results"]
     assert made["verdict"] == "PASS" and row["ring_over_l2"] >= 4 and not row["left_out"]
     assert 20 <= row["percent_of_copy"]["kernel"] <= 101, row
@@ -208,7 +238,9 @@ def test_the_built_rms_norm(dtype):
 # ------------------------------------------------------------------------------------------------------------ injections
 @needs_ltx
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("more", [["--smoke"], ["--layers", 2], ["--layers", 1, "--size", "13b", "--batch", 1]], ids=str)
+@pytest.mark.parametrize(
+    "more", [["--smoke"], ["--layers", 2], ["--layers", 1, "--size", "13b", "--batch", 1]], ids=str
+)
 def test_the_built_kernels_in_ltx_video(dtype, more):
     made = report("ltx_kernel_injection_example", "--kernel", LTX, "--dtype", dtype, *more)
     assert made["verdict"] == "PASS" and made["from_torch"] == [] and made["relative_error"]["fp32"] <= 5e-4
@@ -216,7 +248,9 @@ def test_the_built_kernels_in_ltx_video(dtype, more):
 
 @needs_ltx
 def test_ltx_video_timed():
-    made = report("ltx_kernel_injection_example", "--kernel", LTX, "--layers", 4, "--tokens", "7,16,24", "--bench", "--rounds", 5)
+    made = report(
+        "ltx_kernel_injection_example", "--kernel", LTX, "--layers", 4, "--tokens", "7,16,24", "--bench", "--rounds", 5
+    )
     assert "left_out" not in made and made["faster_than_eager"]["kernels"] > 1.2, made
     assert made["distance_from_eager"]["both"] < 0.05
 
@@ -232,7 +266,9 @@ def test_the_built_kernels_in_transformers(family, dtype):
 
 @needs_qwen
 def test_transformers_timed():
-    made = report("transformers_injection_example", "--kernel", QWEN, "--layers", 2, "--tokens", 1024, "--bench", "--rounds", 5)
+    made = report(
+        "transformers_injection_example", "--kernel", QWEN, "--layers", 2, "--tokens", 1024, "--bench", "--rounds", 5
+    )
     assert "left_out" not in made and made["faster_than_eager"]["kernels"] > 1.1, made
 
 
@@ -292,7 +328,9 @@ def test_the_throw_away_kernel():
 @pytest.mark.parametrize("folder", [pytest.param(LTX, marks=needs_ltx), pytest.param(QWEN, marks=needs_qwen)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_built_kernel(folder, dtype):
-    made = report("huggingface_kernels_example", "--path", folder, "--check-rms-norm", "--layer", "RMSNorm", "--dtype", dtype)
+    made = report(
+        "huggingface_kernels_example", "--path", folder, "--check-rms-norm", "--layer", "RMSNorm", "--dtype", dtype
+    )
     assert set(made["relative_error"]) == {"rms_norm", "kernelize"}
 
 

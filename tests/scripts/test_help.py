@@ -42,7 +42,9 @@ def test_every_script_is_known():
 def test_help_needs_the_standard_library_alone(name):
     code, out, err = run(name, "--help", python=BARE)
     assert (code, err) == (0, "")
-    assert set(FLAGS[name].split()) | {"--help"} == set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?= |,|\n|$)", out.split("options:")[1]))
+    assert set(FLAGS[name].split()) | {"--help"} == set(
+        re.findall(r"(?<![\w-])--[a-z][\w-]*(?= |,|\n|$)", out.split("options:")[1])
+    )
     assert "Exit code" in out
 
 
@@ -97,7 +99,11 @@ def test_without_the_models_library(name, module, tmp_path):
     "name, arguments, said",
     [
         ("benchmark_example", ["--candidate", "x.cu"], "belong together"),
-        ("benchmark_example", ["--candidate", "x:f", "--reference", "y.py", "--shape", "rows=8"], "No such file or directory: "),
+        (
+            "benchmark_example",
+            ["--candidate", "x:f", "--reference", "y.py", "--shape", "rows=8"],
+            "No such file or directory: ",
+        ),
         ("benchmark_rmsnorm", ["--source", "x.cu", "--kernel", "y"], "not allowed with"),
         ("benchmark_rmsnorm", ["--shape", "rows=8"], "rows and width"),
         ("benchmark_rmsnorm", ["--shape", "8x8"], "names with numbers"),
@@ -130,7 +136,21 @@ def test_what_two_scripts_share_is_the_same():
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.setdefault(node.name, {})[name] = ast.get_source_segment(text, node)
     shared = {name: set(where.values()) for name, where in found.items() if len(where) > 1}
-    own = {"die", "main", "arguments", "show", "check", "bench", "Kernel", "Plain", "load_kernel", "make_model", "make_inputs", "expected", "patch"}
+    own = {
+        "die",
+        "main",
+        "arguments",
+        "show",
+        "check",
+        "bench",
+        "Kernel",
+        "Plain",
+        "load_kernel",
+        "make_model",
+        "make_inputs",
+        "expected",
+        "patch",
+    }
     different = {name for name, texts in shared.items() if len(texts) > 1}
     assert different <= own, different - own
     assert {"measure", "copies", "spread", "parse_launcher", "Launcher", "find_nvcc"} <= set(shared) - different

@@ -38,7 +38,11 @@ def test_the_throw_away_kernel(monkeypatch, capsys, dtype):
     assert list(report["relative_error"]) == [
         "get_local_kernel", "LocalLayerRepository", "LOCAL_KERNELS, get_kernel", "LOCAL_KERNELS, LayerRepository",
     ]  # fmt: skip
-    assert report["offline"] and report["kernel"]["layers"] == ["RMSNorm"] and report["kernel"]["functions"] == ["rms_norm"]
+    assert (
+        report["offline"]
+        and report["kernel"]["layers"] == ["RMSNorm"]
+        and report["kernel"]["functions"] == ["rms_norm"]
+    )
 
 
 WRONG = [
@@ -68,7 +72,9 @@ def test_a_folder(monkeypatch, capsys, tmp_path):
     module.torch = torch
     root = module.write_demo(tmp_path)
     for path in (root, root / "build"):
-        code, report, err = call(monkeypatch, capsys, load(NAME), "--cpu", "--path", path, "--check-rms-norm", "--layer", "RMSNorm")
+        code, report, err = call(
+            monkeypatch, capsys, load(NAME), "--cpu", "--path", path, "--check-rms-norm", "--layer", "RMSNorm"
+        )
         assert code == 0 and set(report["relative_error"]) == {"rms_norm", "kernelize"}, (report, err)
     code, report, _ = call(monkeypatch, capsys, load(NAME), "--cpu", "--path", root, "--layer", "Missing")
     assert code == 1 and "Missing" in report["failures"][0]

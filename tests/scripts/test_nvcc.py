@@ -23,10 +23,23 @@ needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="not run: the skill's exa
 @pytest.mark.parametrize("arch", [75, 80, 90])
 def test_the_example_compiles_without_a_warning(tmp_path, arch):
     (tmp_path / "geglu.cu").write_text(load("benchmark_example").EXAMPLE_CU)
-    command = [nvcc(), "-O3", "-std=c++17", "-Werror", "all-warnings", f"-arch=sm_{arch}", "-Xptxas", "-v", "-c", "geglu.cu"]
+    command = [
+        nvcc(),
+        "-O3",
+        "-std=c++17",
+        "-Werror",
+        "all-warnings",
+        f"-arch=sm_{arch}",
+        "-Xptxas",
+        "-v",
+        "-c",
+        "geglu.cu",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert " 0 bytes spill stores" in done.stderr and done.stderr.count(" 0 bytes spill stores") == done.stderr.count("spill stores")
+    assert " 0 bytes spill stores" in done.stderr and done.stderr.count(" 0 bytes spill stores") == done.stderr.count(
+        "spill stores"
+    )
 
 
 @needs_nvcc

@@ -30,8 +30,11 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_rows(const C
   if (there && first == 0) target = a.targets[row];
   float total = 0.0f;  // of the logits; smoothing needs their mean
   const Span<N> span = span_of<N>(logits, there ? a.classes : 0);
+  // Two loops, since rows of a few packs a thread wait for instructions as much as for memory.
   const auto add = [&](const auto& f) { total += sum_of(f); };
-  const Pair own = stream_pair<TPR>(logits, span, first, kLog2E, add);
+  const auto nothing = [](const auto&) {};
+  const Pair own = a.smoothing != 0.0f ? stream_pair<TPR, true>(logits, span, first, kLog2E, add)
+                                       : stream_pair<TPR, true>(logits, span, first, kLog2E, nothing);
   // From the caches, where the row has just come by, and while the others' pairs are awaited.
   Pack<T, 1> chosen;
   const bool is_class = target >= 0 && target < a.classes;

@@ -119,26 +119,34 @@ int launch(Arguments a, Operation operation, int64_t width, int type, bool wide,
   if (const cudaError_t error = code_arch(kernel_of(kCrossEntropy, {512, 0}, true), arch)) return error;
   // As many as an aligned row has; one that is not has no more.
   const int64_t packs = width / elements;
-  const Tuning* tuning = find_softmax_tuning(arch, operation, wide, packs);
+  const Tuning* tuning = find_softmax_tuning(arch, operation, wide, a.rows, packs);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(operation, layout, wide);
   const int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
+  int64_t pieces = layout.cluster;
   // Backward has blocks of two packs a thread, rounded up to whole blocks; a warp takes a row alone.
-  int64_t pieces = 1;
   if (operation == kCrossEntropyBackward && rows_per_block == 1) {
     pieces = (packs + 2 * threads - 1) / (2 * threads);
     pieces = pieces < 1 ? 1 : pieces > 1 << 16 ? 1 << 16 : pieces;
   }
   set_pieces(a, pieces);
 
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(layout.cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.blockDim = dim3(threads), config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = layout.cluster > 1 ? 1 : 0;
+
   // One launch, but for more rows than a grid has blocks for.
   const int64_t rows = a.rows, most = INT32_MAX / pieces * rows_per_block;
   for (int64_t done = 0; done < rows; done += most) {
     a.rows = rows - done < most ? rows - done : most;
     void* parameters[] = {&a};
-    const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block * pieces));
-    if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, stream)) return error;
+    config.gridDim = dim3(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block * pieces));
+    if (const cudaError_t error = cudaLaunchKernelExC(&config, kernel, parameters)) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

@@ -1,10 +1,12 @@
 // Softmax of rows: out = exp(scale * x - max) / sum of these.
 //
 // The floor is memory: x is read once and out is written once. So a row stays in registers from its load to its store:
-// TPR threads share it, and each holds NV packs of N elements. A position of -infinity gives 0; a row of nothing else
+// TPR threads share it, and each holds NV packs of N elements;
+// a wider one has the threads of a cluster's CL blocks. A position of -infinity gives 0; a row of nothing else
 // gives NaN, as torch does. out may be x.
 #pragma once
 #include "arguments.h"
+#include "cluster.cuh"
 #include "pack.cuh"
 #include "pair.cuh"
 #include "span.cuh"
@@ -34,6 +36,17 @@ __device__ __forceinline__ float pack_max(const Pack<T, N>& pack, float c, float
   return max;
 }
 
+// The same for c above zero, which need not meet each element: rounding keeps the order.
+template <typename T, int N>
+__device__ __forceinline__ float pack_max_scaled_up(const Pack<T, N>& pack, float c, float max) {
+  float f[N];
+  unpack(pack, f);
+  float most = f[0];
+#pragma unroll
+  for (int j = 1; j < N; ++j) most = fmaxf(most, f[j]);
+  return fmaxf(max, most * c);
+}
+
 // f becomes 2^(c * f - top). One rounding of the exponent: c * f alone may be large where the difference is not.
 template <int N>
 __device__ __forceinline__ void exponentials(float (&f)[N], float c, float top) {
@@ -49,19 +62,24 @@ __device__ __forceinline__ float sum_of(const float (&f)[N]) {
   return sum;
 }
 
-template <typename T, int N, int TPR, int NV, int FIRST, int LAST>
+template <typename T, int N, int TPR, int NV, int CL, int FIRST, int LAST>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const SoftmaxArguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
     return;
   }
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
+  constexpr int kStep = TPR * CL;                  // packs from one of a thread's to the next: all blocks have as many
   // The exponentials stay, in fp32, where they fit; else the packs do, half as large, and they are computed again.
   constexpr bool kOnce = NV * N <= 32;
   __shared__ float2 scratch[32];
+  __shared__ Mail mail;
+  if constexpr (CL > 1) expect_mail<CL>(mail);
 
-  const int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
-  const int64_t row = kRows == 1 ? blockIdx.x : static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / TPR;
+  // The blocks of a cluster are neighbours in the grid.
+  const int rank = blockIdx.x % CL;
+  const int first = kRows == 1 ? rank * TPR + threadIdx.x : threadIdx.x % TPR;
+  const int64_t row = kRows == 1 ? blockIdx.x / CL : static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / TPR;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   const Span<N> span = span_of<N>(x_row, kRows == 1 || row < a.rows ? a.width : 0);
@@ -75,7 +93,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
   Pack<T, 1> x_edge;
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * TPR < left) load<kCached>(x[v], x_row + begin, v * TPR);
+    if (v * kStep < left) load<kCached>(x[v], x_row + begin, v * kStep);
   if (has_edge) load<kCached>(x_edge, x_row, edge);
 
   // This thread's maximum, and its sum relative to that.
@@ -84,12 +102,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
   Pair p = {-INFINITY, 0.0f};
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * TPR < left) p.max = pack_max(x[v], c, p.max);
+    if (v * kStep < left) p.max = pack_max(x[v], c, p.max);
   if (has_edge) p.max = pack_max(x_edge, c, p.max);
   const float own = anchor(p.max);
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (v * TPR < left) {
+    if (v * kStep < left) {
       keep_packed(x[v]);
       unpack(x[v], f[kOnce ? v : 0]);
       exponentials(f[kOnce ? v : 0], c, own);
@@ -103,13 +121,14 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
   }
   const float own_max = p.max;
   p = row_pair<TPR>(p, scratch);
+  if constexpr (CL > 1) p = cluster_pair<CL>(p, mail, rank);
 
   // From this thread's maximum to the row's. A sum of 0 is a row of -infinity: 0 times infinity is NaN.
   const float inverse = 1.0f / p.sum, top = anchor(p.max);
   const float factor = exp2_fast(own_max - top) * inverse;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (v * TPR < left) {
+    if (v * kStep < left) {
       if constexpr (!kOnce) {
         keep_packed(x[v]);
         unpack(x[v], f[0]);
@@ -118,7 +137,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
 #pragma unroll
       for (int j = 0; j < N; ++j) f[kOnce ? v : 0][j] *= kOnce ? factor : inverse;
       repack(x[v], f[kOnce ? v : 0]);
-      store(out_row + begin, v * TPR, x[v]);
+      store(out_row + begin, v * kStep, x[v]);
     }
   }
   if (has_edge) {
@@ -130,13 +149,14 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
 // [end quote]
 
 // [quote stream]
-// Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with each one's elements.
-template <typename T, int N, int TPR, int G, typename Also>
+// Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with the elements of
+// each.
+template <typename T, int N, int TPR, bool UP, int G, typename Also>
 __device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int left, float c, Also also) {
   float max = p.max;
 #pragma unroll
   for (int v = 0; v < G; ++v)
-    if (v * TPR < left) max = pack_max(x[v], c, max);
+    if (v * TPR < left) max = UP ? pack_max_scaled_up(x[v], c, max) : pack_max(x[v], c, max);
   const float top = anchor(max);
   p.sum *= exp2_fast(p.max - top), p.max = max;
 #pragma unroll
@@ -151,8 +171,9 @@ __device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int
   }
 }
 
-// The pair of what this thread has of a row, online: each element is read once, whatever the width.
-template <int TPR, typename T, int N, typename Also>
+// The pair of what this thread has of a row, online: each element is read once, whatever the width. UP: c is above
+// zero.
+template <int TPR, bool UP, typename T, int N, typename Also>
 __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span, int first, float c, Also also) {
   constexpr int kGroup = 4;  // packs in flight
   Pair p = {-INFINITY, 0.0f};
@@ -165,9 +186,9 @@ __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span,
 #pragma unroll
     for (int v = 0; v < kGroup; ++v)
       if (v * TPR < span.packs - i) load<kCached>(x[v], packs, static_cast<int64_t>(i) + v * TPR);
-    add_packs<T, N, TPR>(p, x, span.packs - i, c, also);
+    add_packs<T, N, TPR, UP>(p, x, span.packs - i, c, also);
   }
-  add_packs<T, 1, TPR>(p, x_edge, edges, c, also);
+  add_packs<T, 1, TPR, UP>(p, x_edge, edges, c, also);
   return p;
 }
 // [end quote]
@@ -183,7 +204,7 @@ __global__ void __launch_bounds__(TPR) softmax_rows_twice(const SoftmaxArguments
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   const Span<N> span = span_of<N>(x_row, a.width);
-  const Pair p = row_pair<TPR>(stream_pair<TPR>(x_row, span, first, c, [](const auto&) {}), scratch);
+  const Pair p = row_pair<TPR>(stream_pair<TPR, false>(x_row, span, first, c, [](const auto&) {}), scratch);
   const float inverse = 1.0f / p.sum, top = anchor(p.max);
 
   const auto finish = [&](auto& pack, auto& f) {

@@ -1,7 +1,7 @@
 // The tuning table: which kernel runs a launch, by the code's architecture, the operation and the width of a row.
 //
-// All data, and one lookup: a launch takes the first row that fits it. A row that names what is not compiled, or that
-// more elements come to than its threads hold, does not compile.
+// All data, and one lookup: a launch takes the first row that fits it, of its architecture or an older one. A row that
+// names what is not compiled, or that more elements come to than its threads hold, does not compile.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -10,84 +10,99 @@ enum Operation : int { kSoftmax, kCrossEntropy, kCrossEntropyBackward };
 
 // How the work of a row is laid out.
 struct Layout {
-  int threads;  // that share a row; a block has at least 128
-  int packs;    // that each holds in registers; 0: the row is streamed (softmax: read twice)
+  int threads;      // of a block that share a row; a block has at least 128
+  int packs;        // that each holds in registers; 0: the row is streamed (softmax: read twice)
+  int cluster = 1;  // blocks of so many threads that share a row; more than one from sm_90 on, and 8 at most
 };
 
 constexpr int kNewest = 999;
 
-// What softmax has for rows in registers: X(threads, packs, first, last), where code of the architectures from `first`
-// to `last` uses it. 16 threads at least: a row has up to 14 elements outside its wide accesses, one a thread.
-#define SOFTMAX_LAYOUTS(X) \
-  X(16, 1, 75, kNewest)    \
-  X(32, 4, 75, kNewest)    \
-  X(128, 2, 75, kNewest)   \
-  X(256, 2, 75, kNewest)   \
-  X(256, 4, 75, kNewest)   \
-  X(512, 4, 75, kNewest)   \
-  X(512, 8, 75, kNewest)   \
-  X(1024, 8, 75, kNewest)
+// What softmax has for rows in registers: X(threads, packs, cluster, first, last), where code of the architectures from
+// `first` to `last` uses it. 16 threads at least: a row has up to 14 elements outside its wide accesses, one a thread.
+#define SOFTMAX_LAYOUTS(X)    \
+  X(16, 1, 1, 75, kNewest)    \
+  X(32, 4, 1, 75, kNewest)    \
+  X(128, 2, 1, 75, kNewest)   \
+  X(256, 2, 1, 75, kNewest)   \
+  X(256, 4, 1, 75, kNewest)   \
+  X(512, 4, 1, 75, kNewest)   \
+  X(512, 8, 1, 75, kNewest)   \
+  X(1024, 8, 1, 75, 89)       \
+  X(512, 8, 2, 90, kNewest)   \
+  X(512, 8, 4, 90, kNewest)   \
+  X(512, 5, 8, 90, kNewest)   \
+  X(512, 8, 8, 90, kNewest)   \
+  X(1024, 8, 8, 90, kNewest)
 
 struct Tuning {
-  int arch;  // of the compiled code: this one and all above it, up to the next in the table
+  int arch;  // of the compiled code: this one and all above it
   Operation operation;
   bool wide;      // accesses of 16 bytes; else of one element, where two tensors' rows are not aligned alike
+  int64_t rows;   // at most
   int64_t packs;  // accesses a row, at most
   Layout layout;
 };
 
-constexpr int64_t kAnyWidth = INT64_MAX;
+constexpr int64_t kAny = INT64_MAX;
 constexpr bool kWide = true, kNarrow = false;
 
 constexpr Tuning kTuning[] = {
-    // One set of rows for H100, A100 and T4. Not measured yet: estimates, from what rmsnorm's table measured on an H100
-    // of rows that stay in registers. Softmax moves the same bytes, and its arithmetic, two exponentials an element at
-    // most, is under half of what an SM of any of the three does in the time that memory takes: 16 exponentials a
-    // clock on 132 SMs at 1.7 GHz are 3.6e12 a second, and 3.35 TB/s bring and take 0.8e12 elements of bf16.
-    {75, kSoftmax, kWide, 16, {16, 1}},    // heads, routers: a row in half a warp, no barrier
-    {75, kSoftmax, kWide, 128, {32, 4}},   // one warp a row needs no barrier
-    {75, kSoftmax, kWide, 256, {128, 2}},  // many small blocks overlap one row's stores with another's loads
-    {75, kSoftmax, kWide, 512, {256, 2}},
-    {75, kSoftmax, kWide, 1024, {256, 4}},
-    {75, kSoftmax, kWide, 2048, {512, 4}},
-    {75, kSoftmax, kWide, 4096, {512, 8}},   // 16-bit rows stay packed from here on, and exponentials are computed twice
-    {75, kSoftmax, kWide, 8192, {1024, 8}},  // 65,536 elements of bf16: one row an SM, 64 registers a thread
-    // Read twice: the rows in flight are 132 of an H100 times 256 KB at a vocabulary of 128,256, which its L2 holds. An
-    // A100's 40 MB hold them too; a T4's 4 MB do not, and there a third of the traffic is the second reading.
-    {75, kSoftmax, kWide, kAnyWidth, {512, 0}},
-    {75, kSoftmax, kNarrow, 1024, {128, 0}},
-    {75, kSoftmax, kNarrow, kAnyWidth, {512, 0}},
+    // Rows that a block holds: within 6 % of a copy of the same bytes on an H200, and most within 2 %. Softmax's
+    // arithmetic, two exponentials an element at most, is under half of what an SM does in the time that memory takes:
+    // 16 exponentials a clock on 132 SMs at 1.7 GHz are 3.6e12 a second, and 3.35 TB/s bring and take 0.8e12 elements.
+    {75, kSoftmax, kWide, kAny, 16, {16, 1}},    // heads, routers: a row in half a warp, no barrier
+    {75, kSoftmax, kWide, kAny, 128, {32, 4}},   // one warp a row needs no barrier
+    {75, kSoftmax, kWide, kAny, 256, {128, 2}},  // many small blocks overlap one row's stores with another's loads
+    {75, kSoftmax, kWide, kAny, 512, {256, 2}},
+    {75, kSoftmax, kWide, kAny, 1024, {256, 4}},
+    // Few rows, as in decoding: a row a block would leave SMs without work. An H100 has room for 62 clusters of four
+    // blocks of 512 threads, two an SM, and for 30 of eight. Estimates.
+    {90, kSoftmax, kWide, 32, 20480, {512, 5, 8}},
+    {90, kSoftmax, kWide, 64, 16384, {512, 8, 4}},
+    {75, kSoftmax, kWide, kAny, 2048, {512, 4}},
+    {75, kSoftmax, kWide, kAny, 4096, {512, 8}},  // 16-bit rows stay packed from here on, exponentials come twice
+    // A cluster's blocks hold what one cannot, still two an SM, so that one's loads overlap another's stores. One block
+    // of 1024 threads an SM, which loads and then stores, was 16 % below a copy at a vocabulary of 50,257 (H200), and
+    // rows of 128,256 read twice 34 %: those in flight are more than the L2 holds. Estimates so far.
+    {90, kSoftmax, kWide, kAny, 8192, {512, 8, 2}},
+    {90, kSoftmax, kWide, kAny, 16384, {512, 8, 4}},  // 131,072 elements of 16 bits
+    {90, kSoftmax, kWide, kAny, 20480, {512, 5, 8}},  // fewer registers than with 8 packs: a third block an SM
+    {90, kSoftmax, kWide, kAny, 32768, {512, 8, 8}},
+    {90, kSoftmax, kWide, kAny, 65536, {1024, 8, 8}},  // one block an SM, but no second reading
+    {75, kSoftmax, kWide, kAny, 8192, {1024, 8}},  // 65,536 elements of 16 bits: one row an SM, 64 registers a thread
+    // Read twice. With one block an SM an A100's 108 rows of 256 KB are 28 of its L2's 40 MB, and with two they are more
+    // than that. An estimate. A T4's 4 MB hold neither: there two blocks, so that one's loads overlap another's stores.
+    {80, kSoftmax, kWide, kAny, kAny, {1024, 0}},
+    {75, kSoftmax, kWide, kAny, kAny, {512, 0}},
+    {75, kSoftmax, kNarrow, kAny, 1024, {128, 0}},
+    {75, kSoftmax, kNarrow, kAny, kAny, {512, 0}},
     // Streamed: 512 threads with 4 packs in flight are 32 KB a block, and 20 KB an SM fill the memory's latency.
-    {75, kCrossEntropy, kWide, 256, {32, 0}},
-    {75, kCrossEntropy, kWide, kAnyWidth, {512, 0}},
+    {75, kCrossEntropy, kWide, kAny, 256, {32, 0}},
+    {75, kCrossEntropy, kWide, kAny, kAny, {512, 0}},
     // No reduction: blocks share a row, two packs a thread, as many as geglu's backward has in flight.
-    {75, kCrossEntropyBackward, kWide, 128, {32, 0}},
-    {75, kCrossEntropyBackward, kWide, kAnyWidth, {256, 0}},
-    {75, kCrossEntropyBackward, kNarrow, 128, {32, 0}},
-    {75, kCrossEntropyBackward, kNarrow, kAnyWidth, {256, 0}},
+    {75, kCrossEntropyBackward, kWide, kAny, 128, {32, 0}},
+    {75, kCrossEntropyBackward, kWide, kAny, kAny, {256, 0}},
+    {75, kCrossEntropyBackward, kNarrow, kAny, 128, {32, 0}},
+    {75, kCrossEntropyBackward, kNarrow, kAny, kAny, {256, 0}},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_softmax_tuning(int arch, Operation operation, bool wide, int64_t packs) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
+constexpr const Tuning* find_softmax_tuning(int arch, Operation operation, bool wide, int64_t rows, int64_t packs) {
   for (const Tuning& row : kTuning)
-    if (row.arch == tuned && row.operation == operation && row.wide == wide && packs <= row.packs) return &row;
+    if (row.arch <= arch && row.operation == operation && row.wide == wide && rows <= row.rows && packs <= row.packs)
+      return &row;
   return nullptr;
 }
 
-constexpr bool is_compiled(const Tuning& row) {
+constexpr bool is_compiled(const Tuning& row, int arch) {
   const Layout& layout = row.layout;
+  if (layout.packs == 0 && layout.cluster != 1) return false;
   if (row.operation == kCrossEntropy) return row.wide && (layout.threads == 32 || layout.threads == 512);
   if (row.operation == kCrossEntropyBackward) return layout.threads == 32 || layout.threads == 256;
-  if (layout.packs == 0) return layout.threads == 512 || (layout.threads == 128 && !row.wide);
-#define SOFTMAX_SAME(THREADS, PACKS, FIRST, LAST)              \
-  if (layout.threads == THREADS && layout.packs == PACKS) \
-    return row.wide && row.arch >= FIRST && row.arch <= LAST;
+  if (layout.packs == 0) return layout.threads == 512 || layout.threads == (row.wide ? 1024 : 128);
+#define SOFTMAX_SAME(THREADS, PACKS, CLUSTER, FIRST, LAST)                             \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.cluster == CLUSTER) \
+    return row.wide && arch >= FIRST && arch <= LAST;
   SOFTMAX_LAYOUTS(SOFTMAX_SAME)
 #undef SOFTMAX_SAME
   return false;
@@ -95,15 +110,18 @@ constexpr bool is_compiled(const Tuning& row) {
 
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
-    if (!is_compiled(row)) return false;
-    const int64_t held = static_cast<int64_t>(row.layout.threads) * row.layout.packs;
+    const int64_t held = static_cast<int64_t>(row.layout.threads) * row.layout.packs * row.layout.cluster;
     if (held > 0 && held < row.packs) return false;
+    // What is found where a row of the table ends.
+    for (const int arch : {75, 80, 90, 100, 120}) {
+      const Tuning* found = find_softmax_tuning(arch, row.operation, row.wide, row.rows, row.packs);
+      if (found == nullptr || !is_compiled(*found, arch)) return false;
+    }
   }
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const Operation operation : {kSoftmax, kCrossEntropy, kCrossEntropyBackward})
-      for (const bool wide : {kWide, kNarrow})
-        if ((wide || operation != kCrossEntropy) && find_softmax_tuning(arch, operation, wide, kAnyWidth) == nullptr)
-          return false;
+  for (const Operation operation : {kSoftmax, kCrossEntropy, kCrossEntropyBackward})  // every launch finds a row
+    for (const bool wide : {kWide, kNarrow})
+      if ((wide || operation != kCrossEntropy) && find_softmax_tuning(75, operation, wide, kAny, kAny) == nullptr)
+        return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

@@ -6,16 +6,18 @@
     python benchmark_example.py --candidate my_ops:geglu --reference my/geglu.py --shape rows=8192,inner=1280 --json
     python benchmark_example.py                           # the example itself
 
-The reference file has reference(*tensors) in plain torch: given float64 it is what is right, in --dtype it is the baseline
-"torch". It may have inputs(...), which returns the tensors; else there is one normal tensor of all sizes. Both may name
-sizes of --shape as parameters, inputs also dtype and device. A candidate function is called as reference is.
-A launcher's arguments are read from the source: pointers to const are the inputs in their order (None: a null pointer),
-other pointers the outputs; `dtype` is 0 float32, 1 float16, 2 bfloat16; `stream` is the stream; other numbers are found in
---shape by their names (rows=8192,inner=1280,eps=1e-6). It returns 0 or a cudaError_t.
+The reference file has reference(*tensors) in plain torch: given float64 it is what is right, in --dtype it is the
+baseline "torch". It may have inputs(...), which returns the tensors; else there is one normal tensor of all sizes.
+Both may name sizes of --shape as parameters, inputs also dtype and device. A candidate function is called as
+reference is. A launcher's arguments are read from the source: pointers to const are the inputs in their order (None:
+a null pointer), other pointers the outputs; `dtype` is 0 float32, 1 float16, 2 bfloat16; `stream` is the stream;
+other numbers are found in --shape by their names (rows=8192,inner=1280,eps=1e-6); with x_stride=N the rows of x are
+laid N elements apart. It returns 0 or a cudaError_t.
 
-Checked: every element against float64, outputs poisoned, twice with other inputs at the same addresses; inputs unchanged;
-nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more than 4 x L2,
-contenders in turns, beside a copy of the same bytes. Exit code: 0 right, 1 wrong, 2 cannot run here or wrong usage."""
+Checked: every element against float64, outputs poisoned, twice with other inputs at the same addresses; inputs
+unchanged; nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more
+than 4 x L2, contenders in turns, beside a copy of the same bytes. Exit code: 0 right, 1 wrong, 2 cannot run here or
+wrong usage."""
 import argparse
 import ctypes
 import functools
@@ -154,7 +156,12 @@ class Launcher:
             self.function = getattr(ctypes.CDLL(lib), self.symbol)
         finally:
             shutil.rmtree(folder)
-        pointer = {"input": ctypes.c_void_p, "output": ctypes.c_void_p, "stream": ctypes.c_void_p, "dtype": ctypes.c_int}
+        pointer = {
+            "input": ctypes.c_void_p,
+            "output": ctypes.c_void_p,
+            "stream": ctypes.c_void_p,
+            "dtype": ctypes.c_int,
+        }
         self.function.argtypes = [pointer.get(kind, kind) for kind, _ in self.plan]
 
     def __call__(self, inputs, outputs, sizes):
@@ -171,7 +178,7 @@ class Launcher:
             elif kind == "stream":
                 values.append(torch.cuda.current_stream().cuda_stream)
             elif name in sizes:
-                values.append(sizes[name])
+                values.append((float if kind in (ctypes.c_float, ctypes.c_double) else int)(sizes[name]))
             else:
                 die("{0} wants the number {1!r}: add {1}=NUMBER to --shape".format(self.symbol, name))
         error = self.function(*values)
@@ -226,16 +233,39 @@ class Op:
             return call(self.make, (), dict(sizes, dtype=self.dtype, device=self.device))
         return (self.torch.randn([n for n in sizes.values() if isinstance(n, int)], device=self.device).to(self.dtype),)
 
+    def placed(self, candidate, sizes, shift=0):
+        """The inputs where a launcher will look for them: rows x_stride apart, and `shift` elements past an aligned address."""
+        made, inputs = [], self.inputs(sizes)
+        for t, name in zip(inputs, pointers(candidate, "input") + [None] * len(inputs)):
+            stride = sizes.get("{}_stride".format(name))
+            if t is not None and (shift or stride is not None):
+                strides = row_strides(t.shape, stride)
+                room = t.new_empty(shift + (strides[0] * t.shape[0] if t.dim() else 1))
+                t = room.as_strided(t.shape, strides, shift).copy_(t)
+            made.append(t)
+        return made
+
     def exact(self, inputs, sizes):
-        return call(self.function, [t.double() if t is not None and t.is_floating_point() else t for t in inputs], sizes)
+        return call(
+            self.function, [t.double() if t is not None and t.is_floating_point() else t for t in inputs], sizes
+        )
 
     def outputs(self, candidate, inputs, sizes):
-        """[(output, the bytes around it)] for a launcher: poisoned, between guards. A function makes its own."""
-        made = []
-        for like in call(self.function, inputs, sizes) if isinstance(candidate, Launcher) else ():
-            size = like.numel() * like.element_size()
+        """[(output, the bytes around it, where it lies in such bytes)] for a launcher. A function makes its own."""
+        made, names = [], pointers(candidate, "output")
+        for like, name in zip(call(self.function, inputs, sizes) if names else (), names):
+            strides = row_strides(like.shape, sizes.get("{}_stride".format(name)))
+            size = (strides[0] * like.shape[0] if like.dim() else 1) * like.element_size()
+
+            def view(room, like=like, strides=strides, size=size):
+                return (
+                    room[GUARD : GUARD + size]
+                    .view(like.dtype)
+                    .as_strided(like.shape, strides, GUARD // like.element_size())
+                )
+
             room = self.torch.full((size + 2 * GUARD,), 0xA5, dtype=self.torch.uint8, device=self.device)
-            made.append((poison(room[GUARD:GUARD + size].view(like.dtype).view(like.shape)), room))
+            made.append((poison(view(room)), room, view))
         return made
 
     def refill(self, inputs, sizes):
@@ -252,6 +282,19 @@ class Op:
         if not worst <= 1.0:
             raise Wrong("an output is off by {:.3g} times what is allowed".format(worst))
         return worst
+
+
+def pointers(candidate, kind):
+    """The names of a launcher's pointers of a kind."""
+    return [name for k, name in candidate.plan if k == kind] if isinstance(candidate, Launcher) else []
+
+
+def row_strides(shape, stride=None):
+    """Of a tensor whose rows are so far apart; contiguous without it."""
+    strides = [1]
+    for n in reversed(shape[1:]):
+        strides.insert(0, strides[0] * n if stride is None or len(strides) > 1 else stride)
+    return strides[:len(shape)]
 
 
 def poison(tensor):
@@ -275,20 +318,21 @@ def worst_error(torch, got, want, ulps, of_row):
 
 def check(torch, op, candidate, sizes, shift=0):
     """Two calls with other inputs at the same addresses. shift: one element past an aligned address. The worst error."""
-    inputs, kept, worst = op.inputs(sizes), [], 0.0
-    if shift:
-        inputs = [t if t is None else t.new_empty(t.numel() + shift)[shift:].view(t.shape) for t in inputs]
+    inputs, kept, worst = op.placed(candidate, sizes, shift), [], 0.0
     for _ in range(2):
         op.refill(inputs, sizes)
         before = [t if t is None else t.clone() for t in inputs]
         outputs = op.outputs(candidate, inputs, sizes)
         torch.use_deterministic_algorithms(True, warn_only=True)  # then torch.empty is filled with NaN
         try:
-            got = candidate(inputs, [o for o, _ in outputs], sizes)
+            got = candidate(inputs, [o for o, _, _ in outputs], sizes)
         finally:
             torch.use_deterministic_algorithms(False)
-        if not all((torch.cat([r[:GUARD], r[-GUARD:]]) == 0xA5).all() for _, r in outputs):
-            raise Wrong("it wrote outside an output")
+        for out, room, view in outputs:
+            clean = torch.full_like(room, 0xA5)
+            view(clean).copy_(out)
+            if not torch.equal(clean, room):
+                raise Wrong("it wrote outside an output")
         if not all(t is None or ((t == b) | ((t != t) & (b != b))).all() for t, b in zip(inputs, before)):
             raise Wrong("it changed an input")
         taken = {t.untyped_storage().data_ptr() for t in (*inputs, *kept) if t is not None and t.numel()}
@@ -326,9 +370,13 @@ def measure(torch, contenders, rounds, prepare):
             with torch.cuda.graph(graph):
                 turn()
             replays[name] = graph.replay, "graph"
-        except Exception:  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
+        except (
+            Exception
+        ):  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
             torch.cuda.synchronize()
-            torch.cuda.set_stream(stream)  # a capture that broke leaves its own, and a generator that believes it goes on
+            torch.cuda.set_stream(
+                stream
+            )  # a capture that broke leaves its own, and a generator that believes it goes on
             generator = torch.cuda.default_generators[torch.cuda.current_device()]
             generator.graphsafe_set_state(generator.clone_state())
             replays[name] = turn, "host"
@@ -376,10 +424,10 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
                                  for t in (*inputs, *call(op.function, inputs, sizes)) if t is not None)
     l2, sets, left_out = torch.cuda.get_device_properties(0).L2_cache_size, [], {}
     while len(sets) < min(400, max(4, -(-4 * l2 // max(1, moved)) + 1)):
-        sets.append(op.inputs(sizes))
+        sets.append(op.placed(candidate, sizes))
 
     def calls(one):
-        return [lambda i=i, o=[o for o, _ in op.outputs(one, i, sizes)]: one(i, o, sizes) for i in sets]
+        return [lambda i=i, o=[o for o, _, _ in op.outputs(one, i, sizes)]: one(i, o, sizes) for i in sets]
 
     contenders = {"candidate": calls(candidate), **copies(torch, moved, len(sets))}
     for name, peer in peers.items():
@@ -414,9 +462,17 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
         notes.append("faster than a copy: does it read and write all of the bytes (--bytes)?")
     if us["candidate"]["clock"] == "host":
         notes.append("it could not be captured in a CUDA graph, so launches are timed too")
-    return {"bytes": moved, "ring_over_l2": ring, "us": us, "gb_per_s": moved / mine / 1e3, "percent_of_copy": percent,
-            "faster_than": {n: us[n]["median"] / mine for n in us if n in peers}, "left_out": left_out, "timed_error": worst,
-            "notes": notes}
+    return {
+        "bytes": moved,
+        "ring_over_l2": ring,
+        "us": us,
+        "gb_per_s": moved / mine / 1e3,
+        "percent_of_copy": percent,
+        "faster_than": {n: us[n]["median"] / mine for n in us if n in peers},
+        "left_out": left_out,
+        "timed_error": worst,
+        "notes": notes,
+    }
 
 
 def parse_sizes(text):
@@ -432,15 +488,21 @@ def arguments():
     p.add_argument("--candidate", nargs="+", metavar="WHAT", help=".cu files, module:function or file.py:function")
     p.add_argument("--reference", metavar="FILE.py[:NAME]", help="what is right, and the inputs")
     p.add_argument("--shape", action="append", metavar="SIZES", help="rows=8192,width=4096; may be repeated")
-    p.add_argument("--check", action="append", metavar="SIZES", default=[], help="a shape to check and not to time: odd, empty")
-    p.add_argument("--misaligned", action="store_true", help="check with inputs one element past an aligned address as well")
+    p.add_argument(
+        "--check", action="append", metavar="SIZES", default=[], help="a shape to check and not to time: odd, empty"
+    )
+    p.add_argument(
+        "--misaligned", action="store_true", help="check with inputs one element past an aligned address as well"
+    )
     p.add_argument("--check-only", action="store_true", help="no timing")
     p.add_argument("--cpu", action="store_true", help="check a Python candidate without a card; no timing")
     p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
     p.add_argument("--against", default="torch,compile", metavar="PEERS",
                    help="timed beside it: torch, compile, compile-max, .cu files, functions; none [torch,compile]")
     p.add_argument("--rounds", type=int, default=50, help="timed rounds [50]")
-    p.add_argument("--bytes", type=int, default=0, help="least bytes that a call must move [inputs and outputs, each once]")
+    p.add_argument(
+        "--bytes", type=int, default=0, help="least bytes that a call must move [inputs and outputs, each once]"
+    )
     p.add_argument("--ulps", type=float, default=2.0, help="allowed error of an element in units in its last place [2]")
     p.add_argument("--of-row", type=float, default=2.0**-18, help="and in parts of its row's largest element [2**-18]")
     p.add_argument("--symbol", help="the launcher, where the sources have several")
@@ -475,7 +537,11 @@ def main():
     except ImportError:
         die("torch is not installed for {} (pip install torch)".format(sys.executable))
     if not a.cpu and not torch.cuda.is_available():
-        die("no CUDA device is visible to torch {}; --cpu checks a Python candidate without one".format(torch.__version__))
+        die(
+            "no CUDA device is visible to torch {}; --cpu checks a Python candidate without one".format(
+                torch.__version__
+            )
+        )
     if not a.candidate:
         a.shape, a.check = EXAMPLE_SHAPES, EXAMPLE_CHECKS
         cu, a.reference = write_example(tempfile.mkdtemp(prefix="example-"))
@@ -483,9 +549,18 @@ def main():
     seed = torch.seed() % 2**31 if a.seed is None else a.seed
     torch.manual_seed(seed)
     op = Op(torch, a.reference, getattr(torch, a.dtype), "cpu" if a.cpu else "cuda", (a.ulps, a.of_row))
-    report = {"script": "benchmark_example", "verdict": "PASS", "device": "cpu" if a.cpu else torch.cuda.get_device_name(),
-              "torch": torch.__version__, "cuda": torch.version.cuda, "dtype": a.dtype, "seed": seed,
-              "candidate": " ".join(a.candidate), "reference": a.reference, "results": []}
+    report = {
+        "script": "benchmark_example",
+        "verdict": "PASS",
+        "device": "cpu" if a.cpu else torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "dtype": a.dtype,
+        "seed": seed,
+        "candidate": " ".join(a.candidate),
+        "reference": a.reference,
+        "results": [],
+    }
 
     def load(texts):
         if any(t.endswith(".cu") for t in texts):
@@ -536,8 +611,13 @@ def show(report):
     print("{device}, torch {torch}, {dtype}, seed {seed}; candidate {candidate}; microseconds a call, median [p10 p90]"
           .format(**report))
     for row in report["results"]:
-        print("{}: {}, error at most {:.2f} of what is allowed".format(
-            ",".join("{}={}".format(*size) for size in row["shape"].items()), row["check"], row.get("worst_error", float("nan"))))
+        print(
+            "{}: {}, error at most {:.2f} of what is allowed".format(
+                ",".join("{}={}".format(*size) for size in row["shape"].items()),
+                row["check"],
+                row.get("worst_error", float("nan")),
+            )
+        )
         for name, us in sorted(row.get("us", {}).items(), key=lambda entry: entry[1]["median"]):
             more = "{:.0f} GB/s, {:.1f} % of the copy".format(row["gb_per_s"], row["percent_of_copy"])
             if name != "candidate":

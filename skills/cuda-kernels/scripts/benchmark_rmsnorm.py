@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""Check and time an RMSNorm kernel beside F.rms_norm, the chain of plain operations, torch.compile of both, and a copy of
-the same bytes; without a kernel, these alone: what there is to beat.
+"""Check and time an RMSNorm kernel beside F.rms_norm, the chain of plain operations, torch.compile of both, and a
+copy of the same bytes; without a kernel, these alone: what there is to beat.
 
     python benchmark_rmsnorm.py                                     # the baselines
     python benchmark_rmsnorm.py --source csrc/rmsnorm.cu            # has rms_norm_launch; compiled with nvcc
     python benchmark_rmsnorm.py --kernel build --dtype float16      # a `kernels build --torch` folder, or FILE.py
     python benchmark_rmsnorm.py --kernel OWNER/NAME --version 1 --download --json
 
-extern "C" int rms_norm_launch takes, in any order and by these names: out and (const) x, weight; rows, width, eps; int dtype
-(0 float32, 1 float16, 2 bfloat16); stream; if it likes out_stride, x_stride (elements), weight_offset, round_first. weight may
-be a null pointer. A kernel from Python has rms_norm(x, weight, eps), maybe with weight_offset and round_first behind.
+extern "C" int rms_norm_launch takes, in any order and by these names: out and (const) x, weight; rows, width, eps;
+int dtype (0 float32, 1 float16, 2 bfloat16); stream; if it likes out_stride, x_stride (elements), weight_offset,
+round_first. weight may be a null pointer. A kernel from Python has rms_norm(x, weight, eps), maybe with weight_offset
+and round_first behind.
 
     y = x * rsqrt(mean(x * x) + eps) * (weight + weight_offset)      round_first: to the dtype before the weight
 
-Checked against float64, half an ulp and fp32's rounding: widths from 1 to 65536, odd ones, empty, a row of zeros, rows in
-which eps decides, without weight, misaligned; inputs unchanged; outputs poisoned; what the timed launches wrote. Timed as
-benchmark_example.py does. Exit code: 0 right, 1 wrong, 2 cannot run here or wrong usage."""
+Checked against float64, half an ulp and fp32's rounding: widths from 1 to 65536, odd ones, empty, a row of zeros,
+rows in which eps decides, without weight, misaligned; inputs unchanged; outputs poisoned; what the timed launches
+wrote. Timed as benchmark_example.py does. Exit code: 0 right, 1 wrong, 2 cannot run here or wrong usage."""
 import argparse
 import ctypes
 import importlib.util
@@ -107,7 +108,12 @@ class Launcher:
             self.function = getattr(ctypes.CDLL(lib), self.symbol)
         finally:
             shutil.rmtree(folder)
-        pointer = {"input": ctypes.c_void_p, "output": ctypes.c_void_p, "stream": ctypes.c_void_p, "dtype": ctypes.c_int}
+        pointer = {
+            "input": ctypes.c_void_p,
+            "output": ctypes.c_void_p,
+            "stream": ctypes.c_void_p,
+            "dtype": ctypes.c_int,
+        }
         self.function.argtypes = [pointer.get(kind, kind) for kind, _ in self.plan]
 
     def __call__(self, inputs, outputs, sizes):
@@ -124,7 +130,7 @@ class Launcher:
             elif kind == "stream":
                 values.append(torch.cuda.current_stream().cuda_stream)
             elif name in sizes:
-                values.append(sizes[name])
+                values.append((float if kind in (ctypes.c_float, ctypes.c_double) else int)(sizes[name]))
             else:
                 die("{0} wants the number {1!r}: add {1}=NUMBER to --shape".format(self.symbol, name))
         error = self.function(*values)
@@ -195,7 +201,9 @@ def error_over_bound(torch, out, x, weight, eps, offset=0.0, first=False):
     scale = 1.0 if weight is None else weight.double() + offset
     ref, step = ref * scale, info.tiny * info.eps
     # Below the smallest normal a rounding errs by half a subnormal step; the first of two is scaled by the weight.
-    bound = (info.eps / 2 * (2.02 if first else 1.01) + 4e-6) * ref.abs() + step * (1.0 if weight is None else 1.0 + scale.abs())
+    bound = (info.eps / 2 * (2.02 if first else 1.01) + 4e-6) * ref.abs() + step * (
+        1.0 if weight is None else 1.0 + scale.abs()
+    )
     ratio = (out.double() - ref).abs() / bound
     return ratio.max().item() if torch.isfinite(ratio).all() else float("inf")
 
@@ -268,9 +276,13 @@ def measure(torch, contenders, rounds, prepare):
             with torch.cuda.graph(graph):
                 turn()
             replays[name] = graph.replay, "graph"
-        except Exception:  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
+        except (
+            Exception
+        ):  # it waits for the card, or works on another stream: timed by the host's clock, launches and all
             torch.cuda.synchronize()
-            torch.cuda.set_stream(stream)  # a capture that broke leaves its own, and a generator that believes it goes on
+            torch.cuda.set_stream(
+                stream
+            )  # a capture that broke leaves its own, and a generator that believes it goes on
             generator = torch.cuda.default_generators[torch.cuda.current_device()]
             generator.graphsafe_set_state(generator.clone_state())
             replays[name] = turn, "host"
@@ -370,7 +382,9 @@ def bench(torch, candidate, shape, dtype, names, rounds):
         row["timed_error"] = max(error_over_bound(torch, held["kernel"][i], *sets[i][:2], eps)
                                  for i in {0, len(sets) // 2, len(sets) - 1})
         if not row["timed_error"] <= 1.0:
-            raise Wrong("{}: what the timed launches wrote is wrong, {:.3g} times its bound".format(name, row["timed_error"]))
+            raise Wrong(
+                "{}: what the timed launches wrote is wrong, {:.3g} times its bound".format(name, row["timed_error"])
+            )
     return row
 
 
@@ -391,8 +405,12 @@ def arguments():
     p.add_argument("--nvcc-flags", default="", metavar="FLAGS", help='as in --nvcc-flags="-Iinclude"')
     p.add_argument("--version", type=int, help="of OWNER/NAME")
     p.add_argument("--download", action="store_true", help="allow the network for OWNER/NAME")
-    p.add_argument("--trust-remote-code", action="store_true", help="for publishers that the Hub's library does not trust")
-    p.add_argument("--shape", action="append", metavar="SIZES", help="rows=8192,width=4096[,weight=0][,eps=1e-5]; repeatable")
+    p.add_argument(
+        "--trust-remote-code", action="store_true", help="for publishers that the Hub's library does not trust"
+    )
+    p.add_argument(
+        "--shape", action="append", metavar="SIZES", help="rows=8192,width=4096[,weight=0][,eps=1e-5]; repeatable"
+    )
     p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
     p.add_argument("--against", default="torch,composed,compile,compile-composed", metavar="PEERS",
                    help=", ".join(PEERS) + "; none [all but liger]")
@@ -410,8 +428,10 @@ def arguments():
     shapes = [parse_sizes(s) for s in a.shape or ()]
     if any(not {"rows", "width"} <= set(s) <= {"rows", "width", "weight", "eps"} for s in shapes):
         p.error("--shape has rows and width, maybe weight and eps")
-    a.shapes = [(",".join("{}={}".format(*i) for i in s.items()), s["rows"], s["width"], s.get("eps", 1e-6), s.get("weight", 1))
-                for s in shapes] or SHAPES
+    a.shapes = [
+        (",".join("{}={}".format(*i) for i in s.items()), s["rows"], s["width"], s.get("eps", 1e-6), s.get("weight", 1))
+        for s in shapes
+    ] or SHAPES
     return a
 
 
@@ -427,12 +447,24 @@ def main():
         die("torch {} has no F.rms_norm; 2.4 or later is needed".format(torch.__version__))
     if a.cpu and a.source:
         die("a .cu needs a card; --cpu is for --kernel FILE.py")
-    seed, dtype, device = torch.seed() % 2**31 if a.seed is None else a.seed, getattr(torch, a.dtype), "cpu" if a.cpu else "cuda"
+    seed, dtype, device = (
+        torch.seed() % 2**31 if a.seed is None else a.seed,
+        getattr(torch, a.dtype),
+        "cpu" if a.cpu else "cuda",
+    )
     torch.manual_seed(seed)
-    report = {"script": "benchmark_rmsnorm", "verdict": "PASS" if a.kernel or a.source else "BASELINES",
-              "device": "cpu" if a.cpu else torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-              "dtype": a.dtype, "seed": seed, "kernel": a.kernel or " ".join(a.source or ()) or None, "worst_error": None,
-              "results": []}
+    report = {
+        "script": "benchmark_rmsnorm",
+        "verdict": "PASS" if a.kernel or a.source else "BASELINES",
+        "device": "cpu" if a.cpu else torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "dtype": a.dtype,
+        "seed": seed,
+        "kernel": a.kernel or " ".join(a.source or ()) or None,
+        "worst_error": None,
+        "results": [],
+    }
     try:
         with torch.no_grad():
             candidate = None
@@ -453,7 +485,11 @@ def main():
 
 
 def show(report):
-    print("{device}, torch {torch}, {dtype}, seed {seed}; kernel {kernel}; microseconds a call, median [p10 p90]".format(**report))
+    print(
+        "{device}, torch {torch}, {dtype}, seed {seed}; kernel {kernel}; microseconds a call, median [p10 p90]".format(
+            **report
+        )
+    )
     for row in report["results"]:
         print("{}: {}".format(row["name"], "cold" if row["ring_over_l2"] >= 4 else "hot, buffers fit into L2"))
         for name, us in sorted(row["us"].items(), key=lambda entry: entry[1]["median"]):

@@ -5,8 +5,8 @@
     python huggingface_kernels_example.py --path my-kernel/build --check-rms-norm --layer RMSNorm
     python huggingface_kernels_example.py --repo kernels-community/relu --version 1 --download
 
-No network without --download: HF_HUB_OFFLINE=1 is set before the library is imported, and --repo is looked up in the cache.
-The ways, each checked against float64:
+No network without --download: HF_HUB_OFFLINE=1 is set before the library is imported, and --repo is looked up in the
+cache. The ways, each checked against float64:
     get_local_kernel(Path)            a build folder, or the project that holds build/; a str is no Path
     get_kernel(repo, version=N)       from the Hub; exactly one of version and revision. LOCAL_KERNELS=repo=folder puts a
                                       local build in its place, for programs that name the repository
@@ -22,7 +22,7 @@ from pathlib import Path
 
 torch = kernels = None  # imported by main(), so that --help needs nothing
 DEMO = {
-    "__init__.py": '''
+    "__init__.py": """
 import torch
 
 
@@ -32,10 +32,10 @@ def rms_norm(x, weight=None, eps=1e-6):
 
 
 from . import layers  # noqa: E402
-''',
+""",
     # A layer for kernelize has no __init__ and no members but these two flags; its forward has the model's signature, and
     # runs with the model's module as self. Imports inside a kernel are relative: it has no name of its own.
-    "layers/__init__.py": '''
+    "layers/__init__.py": """
 import torch
 
 from .. import rms_norm
@@ -47,7 +47,7 @@ class RMSNorm(torch.nn.Module):
 
     def forward(self, x):
         return rms_norm(x, self.weight, self.eps)
-''',
+""",
 }
 
 
@@ -98,8 +98,11 @@ def through_kernelize(repository, device, dtype, mode):
 
 def describe(module):
     layers = getattr(module, "layers", None)
-    return {"file": module.__file__, "functions": sorted(n for n in dir(module) if n[:1] != "_" and callable(getattr(module, n))),
-            "layers": sorted(n for n in dir(layers) if isinstance(getattr(layers, n), type) and n[:1].isupper())}
+    return {
+        "file": module.__file__,
+        "functions": sorted(n for n in dir(module) if n[:1] != "_" and callable(getattr(module, n))),
+        "layers": sorted(n for n in dir(layers) if isinstance(getattr(layers, n), type) and n[:1].isupper()),
+    }
 
 
 def arguments():
@@ -112,7 +115,9 @@ def arguments():
     p.add_argument("--trust-remote-code", action="store_true", help="for publishers that the library does not trust")
     p.add_argument("--download", action="store_true", help="allow the network for --repo")
     p.add_argument("--check-rms-norm", action="store_true", help="call the kernel's rms_norm(x, weight, eps)")
-    p.add_argument("--layer", metavar="NAME", help="kernelize a torch.nn.RMSNorm with this layer of the kernel: RMSNorm")
+    p.add_argument(
+        "--layer", metavar="NAME", help="kernelize a torch.nn.RMSNorm with this layer of the kernel: RMSNorm"
+    )
     p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
     p.add_argument("--cpu", action="store_true", help="without a card")
     p.add_argument("--seed", type=int, default=0)
@@ -141,13 +146,25 @@ def main():
     except ImportError as e:
         die("the kernels library is missing ({}); pip install kernels".format(e))
     if (a.layer or a.check_rms_norm) and not a.cpu and not torch.cuda.is_available():
-        die("no CUDA device is visible to torch {}; without --check-rms-norm and --layer a kernel is only loaded".format(
-            torch.__version__))
+        die(
+            "no CUDA device is visible to torch {}; without --check-rms-norm and --layer a kernel is only loaded".format(
+                torch.__version__
+            )
+        )
     device = "cuda" if torch.cuda.is_available() and not a.cpu else "cpu"
     dtype, mode = getattr(torch, a.dtype), kernels.Mode.INFERENCE | kernels.Mode.TORCH_COMPILE
     torch.manual_seed(a.seed)
-    report = {"script": "huggingface_kernels_example", "verdict": "PASS", "failures": [], "kernels": kernels.__version__,
-              "torch": torch.__version__, "device": device, "dtype": a.dtype, "offline": not a.download, "relative_error": {}}
+    report = {
+        "script": "huggingface_kernels_example",
+        "verdict": "PASS",
+        "failures": [],
+        "kernels": kernels.__version__,
+        "torch": torch.__version__,
+        "device": device,
+        "dtype": a.dtype,
+        "offline": not a.download,
+        "relative_error": {},
+    }
 
     def check(way, function):
         error = report["relative_error"][way] = error_of(function, device, dtype)
@@ -158,7 +175,10 @@ def main():
         if a.path or a.repo:
             if a.path:
                 folder = Path(a.path).resolve()
-                module, repository = kernels.get_local_kernel(folder), kernels.LocalLayerRepository(folder, layer_name=a.layer)
+                module, repository = (
+                    kernels.get_local_kernel(folder),
+                    kernels.LocalLayerRepository(folder, layer_name=a.layer),
+                )
             else:
                 which = dict(version=a.version, revision=a.revision, trust_remote_code=a.trust_remote_code)
                 module = kernels.get_kernel(a.repo, **which)

@@ -14,8 +14,8 @@ A block is five passes over the hidden states instead of some twenty launches of
     x, h = gate_residual_adaln(h, x, scale, shift)   residual, norm2 and modulation
     h = gate_residual(h, ff(x), gate)
 --kernel has functions of these names with the arguments of the Plain ones below, and rope3d_coords and rope3d_table
-beside qk_norm_rope3d; what it lacks stays plain torch. Carrying a residual into the next block's norm saves one pass more
-(examples/ltx_video/integration of the kernels repository).
+beside qk_norm_rope3d; what it lacks stays plain torch. Carrying a residual into the next block's norm saves one pass
+more (examples/ltx_video/integration of the kernels repository).
 
 Checked: what was patched, and how often each function ran; the patched model in fp32 against the stock one (5e-4); in
 --dtype its distance from the fp32 run beside the stock model's; that gradients are refused; that restore() restores.
@@ -32,7 +32,15 @@ import pathlib
 import sys
 
 torch = None  # imported by main(), so that --help needs nothing
-FUNCTIONS = ("adaln", "gate_residual", "gate_residual_adaln", "rms_norm", "qk_norm_rope3d", "rope3d_table", "rope3d_coords")
+FUNCTIONS = (
+    "adaln",
+    "gate_residual",
+    "gate_residual_adaln",
+    "rms_norm",
+    "qk_norm_rope3d",
+    "rope3d_table",
+    "rope3d_coords",
+)
 SIZES = {  # diffusers' own defaults; Lightricks' 13B; 2B's proportions, small
     "2b": dict(num_attention_heads=32, attention_head_dim=64, cross_attention_dim=2048, num_layers=28),
     "13b": dict(num_attention_heads=32, attention_head_dim=128, cross_attention_dim=4096, num_layers=48),
@@ -77,8 +85,9 @@ class Plain:
         return (wide_h + (wide_x if g is None else wide_x * (g + g_table))).to(h.dtype)
 
     @staticmethod
-    def gate_residual_adaln(h, x, gate, scale, shift, gate_table, scale_table, shift_table, weight=None, bias=None, eps=1e-6,
-                            norm="rms"):
+    def gate_residual_adaln(
+        h, x, gate, scale, shift, gate_table, scale_table, shift_table, weight=None, bias=None, eps=1e-6, norm="rms"
+    ):
         total = Plain.gate_residual(h, x, gate, gate_table)
         return Plain.adaln(total, scale, shift, scale_table, shift_table, weight, bias, eps, norm), total
 
@@ -103,12 +112,16 @@ class Plain:
         f, h, w = table[:, :, 1:].split([frames, height, width], dim=1)
         full = (1, frames, height, width, *f.shape[2:])
         axes = f[:, :, None, None].expand(full), h[:, None, :, None].expand(full), w[:, None, None].expand(full)
-        cos, sin = torch.stack([a.flatten(1, 3) for a in axes], 3).flatten(2, 3).unbind(-1)  # frequency by frequency, f h w
+        cos, sin = (
+            torch.stack([a.flatten(1, 3) for a in axes], 3).flatten(2, 3).unbind(-1)
+        )  # frequency by frequency, f h w
 
         def turned(x, weight):
             y, front = normed(x, weight, eps), x.shape[-1] % 6  # so many elements in front stand still
             a, b = y[..., front::2], y[..., front + 1::2]
-            return torch.cat([y[..., :front], torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(2)], -1).to(x.dtype)
+            return torch.cat(
+                [y[..., :front], torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(2)], -1
+            ).to(x.dtype)
 
         return turned(q, q_weight), turned(k, k_weight)
 
@@ -172,8 +185,15 @@ def make_classes(kernel):
             if video_coords is not None:  # any positions: the stock tables, and norm and rotation apart
                 return super().forward(hidden_states, num_frames, height, width, rope_interpolation_scale, video_coords)
             base = (self.base_num_frames, self.base_height, self.base_width)
-            coords = kernel.rope3d_coords(num_frames, height, width, rope_interpolation_scale, hidden_states.device, base,
-                                          (self.patch_size_t, self.patch_size))
+            coords = kernel.rope3d_coords(
+                num_frames,
+                height,
+                width,
+                rope_interpolation_scale,
+                hidden_states.device,
+                base,
+                (self.patch_size_t, self.patch_size),
+            )
             return Grid(kernel.rope3d_table(coords, self.dim, self.theta), num_frames, height, width)
 
     class Processor(stock.LTXVideoAttnProcessor):
@@ -196,7 +216,9 @@ def make_classes(kernel):
             return attn.to_out[1](attn.to_out[0](out.flatten(2, 3).to(q.dtype)))
 
     class Block(stock.LTXVideoTransformerBlock):
-        def forward(self, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, encoder_attention_mask=None):
+        def forward(
+            self, hidden_states, encoder_hidden_states, temb, image_rotary_emb=None, encoder_attention_mask=None
+        ):
             if torch.is_grad_enabled() and hidden_states.requires_grad:
                 raise RuntimeError("the fused block has no gradient: torch.no_grad(), or restore() to train")
             h, table = hidden_states, self.scale_shift_table
@@ -206,8 +228,9 @@ def make_classes(kernel):
             x = self.attn1(x, encoder_hidden_states=None, image_rotary_emb=image_rotary_emb)
             h = kernel.gate_residual(h, x, ada[2], table[2])
             x = self.attn2(h, encoder_hidden_states=encoder_hidden_states, attention_mask=encoder_attention_mask)
-            x, h = kernel.gate_residual_adaln(h, x, None, ada[4], ada[3], None, table[4], table[3], None, None, self.norm2.eps,
-                                              "rms")
+            x, h = kernel.gate_residual_adaln(
+                h, x, None, ada[4], ada[3], None, table[4], table[3], None, None, self.norm2.eps, "rms"
+            )
             return kernel.gate_residual(h, self.ff(x), ada[5], table[5])
 
     for new, old in ((Block, stock.LTXVideoTransformerBlock), (Rope, stock.LTXVideoRotaryPosEmbed)):
@@ -223,7 +246,9 @@ def patch(model, kernel):
     known = [(model.rope, stock.LTXVideoRotaryPosEmbed), *((block, stock.LTXVideoTransformerBlock) for block in blocks)]
     for module, cls in known:
         if type(module) is not cls or "forward" in vars(module):
-            raise RuntimeError("{} is not diffusers' own {}, or something hooks it".format(type(module).__name__, cls.__name__))
+            raise RuntimeError(
+                "{} is not diffusers' own {}, or something hooks it".format(type(module).__name__, cls.__name__)
+            )
     for attn in attentions:
         if type(attn.processor) is not stock.LTXVideoAttnProcessor or attn.norm_q.eps != attn.norm_k.eps:
             raise RuntimeError("an attention has {}, which is not known".format(type(attn.processor).__name__))
@@ -250,7 +275,9 @@ def patch(model, kernel):
 
 def expected_calls(layers, fused_rope):
     rope = {"qk_norm_rope3d": layers, "rope3d_table": 1, "rope3d_coords": 1} if fused_rope else {}
-    return dict(adaln=layers, gate_residual=2 * layers, gate_residual_adaln=layers, rms_norm=(2 if rope else 4) * layers, **rope)
+    return dict(
+        adaln=layers, gate_residual=2 * layers, gate_residual_adaln=layers, rms_norm=(2 if rope else 4) * layers, **rope
+    )
 
 
 # ------------------------------------------------------------------------------------------------- model, checks, times
@@ -272,10 +299,17 @@ def make_inputs(config, batch, grid, device):
     text = 128
     mask = torch.ones(batch, text, device=device)
     mask[-1, text // 2:] = 0
-    return dict(hidden_states=torch.randn(batch, math.prod(grid), config.get("in_channels", 128), device=device),
-                encoder_hidden_states=torch.randn(batch, text, config.get("caption_channels", 4096), device=device),
-                timestep=torch.linspace(900, 100, batch, device=device), encoder_attention_mask=mask, num_frames=grid[0],
-                height=grid[1], width=grid[2], rope_interpolation_scale=(8 / 25, 32, 32), return_dict=False)
+    return dict(
+        hidden_states=torch.randn(batch, math.prod(grid), config.get("in_channels", 128), device=device),
+        encoder_hidden_states=torch.randn(batch, text, config.get("caption_channels", 4096), device=device),
+        timestep=torch.linspace(900, 100, batch, device=device),
+        encoder_attention_mask=mask,
+        num_frames=grid[0],
+        height=grid[1],
+        width=grid[2],
+        rope_interpolation_scale=(8 / 25, 32, 32),
+        return_dict=False,
+    )
 
 
 def run(model, inputs, dtype):
@@ -327,7 +361,9 @@ def bench(model, module, inputs, dtype, rounds, report):
         except Exception as e:
             report.setdefault("left_out", {})[name] = " ".join(str(e).split())[:300] or type(e).__name__
     report["step_ms"] = times(steps, rounds)
-    report["faster_than_eager"] = {n: report["step_ms"]["eager"]["median"] / t["median"] for n, t in report["step_ms"].items()}
+    report["faster_than_eager"] = {
+        n: report["step_ms"]["eager"]["median"] / t["median"] for n, t in report["step_ms"].items()
+    }
 
 
 def arguments():
@@ -336,7 +372,9 @@ def arguments():
     p.add_argument("--size", default="2b", choices=["2b", "13b"], help="[2b]")
     p.add_argument("--smoke", action="store_true", help="a small model of the same proportions")
     p.add_argument("--layers", type=int, default=4, help="0: all of them [4]")
-    p.add_argument("--tokens", metavar="F,H,W", help="latent frames, rows, columns; 7,16,24 is 49 frames of 512 x 768 [2,16,24]")
+    p.add_argument(
+        "--tokens", metavar="F,H,W", help="latent frames, rows, columns; 7,16,24 is 49 frames of 512 x 768 [2,16,24]"
+    )
     p.add_argument("--batch", type=int, default=2, help="[2]")
     p.add_argument("--dtype", default="bfloat16", choices=["float32", "float16", "bfloat16"])
     p.add_argument("--no-fp32", action="store_true", help="leave the fp32 check out, for a kernel without fp32")

@@ -12,8 +12,9 @@ changes, take them out again. Real configurations with random weights: nothing i
     add_rms_norm   the residual behind attention, and the norm behind it, in one pass
     qk_norm_rope   Qwen3's norms of q and k and the rotation in one pass, rope the rotation alone (Llama, Gemma)
     swiglu         silu(gate) * up; Gemma's MLP has gelu and stays
---kernel has functions of these names with the arguments of the Plain ones below; what it lacks stays plain torch. Carrying
-the residual into the next layer's norm saves one pass more (examples/qwen3_8b/integration of the kernels repository).
+--kernel has functions of these names with the arguments of the Plain ones below; what it lacks stays plain torch.
+Carrying the residual into the next layer's norm saves one pass more (examples/qwen3_8b/integration of the kernels
+repository).
 
 Checked: what was patched, and how often each function ran; in fp32 the logits (1e-4), what generate() answers with its
 cache, and the gradients, which match or are refused, against the stock model; in --dtype the distance from the fp32 run
@@ -35,15 +36,63 @@ FUNCTIONS = ("rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu")
 # offset, first: of the norm; eps: its attribute's name. qk: whether q and k are normed. silu: of the MLP. The sizes are
 # those of Qwen3-8B, Meta-Llama-3-8B and gemma-7b.
 FAMILIES = {
-    "qwen3": dict(prefix="Qwen3", offset=0.0, first=True, eps="variance_epsilon", qk=True, silu=True, config=dict(
-        hidden_size=4096, intermediate_size=12288, num_hidden_layers=36, num_attention_heads=32, num_key_value_heads=8,
-        head_dim=128, vocab_size=151936, rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e6})),
-    "llama": dict(prefix="Llama", offset=0.0, first=True, eps="variance_epsilon", qk=False, silu=True, config=dict(
-        hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
-        head_dim=128, vocab_size=128256, rms_norm_eps=1e-5, rope_parameters={"rope_type": "default", "rope_theta": 5e5})),
-    "gemma": dict(prefix="Gemma", offset=1.0, first=False, eps="eps", qk=False, silu=False, config=dict(
-        hidden_size=3072, intermediate_size=24576, num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=16,
-        head_dim=256, vocab_size=256000, rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e4})),
+    "qwen3": dict(
+        prefix="Qwen3",
+        offset=0.0,
+        first=True,
+        eps="variance_epsilon",
+        qk=True,
+        silu=True,
+        config=dict(
+            hidden_size=4096,
+            intermediate_size=12288,
+            num_hidden_layers=36,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            head_dim=128,
+            vocab_size=151936,
+            rms_norm_eps=1e-6,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        ),
+    ),
+    "llama": dict(
+        prefix="Llama",
+        offset=0.0,
+        first=True,
+        eps="variance_epsilon",
+        qk=False,
+        silu=True,
+        config=dict(
+            hidden_size=4096,
+            intermediate_size=14336,
+            num_hidden_layers=32,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            head_dim=128,
+            vocab_size=128256,
+            rms_norm_eps=1e-5,
+            rope_parameters={"rope_type": "default", "rope_theta": 5e5},
+        ),
+    ),
+    "gemma": dict(
+        prefix="Gemma",
+        offset=1.0,
+        first=False,
+        eps="eps",
+        qk=False,
+        silu=False,
+        config=dict(
+            hidden_size=3072,
+            intermediate_size=24576,
+            num_hidden_layers=28,
+            num_attention_heads=16,
+            num_key_value_heads=16,
+            head_dim=256,
+            vocab_size=256000,
+            rms_norm_eps=1e-6,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+        ),
+    ),
 }
 SMOKE = dict(hidden_size=256, intermediate_size=768, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=1,
              head_dim=64, vocab_size=512, pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -75,7 +124,12 @@ class Plain:
         """q, k: [batch, tokens, heads, head_dim]; half against half."""
         def turned(x):
             half = x.shape[-1] // 2
-            c, s, a, b = cos[..., None, :half].float(), sin[..., None, :half].float(), x[..., :half].float(), x[..., half:].float()
+            c, s, a, b = (
+                cos[..., None, :half].float(),
+                sin[..., None, :half].float(),
+                x[..., :half].float(),
+                x[..., half:].float(),
+            )
             return torch.cat([a * c - b * s, b * c + a * s], -1).to(x.dtype)
 
         return turned(q), turned(k)
@@ -156,8 +210,9 @@ def make_forwards(kernel, family, modeling):
         elif torch.is_grad_enabled() and q.requires_grad:  # the fused pass has no gradient; its halves have
             q, k = kernel.rope(self.q_norm(q), self.k_norm(k), cos, sin)
         else:
-            q, k = kernel.qk_norm_rope(q, k, self.q_norm.weight, self.k_norm.weight, cos, sin, getattr(self.q_norm, eps), None,
-                                       offset, first)
+            q, k = kernel.qk_norm_rope(
+                q, k, self.q_norm.weight, self.k_norm.weight, cos, sin, getattr(self.q_norm, eps), None, offset, first
+            )
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
@@ -181,7 +236,11 @@ def patch(model, kernel, family):
     for kind, forward in make_forwards(kernel, family, modeling).items():
         stock = getattr(modeling, family["prefix"] + kind)
         # kernel_condition: kernelize, called later, is to leave it alone.
-        body = {"forward": forward, "__module__": stock.__module__, "kernel_condition": staticmethod(lambda module: False)}
+        body = {
+            "forward": forward,
+            "__module__": stock.__module__,
+            "kernel_condition": staticmethod(lambda module: False),
+        }
         classes[stock] = kind, type(stock.__name__, (stock,), body)
     found = [(module, type(module)) for module in model.modules() if type(module) in classes]  # never a subclass
     for module, stock in found:
@@ -235,7 +294,12 @@ def loss_of(model, ids):
 def gradients(model, loss):
     """Of parameters in front of each function; zeros where nothing arrives: an op without autograd detaches in silence."""
     layer = model.model.layers[0]
-    params = [layer.input_layernorm.weight, layer.self_attn.q_proj.weight, layer.mlp.gate_proj.weight, model.model.norm.weight]
+    params = [
+        layer.input_layernorm.weight,
+        layer.self_attn.q_proj.weight,
+        layer.mlp.gate_proj.weight,
+        model.model.norm.weight,
+    ]
     found = torch.autograd.grad(loss, params, allow_unused=True) if loss.requires_grad else [None] * len(params)
     return [torch.zeros_like(p) if g is None else g for g, p in zip(found, params)]
 
