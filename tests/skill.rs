@@ -267,13 +267,47 @@ fn the_templates_with_their_binding_are_what_torch_loads() {
         Ok(torches) => torches,
         Err(why) => return support::not_run(&format!("the templates' op in torch: {why}")),
     };
+    loads(&torches, folder.path());
+}
+
+fn loads(torches: &torch::Torches, folder: &Path) {
     let script = "from pathlib import Path\nfrom kernels import get_local_kernel\nimport torch\n\
         kernel = get_local_kernel(Path('.').resolve())\n\
         assert kernel.__all__ == ['rms_norm', 'add_rms_norm']\n\
         from torch._subclasses.fake_tensor import FakeTensorMode\n\
         with FakeTensorMode():\n    x = torch.empty(3, 8, device='cuda')\n    assert kernel.rms_norm(x).shape == x.shape\n";
-    let (loaded, said) = run(torches.newest().arg("-c").arg(script).current_dir(&folder));
+    let (loaded, said) = run(torches.newest().arg("-c").arg(script).current_dir(folder));
     assert!(loaded, "{said}");
+}
+
+/// The way without the command and without kernel-builder.
+#[test]
+fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
+    let torches = match torch::torches() {
+        Ok(torches) => torches,
+        Err(why) => return support::not_run(&format!("a variant built by hand: {why}")),
+    };
+    let folder = extract(&["kernel-templates.md", "torch-binding.md"]);
+    let text = page("torch-binding.md");
+    let script = text
+        .split("```bash\n")
+        .find(|block| block.starts_with("ID="))
+        .and_then(|block| block.split("```\n").next())
+        .expect("torch-binding.md says how to build by hand");
+    let python = torches.newest();
+    let environment = Path::new(python.get_program()).parent().unwrap();
+    let path = format!(
+        "{}:{}",
+        environment.display(),
+        std::env::var("PATH").unwrap()
+    );
+    let (built, said) = run(Command::new("bash")
+        .args(["-ec", script])
+        .current_dir(&folder)
+        .env("TORCH", torch::headers().join("torch"))
+        .env("CUDA_HOME", cuda::home()));
+    assert!(built, "{said}");
+    loads(&torches, folder.path());
 }
 
 /// The other launchers of the templates, which no project of kernels/ has.

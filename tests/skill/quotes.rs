@@ -116,9 +116,11 @@ pub(crate) fn source(shown: &str, text: &str) -> Source {
     source
 }
 
-/// Every source of kernels/ by its path in the repository.
+/// Every source of kernels/ by its path in the repository, and what `kernels build --torch` gives a binding.
 pub(crate) fn sources() -> BTreeMap<String, Source> {
-    let mut found = BTreeMap::new();
+    let registration = "src/variant/registration.h";
+    let text = fs::read_to_string(root().join(registration)).unwrap();
+    let mut found = BTreeMap::from([(registration.to_owned(), source(registration, &text))]);
     let mut folders = vec![root().join("kernels")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
