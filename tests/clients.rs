@@ -1,5 +1,6 @@
 //! Do the real coding agents see what `kernels` installed? Each test types what a user would type,
-//! in a home and a project of its own, and then asks Claude Code, Codex and `OpenCode` themselves.
+//! in a home and a project of its own, and then asks Claude Code, Codex, `OpenCode`, Gemini CLI and
+//! Copilot CLI themselves.
 //!
 //! `tests/clients/setup` installs the agents, once, from npm. Where that is impossible the tests say
 //! `SKIPPED:` and pass; with `CI` set they fail.
@@ -102,22 +103,40 @@ fn assert_listed_once_from(
     );
 }
 
-/// After `--claude --codex --opencode` at `top`: each of the three, started in `folder`, lists
-/// `skill` once. `OpenCode` reads Claude Code's folder too.
-fn assert_listed_once_by_three(
+/// The options that install for every agent, each into its own folder.
+fn every_option() -> String {
+    Agent::ALL.map(Agent::option).join(" ")
+}
+
+/// After `every_option()` at `top`: each agent, started in `folder`, lists `skill` once, from its own
+/// folder. `OpenCode` reads Claude Code's too; so does Copilot CLI, which prefers its own.
+fn assert_listed_once_by_all(
     programs: &Programs,
     sandbox: &Sandbox,
     top: &Path,
     folder: &Path,
     skill: &str,
 ) {
-    let place = |agent: &str| top.join(agent).join("skills").join(skill);
-    for (agent, places) in [
-        (Agent::Claude, vec![place(".claude")]),
-        (Agent::Codex, vec![place(".codex")]),
-        (Agent::OpenCode, vec![place(".opencode"), place(".claude")]),
-    ] {
-        assert_listed_once_from(agent, programs, sandbox, folder, &places);
+    for agent in Agent::ALL {
+        let mut folders = vec![agent.folder()];
+        if agent == Agent::OpenCode {
+            folders.push(Agent::Claude.folder());
+        }
+        let places: Vec<PathBuf> = folders
+            .into_iter()
+            .map(|folder| top.join(folder).join(skill))
+            .collect();
+        let from = if agent.looks_above() { folder } else { top };
+        assert_listed_once_from(agent, programs, sandbox, from, &places);
+    }
+}
+
+/// The lowest folder from which `agent` sees what is installed in the project.
+fn lowest(agent: Agent, sandbox: &Sandbox) -> &Path {
+    if agent.looks_above() {
+        &sandbox.subfolder
+    } else {
+        &sandbox.project
     }
 }
 
@@ -133,9 +152,10 @@ fn assert_listed_once_everywhere(
     }
 }
 
-fn assert_not_listed(agent: Agent, programs: &Programs, sandbox: &Sandbox) {
-    let listed = copies(agent, programs, sandbox, &sandbox.project, SKILL);
-    assert!(listed.is_empty(), "{agent:?} still lists {listed:#?}");
+fn assert_not_listed(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path) {
+    let listed = copies(agent, programs, sandbox, folder, SKILL);
+    let folder = folder.display();
+    assert!(listed.is_empty(), "{agent:?} in {folder} lists {listed:#?}");
 }
 
 /// The description in a `SKILL.md`: one line, quoted or not, or folded with `>` or `>-`.
@@ -184,16 +204,18 @@ fn add_look_remove(options: &str, agent: Agent, folder: &str) {
         .kernels(&format!("skills add {SKILL} {options}"))
         .expect_code(0);
     // A user-level folder is written `~/…`; from where it is looked at makes no difference then.
-    let (installed, from) = match folder.strip_prefix("~/") {
-        Some(rest) => (sandbox.home.join(rest), vec![&sandbox.project]),
-        None => (
-            sandbox.project.join(folder),
-            vec![&sandbox.project, &sandbox.subfolder],
-        ),
-    };
-    let installed = installed.join(SKILL);
-    for from in from {
-        assert_listed_once(agent, programs, &sandbox, from, &installed);
+    let of_user = folder.strip_prefix("~/");
+    let installed = match of_user {
+        Some(rest) => sandbox.home.join(rest),
+        None => sandbox.project.join(folder),
+    }
+    .join(SKILL);
+    let (top, below) = (&sandbox.project, &sandbox.subfolder);
+    assert_listed_once(agent, programs, &sandbox, top, &installed);
+    if of_user.is_none() && agent.looks_above() {
+        assert_listed_once(agent, programs, &sandbox, below, &installed);
+    } else if of_user.is_none() {
+        assert_not_listed(agent, programs, &sandbox, below);
     }
 
     sandbox
@@ -204,10 +226,11 @@ fn add_look_remove(options: &str, agent: Agent, folder: &str) {
         "{} is still there",
         installed.display()
     );
-    assert_not_listed(agent, programs, &sandbox);
+    assert_not_listed(agent, programs, &sandbox, top);
 }
 
-/// Adds with `options` and looks once, from a subfolder, with an agent that reads another's folder.
+/// Adds with `options` and looks once, from as far below as it can be seen, with an agent that reads
+/// another's folder.
 fn add_look_below(options: &str, agent: Agent, folder: &str) {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
@@ -215,7 +238,8 @@ fn add_look_below(options: &str, agent: Agent, folder: &str) {
         .kernels(&format!("skills add {SKILL} {options}"))
         .expect_code(0);
     let installed = sandbox.project.join(folder).join(SKILL);
-    assert_listed_once(agent, programs, &sandbox, &sandbox.subfolder, &installed);
+    let from = lowest(agent, &sandbox);
+    assert_listed_once(agent, programs, &sandbox, from, &installed);
 }
 
 #[test]
@@ -234,6 +258,16 @@ fn skills_add_opencode() {
 }
 
 #[test]
+fn skills_add_gemini() {
+    add_look_remove("--gemini", Agent::Gemini, ".gemini/skills");
+}
+
+#[test]
+fn skills_add_copilot() {
+    add_look_remove("--copilot", Agent::Copilot, ".github/skills");
+}
+
+#[test]
 fn skills_add_agents_for_codex() {
     add_look_remove("--agents", Agent::Codex, ".agents/skills");
 }
@@ -241,6 +275,21 @@ fn skills_add_agents_for_codex() {
 #[test]
 fn skills_add_agents_for_opencode() {
     add_look_below("--agents", Agent::OpenCode, ".agents/skills");
+}
+
+#[test]
+fn skills_add_agents_for_gemini() {
+    add_look_below("--agents", Agent::Gemini, ".agents/skills");
+}
+
+#[test]
+fn skills_add_agents_for_copilot() {
+    add_look_below("--agents", Agent::Copilot, ".agents/skills");
+}
+
+#[test]
+fn skills_add_claude_for_copilot() {
+    add_look_below("--claude", Agent::Copilot, ".claude/skills");
 }
 
 #[test]
@@ -265,6 +314,16 @@ fn skills_add_opencode_global() {
         Agent::OpenCode,
         "~/.config/opencode/skills",
     );
+}
+
+#[test]
+fn skills_add_gemini_global() {
+    add_look_remove("--gemini -g", Agent::Gemini, "~/.gemini/skills");
+}
+
+#[test]
+fn skills_add_copilot_global() {
+    add_look_remove("--copilot -g", Agent::Copilot, "~/.copilot/skills");
 }
 
 #[test]
@@ -303,7 +362,7 @@ fn skills_add_agents_then_skills_add_codex() {
     sandbox
         .kernels("skills remove cuda-kernels --agents")
         .expect_code(0);
-    assert_not_listed(Agent::Codex, programs, &sandbox);
+    assert_not_listed(Agent::Codex, programs, &sandbox, &sandbox.project);
 }
 
 #[test]
@@ -311,17 +370,17 @@ fn skills_add_codex_agents_global() {
     add_look_remove("--codex --agents -g", Agent::Codex, "~/.codex/skills");
 }
 
-const EVERY_AGENT: &str = "--claude --codex --opencode --agents";
-
 #[test]
 fn skills_add_every_agent() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
+    let options = format!("{} --agents", every_option());
     sandbox
-        .kernels(&format!("skills add {SKILL} {EVERY_AGENT}"))
+        .kernels(&format!("skills add {SKILL} {options}"))
         .expect_code(0);
     for agent in Agent::ALL {
-        let listed = copies(agent, programs, &sandbox, &sandbox.subfolder, SKILL);
+        let from = lowest(agent, &sandbox);
+        let listed = copies(agent, programs, &sandbox, from, SKILL);
         assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
         // OpenCode sees three places and keeps whichever it read last: all must be the same skill.
         let seen = listed[0]
@@ -342,10 +401,10 @@ fn skills_add_every_agent() {
     }
 
     sandbox
-        .kernels(&format!("skills remove {SKILL} {EVERY_AGENT}"))
+        .kernels(&format!("skills remove {SKILL} {options}"))
         .expect_code(0);
     for agent in Agent::ALL {
-        assert_not_listed(agent, programs, &sandbox);
+        assert_not_listed(agent, programs, &sandbox, &sandbox.project);
     }
 }
 
@@ -354,10 +413,35 @@ fn skills_add_every_agent() {
 fn skills_add_in_a_subfolder() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
-    let typed = "skills add cuda-kernels --claude --codex --opencode";
-    sandbox.kernels_in(&sandbox.subfolder, typed).expect_code(0);
+    let typed = format!("skills add {SKILL} {}", every_option());
+    sandbox
+        .kernels_in(&sandbox.subfolder, &typed)
+        .expect_code(0);
     let top = &sandbox.project;
-    assert_listed_once_by_three(programs, &sandbox, top, top, SKILL);
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+}
+
+/// What an agent lists is read from the installed file, not remembered.
+#[test]
+fn skills_add_then_an_edit_of_the_description() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let top = &sandbox.project;
+    sandbox
+        .kernels(&format!("skills add {SKILL} {}", every_option()))
+        .expect_code(0);
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    for agent in Agent::ALL {
+        let file = top.join(agent.folder()).join(SKILL).join("SKILL.md");
+        let text = read(&file);
+        let edited = text.replace(
+            &description(&text),
+            "Knows the edit. Use when asked for it.",
+        );
+        assert_ne!(text, edited, "{}: not edited", file.display());
+        write(&file, &edited);
+    }
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
 
 /// Agents read a worktree's own folders, not those of the checkout that it belongs to.
@@ -377,12 +461,9 @@ fn skills_add_in_a_worktree() {
     let below = worktree.join("src");
     create(&below);
     sandbox
-        .kernels_in(&below, "skills add cuda-kernels --claude --codex")
+        .kernels_in(&below, &format!("skills add {SKILL} {}", every_option()))
         .expect_code(0);
-    for (agent, place) in [(Agent::Claude, ".claude"), (Agent::Codex, ".codex")] {
-        let installed = worktree.join(place).join("skills").join(SKILL);
-        assert_listed_once(agent, programs, &sandbox, &below, &installed);
-    }
+    assert_listed_once_by_all(programs, &sandbox, &worktree, &below, SKILL);
 }
 
 #[test]
@@ -390,10 +471,10 @@ fn skills_add_without_git() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::without_git();
     sandbox
-        .kernels("skills add cuda-kernels --claude --codex --opencode")
+        .kernels(&format!("skills add {SKILL} {}", every_option()))
         .expect_code(0);
     let top = &sandbox.project;
-    assert_listed_once_by_three(programs, &sandbox, top, top, SKILL);
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
 
 /// The agents must not list the backup that replacing an edited install leaves.
@@ -402,18 +483,14 @@ fn skills_add_force_over_an_edit() {
     const EDIT: &str = "A line of my own.";
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
-    let options = "--claude --codex --opencode --agents";
+    let options = format!("{} --agents", every_option());
     sandbox
         .kernels(&format!("skills add {SKILL} {options}"))
         .expect_code(0);
-    let places = [".claude", ".codex", ".opencode", ".agents"];
-    for place in places {
-        let file = sandbox
-            .project
-            .join(place)
-            .join("skills")
-            .join(SKILL)
-            .join("SKILL.md");
+    let places = Agent::ALL.map(Agent::folder).into_iter();
+    let places: Vec<&str> = places.chain([".agents/skills"]).collect();
+    for place in &places {
+        let file = sandbox.project.join(place).join(SKILL).join("SKILL.md");
         let text = read(&file);
         if !text.contains(EDIT) {
             write(&file, &format!("{text}\n{EDIT}\n"));
@@ -428,11 +505,7 @@ fn skills_add_force_over_an_edit() {
         .expect_code(0);
     for place in places {
         let folder = sandbox.project.join(place);
-        assert_eq!(
-            files_containing(&folder.join("skills"), EDIT),
-            0,
-            "{place}: not replaced"
-        );
+        assert_eq!(files_containing(&folder, EDIT), 0, "{place}: not replaced");
     }
     let kept = files_containing(&sandbox.project.join(".claude/.kernels/backups"), EDIT);
     assert_eq!(
@@ -441,7 +514,7 @@ fn skills_add_force_over_an_edit() {
     );
 
     for agent in Agent::ALL {
-        let listed = copies(agent, programs, &sandbox, &sandbox.subfolder, SKILL);
+        let listed = copies(agent, programs, &sandbox, lowest(agent, &sandbox), SKILL);
         assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
     }
 }
@@ -512,25 +585,11 @@ fn skills_add_twice() {
     let sandbox = Sandbox::new();
     for _ in 0..2 {
         sandbox
-            .kernels("skills add cuda-kernels --claude --codex")
+            .kernels(&format!("skills add {SKILL} {}", every_option()))
             .expect_code(0);
     }
-    let installed = sandbox.project.join(".claude/skills").join(SKILL);
-    assert_listed_once(
-        Agent::Claude,
-        programs,
-        &sandbox,
-        &sandbox.project,
-        &installed,
-    );
-    let installed = sandbox.project.join(".codex/skills").join(SKILL);
-    assert_listed_once(
-        Agent::Codex,
-        programs,
-        &sandbox,
-        &sandbox.project,
-        &installed,
-    );
+    let top = &sandbox.project;
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
 
 /// A skill of the user's own, from a folder.
@@ -550,10 +609,13 @@ fn skills_add_path() {
     let sandbox = Sandbox::new();
     own_skill(&sandbox);
     sandbox
-        .kernels("skills add ./drafts/word-count --claude --codex --opencode")
+        .kernels(&format!(
+            "skills add ./drafts/word-count {}",
+            every_option()
+        ))
         .expect_code(0);
     let (top, below) = (&sandbox.project, &sandbox.subfolder);
-    assert_listed_once_by_three(programs, &sandbox, top, below, "word-count");
+    assert_listed_once_by_all(programs, &sandbox, top, below, "word-count");
 }
 
 #[test]
@@ -561,19 +623,21 @@ fn skills_add_path_link() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     let source = own_skill(&sandbox);
-    let typed = "skills add ./drafts/word-count --link --claude --codex --opencode";
-    sandbox.kernels(typed).expect_code(0);
+    let options = every_option();
+    sandbox
+        .kernels(&format!("skills add ./drafts/word-count --link {options}"))
+        .expect_code(0);
     let top = &sandbox.project;
-    let places = [".claude", ".codex", ".opencode"].map(|place| top.join(place).join("skills"));
+    let places = Agent::ALL.map(|agent| top.join(agent.folder()));
     let real = places
         .iter()
         .filter(|place| !place.join("word-count").is_symlink())
         .count();
     assert_eq!(real, 1, "one real copy, and links to it");
-    assert_listed_once_by_three(programs, &sandbox, top, top, "word-count");
+    assert_listed_once_by_all(programs, &sandbox, top, top, "word-count");
 
     sandbox
-        .kernels("skills remove word-count --claude --codex --opencode")
+        .kernels(&format!("skills remove word-count {options}"))
         .expect_code(0);
     for place in places {
         let left = fs::symlink_metadata(place.join("word-count"));

@@ -18,6 +18,8 @@ pub(crate) enum Agent {
     Claude,
     Codex,
     OpenCode,
+    Gemini,
+    Copilot,
 }
 
 /// One skill as an agent lists it.
@@ -30,7 +32,41 @@ pub(crate) struct Listed {
 }
 
 impl Agent {
-    pub(crate) const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::OpenCode];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Claude,
+        Self::Codex,
+        Self::OpenCode,
+        Self::Gemini,
+        Self::Copilot,
+    ];
+
+    /// The option of `kernels skills add` that installs for it.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Claude => "--claude",
+            Self::Codex => "--codex",
+            Self::OpenCode => "--opencode",
+            Self::Gemini => "--gemini",
+            Self::Copilot => "--copilot",
+        }
+    }
+
+    /// The folder of a project that this option writes to.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Claude => ".claude/skills",
+            Self::Codex => ".codex/skills",
+            Self::OpenCode => ".opencode/skills",
+            Self::Gemini => ".gemini/skills",
+            Self::Copilot => ".github/skills",
+        }
+    }
+
+    /// Whether it also looks in the folders above the one that it is started in, up to the git
+    /// root. Gemini CLI does not: it sees a project's skills only from the project's top.
+    pub(crate) fn looks_above(self) -> bool {
+        self != Self::Gemini
+    }
 
     /// The skills that the agent, started in `folder`, offers to its model. `skill` is the one that
     /// is asked about: Claude Code is made to load it, because only then it says where it is.
@@ -45,6 +81,8 @@ impl Agent {
             Self::Claude => claude(&programs.claude, sandbox, folder, skill),
             Self::Codex => codex(&programs.codex, sandbox, folder),
             Self::OpenCode => opencode(&programs.opencode, sandbox, folder),
+            Self::Gemini => gemini(programs, sandbox, folder),
+            Self::Copilot => copilot(programs, sandbox, folder),
         }
     }
 }
@@ -120,12 +158,6 @@ fn opencode(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
         !skills.is_empty(),
         "OpenCode does not even list its own skill\n{finished}"
     );
-    let field = |skill: &Value, key: &str| {
-        skill[key]
-            .as_str()
-            .unwrap_or_else(|| panic!("a skill of OpenCode's without {key}: {skill}"))
-            .to_owned()
-    };
     skills
         .iter()
         .map(|skill| Listed {
@@ -177,6 +209,84 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
             },
         })
         .collect()
+}
+
+/// Gemini CLI prints its skills as text: three lines a skill, and an empty one.
+fn gemini(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
+    let mut command = sandbox.command(&programs.node, folder);
+    command
+        .arg(&programs.gemini)
+        .args(["skills", "list", "--all"])
+        .env("GEMINI_API_KEY", "dummy")
+        // In a folder that nobody said to trust it looks for no skills.
+        .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        // Else it starts itself again, for a larger heap than a list needs.
+        .env("GEMINI_CLI_NO_RELAUNCH", "true");
+    let finished = run(&mut command, LIMIT).expect_code(0);
+    let list = finished
+        .stdout
+        .split_once("Discovered Agent Skills:\n\n")
+        .unwrap_or_else(|| panic!("Gemini CLI printed no list of skills\n{finished}"))
+        .1;
+    let skills: Vec<Listed> = list
+        .split("\n\n")
+        .filter(|skill| !skill.trim().is_empty())
+        .map(|skill| {
+            let (name, rest) = skill
+                .split_once(" [Enabled]")
+                .unwrap_or_else(|| panic!("not an enabled skill of Gemini CLI's: {skill}"));
+            let (description, file) = rest
+                .split_once("\n  Description: ")
+                .and_then(|(_, rest)| rest.split_once("\n  Location:"))
+                .unwrap_or_else(|| panic!("a skill of Gemini CLI's without its file: {skill}"));
+            Listed {
+                name: name.to_owned(),
+                description: description.to_owned(),
+                file: Some(PathBuf::from(file.trim())),
+            }
+        })
+        .collect();
+    assert!(
+        !skills.is_empty(),
+        "Gemini CLI does not even list its own skills\n{finished}"
+    );
+    skills
+}
+
+/// Copilot CLI prints its skills as JSON, each with its folder.
+fn copilot(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
+    let mut command = sandbox.command(&programs.copilot, folder);
+    command
+        .args(["skill", "list", "--json"])
+        .env("COPILOT_OFFLINE", "true")
+        .env("COPILOT_AUTO_UPDATE", "false")
+        .env("COPILOT_PKG_CACHE_HOME", &programs.copilot_unpacked);
+    let finished = run(&mut command, LIMIT).expect_code(0);
+    let skills: Vec<Value> = serde_json::from_str(&finished.stdout)
+        .unwrap_or_else(|error| panic!("Copilot CLI did not print JSON: {error}\n{finished}"));
+    assert!(
+        !skills.is_empty(),
+        "Copilot CLI does not even list its own skills\n{finished}"
+    );
+    skills
+        .iter()
+        .map(|skill| {
+            assert_eq!(skill["enabled"], true, "a skill of Copilot CLI's: {skill}");
+            Listed {
+                name: field(skill, "name"),
+                description: field(skill, "description"),
+                file: Some(Path::new(&field(skill, "path")).join("SKILL.md")),
+            }
+        })
+        .collect()
+}
+
+/// The text in a field of a skill that an agent printed as JSON.
+fn field(skill: &Value, key: &str) -> String {
+    skill[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("a skill without {key}: {skill}"))
+        .to_owned()
 }
 
 /// Every string in a JSON value.

@@ -14,6 +14,12 @@ pub(crate) struct Programs {
     pub(crate) codex: PathBuf,
     pub(crate) opencode: PathBuf,
     pub(crate) claude: PathBuf,
+    /// A script, run by `node`.
+    pub(crate) gemini: PathBuf,
+    pub(crate) node: PathBuf,
+    pub(crate) copilot: PathBuf,
+    /// What Copilot CLI unpacks of itself before its first answer.
+    pub(crate) copilot_unpacked: PathBuf,
 }
 
 /// The programs; `None` when they cannot be had on this machine, which has then been said aloud.
@@ -39,12 +45,13 @@ pub(crate) fn programs() -> Option<&'static Programs> {
 
 fn find() -> Result<Programs, String> {
     let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/setup");
-    // The first run downloads some 200 MB.
+    // The first run downloads some 600 MB.
     let finished = run(&mut Command::new(setup), Duration::from_secs(900));
     if finished.code != Some(0) {
         return Err(finished.to_string().trim_end().to_owned());
     }
-    let modules = Path::new(finished.stdout.trim_end()).join("node_modules");
+    let installed = Path::new(finished.stdout.trim_end());
+    let modules = installed.join("node_modules");
     Ok(Programs {
         codex: program(
             &modules,
@@ -52,6 +59,10 @@ fn find() -> Result<Programs, String> {
         )?,
         opencode: program(&modules, &["opencode-*", "bin", "opencode"])?,
         claude: program(&modules, &["@anthropic-ai", "claude-code-*", "claude"])?,
+        gemini: program(&modules, &["@google", "gemini-cli", "bundle", "gemini.js"])?,
+        node: program(&modules, &["node-linux-*", "bin", "node"])?,
+        copilot: program(&modules, &["@github", "copilot-*", "copilot"])?,
+        copilot_unpacked: installed.join("copilot"),
     })
 }
 
