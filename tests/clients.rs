@@ -25,7 +25,9 @@ use std::time::Instant;
 
 use agents::{Agent, Listed};
 use install::{Programs, programs};
+use kernels::agent::table::ProjectRoots;
 use sandbox::{Sandbox, canonical, create, read, write};
+use serde_json::Value;
 
 const SKILL: &str = "cuda-kernels";
 
@@ -240,6 +242,23 @@ fn add_look_below(options: &str, agent: Agent, folder: &str) {
     let installed = sandbox.project.join(folder).join(SKILL);
     let from = lowest(agent, &sandbox);
     assert_listed_once(agent, programs, &sandbox, from, &installed);
+}
+
+/// docs/agents.md says which version was run, where it looks and from where: what is asked here.
+#[test]
+fn the_table_says_what_is_asked() {
+    let pins: Value = serde_json::from_str(include_str!("clients/package.json")).unwrap();
+    for agent in Agent::ALL {
+        let row = kernels::agent::table::find(agent.option().trim_start_matches('-')).unwrap();
+        let pin = ["dependencies", "optionalDependencies"]
+            .iter()
+            .find_map(|kind| pins[kind][agent.package()].as_str());
+        let walks = row.project_roots == ProjectRoots::Walk;
+        assert_eq!(row.source, "run", "{agent:?}");
+        assert_eq!(Some(row.seen.as_str()), pin, "{agent:?}");
+        assert_eq!(row.project, agent.folder(), "{agent:?}");
+        assert_eq!(walks, agent.looks_above(), "{agent:?}");
+    }
 }
 
 #[test]

@@ -62,6 +62,17 @@ impl Agent {
         }
     }
 
+    /// The npm package that `tests/clients/package.json` pins.
+    pub(crate) fn package(self) -> &'static str {
+        match self {
+            Self::Claude => "@anthropic-ai/claude-code",
+            Self::Codex => "@openai/codex",
+            Self::OpenCode => "opencode-linux-x64",
+            Self::Gemini => "@google/gemini-cli",
+            Self::Copilot => "@github/copilot",
+        }
+    }
+
     /// Whether it also looks in the folders above the one that it is started in, up to the git
     /// root. Gemini CLI does not: it sees a project's skills only from the project's top.
     pub(crate) fn looks_above(self) -> bool {
