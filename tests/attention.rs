@@ -5,6 +5,7 @@
     unsafe_code,
     clippy::unwrap_used,
     clippy::panic,
+    clippy::type_complexity,
     reason = "a test of C functions"
 )]
 

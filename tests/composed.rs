@@ -15,6 +15,15 @@ use support::{Ran, Sandbox};
 
 /// `kernels build` fails where a budget is overrun, where no kernel of its part has a budget's name, and where two parts
 /// have a launcher of one name.
+/// To be read, quoted by the skill and copied; `kernels init` does not offer them.
+const TEMPLATES: [&str; 5] = [
+    "attention",
+    "column_sum",
+    "elementwise",
+    "softmax",
+    "transpose",
+];
+
 #[test]
 fn all_families_build_as_one_project_within_their_budgets() {
     let sandbox = Sandbox::without_git();
@@ -44,11 +53,12 @@ fn all_families_build_as_one_project_within_their_budgets() {
         folder.to_string_lossy().into_owned()
     };
     let built: BTreeSet<String> = units.iter().map(part).collect();
-    // No bundled project is left out of the families.
+    // No bundled project is left out of the families, but for those that have no torch side.
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     for project in fs::read_dir(kernels).unwrap() {
         let name = project.unwrap().file_name().to_string_lossy().into_owned();
-        assert!(built.contains(&name), "no family has {name}: {built:?}");
+        let is_template = TEMPLATES.contains(&name.as_str());
+        assert_ne!(built.contains(&name), is_template, "{name}: {built:?}");
     }
     assert!(built.contains("softcap"), "{built:?}");
 }

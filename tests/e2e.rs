@@ -98,7 +98,7 @@ impl Project {
     /// The same script for whatever it answers, so that the sources stay what they are.
     fn answers(&self, result: &Value) {
         let path = self.sandbox.outside().join("answer.json");
-        write(&path, &result.to_string());
+        write(&path, result.to_string());
         let text = format!(
             "import shutil, sys\nshutil.copy({:?}, sys.argv[sys.argv.index('--out') + 1])\n",
             path.to_str().unwrap()

@@ -5,6 +5,9 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
+    clippy::similar_names,
+    clippy::format_push_string,
     reason = "a test"
 )]
 
@@ -294,13 +297,6 @@ fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
         .find(|block| block.starts_with("ID="))
         .and_then(|block| block.split("```\n").next())
         .expect("torch-binding.md says how to build by hand");
-    let python = torches.newest();
-    let environment = Path::new(python.get_program()).parent().unwrap();
-    let path = format!(
-        "{}:{}",
-        environment.display(),
-        std::env::var("PATH").unwrap()
-    );
     let (built, said) = run(Command::new("bash")
         .args(["-ec", script])
         .current_dir(&folder)

@@ -511,9 +511,7 @@ mod tests {
             "a PLACEHOLDER b <in >out"
         );
         assert!(
-            is_placeholder("rows=N,width=N") == false
-                && is_placeholder("PATH")
-                && is_placeholder("$X/y")
+            !is_placeholder("rows=N,width=N") && is_placeholder("PATH") && is_placeholder("$X/y")
         );
         assert!(!is_placeholder("kernels/rmsnorm"));
     }

@@ -482,8 +482,9 @@ mod tests {
                 .iter()
                 .map(|(name, data)| {
                     let mut bytes = Vec::new();
-                    data.iter()
-                        .for_each(|x| encode(DType::BF16, *x, &mut bytes));
+                    for x in data {
+                        encode(DType::BF16, *x, &mut bytes);
+                    }
                     (*name, bytes)
                 })
                 .collect();
@@ -525,11 +526,11 @@ mod tests {
                 &self.tensors[name][(token * heads + head) * DIM..][..DIM]
             };
             let kv = head / (self.heads[0] / self.heads[1]);
-            let score = |key: usize| -> f64 {
+            let logit = |key: usize| -> f64 {
                 let (q, k) = (of("q", query, head), of("k", key, kv));
                 0.25 * q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>()
             };
-            let scores: Vec<f64> = (0..keys).map(score).collect();
+            let scores: Vec<f64> = (0..keys).map(logit).collect();
             let largest = scores.iter().copied().fold(f64::MIN, f64::max);
             let p: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
             let sum: f64 = p.iter().sum();

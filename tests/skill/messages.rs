@@ -11,7 +11,7 @@ pub(crate) enum Proof {
     Linker,
     /// The runtime calls this code so.
     Runtime(i32),
-    /// tests/skill/test_messages.py.
+    /// `tests/skill/test_messages.py`.
     Python,
     /// Not here.
     Not(&'static str),
