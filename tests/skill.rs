@@ -20,6 +20,8 @@ mod quotes;
 mod support;
 #[path = "support/torch.rs"]
 mod torch;
+#[path = "skill/vendor.rs"]
+mod vendor;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -186,6 +188,109 @@ fn the_limits_in_the_guides_are_the_cards() {
             row("carve-outs of shared memory").ends_with(&format!("{shared} KB")),
             "{guide}"
         );
+    }
+}
+
+/// The lines of a guide's table of limits: names and values.
+fn limits_in(text: &str) -> Vec<(&str, &str)> {
+    let table = text.split("| limit | value |\n|---|---|\n").nth(1);
+    let lines = table.expect("a table of limits").lines();
+    lines
+        .map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |"))
+        .map(|line| line.split_once(" | ").unwrap())
+        .collect()
+}
+
+/// A figure is changed here and there, or nowhere; one more line needs a document.
+#[test]
+fn the_figures_in_the_guides_are_those_of_the_vendors_documents() {
+    for guide in ["h100", "a100", "t4"] {
+        let text = page(&format!("{guide}-optimization-guide.md"));
+        let said: BTreeSet<_> = limits_in(&text).into_iter().collect();
+        let known: BTreeSet<_> = vendor::FIGURES
+            .iter()
+            .filter(|figure| figure.0 == guide)
+            .map(|figure| (figure.1, figure.2))
+            .collect();
+        let wrong: Vec<_> = said.symmetric_difference(&known).collect();
+        assert!(
+            wrong.is_empty(),
+            "{guide}: not in the guide and in tests/skill/vendor.rs: {wrong:#?}"
+        );
+    }
+    for (guide, row, _, document) in vendor::FIGURES {
+        assert!(!document.is_empty(), "{guide}: {row}");
+    }
+}
+
+/// The numbers that stand before `word`: 132 of "over 132 SMs".
+fn numbers_before(text: &str, word: &str) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    for (at, _) in text.match_indices(word) {
+        let before = text[..at].rsplit(|c: char| !c.is_ascii_digit()).next();
+        found.extend(before.and_then(|number| number.parse::<u32>().ok()));
+    }
+    found
+}
+
+/// The sentences count with the same figures.
+#[test]
+fn what_the_guides_work_out_of_those_figures_is_right() {
+    for card in vendor::CARDS {
+        let text = page(&format!("{}-optimization-guide.md", card.guide));
+        let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            numbers_before(&one_line, " SMs"),
+            BTreeSet::from([card.sms]),
+            "{}: SMs",
+            card.guide
+        );
+        assert_eq!(
+            numbers_before(&one_line, " MB of L2"),
+            BTreeSet::from([card.l2_mb]),
+            "{}: L2",
+            card.guide
+        );
+        let fastest = f64::from(card.gbs[1]);
+        // GB/s are bytes a nanosecond.
+        let each = (fastest / f64::from(card.sms)).round();
+        let rate = format!(
+            "{} over {} SMs is {each} bytes a nanosecond an SM",
+            card.as_said, card.sms
+        );
+        assert!(one_line.contains(&rate), "{}: no '{rate}'", card.guide);
+        let rotated = format!("{} MB", 4 * card.l2_mb);
+        assert!(one_line.contains(&rotated), "{}: {rotated}", card.guide);
+        // fp32 results, or instructions, for each 6 bytes.
+        let fits =
+            f64::from(card.sms * card.fp32_a_cycle) * card.boost_ghz * 6.0 / card.counted_gbs;
+        let some = format!("some {}", fits.floor());
+        assert!(one_line.contains(&some), "{}: no '{some}'", card.guide);
+        if let Some((_, marker)) = text.split_once("<!-- evidence:estimate ") {
+            let named: BTreeSet<u32> = marker
+                .split(' ')
+                .map_while(|word| word.parse().ok())
+                .collect();
+            assert_eq!(named, BTreeSet::from(card.gbs), "{}: estimate", card.guide);
+        }
+    }
+}
+
+/// Every kind of `inputs` that kernel.toml takes is named where the cases are written.
+#[test]
+fn the_kinds_of_inputs_are_named() {
+    let docs = fs::read_to_string(root().join("docs/kernel-toml.md")).unwrap();
+    let table = docs.split("| `inputs` | floating-point inputs are |\n|---|---|\n");
+    let lines = table.last().unwrap().lines();
+    let kinds: Vec<_> = lines
+        .map_while(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .collect();
+    assert!(kinds.len() > 4, "{kinds:?}");
+    let text = page("kernel-templates.md");
+    let cases = text.split("**The cases.**").nth(1).unwrap();
+    let cases = cases.split("\n8. ").next().unwrap();
+    for kind in kinds {
+        assert!(cases.contains(kind), "{kind}");
     }
 }
 

@@ -69,8 +69,8 @@ constexpr Tuning kTuning[] = {
     {90, kElement, 8192, {512, kShared}, {512, kShared}},
     {90, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
 
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight an
-    // SM fill the latency, half of what the H100 needs, and one pack a thread has 24 KB.
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: 11 to 15 KB in flight an
+    // SM fill the latency, less than the H100 needs, and one pack a thread has 24 KB.
     {80, 16, 16, {16, 1}, {16, 1}},
     {80, 16, 32, {32, 1}, {32, 1}},
     {80, 16, 128, {64, 2}, {64, 2}},
@@ -108,6 +108,7 @@ struct GroupTuning {
 };
 
 constexpr GroupTuning kGroupTuning[] = {
+    // [quote h100]
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
     //   1152: adaln 84 (128 x 2 x 4 85, 256 x 1 x 4 80, r 75)
@@ -127,6 +128,7 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 384, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
     {90, 512, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
     {90, 1024, {512, 2, 2}, {512, 2, 2}, {0, 0, 0}},
+    // [end quote]
     // A100. Estimates: what saves instructions there does so here.
     {80, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
     {80, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},

@@ -12,7 +12,7 @@ constexpr int kMostLanes = 32;
 constexpr int kBlocksOfAnSM = 4;
 
 // Loads of a thread that are under way together. H100: 20 to 40 KB an SM fill the memory's latency; eight of 16 bytes in
-// 1,024 threads are 128 KB, sixteen of two bytes 32 KB. An A100 needs half of that, a T4 5 KB. Four in 2,048 threads, twice
+// 1,024 threads are 128 KB, sixteen of two bytes 32 KB. An A100 needs less, a T4 5 KB. Four in 2,048 threads, twice
 // four in turns, twice and four times as many groups, and loads that leave no line in L1 were all slower or level (H100):
 // what is lost is some 4 us at the end, in the second kernel, so 84 % of a copy at 67 MB, 92 at 134 and 97 at 268.
 template <int BYTES>
