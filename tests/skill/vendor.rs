@@ -1,6 +1,6 @@
-//! What NVIDIA's documents say of the cards. The guides' figures were typed by hand from them, and are held against this
-//! table, which was typed from them as well: a slip must be made twice. tests/build.rs holds what an SM may have of threads,
-//! blocks, registers and shared memory against the toolkit's own calculator.
+//! What NVIDIA's documents say of the cards. The guides' figures are typed by hand, and so is this table, whose lines name the
+//! document: a slip must be made twice. tests/build.rs holds what an SM may have of threads, blocks, registers and shared
+//! memory against the toolkit's own calculator as well.
 
 /// A line of a guide's table of limits: the guide, the line's name, its value, and where that stands.
 pub(crate) type Figure = (&'static str, &'static str, &'static str, &'static str);

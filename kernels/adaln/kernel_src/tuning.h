@@ -108,7 +108,6 @@ struct GroupTuning {
 };
 
 constexpr GroupTuning kGroupTuning[] = {
-    // [quote h100]
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
     //   1152: adaln 84 (128 x 2 x 4 85, 256 x 1 x 4 80, r 75)
@@ -122,6 +121,7 @@ constexpr GroupTuning kGroupTuning[] = {
     // Left out too: modulation in shared memory (93 at 2048), and runs of rows one after another, the next one on its way
     // (93; 83 where a block's rows are far apart): a block's loads and stores come in turns then, where blocks that
     // come and go mix them.
+    // [quote h100]
     {90, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
     {90, 192, {128, 2, 2}, {128, 2, 2}, {256, 1, 3}},
     {90, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
