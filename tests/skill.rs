@@ -13,6 +13,8 @@
 
 #[path = "support/cuda.rs"]
 mod cuda;
+#[path = "skill/instructions.rs"]
+mod instructions;
 #[path = "skill/messages.rs"]
 mod messages;
 #[path = "skill/quotes.rs"]
@@ -272,6 +274,35 @@ fn what_the_guides_work_out_of_those_figures_is_right() {
                 .map_while(|word| word.parse().ok())
                 .collect();
             assert_eq!(named, BTreeSet::from(card.gbs), "{}: estimate", card.guide);
+        }
+    }
+}
+
+/// Of each instruction the last architecture that must refuse it, and the first that must take it.
+#[test]
+fn ptxas_has_the_instructions_where_the_guides_say() {
+    let ptxas = cuda::home().join("bin/ptxas");
+    let folder = TempDir::with_prefix("kernels-").unwrap();
+    let source = folder.path().join("k.ptx");
+    for (guide, words, instruction, first) in instructions::CLAIMS {
+        assert!(
+            page(&format!("{guide}-optimization-guide.md")).contains(words),
+            "{guide}: '{words}' is in tests/skill/instructions.rs and not there"
+        );
+        let targets = instructions::TARGETS;
+        let at = targets
+            .iter()
+            .position(|target| target == first)
+            .expect("a target");
+        for target in &targets[at.saturating_sub(1)..=at] {
+            fs::write(&source, instructions::kernel(instruction, target)).unwrap();
+            let (taken, said) = run(Command::new(&ptxas)
+                .arg(format!("-arch=sm_{target}"))
+                .args(["-o", "/dev/null"])
+                .arg(&source));
+            assert_eq!(taken, target == first, "sm_{target}: {instruction}\n{said}");
+            // Refused for the target, and not as it is written.
+            assert!(taken || said.contains("target"), "{instruction}\n{said}");
         }
     }
 }
