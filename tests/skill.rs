@@ -307,6 +307,13 @@ fn ptxas_has_the_instructions_where_the_guides_say() {
     }
 }
 
+#[test]
+fn layer_norm_comes_with_five_others() {
+    let toml = fs::read_to_string(root().join("kernels/adaln/kernel.toml")).unwrap();
+    assert_eq!(toml.matches("\n[[operation]]\n").count(), 6);
+    assert!(page("kernel-templates.md").contains("`layer_norm` comes with five others"));
+}
+
 /// Every kind of `inputs` that kernel.toml takes is named where the cases are written.
 #[test]
 fn the_kinds_of_inputs_are_named() {
