@@ -69,8 +69,8 @@ constexpr Tuning kTuning[] = {
     {90, kElement, 8192, {512, kShared}, {512, kShared}},
     {90, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
 
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight an
-    // SM fill the latency, half of what the H100 needs, and one pack a thread has 24 KB.
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: 11 to 15 KB in flight an
+    // SM fill the latency, less than the H100 needs, and one pack a thread has 24 KB.
     {80, 16, 16, {16, 1}, {16, 1}},
     {80, 16, 32, {32, 1}, {32, 1}},
     {80, 16, 128, {64, 2}, {64, 2}},

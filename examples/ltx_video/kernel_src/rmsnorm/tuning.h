@@ -74,9 +74,9 @@ constexpr Tuning kTuning[] = {
     {90, 4, 1024, 0, {128, 0, kCachedLoads}},
     {90, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
 
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: about 10 KB in flight
-    // an SM fill the latency, half of what the H100 needs, so the layouts that are best there for much data have
-    // twice the reserve here. L1 is the same kind; the default suits.
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: with an H100's
+    // latency 11 to 15 KB in flight an SM fill it, less than the H100 needs, so the layouts that are best there for much
+    // data have more reserve here. L1 is the same kind; the default suits.
     {80, 16, 8, 0, {8, 1, kCachedLoads}},
     {80, 16, 16, 0, {16, 1, kCachedLoads}},
     {80, 16, 32, 0, {16, 2, kCachedLoads}},

@@ -42,8 +42,8 @@ constexpr Tuning kTuning[] = {
     {90, kForward, 4, {256, 2}},
     {90, kBackward, 4, {256, 2}},
 
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: 10 KB in flight an SM
-    // fill the latency.
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: 11 to 15 KB in flight an
+    // SM fill the latency.
     {80, kForward, 16, {128, 1}},
     {80, kBackward, 16, {128, 1}},
     {80, kForward, 4, {256, 2}},

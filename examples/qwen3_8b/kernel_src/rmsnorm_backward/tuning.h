@@ -67,7 +67,7 @@ constexpr Tuning kTuning[] = {
     {90, 4, 1024, 128, 0, 1},
     {90, 4, kAnyWidth, 512, 0, 1},
 
-    // A100. Estimates: half of the H100's bytes in flight are enough, the rest is alike.
+    // A100. Estimates: fewer bytes in flight than on the H100 are enough, the rest is alike.
     {80, 16, 8, 8, 1, 1},
     {80, 16, 16, 16, 1, 1},
     {80, 16, 32, 32, 1, 1},
