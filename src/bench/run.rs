@@ -14,7 +14,7 @@ use crate::gpu::copy::Copier;
 use crate::gpu::muffle::Muffle;
 use crate::gpu::{Card, Device, GpuError, Graph, Recording};
 use crate::project::{Bound, Case, Operation, Project, Role};
-use crate::verify::check::{judge, oracle_for};
+use crate::verify::check::{cores, judge, oracle_for};
 use crate::verify::compare::compare;
 use crate::verify::finding::{Finding, Kind};
 use crate::verify::layout::Layout;
@@ -356,7 +356,7 @@ impl Bench<'_> {
         }
         let given = tensors(bound, layout, &expected.bytes, &after);
         let got = results(bound, layout, &after);
-        let oracle = oracle_for(self.project, operation, bound, &given)?;
+        let oracle = oracle_for(self.project, operation, bound, &given, cores())?;
         let comparison = compare(oracle.as_ref(), &given, &got);
         Ok(judge(&comparison).map(|(kind, message)| {
             (

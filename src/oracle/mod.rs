@@ -18,6 +18,7 @@ pub mod rope;
 pub mod rope3d;
 pub mod rope3d_table;
 pub mod rounding;
+mod server;
 pub mod softmax;
 pub mod transpose;
 pub mod view;
@@ -50,7 +51,7 @@ impl Expected {
 }
 
 /// The right answer of one operation.
-pub trait Oracle: Sync {
+pub trait Oracle: Send + Sync {
     /// The outputs it gives, by name.
     fn outputs(&self) -> Vec<String>;
 

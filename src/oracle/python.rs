@@ -1,26 +1,35 @@
 //! A reference in Python: a function of the project's own file, run with torch on the CPU in its own process.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::{Expected, Oracle, Tensors};
+use super::{Expected, Oracle, Tensors, server};
 use crate::oracle::rounding::ulp;
 use crate::project::{BoundTensor, DType, Tolerance};
-
-/// What runs in the Python process.
-const DRIVER: &str = include_str!("driver.py");
 
 /// How many units in the last place a result may be off where kernel.toml says nothing.
 const ULPS: f64 = 2.0;
 /// And besides, relative to the largest element of the row: fp32 sums that cancel.
 const OF_LARGEST: f64 = 64.0 / 16_777_216.0;
+
+/// A function that gives the results.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The project's folder.
+    pub project: &'a Path,
+    /// The file in it that has the function.
+    pub file: &'a Path,
+    /// Its name.
+    pub function: &'a str,
+    /// Input tensors that this case leaves out: the function gets None for each.
+    pub absent: &'a [&'a str],
+    /// How many threads torch may use.
+    pub threads: usize,
+}
 
 /// The results of one call of the reference.
 #[derive(Debug)]
@@ -30,19 +39,19 @@ pub struct Python {
 }
 
 impl Python {
-    /// Runs `function` of `file` on the inputs; it is given every input tensor as float64, and every scalar, by name.
+    /// Runs a function on the inputs; it is given every input tensor as float64, and every scalar, by name. A tensor comes
+    /// before a scalar of its name, which a formula for its presence may be.
     ///
     /// # Errors
     /// No Python with torch, a reference that raises, or results of other shapes than the outputs'.
     pub fn run(
-        project: &Path,
-        file: &Path,
-        function: &str,
+        call: &Call,
         declared: &[BoundTensor],
         inputs: &Tensors,
         values: &BTreeMap<String, f64>,
         tolerance: Tolerance,
     ) -> Result<Self> {
+        let Call { file, function, .. } = call;
         let folder = tempfile::Builder::new()
             .prefix("kernels-reference-")
             .tempdir()?;
@@ -51,16 +60,16 @@ impl Python {
             let view = inputs.need(&tensor.name, function)?;
             let path = folder.path().join(format!("{}.in", tensor.name));
             let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
-            let mut row = Vec::new();
+            let (mut row, mut bytes) = (Vec::new(), Vec::new());
             for index in 0..if tensor.elements() == 0 {
                 0
             } else {
                 view.rows()
             } {
                 view.row(index, &mut row);
-                for value in &row {
-                    out.write_all(&value.to_le_bytes())?;
-                }
+                bytes.clear();
+                bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+                out.write_all(&bytes)?;
             }
             out.flush()?;
             described.push(json!({"name": tensor.name, "shape": tensor.shape, "path": path}));
@@ -73,15 +82,17 @@ impl Python {
             .map(|index| folder.path().join(format!("{index}.out")))
             .collect();
         let request = json!({
-            "file": project.join(file),
+            "file": call.project.join(file),
             "function": function,
             "inputs": described,
+            "absent": call.absent,
             "values": values,
+            "threads": call.threads,
             "outputs": wanted.iter().zip(&results)
                 .map(|(tensor, path)| json!({"name": tensor.name, "shape": tensor.shape, "path": path}))
                 .collect::<Vec<_>>(),
         });
-        call(&request)?;
+        server::call(&request)?;
         let mut outputs = Vec::new();
         for (tensor, path) in wanted.iter().zip(&results) {
             let bytes =
@@ -139,103 +150,6 @@ impl Oracle for Python {
     }
 }
 
-/// A Python process that serves references: importing torch takes seconds, which are spent once.
-struct Server {
-    child: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
-    errors: std::fs::File,
-}
-
-/// What the driver says to a request.
-#[derive(Deserialize)]
-struct Answer {
-    ok: bool,
-    #[serde(default)]
-    error: String,
-}
-
-impl Server {
-    /// Starts the interpreter that is active, without the card and without a way to reach it.
-    fn start() -> Result<Self> {
-        let python = std::env::var_os("KERNELS_PYTHON")
-            .map_or_else(|| PathBuf::from("python3"), PathBuf::from);
-        let errors = tempfile::tempfile()?;
-        let mut child = Command::new(&python)
-            .args(["-c", DRIVER])
-            .env("CUDA_VISIBLE_DEVICES", "")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors.try_clone()?)
-            .spawn()
-            .with_context(|| {
-                format!(
-                    "starting {} for the Python reference; set KERNELS_PYTHON to a Python with torch",
-                    python.display()
-                )
-            })?;
-        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("the Python reference has no pipes");
-        };
-        Ok(Self {
-            child,
-            requests,
-            answers: BufReader::new(answers),
-            errors,
-        })
-    }
-
-    fn ask(&mut self, request: &serde_json::Value) -> Result<()> {
-        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
-        let mut line = String::new();
-        if sent.is_err() || self.answers.read_line(&mut line).unwrap_or(0) == 0 {
-            let status = self.child.wait()?;
-            let mut said = String::new();
-            self.errors.rewind()?;
-            self.errors.read_to_string(&mut said)?;
-            bail!(
-                "the Python reference died ({status}); KERNELS_PYTHON must name a Python with torch:\n{}",
-                said.trim_end()
-            );
-        }
-        let answer: Answer =
-            serde_json::from_str(&line).context("reading the Python reference's answer")?;
-        ensure!(
-            answer.ok,
-            "the Python reference failed:\n{}",
-            answer.error.trim_end()
-        );
-        Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-thread_local! {
-    /// One server a thread, for as long as the thread lives.
-    static SERVER: RefCell<Option<Server>> = const { RefCell::new(None) };
-}
-
-fn call(request: &serde_json::Value) -> Result<()> {
-    SERVER.with_borrow_mut(|kept| {
-        let mut server = match kept.take() {
-            Some(server) => server,
-            None => Server::start()?,
-        };
-        let outcome = server.ask(request);
-        // One that died is not asked again.
-        if matches!(server.child.try_wait(), Ok(None)) {
-            *kept = Some(server);
-        }
-        outcome
-    })
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
@@ -259,7 +173,9 @@ mod tests {
     #[test]
     fn a_reference_is_called_by_name_and_its_faults_are_told() {
         let python = std::env::var_os("KERNELS_PYTHON").unwrap_or_else(|| "python3".into());
-        let torch = Command::new(python).args(["-c", "import torch"]).output();
+        let torch = std::process::Command::new(python)
+            .args(["-c", "import torch"])
+            .output();
         if !torch.is_ok_and(|output| output.status.success()) {
             let line =
                 "\nnot run: the Python oracle, for want of a Python with torch (KERNELS_PYTHON)";
@@ -271,7 +187,10 @@ mod tests {
             folder.path().join("reference.py"),
             "print('noise')\ndef double(x, factor):\n    return x * factor\n\
              def two(x):\n    return x, x\ndef raises(x):\n    raise ValueError('no such thing')\n\
-             def dies(x):\n    import os; os._exit(3)\n",
+             def dies(x):\n    import os; os._exit(3)\n\
+             def plain(x, weight, factor):\n    assert weight is None\n    return x * factor\n\
+             def writes(x, factor):\n    x *= factor\n    return x\n\
+             def turned(x, factor):\n    return (x * factor).t().contiguous().t().float()\n",
         )
         .unwrap();
         let declared = [tensor("y", Role::Output), tensor("x", Role::Input)];
@@ -280,22 +199,20 @@ mod tests {
         given
             .views
             .insert("x".to_owned(), View::new(&declared[1], &bytes));
-        let values = BTreeMap::from([("factor".to_owned(), 2.5), ("unused".to_owned(), 1.0)]);
+        let values = BTreeMap::from([("factor".to_owned(), 2.5), ("weight".to_owned(), 0.0)]);
         let run = |function: &str| {
-            let file = Path::new("reference.py");
-            Python::run(
-                folder.path(),
-                file,
+            let call = Call {
+                project: folder.path(),
+                file: Path::new("reference.py"),
                 function,
-                &declared,
-                &given,
-                &values,
-                Tolerance::default(),
-            )
+                absent: &["weight"],
+                threads: 1,
+            };
+            Python::run(&call, &declared, &given, &values, Tolerance::default())
         };
         let mut expected = Expected::default();
-        for _ in 0..2 {
-            let oracle = run("double").unwrap();
+        for function in ["double", "double", "plain", "writes", "turned"] {
+            let oracle = run(function).unwrap();
             assert_eq!(
                 (oracle.rows(0), oracle.outputs()),
                 (2, vec!["y".to_owned()])
@@ -304,6 +221,16 @@ mod tests {
             // The second row begins after a gap of two.
             assert_eq!(expected.values, [12.5, 15.0, 17.5]);
         }
+        // Several at once are answered by as many processes.
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| run("double"))).collect();
+            for one in asked {
+                let oracle = one.join().unwrap().unwrap();
+                let mut expected = Expected::default();
+                oracle.row(&given, 0, 0, &mut expected);
+                assert_eq!(expected.values, [0.0, 2.5, 5.0]);
+            }
+        });
         for (function, word) in [
             ("two", "returned 2 tensors"),
             ("raises", "no such thing"),
@@ -317,5 +244,22 @@ mod tests {
             run("double").is_ok(),
             "a reference that died keeps others from running"
         );
+        let mut none = declared.clone();
+        for tensor in &mut none {
+            tensor.shape[0] = 0;
+        }
+        let mut nothing = Tensors::default();
+        nothing
+            .views
+            .insert("x".to_owned(), View::new(&none[1], &[]));
+        let call = Call {
+            project: folder.path(),
+            file: Path::new("reference.py"),
+            function: "double",
+            absent: &[],
+            threads: 1,
+        };
+        let oracle = Python::run(&call, &none, &nothing, &values, Tolerance::default()).unwrap();
+        assert_eq!(oracle.rows(0), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! One case on one code path: four launches, every byte looked at.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::compare::{Comparison, Wrong, compare};
 use super::finding::Kind;
@@ -9,8 +9,9 @@ use super::path::{CodePath, Fault};
 use super::slot::{Damage, Poison, Slot, results, tensors};
 use crate::gpu::recording::Outcome;
 use crate::gpu::{Buffer, Device, GpuError, Recording};
+use crate::oracle::python::{Call, Python};
 use crate::oracle::{self, Oracle, Tensors};
-use crate::project::{Bound, Case, Operation, OracleRef, Project, Role};
+use crate::project::{Argument, Bound, BoundTensor, Case, Operation, OracleRef, Project, Role};
 
 /// Device memory for the slots of one case after another.
 #[derive(Debug, Default)]
@@ -46,14 +47,20 @@ pub struct CaseOutcome {
     pub lost: bool,
 }
 
-/// The oracle of an operation for one set of inputs.
+/// How many threads the machine runs at once.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The oracle of an operation for one set of inputs. One in Python may use so many `threads`.
 pub fn oracle_for(
     project: &Project,
     operation: &Operation,
     bound: &Bound,
     given: &Tensors,
+    threads: usize,
 ) -> Result<Box<dyn Oracle>> {
-    let oracle = match &operation.oracle {
+    let oracle: Box<dyn Oracle> = match &operation.oracle {
         OracleRef::Bundled(name) => oracle::bundled(name, given, &bound.values)?.ok_or_else(|| {
             anyhow::anyhow!(
                 "{}: there is no bundled oracle named `{name}`; there are {}, or name a function of your own: \
@@ -62,15 +69,26 @@ pub fn oracle_for(
                 oracle::BUNDLED.join(", ")
             )
         })?,
-        OracleRef::Python { file, function } => Box::new(oracle::python::Python::run(
-            &project.root,
-            file,
-            function,
-            &bound.tensors,
-            given,
-            &bound.values,
-            operation.tolerance,
-        )?),
+        OracleRef::Python { file, function } => {
+            let absent: Vec<&str> = operation
+                .arguments
+                .iter()
+                .filter_map(|argument| match argument {
+                    Argument::Tensor { name, role, .. } if role.is_given() => Some(name.as_str()),
+                    _ => None,
+                })
+                .filter(|name| bound.tensors.iter().all(|tensor| tensor.name != *name))
+                .collect();
+            let call = Call {
+                project: &project.root,
+                file,
+                function,
+                absent: &absent,
+                threads,
+            };
+            let (tensors, values) = (&bound.tensors, &bound.values);
+            Box::new(Python::run(&call, tensors, given, values, operation.tolerance)?)
+        }
     };
     // What nobody compares is not right, it is unseen.
     let compared = oracle.outputs();
@@ -87,19 +105,30 @@ pub fn oracle_for(
     Ok(oracle)
 }
 
+/// The runs that are compared with the oracle. The second differs from the first in nothing that a right kernel reads,
+/// so it is held to the same bytes instead.
+const COMPARED: [usize; 3] = [0, 2, 3];
+
+/// References in Python that run at once for one code path, of which there may be three side by side.
+const REFERENCES: usize = 3;
+
+/// What references in Python may hold of the results of one case that are not needed yet, in elements.
+const HELD: u64 = 1 << 26;
+
 /// A case with its inputs drawn. Drawing takes the host about as long as all the rest, so it is done ahead.
-#[derive(Debug)]
 pub struct Prepared {
     bound: Bound,
     layout: Layout,
     /// Each slot with the place that it goes to: the same inputs under two poisons, then fresh inputs at another
     /// address, then fresh inputs at the first one.
     runs: [(Slot, usize); 4],
+    /// What a reference in Python says to the runs of [`COMPARED`]: it looks at inputs alone, and takes the longest.
+    ahead: Vec<Box<dyn Oracle>>,
 }
 
 impl Prepared {
     /// Fills the sizes in and draws the inputs.
-    pub fn new(operation: &Operation, case: &Case, seed: u64) -> Result<Self> {
+    pub fn new(project: &Project, operation: &Operation, case: &Case, seed: u64) -> Result<Self> {
         let bound = operation.bind(case)?;
         let layout = Layout::new(&bound);
         let draw = |poison, stream: u64| {
@@ -114,11 +143,51 @@ impl Prepared {
             (draw(Poison::NotANumber, 2), 1),
             (draw(Poison::Finite, 3), 0),
         ];
-        Ok(Self {
+        let mut prepared = Self {
             bound,
             layout,
             runs,
-        })
+            ahead: Vec::new(),
+        };
+        let elements: u64 = prepared
+            .bound
+            .tensors
+            .iter()
+            .map(BoundTensor::elements)
+            .sum();
+        if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= HELD {
+            prepared.ahead = prepared.references(project, operation)?;
+        }
+        Ok(prepared)
+    }
+
+    fn references(&self, project: &Project, operation: &Operation) -> Result<Vec<Box<dyn Oracle>>> {
+        let cores = cores();
+        let at_once = (cores / REFERENCES).clamp(1, REFERENCES);
+        let threads = (cores / (REFERENCES * at_once)).max(1);
+        let mut all = Vec::new();
+        for some in COMPARED.chunks(at_once) {
+            let some: Vec<_> = std::thread::scope(|scope| {
+                let started: Vec<_> = some
+                    .iter()
+                    .map(|run| {
+                        scope.spawn(|| {
+                            let bytes = &self.runs[*run].0.bytes;
+                            let given = tensors(&self.bound, &self.layout, bytes, bytes);
+                            oracle_for(project, operation, &self.bound, &given, threads)
+                        })
+                    })
+                    .collect();
+                started
+                    .into_iter()
+                    .map(|one| one.join().unwrap_or_else(|_| bail!("a reference panicked")))
+                    .collect()
+            });
+            for one in some {
+                all.push(one?);
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -136,6 +205,7 @@ pub fn check(
         bound,
         layout,
         runs,
+        ahead,
     } = prepared;
     let buffer = arena.reserve(device, 2 * layout.bytes)?;
     let places = [0, layout.bytes];
@@ -182,13 +252,15 @@ pub fn check(
         outcome.faults.push((Kind::Unwritten, what));
         return Ok(outcome);
     }
-    // The second of the four launches differs from the first in nothing that a right kernel reads, so it is held to
-    // the same bytes instead of the oracle.
-    for index in [0, 2, 3] {
+    for (place, index) in COMPARED.into_iter().enumerate() {
         let given = tensors(bound, layout, &runs[index].0.bytes, &after[index]);
         let got = results(bound, layout, &after[index]);
-        let oracle = oracle_for(project, operation, bound, &given)?;
-        let comparison = compare(oracle.as_ref(), &given, &got);
+        let comparison = if let Some(oracle) = ahead.get(place) {
+            compare(oracle.as_ref(), &given, &got)
+        } else {
+            let oracle = oracle_for(project, operation, bound, &given, cores())?;
+            compare(oracle.as_ref(), &given, &got)
+        };
         outcome.elements += comparison.elements;
         outcome.worst = outcome.worst.max(comparison.worst);
         if let Some(fault) = judge(&comparison) {

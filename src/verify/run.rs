@@ -186,9 +186,11 @@ pub fn run(
                     let cases = &cases;
                     // Ends with the last case, or when nobody receives any more.
                     scope.spawn(move || {
-                        cases
-                            .iter()
-                            .all(|case| ahead.send(Prepared::new(operation, case, seed)).is_ok())
+                        cases.iter().all(|case| {
+                            ahead
+                                .send(Prepared::new(project, operation, case, seed))
+                                .is_ok()
+                        })
                     });
                     for (case, prepared) in cases.iter().zip(prepared) {
                         tell(&format!("{name}: {} {}", operation.name, case.label));

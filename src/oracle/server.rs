@@ -1,0 +1,111 @@
+//! Python processes that serve references: importing torch takes seconds, which are spent once a process.
+
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+/// What runs in the Python process.
+const DRIVER: &str = include_str!("driver.py");
+
+/// Those that nobody talks to. There come to be as many as were asked at once.
+static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+
+/// Sends a request to an idle process, or to a new one.
+///
+/// # Errors
+/// No Python with torch, one that died, or a reference that raised.
+pub(super) fn call(request: &serde_json::Value) -> Result<()> {
+    let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = idle().pop();
+    let mut server = match kept {
+        Some(server) => server,
+        None => Server::start()?,
+    };
+    let outcome = server.ask(request);
+    // One that died is not asked again.
+    if matches!(server.child.try_wait(), Ok(None)) {
+        idle().push(server);
+    }
+    outcome
+}
+
+struct Server {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    errors: std::fs::File,
+}
+
+/// What the driver says to a request.
+#[derive(Deserialize)]
+struct Answer {
+    ok: bool,
+    #[serde(default)]
+    error: String,
+}
+
+impl Server {
+    /// Starts the interpreter that is active, without the card and without a way to reach it. It ends with its input,
+    /// at the latest when this process does.
+    fn start() -> Result<Self> {
+        let python = std::env::var_os("KERNELS_PYTHON")
+            .map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+        let errors = tempfile::tempfile()?;
+        let mut child = Command::new(&python)
+            .args(["-c", DRIVER])
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors.try_clone()?)
+            .spawn()
+            .with_context(|| {
+                format!(
+                    "starting {} for the Python reference; set KERNELS_PYTHON to a Python with torch",
+                    python.display()
+                )
+            })?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("the Python reference has no pipes");
+        };
+        Ok(Self {
+            child,
+            requests,
+            answers: BufReader::new(answers),
+            errors,
+        })
+    }
+
+    fn ask(&mut self, request: &serde_json::Value) -> Result<()> {
+        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        let mut line = String::new();
+        if sent.is_err() || self.answers.read_line(&mut line).unwrap_or(0) == 0 {
+            let status = self.child.wait()?;
+            let mut said = String::new();
+            self.errors.rewind()?;
+            self.errors.read_to_string(&mut said)?;
+            bail!(
+                "the Python reference died ({status}); KERNELS_PYTHON must name a Python with torch:\n{}",
+                said.trim_end()
+            );
+        }
+        let answer: Answer =
+            serde_json::from_str(&line).context("reading the Python reference's answer")?;
+        ensure!(
+            answer.ok,
+            "the Python reference failed:\n{}",
+            answer.error.trim_end()
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
