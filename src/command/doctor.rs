@@ -196,7 +196,10 @@ fn installs_problems(machine: &Machine) -> Result<Vec<String>> {
             State::Stale | State::Missing(_) => "`kernels skills update` mends it",
             State::Newer => "upgrade kernels",
             State::Modified(_) => "`kernels skills diff` shows your edits",
-            State::Foreign(_) => "not installed by kernels",
+            State::Foreign(_) => {
+                "not installed by kernels, which leaves it alone; `kernels skills add --force` moves it to a backup and \
+                 installs its own"
+            }
             State::Absent => "a link to nothing; `kernels skills add --force` replaces it",
             State::Unreadable(_) => "check its permissions",
         };

@@ -45,12 +45,36 @@ impl std::fmt::Display for Overrun {
     }
 }
 
+impl Overrun {
+    /// Whether both are of the same value of the same budget on the same architecture.
+    fn is_like(&self, other: &Self) -> bool {
+        let place = |overrun: &Self| {
+            overrun
+                .at
+                .as_ref()
+                .map(|(arch, _, limit)| (*arch, limit.what))
+        };
+        self.budget == other.budget && place(self) == place(other)
+    }
+}
+
 impl Build {
-    /// What overran a budget, a line each.
+    /// What overran a budget, a line for each of its values on one architecture: the first kernel, and how many more.
     pub fn over_budget(&self, project: &Project) -> Vec<String> {
-        self.overruns(project)
+        let mut lines: Vec<(Overrun, usize)> = Vec::new();
+        for overrun in self.overruns(project) {
+            match lines.iter_mut().find(|(first, _)| first.is_like(&overrun)) {
+                Some((_, more)) => *more += 1,
+                None => lines.push((overrun, 0)),
+            }
+        }
+        lines
             .iter()
-            .map(ToString::to_string)
+            .map(|(first, more)| match more {
+                0 => first.to_string(),
+                1 => format!("{first}, and in 1 more kernel"),
+                _ => format!("{first}, and in {more} more kernels"),
+            })
             .collect()
     }
 
