@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-// [quote arguments]
 // A tensor of batch x tokens x heads rows, each of head_dim elements side by side. Strides are in elements.
 struct Rows {
   void* data;
@@ -20,4 +19,3 @@ struct AttentionArguments {
   int diagonal;
   float scale_log2;  // scale * log2(e): exp(scale * s) = exp2(scale_log2 * s)
 };
-// [end quote]

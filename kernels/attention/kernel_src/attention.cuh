@@ -10,7 +10,6 @@
 #include "tensor_core.cuh"
 #include "tile.h"
 
-// [quote swizzle]
 // Where a 16-byte chunk of a tile's row is in shared memory. Rows are 128 or 256 bytes, so that the same chunk of eight
 // rows would lie in the same banks, and ldmatrix asks for just that: chunks change their places within the row by its
 // number, and every eight rows are in eight different groups of four banks.
@@ -43,9 +42,7 @@ __device__ __forceinline__ void copy_tile(uint32_t tile, const uint16_t* own, co
     copy_async(to + row * kDim * 2, there ? own + int64_t{row} * tensor.token_stride : tensor.data, there);
   }
 }
-// [end quote]
 
-// [quote rows]
 // Of the output's rows of a 16 x 8 fragment a thread has two, and a warp has two such fragments one below the other:
 // four rows a thread, and four threads a row, which are side by side in the warp.
 constexpr int kFragments = kWarpQueries / 16, kThreadRows = 2 * kFragments;
@@ -71,9 +68,7 @@ struct RunningRow {
   float shift = kNoScore;
   float sum = 0.0f;  // over this thread's columns
 };
-// [end quote]
 
-// [quote attention]
 // What a block works on.
 struct Work {
   int64_t batch;
@@ -119,43 +114,27 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
   // K: matrices 0 and 1 beside each other, 2 and 3 below them.
   const uint32_t beside_first = place_of<kDim>(lane % 8 + lane / 16 * 8, lane / 8 % 2);
   const uint32_t q_rows = q_tile + warp * kWarpQueries * kRowBytes + below_first;
-  const uint32_t k_rows = k_tile + beside_first, v_rows = v_tile + below_first;
+  const uint32_t k_rows = k_tile + beside_first;
 
   float o[kFragments][kDim / 8][4] = {};
   RunningRow rows[kThreadRows];
 
   copy_tile<kDim, kQueries>(q_tile, q, a.q, queries);
   if (keys > 0) copy_tile<kDim, kKeys>(k_tile, k, a.k, keys);
-  [[maybe_unused]] uint32_t held[Tile::kHoldQueries ? kFragments : 1][kDim / 16][4];
 
   for (int first_key = 0; first_key < keys; first_key += kKeys) {
     wait_for_copies();
     __syncthreads();  // this K is there, and nobody needs the last V any more
     copy_tile<kDim, kKeys>(v_tile, v, a.v, keys - first_key);
     v += int64_t{kKeys} * a.v.token_stride;
-    if constexpr (Tile::kHoldQueries) {
-      if (first_key == 0) {
-#pragma unroll
-        for (int f = 0; f < kFragments; ++f)
-#pragma unroll
-          for (int d = 0; d < kDim / 16; ++d) load_matrices(held[f][d], (q_rows ^ (d * 32)) + f * 16 * kRowBytes);
-      }
-    }
 
-    // Scores: s = q k^T. The 64 x 16 B fragments of k^T are rows of K as they lie.
+    // Scores: s = q k^T. The 16 x 8 fragments of k^T are rows of K as they lie.
     float s[kFragments][kKeys / 8][4] = {};
 #pragma unroll
     for (int d = 0; d < kDim / 16; ++d) {
       uint32_t left[kFragments][4];
 #pragma unroll
-      for (int f = 0; f < kFragments; ++f) {
-        if constexpr (Tile::kHoldQueries) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) left[f][i] = held[f][d][i];
-        } else {
-          load_matrices(left[f], (q_rows ^ (d * 32)) + f * 16 * kRowBytes);
-        }
-      }
+      for (int f = 0; f < kFragments; ++f) load_matrices(left[f], (q_rows ^ (d * 32)) + f * 16 * kRowBytes);
 #pragma unroll
       for (int n = 0; n < kKeys / 16; ++n) {
         uint32_t b[4];
@@ -212,7 +191,9 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
     }
 
     // Probabilities but for their divisor, 16 keys at a time, rounded to T, and o += p v. Two fragments of scores side
-    // by side are, element for element, one fragment of A.
+    // by side are, element for element, one fragment of A. Where V's rows are is asked anew, which is a register more.
+    const int here = lane_number();
+    const uint32_t v_rows = v_tile + place_of<kDim>(here % 16, here / 16);
 #pragma unroll
     for (int n = 0; n < kKeys / 16; ++n) {
       uint32_t p[kFragments][4];
@@ -276,4 +257,3 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
     }
   }
 }
-// [end quote]

@@ -8,7 +8,6 @@
 #error "cp.async and mma.sync.m16n8k16 need sm_80 or later: leave 7.5 out of cuda-capabilities"
 #endif
 
-// [quote tensor_core]
 // The numbers of the block, and of the thread in its warp, read where they are asked for: the compiler may not keep
 // what follows from them in registers instead.
 __device__ __forceinline__ int block_number() {
@@ -87,4 +86,3 @@ __device__ __forceinline__ float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// [end quote]

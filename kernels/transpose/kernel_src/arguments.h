@@ -2,7 +2,6 @@
 #pragma once
 #include "division.h"
 
-// [quote arguments]
 struct TransposeArguments {
   void* out;
   const void* x;
@@ -12,4 +11,3 @@ struct TransposeArguments {
   uint32_t panel_width, tile_rows, panels;
   Division by_panel_width, by_tile_rows, by_panels;
 };
-// [end quote]

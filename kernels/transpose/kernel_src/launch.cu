@@ -12,7 +12,6 @@
 
 namespace {
 
-// [quote check]
 // Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
 enum ErrorCode : int {
   kNegativeSize = 10001,
@@ -56,7 +55,6 @@ bool is_whole_packs(const Matrices& m, int64_t batch, int64_t size) {
   return divides(16, m.data) && m.width * size % 16 == 0 && (m.rows == 1 || m.stride * size % 16 == 0) &&
          (batch == 1 || m.batch_stride * size % 16 == 0);
 }
-// [end quote]
 
 // The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
 // older one. Asked once a device.
@@ -74,7 +72,6 @@ cudaError_t code_arch(const void* kernel, int& arch) {
   return cudaSuccess;
 }
 
-// [quote tiles]
 // Deals out tiles of so many rows and columns of x; answers how many there are, or 0 where a grid cannot have them.
 unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t tile_rows, int64_t tile_columns) {
   const int64_t down = (a.rows - 1) / tile_rows + 1, across = (a.columns - 1) / tile_columns + 1;
@@ -90,7 +87,6 @@ unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t tile_rows, int64
   a.panels = static_cast<uint32_t>(panels), a.by_panels = division_by(a.panels);
   return static_cast<unsigned>(tiles);
 }
-// [end quote]
 
 }  // namespace
 

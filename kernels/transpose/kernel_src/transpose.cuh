@@ -8,7 +8,6 @@
 #include "pack.cuh"
 #include "tuning.h"
 
-// [quote tile]
 // Which tile is this block's, and where its matrices begin.
 template <typename T>
 struct Tile {
@@ -25,9 +24,7 @@ struct Tile {
     out = static_cast<T*>(a.out) + batch * a.out_batch_stride;
   }
 };
-// [end quote]
 
-// [quote blocks]
 // N packs of N elements, one above the other, become their columns. Words change their registers, which costs nothing;
 // 16-bit elements change places within two words, one instruction a word.
 template <typename T, int N>
@@ -49,6 +46,13 @@ __device__ __forceinline__ void transpose_block(Pack<T, N> (&pack)[N]) {
   for (int k = 0; k < N; ++k) pack[k] = turned[k];
 }
 
+// What an SM is to hold at once at least. Left alone, the compiler takes 64 registers a thread and, below sm_90, spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr int kThreadsOfAnSm = 768;
+#else
+constexpr int kThreadsOfAnSm = 1024;
+#endif
+
 // A tile of DOWN x ACROSS blocks of N x N elements, a thread a block; N elements are 16 bytes. All sizes, strides and
 // addresses are whole packs.
 //
@@ -56,7 +60,7 @@ __device__ __forceinline__ void transpose_block(Pack<T, N> (&pack)[N]) {
 // that 32 banks serve with 16 bytes each, write the same pack of rows that lie N apart, and read eight packs of one row.
 // With packs in their places the eight writes would meet in the same banks; the exclusive or puts them into eight.
 template <typename T, int DOWN, int ACROSS>
-__global__ void __launch_bounds__(DOWN * ACROSS) transpose_blocks(const TransposeArguments a) {
+__global__ void __launch_bounds__(DOWN * ACROSS, kThreadsOfAnSm / (DOWN * ACROSS)) transpose_blocks(const TransposeArguments a) {
   constexpr int N = 16 / sizeof(T);
   static_assert(DOWN % 8 == 0 && ACROSS % 8 == 0, "whole lines are read and written");
   __shared__ uint4 turned[ACROSS * N * DOWN];
@@ -97,9 +101,7 @@ __global__ void __launch_bounds__(DOWN * ACROSS) transpose_blocks(const Transpos
     }
   }
 }
-// [end quote]
 
-// [quote elements]
 // The same by single elements, for all that is no whole pack: odd sizes and strides, addresses anywhere. A warp accesses
 // 32 elements that lie side by side. The padding of a word puts those of a column into different banks. What a tile has
 // beyond the edges is anything, and stays in the block.
@@ -128,4 +130,3 @@ __global__ void __launch_bounds__(kElementThreads) transpose_elements(const Tran
     if (at < a.columns && row + side < a.rows) store(tile.out + at * a.out_stride, row + side, pack[k]);
   }
 }
-// [end quote]

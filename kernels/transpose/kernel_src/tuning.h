@@ -9,7 +9,7 @@ struct Layout {
 };
 
 // What is compiled: X(down, across), multiples of 8.
-#define TRANSPOSE_LAYOUTS(X) X(8, 8)
+#define TRANSPOSE_LAYOUTS(X) X(16, 16)
 
 // By single elements: tiles of 64 x 64, of which a thread has 16. A block has 8 KB of two-byte elements in flight, 64 KB
 // an SM of 2048 threads.
@@ -17,7 +17,7 @@ constexpr int kElementTile = 64;
 constexpr int kElementThreads = 256;
 
 // Tiles of a panel side by side. Blocks that run at once then read, and write, pieces of some KB of each row, however wide
-// x is: of two-byte elements an H100 has room for 2,112 blocks, which are 66 rows of 32 tiles, 4 KB by 8 KB.
+// x is: of two-byte elements an H100 has room for 528 blocks, which are 16 rows of 32 tiles, 8 KB by 4 KB.
 constexpr int kPanelWidth = 32;
 
 struct Tuning {
@@ -28,19 +28,20 @@ struct Tuning {
 
 constexpr Tuning kTuning[] = {
     // H100. 20 to 40 KB of loads in flight an SM fill the memory's latency. A thread of 16-bit elements has 128 bytes in
-    // flight and about 50 registers: 16 blocks of 64 threads are 128 KB. Small blocks, because those that load fill the
-    // time of those that wait at their barrier. 93 to 98 % of a copy; larger tiles were not tried.
-    {90, 2, {8, 8}},
-    {90, 4, {8, 8}},
+    // flight and about 50 registers: four blocks of 256 threads are 128 KB. Pieces of 256 bytes of each row, read and
+    // written: 97 to 99 % of a copy, 8 x 8 with its 128 bytes 93 to 96, 8 x 16 and 16 x 8 between them.
+    {90, 2, {16, 16}},
+    {90, 4, {16, 16}},
 
-    // A100 (164 KB of shared memory an SM). Estimates, not measured: 10 to 20 KB in flight are enough.
-    {80, 2, {8, 8}},
-    {80, 4, {8, 8}},
+    // A100 (164 KB of shared memory an SM). Estimates, not measured: three blocks of 32 KB are 96 KB in flight, where 10 to
+    // 20 are enough.
+    {80, 2, {16, 16}},
+    {80, 4, {16, 16}},
 
-    // T4 (64 KB of shared memory an SM, 1024 threads). Estimates, not measured: eight blocks of 8 KB, or 16 of 4 KB, are
-    // 64 KB in flight where 5 are enough.
-    {75, 2, {8, 8}},
-    {75, 4, {8, 8}},
+    // T4 (64 KB of shared memory an SM). Estimates, not measured: two blocks of 32 KB, or four of 16 KB, are 64 KB in
+    // flight where 5 are enough.
+    {75, 2, {16, 16}},
+    {75, 4, {16, 16}},
 };
 
 // The architectures that have rows, the newest first.
