@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-// [quote arguments]
 struct ColumnSumArguments {
   const void* x;
   void* out;         // in the type of x, or null
@@ -14,4 +13,3 @@ struct ColumnSumArguments {
   int groups;
   int lanes;               // threads that share a row of a strip: a power of two up to 32
 };
-// [end quote]

@@ -8,7 +8,6 @@
 #include "pack.cuh"
 #include "tuning.h"
 
-// [quote store]
 // A column's sum, in either type or both.
 template <typename T>
 __device__ __forceinline__ void store_sum(const ColumnSumArguments& a, int64_t column, float sum) {
@@ -20,9 +19,7 @@ __device__ __forceinline__ void store_sum(const ColumnSumArguments& a, int64_t c
     store(static_cast<T*>(a.out), column, pack);
   }
 }
-// [end quote]
 
-// [quote rows]
 // Block (x, y) sums strip x over group y. Its threads are rows of `lanes`; each has N columns in fp32 registers and goes
 // down every (threads / lanes)th row, with several loads under way.
 template <typename T, int N>
@@ -79,9 +76,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfAnSM) column_sum_rows(const
     }
   }
 }
-// [end quote]
 
-// [quote groups]
 // Adds the groups' sums of 8 columns a block, in which every 8 threads share a row of partial: 32 bytes, what the memory
 // moves at least. Any number of warps up to 16, by the number of groups alone: the order of the sum depends on it.
 template <typename T>
@@ -114,4 +109,3 @@ __global__ void __launch_bounds__(512) column_sum_groups(const ColumnSumArgument
   for (unsigned w = 0; w < blockDim.x / 32; ++w) sum += sums[w][lane];
   store_sum<T>(a, column, sum);
 }
-// [end quote]

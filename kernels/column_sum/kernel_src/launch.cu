@@ -5,6 +5,7 @@
 // device.
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
@@ -13,7 +14,6 @@
 
 namespace {
 
-// [quote check]
 // Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
 enum ErrorCode : int {
   kNegativeSize = 10001,
@@ -59,7 +59,6 @@ int widest_access(const ColumnSumArguments& a, int size) {
     if (a.width * size % bytes == 0 && divides(bytes, a.x) && (a.rows == 1 || a.stride * size % bytes == 0)) return bytes;
   return size;
 }
-// [end quote]
 
 int launch_rows(const ColumnSumArguments& a, int type, int access, cudaStream_t stream) {
   const auto kernel_of = type == kF32   ? column_sum_kernel_f32
@@ -71,7 +70,22 @@ int launch_rows(const ColumnSumArguments& a, int type, int access, cudaStream_t 
   return cudaLaunchKernel(kernel_of(access), grid, dim3(kThreads), parameters, 0, stream);
 }
 
-// [quote second]
+// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
+// older one. Asked once a device.
+cudaError_t code_arch(const void* kernel, int& arch) {
+  static std::atomic<int> known[64];
+  int device = 0;
+  if (const cudaError_t error = cudaGetDevice(&device)) return error;
+  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
+  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
+  if (arch != 0) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
+  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
+  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
+  return cudaSuccess;
+}
+
 int launch_groups(const ColumnSumArguments& a, int type, cudaStream_t stream) {
   constexpr int64_t kColumns = 8;
   const void* kernel = type == kF32   ? add_groups_kernel_f32()
@@ -79,17 +93,19 @@ int launch_groups(const ColumnSumArguments& a, int type, cudaStream_t stream) {
                                       : add_groups_kernel_bf16();
   int threads = 64;
   while (threads < 512 && threads / kColumns * 4 < a.groups) threads *= 2;  // about four groups a thread
-  // Its launch overlaps the end of the kernel before it, whose sums it waits for (sm_90; elsewhere it begins after it).
+  // Its launch overlaps the end of the kernel before it, whose sums it waits for. Code below sm_90 does not wait: it must
+  // not begin early, on a newer card neither.
+  int arch = 0;
+  if (const cudaError_t error = code_arch(kernel, arch)) return error;
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>((a.width + kColumns - 1) / kColumns));
-  config.blockDim = dim3(threads), config.stream = stream, config.attrs = &attribute, config.numAttrs = 1;
+  config.blockDim = dim3(threads), config.stream = stream, config.attrs = &attribute, config.numAttrs = arch >= 90 ? 1 : 0;
   void* parameters[] = {const_cast<ColumnSumArguments*>(&a)};
   return cudaLaunchKernelExC(&config, kernel, parameters);
 }
-// [end quote]
 
 }  // namespace
 

@@ -28,7 +28,6 @@ constexpr int lanes_of(int64_t accesses) {
   return lanes;
 }
 
-// [quote groups]
 // Into how many groups the rows are parted on a card of so many SMs: as many as give every SM its blocks at once, no more,
 // for each writes its sums. kernel.toml states the same.
 constexpr int64_t fast_groups(int64_t rows, int64_t accesses, int64_t sms) {
@@ -37,4 +36,3 @@ constexpr int64_t fast_groups(int64_t rows, int64_t accesses, int64_t sms) {
   const int64_t worth = (rows - 1) / least + 1, groups = full < worth ? full : worth;
   return groups < 1 ? 1 : groups;
 }
-// [end quote]
