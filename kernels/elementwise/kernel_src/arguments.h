@@ -2,7 +2,6 @@
 #pragma once
 #include "division.h"
 
-// [quote arguments]
 template <int INPUTS, int VECTORS>
 struct ElementwiseArguments {
   void* out;
@@ -12,4 +11,3 @@ struct ElementwiseArguments {
   uint32_t packs, packs_per_row;             // packs: of one tensor
   Division by_row;
 };
-// [end quote]

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-// [quote division]
 // i / divisor for every i below 2^31, without a division: (i * (2^32 + magic)) >> (32 + shift)
 // (Granlund and Montgomery 1994).
 struct Division {
@@ -20,4 +19,3 @@ __device__ __forceinline__ uint32_t quotient(uint32_t i, const Division& by) {
   return (__umulhi(i, by.magic) + i) >> by.shift;  // no carry is lost: i is below 2^31
 }
 #endif
-// [end quote]

@@ -7,7 +7,6 @@
 #include "arguments.h"
 #include "pack.cuh"
 
-// [quote elementwise]
 // V packs of N elements a thread, a block's width apart. All loads are on their way before the first is waited for.
 template <typename T, int N, int V, typename Chain, int I, int C>
 __global__ void __launch_bounds__(512) elementwise(const ElementwiseArguments<I, C> a) {
@@ -50,4 +49,3 @@ __global__ void __launch_bounds__(512) elementwise(const ElementwiseArguments<I,
     }
   }
 }
-// [end quote]

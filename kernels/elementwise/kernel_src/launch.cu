@@ -13,7 +13,6 @@
 
 namespace {
 
-// [quote check]
 // Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
 enum ErrorCode : int {
   kNegativeSize = 10001,
@@ -84,7 +83,6 @@ int widest_access(const Call& call) {
   }
   return static_cast<int>(size);
 }
-// [end quote]
 
 // The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
 // older one. Asked once a device.

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-// [quote arguments]
 struct SoftmaxArguments {
   void* out;
   const void* x;
@@ -28,4 +27,3 @@ struct CrossEntropyArguments {
   float smoothing;  // of the labels, as torch's label_smoothing
   float share;      // backward: smoothing / classes
 };
-// [end quote]

@@ -5,7 +5,6 @@
 
 #include "pair.cuh"
 
-// [quote cluster]
 // In shared memory, at the same place in each block.
 struct Mail {
   uint64_t barrier;  // counts the bytes that have come
@@ -54,4 +53,3 @@ __device__ __forceinline__ Pair cluster_pair(Pair p, Mail& mail, int rank) {
   const float2 other = mail.pairs[threadIdx.x % BLOCKS];
   return warp_pair<BLOCKS>({other.x, other.y});
 }
-// [end quote]

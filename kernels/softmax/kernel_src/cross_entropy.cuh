@@ -11,7 +11,6 @@
 #include "softmax.cuh"
 #include "span.cuh"
 
-// [quote cross_entropy]
 constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 // Every logit is read once: a thread keeps a running maximum and sum, and a row of any width takes the same registers.
@@ -54,7 +53,6 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_rows(const C
   a.lse[row] = lse;
   a.loss[row] = target == a.ignore_index ? 0.0f : loss;
 }
-// [end quote]
 
 // dlogits = (exp(logits - lse) - (1 - smoothing) at the target - smoothing / classes) * dloss. A piece of a row a block
 // where rows are wide. dlogits may be logits.

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-// [quote pair]
 // sum is that of 2^(y - max) over some of a row's y. Of none: -infinity and 0.
 struct Pair {
   float max, sum;
@@ -48,4 +47,3 @@ __device__ __forceinline__ Pair row_pair(Pair p, float2 (&scratch)[32]) {
   }
   return p;
 }
-// [end quote]

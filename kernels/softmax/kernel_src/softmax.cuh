@@ -11,7 +11,6 @@
 #include "pair.cuh"
 #include "span.cuh"
 
-// [quote softmax]
 // Rows of fewer than 128 threads share a block.
 template <int TPR>
 constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
@@ -146,9 +145,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
     store(out_row, edge, x_edge);
   }
 }
-// [end quote]
 
-// [quote stream]
 // Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with the elements of
 // each.
 template <typename T, int N, int TPR, bool UP, int G, typename Also>
@@ -191,7 +188,6 @@ __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span,
   add_packs<T, 1, TPR, UP>(p, x_edge, edges, c, also);
   return p;
 }
-// [end quote]
 
 // Rows that are read a second time, from the caches as far as they are still there: one a block.
 template <typename T, int N, int TPR>

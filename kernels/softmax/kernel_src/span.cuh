@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-// [quote span]
 // A row that begins at any element: `head` elements up to the first aligned address, `packs` accesses of N elements,
 // and the rest. Head and rest are the edges, at most 2 (N - 1), one a thread. In a vocabulary of 50257 every second
 // row or more begins like that, and its accesses are 16 bytes all the same.
@@ -23,4 +22,3 @@ __device__ __forceinline__ Span<N> span_of(const T* row, int width) {
   span.edges = width - span.packs * N;
   return span;
 }
-// [end quote]
