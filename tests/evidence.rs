@@ -30,11 +30,14 @@ fn the_tables_of_the_pages_are_those_of_the_evidence() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pages: Vec<String> = PAGES.map(str::to_owned).to_vec();
     for example in fs::read_dir(root.join("examples")).unwrap() {
-        // A page of an integration may have its model's tables.
-        let page = example.unwrap().path().join("integration/README.md");
-        if fs::read_to_string(&page).is_ok_and(|text| text.contains("<!-- evidence:")) {
-            let page = page.strip_prefix(root).unwrap();
-            pages.push(page.to_string_lossy().into_owned());
+        let example = example.unwrap().path();
+        // An example may have its own tables, the page of an integration its model's.
+        for page in ["README.md", "integration/README.md"] {
+            let page = example.join(page);
+            if fs::read_to_string(&page).is_ok_and(|text| text.contains("<!-- evidence:")) {
+                let page = page.strip_prefix(root).unwrap();
+                pages.push(page.to_string_lossy().into_owned());
+            }
         }
     }
     for page in fs::read_dir(root.join("skills/cuda-kernels/references")).unwrap() {
