@@ -1,6 +1,8 @@
 """The two injection examples on the CPU, with plain torch in the kernel's place: they patch and match, and whatever is
 wrong in a kernel, or in the wiring itself, is caught."""
 
+import types
+
 import pytest
 import torch
 from support import call, load, sabotaged
@@ -303,3 +305,25 @@ def test_the_timed_report(fake_card, monkeypatch, capsys, name):
     assert set(report[key]) == {"eager", "kernels", "compile", "both"} == set(report["faster_than_eager"])
     assert all(0 < t["p10"] <= t["median"] <= t["p90"] for t in report[key].values())
     assert report["distance_from_eager"]["eager"] == 0 < report["distance_from_eager"]["kernels"] < 0.05
+
+
+def test_what_is_timed_is_compared_too(fake_card, monkeypatch, capsys, name):
+    """A model that is wrong only when compiled."""
+
+    def wrong(function, dynamic=None, mode=None):
+        def run(**given):
+            out = function(**given)
+            return (out[0] * 1.5,) if name == LTX else types.SimpleNamespace(logits=out.logits * 1.5)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", wrong)
+    code, report, _ = call(monkeypatch, capsys, load(name), "--smoke", "--bench", "--rounds", 1, "--layers", 1)
+    assert code == 1 and [f.split()[0] for f in report["failures"]] == ["compile", "both"], report["failures"]
+
+
+def test_a_kernel_may_raise_anything(monkeypatch, capsys, name, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def rms_norm(*args, **kwargs): return {}['no such dtype']\n")
+    code, report, err = smoke(monkeypatch, capsys, name, "--kernel", path)
+    assert code == 1 and "KeyError: 'no such dtype'" in report["failures"][0], (report, err)
