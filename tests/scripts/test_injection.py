@@ -187,7 +187,7 @@ LTX_WIRINGS = [
     ("self.ff(x), ada[5], table[5])", "self.ff(x), ada[2], table[2])"),
     ("attention_mask=encoder_attention_mask)", "attention_mask=None)"),
     ("block.__class__ = Block", "pass"),
-    ("attn.set_processor(Processor())", "pass"),
+    ("attn.set_processor(new)", "pass"),
     ("        model.rope.__class__ = Rope\n", "        pass\n"),
     ("block.__class__ = stock.LTXVideoTransformerBlock", "pass"),
     ("attn.set_processor(processor)", "pass"),
@@ -251,6 +251,9 @@ def test_ltx_video_refuses_what_it_does_not_know(ltx):
     block.attn1.processor = type("Other", (type(processor),), {})()
     refused()
     block.attn1.processor = processor
+    hook = block.attn2.norm_k.register_forward_pre_hook(lambda *_: None)
+    refused()
+    hook.remove()
     _, restore = module.patch(model, kernel)
     refused()  # twice
     restore()
@@ -262,6 +265,16 @@ def test_saved_configurations_and_names_stay(ltx):
     keys, names = list(model.state_dict()), [type(m).__name__ for m in model.modules()]
     module.patch(model, module.Kernel(module.Plain))
     assert list(model.state_dict()) == keys and [type(m).__name__ for m in model.modules()] == names
+
+
+def test_the_chosen_attention_backend_stays(ltx):
+    module, model = ltx
+    model.set_attention_backend("native")
+    chosen = model.transformer_blocks[0].attn1.processor._attention_backend
+    _, restore = module.patch(model, module.Kernel(module.Plain))
+    assert chosen is not None and model.transformer_blocks[0].attn1.processor._attention_backend == chosen
+    restore()
+    assert model.transformer_blocks[0].attn1.processor._attention_backend == chosen
 
 
 def test_positions_of_another_kind_go_the_stock_way(ltx):
@@ -295,6 +308,11 @@ def test_kernelized_modules_are_refused_in_transformers():
     model[0].forward = model[0].forward
     with pytest.raises(RuntimeError, match="forward of its own"):
         module.patch(model, module.Kernel(module.Plain), module.FAMILIES["qwen3"])
+    del model[0].forward
+    model[0].register_forward_pre_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="has hooks"):
+        module.patch(model, module.Kernel(module.Plain), module.FAMILIES["qwen3"])
+    assert type(model[0]) is Qwen3RMSNorm
 
 
 # --------------------------------------------------------------------------------------------------------- on a fake card

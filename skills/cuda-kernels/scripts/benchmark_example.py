@@ -132,8 +132,9 @@ def parse_launcher(text, symbol=None):
         die('one extern "C" int NAME(...) is wanted; found: {}. --symbol chooses'.format(", ".join(found) or "none"))
     name, rest = found.popitem()
     kinds = {"double": ctypes.c_double, "float": ctypes.c_float}
-    kinds.update(dict.fromkeys("int64_t uint64_t long size_t ssize_t ptrdiff_t intptr_t uintptr_t".split(), ctypes.c_int64))
-    kinds.update(dict.fromkeys("int int32_t uint32_t int16_t int8_t uint8_t short bool unsigned".split(), ctypes.c_int))
+    wide, narrow = "int64_t uint64_t long size_t ssize_t ptrdiff_t intptr_t uintptr_t", "int int32_t uint32_t bool unsigned"
+    kinds.update(dict.fromkeys(wide.split(), ctypes.c_int64))
+    kinds.update(dict.fromkeys((narrow + " short int16_t uint16_t char int8_t uint8_t").split(), ctypes.c_int))
     plan = []
     for entry in filter(None, (" ".join(p.split()) for p in rest.split(","))):
         kind, label = (re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")) or die(name + ": " + entry)).groups()

@@ -84,8 +84,9 @@ def parse_launcher(text, symbol=None):
         die('one extern "C" int NAME(...) is wanted; found: {}. --symbol chooses'.format(", ".join(found) or "none"))
     name, rest = found.popitem()
     kinds = {"double": ctypes.c_double, "float": ctypes.c_float}
-    kinds.update(dict.fromkeys("int64_t uint64_t long size_t ssize_t ptrdiff_t intptr_t uintptr_t".split(), ctypes.c_int64))
-    kinds.update(dict.fromkeys("int int32_t uint32_t int16_t int8_t uint8_t short bool unsigned".split(), ctypes.c_int))
+    wide, narrow = "int64_t uint64_t long size_t ssize_t ptrdiff_t intptr_t uintptr_t", "int int32_t uint32_t bool unsigned"
+    kinds.update(dict.fromkeys(wide.split(), ctypes.c_int64))
+    kinds.update(dict.fromkeys((narrow + " short int16_t uint16_t char int8_t uint8_t").split(), ctypes.c_int))
     plan = []
     for entry in filter(None, (" ".join(p.split()) for p in rest.split(","))):
         kind, label = (re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")) or die(name + ": " + entry)).groups()
@@ -260,7 +261,8 @@ def check(torch, candidate, known, shapes, dtype, device):
                 same = torch.equal(x, given[0]) and (not weighted or torch.equal(weight, given[1]))
                 if not same or not (torch.cat([room[:128], room[-128:]]) == 7.0).all():
                     raise Wrong("{}: it changed its input, or wrote outside its output".format(case))
-                if x.numel() and got.untyped_storage().data_ptr() in [t.untyped_storage().data_ptr() for t in (x, *kept)]:
+                taken = [t.untyped_storage().data_ptr() for t in (x, *kept)]
+                if x.numel() and got.untyped_storage().data_ptr() in taken:
                     raise Wrong("{}: it returned its input, or an earlier result's memory".format(case))
                 kept.append(got)
                 worst = max(worst, ratio)

@@ -265,9 +265,14 @@ def patch(model, kernel):
     for block in blocks:
         if block.norm1.weight is not None or block.norm2.weight is not None:
             raise RuntimeError("norm1 or norm2 has a weight, which no released LTX-Video has")
+    norms = [n for b in blocks for n in (b.norm1, b.norm2, b.attn1.norm_q, b.attn1.norm_k, b.attn2.norm_q, b.attn2.norm_k)]
+    if any("forward" in vars(n) or n._forward_hooks or n._forward_pre_hooks for n in norms):
+        raise RuntimeError("a norm has hooks, as of offloading; its weight would be read without a call that brings it")
     former = [attn.processor for attn in attentions]
     for attn in attentions:
-        attn.set_processor(Processor())
+        new = Processor()
+        vars(new).update(vars(attn.processor))  # the attention backend that was chosen
+        attn.set_processor(new)
     for block in blocks:
         block.__class__ = Block
     if "qk_norm_rope3d" in kernel.own:

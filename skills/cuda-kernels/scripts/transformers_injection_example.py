@@ -256,6 +256,8 @@ def patch(model, kernel, family):
     for module, stock in found:
         if "forward" in vars(module):
             raise RuntimeError("a {} has a forward of its own: kernelize, or accelerate's hooks".format(stock.__name__))
+        if classes[stock][0] == "RMSNorm" and (module._forward_hooks or module._forward_pre_hooks):
+            raise RuntimeError("a {} has hooks, and its weight is read without a call".format(stock.__name__))
     for module, stock in found:
         module.__class__ = classes[stock][1]
 
