@@ -169,7 +169,7 @@ def test_a_function_of_a_module_and_the_text_report(files, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [a.replace("candidates.py:", "candidates:") for a in __import__("sys").argv])
     assert module.main() == 0
     out = capsys.readouterr().out
-    assert "rows=24,inner=40: PASS" in out and out.strip().endswith("PASS")
+    assert "allowed: 2 ulps and 3.81e-06 of" in out and "rows=24,inner=40: PASS" in out and out.strip().endswith("PASS")
 
 
 def test_the_timed_report(files, fake_card, monkeypatch, capsys):
@@ -181,7 +181,7 @@ def test_the_timed_report(files, fake_card, monkeypatch, capsys):
     )  # fmt: skip
     assert code == 0, (report, err)
     assert set(report) == {
-        "script", "verdict", "device", "torch", "cuda", "dtype", "seed", "candidate", "reference", "results",
+        "script", "verdict", "device", "torch", "cuda", "dtype", "seed", "candidate", "reference", "results", "tolerance",
     }  # fmt: skip
     timed, checked = report["results"]
     assert set(checked) == {"shape", "check", "worst_error", "misaligned_error"}

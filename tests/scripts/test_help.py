@@ -112,6 +112,8 @@ def test_without_the_models_library(name, module, tmp_path):
         ("ltx_kernel_injection_example", ["--tokens", "1,2"], "F,H,W"),
         ("ltx_kernel_injection_example", ["--cpu", "--kernel", "nowhere"], "no such folder"),
         ("benchmark_example", ["--rounds", "0"], "--rounds is 1 at least"),
+        ("benchmark_example", ["--ulps", "inf"], "no tolerance"),
+        ("benchmark_example", ["--of-row", "-1"], "no tolerance"),
         ("benchmark_rmsnorm", ["--rounds", "-1"], "--rounds is 1 at least"),
         ("benchmark_rmsnorm", ["--shape", "rows=8,width=8.5"], "whole numbers"),
         ("benchmark_rmsnorm", ["--shape", "rows=-8,width=8"], "whole numbers"),

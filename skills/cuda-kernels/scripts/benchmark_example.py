@@ -14,8 +14,8 @@ a null pointer), other pointers the outputs; `dtype` is 0 float32, 1 float16, 2 
 other numbers are found in --shape by their names (rows=8192,inner=1280,eps=1e-6); with x_stride=N the rows of x are
 laid N elements apart. It returns 0 or a cudaError_t.
 
-Checked: every element against float64, outputs poisoned, twice with other inputs at the same addresses; inputs
-unchanged; nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more
+Checked: every element against float64, and the dtype; outputs poisoned, twice with other inputs at the same addresses;
+inputs unchanged; nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more
 than 4 x L2, contenders in turns, beside a copy of the same bytes. Exit code: 0 right, 1 wrong, 2 cannot run here or
 wrong usage."""
 import argparse
@@ -548,6 +548,8 @@ def arguments():
     a = p.parse_args()
     if bool(a.candidate) != bool(a.reference) or bool(a.candidate) != bool(a.shape or a.check) and not a.write_example:
         p.error("--candidate, --reference and --shape belong together")
+    if not (0 <= a.ulps < 1e9 and 0 <= a.of_row < 1):
+        p.error("--ulps and --of-row are no tolerance")
     if a.rounds < 1:
         p.error("--rounds is 1 at least")
     return a
@@ -598,6 +600,7 @@ def main():
         "seed": seed,
         "candidate": " ".join(a.candidate),
         "reference": a.reference,
+        "tolerance": {"ulps": a.ulps, "of_row": a.of_row},
         "results": [],
     }
 
@@ -651,6 +654,7 @@ def main():
 def show(report):
     print("{device}, torch {torch}, {dtype}, seed {seed}; candidate {candidate}; microseconds a call, median [p10 p90]"
           .format(**report))
+    print("allowed: {ulps:g} ulps and {of_row:.3g} of the row's largest".format(**report["tolerance"]))
     for row in report["results"]:
         print(
             "{}: {}, error at most {:.2f} of what is allowed".format(
