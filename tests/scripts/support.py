@@ -32,12 +32,24 @@ def load(name, text=None):
 def call(monkeypatch, capsys, module, *arguments):
     """main() in this process, with --json: (exit code, the report, stderr). The report is None where there is none."""
     monkeypatch.setattr(sys, "argv", ["script.py", *map(str, arguments), "--json"])
+    stdout = sys.stdout  # the script takes it for the report
     try:
         code = module.main()
     except SystemExit as stop:
         code = stop.code
+    finally:
+        sys.stdout = stdout
     out, err = capsys.readouterr()
-    return code, json.loads(out) if out.strip() else None, err
+    return code, parsed(out) if out.strip() else None, err
+
+
+def parsed(text):
+    """JSON as others read it: Python's own reader takes NaN as well."""
+
+    def refuse(constant):
+        raise ValueError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 def run(name, *arguments, python=(sys.executable,), **environment):

@@ -65,6 +65,18 @@ def wrong_shape(x):
 def two(x):
     return exact(x), exact(x)
 
+def integers(x):
+    return exact(x).to(torch.int32)
+
+def wider(x):
+    return exact(x.double())
+
+def none(x):
+    exact(x)
+
+def no_such_key(x):
+    return {}["no such key"]
+
 def raises(x):
     raise RuntimeError("no such width")
 
@@ -86,6 +98,10 @@ _seen = [0]
 def right_until_timed(x):
     _seen[0] += 1
     return exact(x) if _seen[0] <= 2 else zeros(x)
+
+def wipes_both_when_timed(x):
+    _seen[0] += 1
+    return exact(x) if _seen[0] <= 2 else zeros(x.zero_())
 """
 CHEATS = [
     ("its_input", "memory of an input"),
@@ -98,6 +114,10 @@ CHEATS = [
     ("in_place", "changed an input"),
     ("wrong_shape", "off by inf"),
     ("two", "2 outputs where the reference has 1"),
+    ("integers", "torch.int32 on cpu, not torch.bfloat16"),
+    ("wider", "torch.float64 on cpu, not torch.bfloat16"),
+    ("none", "NoneType, not tensors"),
+    ("no_such_key", "no such key"),
     ("raises", "no such width"),
     ("remembers_the_pointer", "off by"),
     ("one_buffer", "earlier result"),
@@ -149,7 +169,7 @@ def test_a_function_of_a_module_and_the_text_report(files, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", [a.replace("candidates.py:", "candidates:") for a in __import__("sys").argv])
     assert module.main() == 0
     out = capsys.readouterr().out
-    assert "rows=24,inner=40: PASS" in out and out.strip().endswith("PASS")
+    assert "allowed: 2 ulps and 3.81e-06 of" in out and "rows=24,inner=40: PASS" in out and out.strip().endswith("PASS")
 
 
 def test_the_timed_report(files, fake_card, monkeypatch, capsys):
@@ -161,7 +181,7 @@ def test_the_timed_report(files, fake_card, monkeypatch, capsys):
     )  # fmt: skip
     assert code == 0, (report, err)
     assert set(report) == {
-        "script", "verdict", "device", "torch", "cuda", "dtype", "seed", "candidate", "reference", "results",
+        "script", "verdict", "device", "torch", "cuda", "dtype", "seed", "candidate", "reference", "results", "tolerance",
     }  # fmt: skip
     timed, checked = report["results"]
     assert set(checked) == {"shape", "check", "worst_error", "misaligned_error"}
@@ -187,6 +207,34 @@ def test_who_is_right_only_while_checked_is_caught_behind_the_timing(files, fake
         monkeypatch, capsys, load("benchmark_example"), *python("right_until_timed", "--against", "none", "--rounds", 2)
     )
     assert code == 1 and "what the timed launches wrote is wrong" in report["failure"]
+
+
+def test_who_wipes_the_inputs_as_well_is_caught_too(files, fake_card, monkeypatch, capsys):
+    code, report, _ = call(
+        monkeypatch, capsys, load("benchmark_example"), *python("wipes_both_when_timed", "--against", "none", "--rounds", 2)
+    )
+    assert code == 1 and "an input was changed" in report["failure"]
+
+
+def test_an_empty_shape_is_checked_and_not_timed(files, fake_card, monkeypatch, capsys):
+    arguments = python("honest", "--rounds", 1, "--against", "none", "--shape", "rows=0,inner=8")
+    code, report, err = call(monkeypatch, capsys, load("benchmark_example"), *arguments)
+    assert code == 0, (report, err)
+    assert "us" in report["results"][0] and report["results"][1]["notes"] == ["empty, so not timed"]
+
+
+@pytest.mark.parametrize(
+    "reference, said",
+    [
+        (REFERENCE.replace("return value *", "return missing *"), "reference of {'rows': 24, 'inner': 40}: NameError"),
+        (REFERENCE.replace("torch.randn(rows", "torch.randn(-rows"), "inputs of {'rows': 24, 'inner': 40}: RuntimeError"),
+        (REFERENCE.replace("def reference", "def reference("), "SyntaxError"),
+    ],
+)
+def test_a_reference_that_fails_is_not_the_candidates_fault(files, monkeypatch, capsys, reference, said):
+    (files / "op.py").write_text(reference)
+    code, report, err = call(monkeypatch, capsys, load("benchmark_example"), *python("honest", "--cpu"))
+    assert (code, report) == (2, None) and said in err
 
 
 # ------------------------------------------------------------------------------------------------------- launchers
@@ -318,6 +366,11 @@ def test_the_parameters_of_a_launcher():
         ("output", "out"), ("input", "x"), ("input", "w"), (ctypes.c_int64, "n"), (ctypes.c_int64, "m"), (ctypes.c_int, "k"),
         (ctypes.c_int, "flag"), (ctypes.c_float, "eps"), (ctypes.c_double, "d"), ("dtype", "dtype"), ("stream", "stream"),
     ]  # fmt: skip
+    name, plan = parse('extern "C" int g(uint64_t n, std::ptrdiff_t s, uint32_t k, unsigned short h) {}')
+    assert [kind for kind, _ in plan] == [ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
+    for text in ("Arguments all", "int", "float x[4]"):  # ctypes would pass something else
+        with pytest.raises(SystemExit):
+            parse(f'extern "C" int g({text}) {{}}')
     both = 'extern "C" int a(void* out) {} extern "C" int b(const void* x) {}'
     assert parse(both, "b") == ("b", [("input", "x")])
     for text, symbol in ((both, None), (both, "c"), ("int a(void* out) {}", None)):
@@ -344,6 +397,13 @@ def test_what_an_error_is_worth():
     assert of([1.0, float("inf"), 1024.0]) == float("inf")
     nan = torch.tensor([[float("nan"), 1.0]], dtype=torch.float64)
     assert of([float("nan"), 1.0], want=nan) == 0 and of([0.0, 1.0], want=nan) == float("inf")
+    zero = torch.tensor([[0.0, 1.0]], dtype=torch.float64)  # is right alone, but for a part of the row's largest
+    assert of([0.0, 1.0], want=zero) == 0 and of([1e-3, 1.0], want=zero) > 1e6
+    assert of([1e-6, 1.0], want=zero, of_row=2e-6) == pytest.approx(0.5, rel=0.01)
+    for odd in (float("inf"), float("nan")):  # lets nothing else of its row pass, and nothing right fail
+        row = torch.tensor([[odd, 1.0, 1.0]], dtype=torch.float64)
+        assert of([odd, 1.0, 1.0 + step], want=row, of_row=0.01) < 1
+        assert of([odd, 1.0, 2.0], want=row, of_row=0.01) > 50 and of([1.0, 1.0, 1.0], want=row) == float("inf")
     big = torch.tensor([[1e6, 1.0]], dtype=torch.float64)  # beyond float16
     assert of([float("inf"), 1.0], torch.float16, big) == 0
     assert error(torch, torch.zeros(2), torch.zeros(3), 1, 1) == float("inf")

@@ -33,6 +33,14 @@ MISTAKES = [
     ("return norm(x, weight, eps, weight_offset, round_first).double()", "inf times"),
     ("assert x.data_ptr() % 16 == 0 or x.numel() == 0; return norm(x, weight, eps, weight_offset, round_first)", "misaligned"),
     ("raise RuntimeError('width 7')", "width 7"),
+    ("raise ValueError('no such dtype')", "no such dtype"),
+    ("return None", "inf times"),
+    ("out = norm(x, weight, eps, weight_offset, round_first); weight is None or weight.zero_(); return out", "changed its input"),
+    ("weight is None or weight.zero_(); return norm(x, weight, eps, weight_offset, round_first)", "changed its input"),
+    ("c, k = rms_norm.__dict__, (x.data_ptr(), x.shape, weight is None)\n"
+     "    return c.setdefault(k, norm(x, weight, eps, weight_offset, round_first)).clone()", "times its bound"),
+    ("b = rms_norm.__dict__.setdefault(x.shape, torch.empty_like(x))\n"
+     "    return b.copy_(norm(x, weight, eps, weight_offset, round_first))", "earlier result"),
 ]  # fmt: skip
 
 
@@ -141,13 +149,25 @@ def test_the_timed_report(tmp_path, fake_card, monkeypatch, capsys):
 def test_wrong_launches_behind_the_check_are_caught(tmp_path, fake_card, monkeypatch, capsys):
     source = tmp_path / "rmsnorm.cu"
     source.write_text(
-        SOURCE.replace("float* out =", "static int calls = 0; if (rows == 64 && ++calls > 5) return 0; float* out =")
+        SOURCE.replace("float* out =", "static int calls = 0; if (rows == 64 && ++calls > 10) return 0; float* out =")
     )
     code, report, _ = call(
         monkeypatch, capsys, load("benchmark_rmsnorm"), "--source", source, "--dtype", "float32", "--shape", "rows=64,width=256",
         "--rounds", 2, "--against", "none",
     )  # fmt: skip
     assert code == 1 and "what the timed launches wrote" in report["failure"]
+
+
+def test_who_wipes_the_inputs_as_well_is_caught_too(kernel, fake_card, monkeypatch, capsys):
+    path = kernel(
+        "c = rms_norm.__dict__; c['n'] = c.get('n', 0) + (x.shape == (64, 256))\n"
+        "    return norm(x if c['n'] <= 10 else x.zero_(), weight, eps, weight_offset, round_first)"
+    )
+    code, report, err = call(
+        monkeypatch, capsys, load("benchmark_rmsnorm"), "--kernel", path, "--shape", "rows=64,width=256", "--rounds", 2,
+        "--against", "none",
+    )  # fmt: skip
+    assert code == 1 and "what is timed changed an input" in report["failure"], (report, err)
 
 
 def test_the_baselines_alone(fake_card, monkeypatch, capsys):

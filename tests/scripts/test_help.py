@@ -3,11 +3,12 @@
 import ast
 import json
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
-from support import NAMES, SCRIPTS, load, run
+from support import NAMES, SCRIPTS, load, parsed, run
 
 BARE = (sys.executable, "-I", "-S")  # no site-packages: the standard library alone
 
@@ -110,6 +111,19 @@ def test_without_the_models_library(name, module, tmp_path):
         ("benchmark_rmsnorm", ["--against", "nobody"], "--against knows"),
         ("ltx_kernel_injection_example", ["--tokens", "1,2"], "F,H,W"),
         ("ltx_kernel_injection_example", ["--cpu", "--kernel", "nowhere"], "no such folder"),
+        ("benchmark_example", ["--rounds", "0"], "--rounds is 1 at least"),
+        ("benchmark_example", ["--ulps", "inf"], "no tolerance"),
+        ("benchmark_example", ["--of-row", "-1"], "no tolerance"),
+        ("benchmark_rmsnorm", ["--rounds", "-1"], "--rounds is 1 at least"),
+        ("benchmark_rmsnorm", ["--shape", "rows=8,width=8.5"], "whole numbers"),
+        ("benchmark_rmsnorm", ["--shape", "rows=-8,width=8"], "whole numbers"),
+        ("ltx_kernel_injection_example", ["--cpu", "--layers", "-1"], "--layers 0"),
+        ("ltx_kernel_injection_example", ["--cpu", "--tokens", "0,1,1"], "1 at least"),
+        ("ltx_kernel_injection_example", ["--cpu", "--batch", "0"], "1 at least"),
+        ("ltx_kernel_injection_example", ["--rounds", "0"], "1 at least"),
+        ("transformers_injection_example", ["--cpu", "--layers", "-1"], "--layers and --tokens 0"),
+        ("transformers_injection_example", ["--cpu", "--tokens", "-3"], "--layers and --tokens 0"),
+        ("transformers_injection_example", ["--rounds", "0"], "1 at least"),
         ("transformers_injection_example", ["--cpu", "--bench"], "needs a card"),
         ("transformers_injection_example", ["--cpu", "--kernel", "nowhere.py"], "nowhere.py"),
         ("huggingface_kernels_example", ["--repo", "a/b"], "--version or --revision"),
@@ -175,6 +189,67 @@ def test_no_script_reaches_for_the_network(tmp_path):
         code, out, err = run(name, *arguments, "--json", PYTHONPATH=path)
         assert code == 0, err
         assert json.loads(out)["verdict"] == "PASS"
+
+
+TALKS = """
+import ctypes, sys
+print("from Python")
+ctypes.CDLL(None).printf(b"from C\\n")
+"""
+
+
+def test_stdout_is_the_reports_alone(tmp_path):
+    """Whatever a candidate or a kernel prints, as a kernel's printf does, goes to stderr with --json."""
+    (tmp_path / "op.py").write_text(TALKS + "def reference(x):\n    return x.clone()\n")
+    (tmp_path / "norm.py").write_text(
+        TALKS + "import torch\ndef rms_norm(x, weight=None, eps=1e-6):\n    x, d = x.float(), x.dtype\n"
+        "    n = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)\n"
+        "    return (n if weight is None else n * weight.float()).to(d)\n"
+    )
+    (tmp_path / "swiglu.py").write_text(
+        TALKS + "import torch\ndef swiglu(gate, up):\n"
+        "    return (torch.nn.functional.silu(gate.float()) * up.float()).to(gate.dtype)\n"
+    )
+    variant = tmp_path / "build" / "torch-universal"
+    variant.mkdir(parents=True)
+    (variant / "__init__.py").write_text((tmp_path / "norm.py").read_text())
+    (variant / "metadata.json").write_text(
+        '{"name": "talks", "id": "_talks_0000000", "version": 1, "license": "Apache-2.0", "python-depends": [], '
+        '"backend": {"type": "cuda"}}'
+    )
+    op = tmp_path / "op.py"
+    for name, arguments in (
+        ("benchmark_example", ["--candidate", f"{op}:reference", "--reference", op, "--shape", "rows=4,width=8"]),
+        ("benchmark_rmsnorm", ["--kernel", tmp_path / "norm.py"]),
+        ("huggingface_kernels_example", ["--path", tmp_path, "--check-rms-norm"]),
+        ("ltx_kernel_injection_example", ["--smoke", "--layers", 1, "--kernel", tmp_path / "norm.py"]),
+        ("transformers_injection_example", ["--smoke", "--layers", 1, "--kernel", tmp_path / "swiglu.py"]),
+    ):
+        code, out, err = run(name, "--cpu", "--json", *arguments)
+        assert code == 0, (name, out, err)
+        assert parsed(out)["verdict"] == "PASS" and "from Python" in err and "from C" in err, (name, out, err)
+
+
+def test_nothing_is_left_behind(tmp_path):
+    code, out, err = run("benchmark_example", "--cpu", TMPDIR=str(tmp_path))
+    assert code == 0 and list(tmp_path.glob("example-*")) == [], err
+
+
+def test_who_interrupts_reads_no_traceback(tmp_path):
+    (tmp_path / "op.py").write_text(
+        "import sys, time\ndef reference(x):\n    print('begun', flush=True)\n    time.sleep(100)\n"
+    )
+    for name in NAMES:
+        assert (SCRIPTS / f"{name}.py").read_text().endswith("    except KeyboardInterrupt:\n        sys.exit(130)\n")
+    op = str(tmp_path / "op.py")
+    command = [sys.executable, SCRIPTS / "benchmark_example.py", "--cpu", "--candidate", op + ":reference", "--reference", op]
+    with subprocess.Popen(
+        [*command, "--shape", "rows=4"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as going:
+        assert going.stdout.readline() == "begun\n"
+        going.send_signal(signal.SIGINT)
+        _, err = going.communicate(timeout=60)
+    assert going.returncode == 130 and "Traceback" not in err
 
 
 def test_write_example_needs_no_torch(tmp_path):

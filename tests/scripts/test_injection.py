@@ -1,6 +1,8 @@
 """The two injection examples on the CPU, with plain torch in the kernel's place: they patch and match, and whatever is
 wrong in a kernel, or in the wiring itself, is caught."""
 
+import types
+
 import pytest
 import torch
 from support import call, load, sabotaged
@@ -185,7 +187,7 @@ LTX_WIRINGS = [
     ("self.ff(x), ada[5], table[5])", "self.ff(x), ada[2], table[2])"),
     ("attention_mask=encoder_attention_mask)", "attention_mask=None)"),
     ("block.__class__ = Block", "pass"),
-    ("attn.set_processor(Processor())", "pass"),
+    ("attn.set_processor(new)", "pass"),
     ("        model.rope.__class__ = Rope\n", "        pass\n"),
     ("block.__class__ = stock.LTXVideoTransformerBlock", "pass"),
     ("attn.set_processor(processor)", "pass"),
@@ -249,6 +251,9 @@ def test_ltx_video_refuses_what_it_does_not_know(ltx):
     block.attn1.processor = type("Other", (type(processor),), {})()
     refused()
     block.attn1.processor = processor
+    hook = block.attn2.norm_k.register_forward_pre_hook(lambda *_: None)
+    refused()
+    hook.remove()
     _, restore = module.patch(model, kernel)
     refused()  # twice
     restore()
@@ -260,6 +265,16 @@ def test_saved_configurations_and_names_stay(ltx):
     keys, names = list(model.state_dict()), [type(m).__name__ for m in model.modules()]
     module.patch(model, module.Kernel(module.Plain))
     assert list(model.state_dict()) == keys and [type(m).__name__ for m in model.modules()] == names
+
+
+def test_the_chosen_attention_backend_stays(ltx):
+    module, model = ltx
+    model.set_attention_backend("native")
+    chosen = model.transformer_blocks[0].attn1.processor._attention_backend
+    _, restore = module.patch(model, module.Kernel(module.Plain))
+    assert chosen is not None and model.transformer_blocks[0].attn1.processor._attention_backend == chosen
+    restore()
+    assert model.transformer_blocks[0].attn1.processor._attention_backend == chosen
 
 
 def test_positions_of_another_kind_go_the_stock_way(ltx):
@@ -293,6 +308,11 @@ def test_kernelized_modules_are_refused_in_transformers():
     model[0].forward = model[0].forward
     with pytest.raises(RuntimeError, match="forward of its own"):
         module.patch(model, module.Kernel(module.Plain), module.FAMILIES["qwen3"])
+    del model[0].forward
+    model[0].register_forward_pre_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="has hooks"):
+        module.patch(model, module.Kernel(module.Plain), module.FAMILIES["qwen3"])
+    assert type(model[0]) is Qwen3RMSNorm
 
 
 # --------------------------------------------------------------------------------------------------------- on a fake card
@@ -303,3 +323,25 @@ def test_the_timed_report(fake_card, monkeypatch, capsys, name):
     assert set(report[key]) == {"eager", "kernels", "compile", "both"} == set(report["faster_than_eager"])
     assert all(0 < t["p10"] <= t["median"] <= t["p90"] for t in report[key].values())
     assert report["distance_from_eager"]["eager"] == 0 < report["distance_from_eager"]["kernels"] < 0.05
+
+
+def test_what_is_timed_is_compared_too(fake_card, monkeypatch, capsys, name):
+    """A model that is wrong only when compiled."""
+
+    def wrong(function, dynamic=None, mode=None):
+        def run(**given):
+            out = function(**given)
+            return (out[0] * 1.5,) if name == LTX else types.SimpleNamespace(logits=out.logits * 1.5)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", wrong)
+    code, report, _ = call(monkeypatch, capsys, load(name), "--smoke", "--bench", "--rounds", 1, "--layers", 1)
+    assert code == 1 and [f.split()[0] for f in report["failures"]] == ["compile", "both"], report["failures"]
+
+
+def test_a_kernel_may_raise_anything(monkeypatch, capsys, name, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def rms_norm(*args, **kwargs): return {}['no such dtype']\n")
+    code, report, err = smoke(monkeypatch, capsys, name, "--kernel", path)
+    assert code == 1 and "KeyError: 'no such dtype'" in report["failures"][0], (report, err)

@@ -48,6 +48,10 @@ def test_the_throw_away_kernel(monkeypatch, capsys, dtype):
 WRONG = [
     ("x.float() * torch.rsqrt", "x.float() * torch.sqrt", "get_local_kernel: relative error"),
     ("return rms_norm(x, self.weight, self.eps)", "return rms_norm(x, None, self.eps)", "LocalLayerRepository: relative error"),
+    ("x.float() * torch.rsqrt", "x.float() * float('nan') * torch.rsqrt", "get_local_kernel: relative error 1e+09"),
+    ("    return (n if weight is None else n * weight.float()).to(x.dtype)\n",
+     "    y = (n if weight is None else n * weight.float()).to(x.dtype)\n    y[7, 7] *= 1.1\n    return y\n", "relative error 0.1"),
+    ("n * weight.float()).to(x.dtype)", "n * weight.float()).double()", "get_local_kernel: relative error 1e+09"),
     ("    can_torch_compile = True\n", "", "does not support mode"),
     ("def forward(self, x):\n        return rms_norm", "def forward(self, x, y):\n        return rms_norm", "number of arguments"),
     ("    has_backward = True\n", "    has_backward = True\n    more = 1\n", "additional members"),

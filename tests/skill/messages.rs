@@ -142,6 +142,7 @@ pub(crate) const MESSAGES: &[(&str, Proof)] = &[
     ("an illegal memory access was encountered", Runtime(700)),
     ("too many resources requested for launch", Runtime(701)),
     ("misaligned address", Runtime(716)),
+    ("a kernel launch error has occurred due to cluster misconfiguration", Runtime(912)),
     ("operation not permitted when stream is capturing", Runtime(900)),
     (
         "operation would make the legacy stream depend on a capturing blocking stream",
@@ -153,8 +154,10 @@ pub(crate) const MESSAGES: &[(&str, Proof)] = &[
     ("Operator does not support running with fake tensors", Python),
     ("there was no fake impl or Meta kernel registered", Python),
     ("an autograd kernel was not registered to the Autograd key(s)", Python),
+    ("Found a custom (non-ATen) operator whose output has alias annotations", Python),
     ("element 0 of tensors does not require grad and does not have a grad_fn", Python),
     ("'NoneType' object has no attribute 'dtype'", Python),
+    ("Regional compilation failed because", Python),
     ("Cannot dispatch to fused implementation", Python),
     ("ERR_NVGPUCTRPERM", Not("needs a card and ncu")),
 ];

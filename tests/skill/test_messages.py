@@ -210,6 +210,47 @@ def test_ops_without_a_fake():
     assert weight.grad is None  # silently
 
 
+def test_an_op_that_returns_its_argument():
+    ops = torch.library.Library("skill_alias", "DEF")
+    ops.define("f_(Tensor(a!) x) -> Tensor(a!)")
+    ops.define("g_(Tensor(a!) x) -> ()")
+    ops.impl("f_", lambda x: x.mul_(2), "CPU")
+    ops.impl("g_", lambda x: x.mul_(2) and None if x.numel() == 1 else None, "CPU")
+    torch.library.register_fake("skill_alias::f_", lambda x: x, lib=ops)
+    torch.library.register_fake("skill_alias::g_", lambda x: None, lib=ops)
+
+    def through(op):
+        def run(x):
+            y = x + 1
+            op(y)
+            return y
+
+        return torch.compile(run, backend="aot_eager", fullgraph=True)(torch.ones(1))
+
+    with says("Found a custom (non-ATen) operator whose output has alias annotations"):
+        through(torch.ops.skill_alias.f_)
+    assert through(torch.ops.skill_alias.g_).item() == 4
+
+
+def test_a_number_recompiles_as_an_ops_argument_too():
+    from torch._dynamo.testing import CompileCounter
+
+    ops = torch.library.Library("skill_number", "DEF")
+    ops.define("f(Tensor x, float eps) -> Tensor")
+    ops.impl("f", lambda x, eps: x + eps, "CPU")
+    torch.library.register_fake("skill_number::f", lambda x, eps: torch.empty_like(x), lib=ops)
+    for function, number, frames in (
+        (lambda x, eps: torch.ops.skill_number.f(x, eps), float, 3),
+        (lambda x, eps: x + eps, torch.tensor, 1),
+    ):
+        torch._dynamo.reset()
+        counter = CompileCounter()
+        run = torch.compile(function, backend=counter)
+        for eps in (1e-6, 2e-6, 3e-6):
+            run(torch.ones(3), number(eps))
+        assert counter.frame_count == frames
+
+
 def test_no_gradient():
     with says("element 0 of tensors does not require grad and does not have a grad_fn"):
         torch.ones(2).sum().backward()
@@ -223,6 +264,18 @@ def test_a_norm_without_a_weight():
     norm = normalization.RMSNorm(8, eps=1e-6, elementwise_affine=False)
     with says("'NoneType' object has no attribute 'dtype'"):
         norm.weight.dtype  # noqa: B018
+
+
+def test_a_block_under_another_name():
+    diffusers = pytest.importorskip("diffusers")
+    model = diffusers.LTXVideoTransformer3DModel(
+        num_layers=1, num_attention_heads=2, attention_head_dim=24, cross_attention_dim=48, in_channels=8,
+        caption_channels=16,
+    )  # fmt: skip
+    block = model.transformer_blocks[0]
+    block.__class__ = type("Block", (type(block),), {})
+    with says("Regional compilation failed because"):
+        model.compile_repeated_blocks()
 
 
 def test_a_weight_of_another_dtype():

@@ -14,8 +14,8 @@ a null pointer), other pointers the outputs; `dtype` is 0 float32, 1 float16, 2 
 other numbers are found in --shape by their names (rows=8192,inner=1280,eps=1e-6); with x_stride=N the rows of x are
 laid N elements apart. It returns 0 or a cudaError_t.
 
-Checked: every element against float64, outputs poisoned, twice with other inputs at the same addresses; inputs
-unchanged; nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more
+Checked: every element against float64, and the dtype; outputs poisoned, twice with other inputs at the same addresses;
+inputs unchanged; nothing written beside an output; what the timed launches wrote. Timed: CUDA graphs over buffers of more
 than 4 x L2, contenders in turns, beside a copy of the same bytes. Exit code: 0 right, 1 wrong, 2 cannot run here or
 wrong usage."""
 import argparse
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(256) geglu(Pack<T, N>* out, const Pack<T, N>* 
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     const float g = float(gate.v[j]);
-    y.v[j] = T(float(value.v[j]) * 0.5f * g * (1.0f + erff(g * 0.70710678118654752f)));
+    y.v[j] = T(float(value.v[j]) * 0.5f * g * erfcf(g * -0.70710678118654752f));  // 1 + erff cancels for g < 0
   }
   out[i] = y;
 }
@@ -104,6 +104,15 @@ def die(message):
     raise SystemExit(2)
 
 
+def stdout_alone():
+    """Where --json writes. What a candidate prints, C's and a kernel's printf too, goes to stderr from here on."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    if out is sys.__stdout__:
+        out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+    return out
+
+
 def find_nvcc():
     wheel = os.path.join(sysconfig.get_paths()["purelib"], "nvidia", "cu13", "bin", "nvcc")
     homes = [os.path.join(os.environ[v], "bin", "nvcc") for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
@@ -122,17 +131,21 @@ def parse_launcher(text, symbol=None):
     if len(found) != 1:
         die('one extern "C" int NAME(...) is wanted; found: {}. --symbol chooses'.format(", ".join(found) or "none"))
     name, rest = found.popitem()
-    kinds = {"int64_t": ctypes.c_int64, "long": ctypes.c_int64, "size_t": ctypes.c_int64, "float": ctypes.c_float,
-             "double": ctypes.c_double}
+    kinds = {"double": ctypes.c_double, "float": ctypes.c_float}
+    wide, narrow = "int64_t uint64_t long size_t ssize_t ptrdiff_t intptr_t uintptr_t", "int int32_t uint32_t bool unsigned"
+    kinds.update(dict.fromkeys(wide.split(), ctypes.c_int64))
+    kinds.update(dict.fromkeys((narrow + " short int16_t uint16_t char int8_t uint8_t").split(), ctypes.c_int))
     plan = []
     for entry in filter(None, (" ".join(p.split()) for p in rest.split(","))):
-        kind, label = re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")).groups()
+        kind, label = (re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")) or die(name + ": " + entry)).groups()
         if label in ("stream", "dtype"):
             plan.append((label, label))
         elif "*" in kind:
             plan.append(("input" if re.search(r"\bconst\b", kind.split("*")[0]) else "output", label))
         else:
-            plan.append((next((kinds[w] for w in re.findall(r"\w+", kind) if w in kinds), ctypes.c_int), label))
+            words = re.findall(r"\w+", kind)
+            scalar = next((kinds[w] for w in kinds if w in words), None)  # the wider ones first: unsigned long long
+            plan.append((scalar or die("{}: the type of {!r} is not known".format(name, entry)), label))
     return name, plan
 
 
@@ -144,18 +157,16 @@ class Launcher:
         if missing:
             die("no such file: " + ", ".join(missing))
         self.torch, (self.symbol, self.plan) = torch, parse_launcher("\n".join(open(s).read() for s in sources), symbol)
-        nvcc, folder = find_nvcc(), tempfile.mkdtemp(prefix="candidate-")  # compiled anew each time: headers change too
+        nvcc = find_nvcc()
         arch = "-gencode=arch=compute_{0}{1},code=sm_{0}{1}".format(*torch.cuda.get_device_capability())
-        lib = os.path.join(folder, "candidate.so")
-        cmd = [nvcc, "-O3", "-std=c++17", arch, "-shared", "-Xcompiler", "-fPIC",
-               "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, *flags, *sources]
-        done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-        try:
+        with tempfile.TemporaryDirectory(prefix="candidate-") as folder:  # compiled anew each time: headers change too
+            lib = os.path.join(folder, "candidate.so")
+            cmd = [nvcc, "-O3", "-std=c++17", arch, "-shared", "-Xcompiler", "-fPIC",
+                   "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, *flags, *sources]
+            done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
             if done.returncode:
                 raise Wrong("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
             self.function = getattr(ctypes.CDLL(lib), self.symbol)
-        finally:
-            shutil.rmtree(folder)
         pointer = {
             "input": ctypes.c_void_p,
             "output": ctypes.c_void_p,
@@ -201,8 +212,8 @@ def load_function(text, default=None):
             sys.path.insert(0, os.getcwd())
             module = importlib.import_module(place)
         return getattr(module, name or default), module
-    except (ImportError, OSError, AttributeError) as e:
-        die("{}: {}".format(text, e))
+    except Exception as e:
+        die("{}: {}: {}".format(text, type(e).__name__, e))
 
 
 @functools.lru_cache(maxsize=None)
@@ -229,9 +240,20 @@ class Op:
         self.make = getattr(module, "inputs", None)
 
     def inputs(self, sizes):
-        if self.make:
-            return call(self.make, (), dict(sizes, dtype=self.dtype, device=self.device))
-        return (self.torch.randn([n for n in sizes.values() if isinstance(n, int)], device=self.device).to(self.dtype),)
+        try:
+            if self.make:
+                return call(self.make, (), dict(sizes, dtype=self.dtype, device=self.device))
+            shape = [n for n in sizes.values() if isinstance(n, int)]
+            return (self.torch.randn(shape, device=self.device).to(self.dtype),)
+        except Exception as e:
+            die("inputs of {}: {}: {}".format(sizes, type(e).__name__, e))
+
+    def right(self, inputs, sizes):
+        """What the reference makes of these: not the candidate's fault where it cannot."""
+        try:
+            return call(self.function, inputs, sizes)
+        except Exception as e:
+            die("reference of {}: {}: {}".format(sizes, type(e).__name__, e))
 
     def placed(self, candidate, sizes, shift=0):
         """The inputs where a launcher will look for them: rows x_stride apart, and `shift` elements past an aligned address."""
@@ -246,14 +268,12 @@ class Op:
         return made
 
     def exact(self, inputs, sizes):
-        return call(
-            self.function, [t.double() if t is not None and t.is_floating_point() else t for t in inputs], sizes
-        )
+        return self.right([t.double() if t is not None and t.is_floating_point() else t for t in inputs], sizes)
 
     def outputs(self, candidate, inputs, sizes):
         """[(output, the bytes around it, where it lies in such bytes)] for a launcher. A function makes its own."""
         made, names = [], pointers(candidate, "output")
-        for like, name in zip(call(self.function, inputs, sizes) if names else (), names):
+        for like, name in zip(self.right(inputs, sizes) if names else (), names):
             strides = row_strides(like.shape, sizes.get("{}_stride".format(name)))
             size = (strides[0] * like.shape[0] if like.dim() else 1) * like.element_size()
 
@@ -278,6 +298,9 @@ class Op:
         want = self.exact(inputs, sizes)
         if len(got) != len(want):
             raise Wrong("{} outputs where the reference has {}".format(len(got), len(want)))
+        for g, like in zip(got, self.right(inputs, sizes)):
+            if (g.dtype, g.device) != (like.dtype, like.device):
+                raise Wrong("an output is {} on {}, not {} on {}".format(g.dtype, g.device, like.dtype, like.device))
         worst = max(worst_error(self.torch, g, w, *self.tolerance) for g, w in zip(got, want))
         if not worst <= 1.0:
             raise Wrong("an output is off by {:.3g} times what is allowed".format(worst))
@@ -302,18 +325,24 @@ def poison(tensor):
 
 
 def worst_error(torch, got, want, ulps, of_row):
-    """Allowed are so many ulps of the result's type and a part of the row's largest element. NaN passes nowhere but where
-    the reference has one; another shape is infinitely wrong."""
+    """Allowed are so many ulps of the result's type and a part of the row's largest finite element. NaN passes nowhere but
+    where the reference has one; another shape is infinitely wrong."""
     if got.shape != want.shape:
         return float("inf")
     if not got.is_floating_point() or want.numel() == 0:
         return 0.0 if torch.equal(got, want.to(got.dtype)) else float("inf")
     info, want = torch.finfo(got.dtype), want.double()
-    ulp = torch.ldexp(torch.full_like(want, info.eps), torch.frexp(want)[1] - 1).clamp_min(info.tiny * info.eps)
-    largest = want.abs().amax(-1, keepdim=True) if want.dim() else want.abs()
+    ulp = torch.ldexp(torch.full_like(want, info.eps), torch.frexp(want)[1] - 1)
+    ulp = torch.where(want == 0, torch.zeros_like(ulp), ulp).clamp_min(info.tiny * info.eps)
+    largest = torch.where(want.isfinite(), want.abs(), torch.zeros_like(want))
+    largest = largest.amax(-1, keepdim=True) if want.dim() else largest
     ratio, rounded = (got.double() - want).abs() / (ulps * ulp + of_row * largest), want.to(got.dtype)
     ratio = torch.where((got == rounded) | (got.isnan() & rounded.isnan()), torch.zeros_like(ratio), ratio)
     return float("inf") if ratio.isnan().any() else ratio.max().item()
+
+
+def unchanged(tensors, before):
+    return all(t is None or ((t == b) | ((t != t) & (b != b))).all() for t, b in zip(tensors, before))
 
 
 def check(torch, op, candidate, sizes, shift=0):
@@ -333,8 +362,10 @@ def check(torch, op, candidate, sizes, shift=0):
             view(clean).copy_(out)
             if not torch.equal(clean, room):
                 raise Wrong("it wrote outside an output")
-        if not all(t is None or ((t == b) | ((t != t) & (b != b))).all() for t, b in zip(inputs, before)):
+        if not unchanged(inputs, before):
             raise Wrong("it changed an input")
+        if not all(isinstance(o, torch.Tensor) for o in got):
+            raise Wrong("it returned {}, not tensors".format(", ".join(type(o).__name__ for o in got)))
         taken = {t.untyped_storage().data_ptr() for t in (*inputs, *kept) if t is not None and t.numel()}
         if any(o.numel() and o.untyped_storage().data_ptr() in taken for o in got):
             raise Wrong("it returned memory of an input or of an earlier result")
@@ -421,7 +452,9 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
     """One shape, timed: its row of the report."""
     inputs = op.inputs(sizes)
     moved = size_in_bytes or sum(t.numel() * t.element_size()
-                                 for t in (*inputs, *call(op.function, inputs, sizes)) if t is not None)
+                                 for t in (*inputs, *op.right(inputs, sizes)) if t is not None)
+    if not moved:
+        return {"notes": ["empty, so not timed"]}
     l2, sets, left_out = torch.cuda.get_device_properties(0).L2_cache_size, [], {}
     while len(sets) < min(400, max(4, -(-4 * l2 // max(1, moved)) + 1)):
         sets.append(op.placed(candidate, sizes))
@@ -440,18 +473,20 @@ def bench(torch, op, candidate, peers, sizes, rounds, size_in_bytes):
         except Exception as e:
             left_out[name] = (" ".join(str(e).split()) or type(e).__name__)[:300]
 
-    def prepare(held):  # other inputs at the same addresses: each set gets its neighbour's
-        first = [t if t is None else t.clone() for t in sets[0]]
-        for inputs, fresh in zip(sets, [*sets[1:], first]):
-            for t, new in zip(inputs, fresh):
-                if t is not None:
-                    t.copy_(new)
+    def prepare(held):  # other inputs at the same addresses
+        for inputs in sets:
+            op.refill(inputs, sizes)
         for o in (o for kept in held["candidate"] for o in kept):
             poison(o)
+        for i in {0, len(sets) // 2, len(sets) - 1}:
+            given[i] = [t if t is None else t.clone() for t in sets[i]]
 
+    given = {}
     us, held = measure(torch, contenders, rounds, prepare)
     try:
-        worst = max(op.compare(held["candidate"][i], sets[i], sizes) for i in {0, len(sets) // 2, len(sets) - 1})
+        if not all(unchanged(sets[i], before) for i, before in given.items()):
+            raise Wrong("an input was changed")
+        worst = max(op.compare(held["candidate"][i], before, sizes) for i, before in given.items())
     except Wrong as e:
         raise Wrong("what the timed launches wrote is wrong: {}".format(e))
     mine, roof = us["candidate"]["median"], min(us[n]["median"] for n in us if n.startswith("copy"))
@@ -513,6 +548,10 @@ def arguments():
     a = p.parse_args()
     if bool(a.candidate) != bool(a.reference) or bool(a.candidate) != bool(a.shape or a.check) and not a.write_example:
         p.error("--candidate, --reference and --shape belong together")
+    if not (0 <= a.ulps < 1e9 and 0 <= a.of_row < 1):
+        p.error("--ulps and --of-row are no tolerance")
+    if a.rounds < 1:
+        p.error("--rounds is 1 at least")
     return a
 
 
@@ -542,9 +581,11 @@ def main():
                 torch.__version__
             )
         )
+    out = stdout_alone() if a.json else None
     if not a.candidate:
         a.shape, a.check = EXAMPLE_SHAPES, EXAMPLE_CHECKS
-        cu, a.reference = write_example(tempfile.mkdtemp(prefix="example-"))
+        folder = tempfile.TemporaryDirectory(prefix="example-")  # there until this function ends
+        cu, a.reference = write_example(folder.name)
         a.candidate = [a.reference + ":reference" if a.cpu else cu]
     seed = torch.seed() % 2**31 if a.seed is None else a.seed
     torch.manual_seed(seed)
@@ -559,6 +600,7 @@ def main():
         "seed": seed,
         "candidate": " ".join(a.candidate),
         "reference": a.reference,
+        "tolerance": {"ulps": a.ulps, "of_row": a.of_row},
         "results": [],
     }
 
@@ -597,11 +639,13 @@ def main():
             for row, (sizes, timed) in zip(report["results"], shapes):
                 if a.misaligned:  # last: a misaligned access ends the process's use of the card
                     row["misaligned_error"] = check(torch, op, candidate, sizes, shift=1)
-    except (Wrong, RuntimeError, TypeError, ValueError) as e:
+    except torch.cuda.OutOfMemoryError as e:
+        die("{}: the card's memory is too small: {}".format(row.get("shape", ""), " ".join(str(e).split())[:200]))
+    except Exception as e:
         row["check"], report["verdict"] = "FAIL", "FAIL"
         report["failure"] = "{}: {}".format(row.get("shape", "build"), str(e).strip() or type(e).__name__)
     if a.json:
-        print(json.dumps(report))
+        print(json.dumps(report), file=out, flush=True)
     else:
         show(report)
     return 0 if report["verdict"] == "PASS" else 1
@@ -610,6 +654,7 @@ def main():
 def show(report):
     print("{device}, torch {torch}, {dtype}, seed {seed}; candidate {candidate}; microseconds a call, median [p10 p90]"
           .format(**report))
+    print("allowed: {ulps:g} ulps and {of_row:.3g} of the row's largest".format(**report["tolerance"]))
     for row in report["results"]:
         print(
             "{}: {}, error at most {:.2f} of what is allowed".format(
@@ -631,4 +676,7 @@ def show(report):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -56,6 +56,15 @@ def die(message):
     raise SystemExit(2)
 
 
+def stdout_alone():
+    """Where --json writes. What a candidate prints, C's and a kernel's printf too, goes to stderr from here on."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    if out is sys.__stdout__:
+        out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+    return out
+
+
 def find_nvcc():
     wheel = os.path.join(sysconfig.get_paths()["purelib"], "nvidia", "cu13", "bin", "nvcc")
     homes = [os.path.join(os.environ[v], "bin", "nvcc") for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
@@ -74,17 +83,21 @@ def parse_launcher(text, symbol=None):
     if len(found) != 1:
         die('one extern "C" int NAME(...) is wanted; found: {}. --symbol chooses'.format(", ".join(found) or "none"))
     name, rest = found.popitem()
-    kinds = {"int64_t": ctypes.c_int64, "long": ctypes.c_int64, "size_t": ctypes.c_int64, "float": ctypes.c_float,
-             "double": ctypes.c_double}
+    kinds = {"double": ctypes.c_double, "float": ctypes.c_float}
+    wide, narrow = "int64_t uint64_t long size_t ssize_t ptrdiff_t intptr_t uintptr_t", "int int32_t uint32_t bool unsigned"
+    kinds.update(dict.fromkeys(wide.split(), ctypes.c_int64))
+    kinds.update(dict.fromkeys((narrow + " short int16_t uint16_t char int8_t uint8_t").split(), ctypes.c_int))
     plan = []
     for entry in filter(None, (" ".join(p.split()) for p in rest.split(","))):
-        kind, label = re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")).groups()
+        kind, label = (re.match(r"(.*?)(\w+)$", entry.replace("__restrict__", "")) or die(name + ": " + entry)).groups()
         if label in ("stream", "dtype"):
             plan.append((label, label))
         elif "*" in kind:
             plan.append(("input" if re.search(r"\bconst\b", kind.split("*")[0]) else "output", label))
         else:
-            plan.append((next((kinds[w] for w in re.findall(r"\w+", kind) if w in kinds), ctypes.c_int), label))
+            words = re.findall(r"\w+", kind)
+            scalar = next((kinds[w] for w in kinds if w in words), None)  # the wider ones first: unsigned long long
+            plan.append((scalar or die("{}: the type of {!r} is not known".format(name, entry)), label))
     return name, plan
 
 
@@ -96,18 +109,16 @@ class Launcher:
         if missing:
             die("no such file: " + ", ".join(missing))
         self.torch, (self.symbol, self.plan) = torch, parse_launcher("\n".join(open(s).read() for s in sources), symbol)
-        nvcc, folder = find_nvcc(), tempfile.mkdtemp(prefix="candidate-")  # compiled anew each time: headers change too
+        nvcc = find_nvcc()
         arch = "-gencode=arch=compute_{0}{1},code=sm_{0}{1}".format(*torch.cuda.get_device_capability())
-        lib = os.path.join(folder, "candidate.so")
-        cmd = [nvcc, "-O3", "-std=c++17", arch, "-shared", "-Xcompiler", "-fPIC",
-               "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, *flags, *sources]
-        done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-        try:
+        with tempfile.TemporaryDirectory(prefix="candidate-") as folder:  # compiled anew each time: headers change too
+            lib = os.path.join(folder, "candidate.so")
+            cmd = [nvcc, "-O3", "-std=c++17", arch, "-shared", "-Xcompiler", "-fPIC",
+                   "-L" + os.path.join(os.path.dirname(nvcc), "..", "lib"), "-o", lib, *flags, *sources]
+            done = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
             if done.returncode:
                 raise Wrong("nvcc failed: " + " ".join(cmd) + "\n" + done.stdout)
             self.function = getattr(ctypes.CDLL(lib), self.symbol)
-        finally:
-            shutil.rmtree(folder)
         pointer = {
             "input": ctypes.c_void_p,
             "output": ctypes.c_void_p,
@@ -192,7 +203,7 @@ def poison(tensor):
 
 def error_over_bound(torch, out, x, weight, eps, offset=0.0, first=False):
     """Largest error in units of half an ulp of the result and fp32's rounding before it; infinite for NaN."""
-    if out.shape != x.shape or out.dtype != x.dtype:
+    if not isinstance(out, torch.Tensor) or (out.shape, out.dtype, out.device) != (x.shape, x.dtype, x.device):
         return float("inf")
     if x.numel() == 0:
         return 0.0
@@ -224,28 +235,37 @@ def check(torch, candidate, known, shapes, dtype, device):
             case = "rows={},width={},weight={},weight_offset={},round_first={}{}".format(
                 rows, width, weighted, offset, int(first), ", misaligned" if shift else "")
             x, weight = make_inputs(torch, rows, width, weighted, dtype, device)
-            if rows > 2:
-                x[1].zero_()
-                x[2].mul_(1e-4)  # eps decides
             if shift:
-                x = torch.empty(x.numel() + 1, device=device, dtype=dtype)[1:].view(x.shape).copy_(x)
-            before, room = x.clone(), torch.full((rows * width + 256,), 7.0, device=device, dtype=dtype)
-            out = poison(room[128:128 + rows * width].view(rows, width))
-            torch.use_deterministic_algorithms(True, warn_only=True)  # then torch.empty is filled with NaN
-            try:
-                got = candidate(x, weight, out, 1e-6, offset, first)
-            except (Wrong, RuntimeError, TypeError) as e:
-                raise Wrong("{}: {}".format(case, str(e).strip()))
-            finally:
-                torch.use_deterministic_algorithms(False)
-            ratio = error_over_bound(torch, got, x, weight, 1e-6, offset, first)
-            if not ratio <= 1.0:
-                raise Wrong("{}: the error is {:.3g} times its bound".format(case, ratio))
-            if not torch.equal(x, before) or not (torch.cat([room[:128], room[-128:]]) == 7.0).all():
-                raise Wrong("{}: it changed its input, or wrote outside its output".format(case))
-            if x.numel() and got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
-                raise Wrong("{}: it returned its input".format(case))
-            worst = max(worst, ratio)
+                x = torch.empty(x.numel() + 1, device=device, dtype=dtype)[1:].view(x.shape)
+            kept = []
+            for _ in range(2):  # with other values at the same addresses
+                given = make_inputs(torch, rows, width, weighted, dtype, device)
+                if rows > 2:
+                    given[0][1].zero_()
+                    given[0][2].mul_(1e-4)  # eps decides
+                x.copy_(given[0])
+                if weighted:
+                    weight.copy_(given[1])
+                room = torch.full((rows * width + 256,), 7.0, device=device, dtype=dtype)
+                out = poison(room[128:128 + rows * width].view(rows, width))
+                torch.use_deterministic_algorithms(True, warn_only=True)  # then torch.empty is filled with NaN
+                try:
+                    got = candidate(x, weight, out, 1e-6, offset, first)
+                except Exception as e:
+                    raise Wrong("{}: {}".format(case, str(e).strip() or type(e).__name__))
+                finally:
+                    torch.use_deterministic_algorithms(False)
+                ratio = error_over_bound(torch, got, *given, 1e-6, offset, first)
+                if not ratio <= 1.0:
+                    raise Wrong("{}: the error is {:.3g} times its bound".format(case, ratio))
+                same = torch.equal(x, given[0]) and (not weighted or torch.equal(weight, given[1]))
+                if not same or not (torch.cat([room[:128], room[-128:]]) == 7.0).all():
+                    raise Wrong("{}: it changed its input, or wrote outside its output".format(case))
+                taken = [t.untyped_storage().data_ptr() for t in (x, *kept)]
+                if x.numel() and got.untyped_storage().data_ptr() in taken:
+                    raise Wrong("{}: it returned its input, or an earlier result's memory".format(case))
+                kept.append(got)
+                worst = max(worst, ratio)
     return worst
 
 
@@ -364,13 +384,17 @@ def bench(torch, candidate, shape, dtype, names, rounds):
         except Exception as e:
             left_out[peer] = (" ".join(str(e).split()) or type(e).__name__)[:300]
 
-    def prepare(held):  # other inputs at the same addresses: each set gets its neighbour's
-        first = sets[0][0].clone()
-        for (x, _, _), new in zip(sets, [*(s[0] for s in sets[1:]), first]):
-            x.copy_(new)
+    def prepare(held):  # other inputs at the same addresses
+        for inputs in sets:
+            for t, fresh in zip(inputs, make_inputs(torch, rows, width, weighted, dtype, "cuda")):
+                if t is not None:
+                    t.copy_(fresh)
         for out in held.get("kernel", ()):
             poison(out)
+        for i in {0, len(sets) // 2, len(sets) - 1}:
+            given[i] = [t if t is None else t.clone() for t in sets[i][:2]]
 
+    given = {}
     us, held = measure(torch, contenders, rounds, prepare)
     roof = min(us[n]["median"] for n in us if n.startswith("copy"))
     row = {"name": name, "shape": {"rows": rows, "width": width, "weight": weighted, "eps": eps}, "bytes": moved,
@@ -379,8 +403,9 @@ def bench(torch, candidate, shape, dtype, names, rounds):
            "gb_per_s": {n: moved / t["median"] / 1e3 for n, t in us.items()}}
     if candidate:
         row["faster_than"] = {n: us[n]["median"] / us["kernel"]["median"] for n in us if n in peers}
-        row["timed_error"] = max(error_over_bound(torch, held["kernel"][i], *sets[i][:2], eps)
-                                 for i in {0, len(sets) // 2, len(sets) - 1})
+        row["timed_error"] = max(error_over_bound(torch, held["kernel"][i], *before, eps) for i, before in given.items())
+        if any(t is not None and not torch.equal(t, b) for i in given for t, b in zip(sets[i], given[i])):
+            raise Wrong("{}: what is timed changed an input".format(name))
         if not row["timed_error"] <= 1.0:
             raise Wrong(
                 "{}: what the timed launches wrote is wrong, {:.3g} times its bound".format(name, row["timed_error"])
@@ -428,6 +453,10 @@ def arguments():
     shapes = [parse_sizes(s) for s in a.shape or ()]
     if any(not {"rows", "width"} <= set(s) <= {"rows", "width", "weight", "eps"} for s in shapes):
         p.error("--shape has rows and width, maybe weight and eps")
+    if any(not isinstance(s[n], int) or s[n] < 0 for s in shapes for n in ("rows", "width")):
+        p.error("rows and width are whole numbers, 0 at least")
+    if a.rounds < 1:
+        p.error("--rounds is 1 at least")
     a.shapes = [
         (",".join("{}={}".format(*i) for i in s.items()), s["rows"], s["width"], s.get("eps", 1e-6), s.get("weight", 1))
         for s in shapes
@@ -447,6 +476,7 @@ def main():
         die("torch {} has no F.rms_norm; 2.4 or later is needed".format(torch.__version__))
     if a.cpu and a.source:
         die("a .cu needs a card; --cpu is for --kernel FILE.py")
+    out = stdout_alone() if a.json else None
     seed, dtype, device = (
         torch.seed() % 2**31 if a.seed is None else a.seed,
         getattr(torch, a.dtype),
@@ -475,10 +505,12 @@ def main():
             for shape in a.shapes if not (a.cpu or a.check_only) else ():
                 if shape[1] * shape[2]:
                     report["results"].append(bench(torch, candidate, shape, dtype, a.names, a.rounds))
-    except (Wrong, RuntimeError) as e:
+    except torch.cuda.OutOfMemoryError as e:
+        die("the card's memory is too small: " + " ".join(str(e).split())[:200])
+    except Exception as e:
         report["verdict"], report["failure"] = "FAIL", str(e).strip() or type(e).__name__
     if a.json:
-        print(json.dumps(report))
+        print(json.dumps(report), file=out, flush=True)
     else:
         show(report)
     return 1 if report["verdict"] == "FAIL" else 0
@@ -505,4 +537,7 @@ def show(report):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

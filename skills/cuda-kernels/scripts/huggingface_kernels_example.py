@@ -51,9 +51,18 @@ class RMSNorm(torch.nn.Module):
 }
 
 
-def die(message, code=2):
+def die(message):
     print("error: " + message, file=sys.stderr)
-    raise SystemExit(code)
+    raise SystemExit(2)
+
+
+def stdout_alone():
+    """Where --json writes. What a candidate prints, C's and a kernel's printf too, goes to stderr from here on."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    if out is sys.__stdout__:
+        out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+    return out
 
 
 def write_demo(folder):
@@ -70,10 +79,14 @@ def write_demo(folder):
 
 
 def error_of(function, device, dtype):
-    """Relative error of rms_norm(x, weight, eps) against float64."""
+    """Largest relative error of an element of rms_norm(x, weight, eps) against float64."""
     x, w = torch.randn(33, 256, device=device).to(dtype), (torch.rand(256, device=device) + 0.5).to(dtype)
     ref = x.double() * torch.rsqrt(x.double().square().mean(-1, keepdim=True) + 1e-6) * w.double()
-    return ((function(x, w, 1e-6).double() - ref).norm() / ref.norm()).item()
+    got = function(x, w, 1e-6)
+    if (got.shape, got.dtype) != (x.shape, x.dtype):
+        return 1e9
+    off = ((got.double() - ref).abs() / ref.abs().clamp_min(torch.finfo(dtype).tiny)).max().item()
+    return off if off < 1e9 else 1e9  # JSON has no NaN
 
 
 def through_kernelize(repository, device, dtype, mode):
@@ -151,6 +164,7 @@ def main():
                 torch.__version__
             )
         )
+    out = stdout_alone() if a.json else None
     device = "cuda" if torch.cuda.is_available() and not a.cpu else "cpu"
     dtype, mode = getattr(torch, a.dtype), kernels.Mode.INFERENCE | kernels.Mode.TORCH_COMPILE
     torch.manual_seed(a.seed)
@@ -168,7 +182,7 @@ def main():
 
     def check(way, function):
         error = report["relative_error"][way] = error_of(function, device, dtype)
-        if not error <= torch.finfo(dtype).eps + 5e-7:  # one rounding, and fp32 before it
+        if not error <= torch.finfo(dtype).eps + 4e-6:  # one rounding, and fp32 before it
             report["failures"].append("{}: relative error {:.2g}".format(way, error))
 
     try:
@@ -205,7 +219,7 @@ def main():
         report["failures"].append("{}: {}".format(type(e).__name__, " ".join(str(e).split())[:500] or "no message"))
     report["verdict"] = "FAIL" if report["failures"] else "PASS"
     if a.json:
-        print(json.dumps(report))
+        print(json.dumps(report), file=out, flush=True)
     else:
         for key, value in report.items():
             print("{:<16}{}".format(key, value))
@@ -213,4 +227,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

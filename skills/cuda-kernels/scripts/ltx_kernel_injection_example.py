@@ -47,6 +47,7 @@ SIZES = {  # diffusers' own defaults; Lightricks' 13B; 2B's proportions, small
     "smoke": dict(num_attention_heads=4, attention_head_dim=32, cross_attention_dim=128, num_layers=2, in_channels=16,
                   out_channels=16, caption_channels=64),
 }
+TOO_SMALL = "the card's memory is too small; fewer --layers, --tokens or --batch: "
 FP32 = 5e-4  # angles reach 15,000 rad, where an ulp is 1e-3; what is wrong in a block is over 3e-3
 Grid = collections.namedtuple("Grid", "table frames height width")  # stands where diffusers passes (cos, sin)
 
@@ -54,6 +55,15 @@ Grid = collections.namedtuple("Grid", "table frames height width")  # stands whe
 def die(message):
     print("error: " + message, file=sys.stderr)
     raise SystemExit(2)
+
+
+def stdout_alone():
+    """Where --json writes. What a candidate prints, C's and a kernel's printf too, goes to stderr from here on."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    if out is sys.__stdout__:
+        out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+    return out
 
 
 # ------------------------------------------------------------------------- the kernel's functions, and plain torch's
@@ -255,9 +265,14 @@ def patch(model, kernel):
     for block in blocks:
         if block.norm1.weight is not None or block.norm2.weight is not None:
             raise RuntimeError("norm1 or norm2 has a weight, which no released LTX-Video has")
+    norms = [n for b in blocks for n in (b.norm1, b.norm2, b.attn1.norm_q, b.attn1.norm_k, b.attn2.norm_q, b.attn2.norm_k)]
+    if any("forward" in vars(n) or n._forward_hooks or n._forward_pre_hooks for n in norms):
+        raise RuntimeError("a norm has hooks, as of offloading; its weight would be read without a call that brings it")
     former = [attn.processor for attn in attentions]
     for attn in attentions:
-        attn.set_processor(Processor())
+        new = Processor()
+        vars(new).update(vars(attn.processor))  # the attention backend that was chosen
+        attn.set_processor(new)
     for block in blocks:
         block.__class__ = Block
     if "qk_norm_rope3d" in kernel.own:
@@ -358,6 +373,8 @@ def bench(model, module, inputs, dtype, rounds, report):
             off = distance(run(call, inputs, dtype), expected)
             steps[name] = lambda call=call: run(call, inputs, dtype)
             report.setdefault("distance_from_eager", {})[name] = off
+            if not off <= 3 * report["relative_error"]["stock"] + 1e-3:  # both are about as far from fp32
+                report["failures"].append("{} is {:.2g} from eager".format(name, off))
         except Exception as e:
             report.setdefault("left_out", {})[name] = " ".join(str(e).split())[:300] or type(e).__name__
     report["step_ms"] = times(steps, rounds)
@@ -389,6 +406,8 @@ def arguments():
         frames, height, width = a.grid
     except ValueError:
         p.error("--tokens takes F,H,W")
+    if min(*a.grid, a.batch, a.rounds) < 1 or a.layers < 0:
+        p.error("--tokens, --batch and --rounds are 1 at least, --layers 0")
     if a.bench and a.cpu:
         p.error("--bench needs a card")
     return a
@@ -408,13 +427,17 @@ def main():
         from diffusers import LTXVideoTransformer3DModel  # noqa: F401
     except ImportError as e:
         die("diffusers with LTX-Video is missing ({}); pip install diffusers transformers".format(e))
+    out = stdout_alone() if a.json else None
     torch.manual_seed(a.seed)
     device, dtype, failures, calls = "cpu" if a.cpu else "cuda", getattr(torch, a.dtype), [], collections.Counter()
     config = dict(SIZES["smoke" if a.smoke else a.size])
     config["num_layers"] = min(a.layers, config["num_layers"]) or config["num_layers"]
     module = load_module(a.kernel)
     kernel = Kernel(module, calls)
-    model, inputs = make_model(config, device), make_inputs(config, a.batch, a.grid, device)
+    try:
+        model, inputs = make_model(config, device), make_inputs(config, a.batch, a.grid, device)
+    except torch.cuda.OutOfMemoryError as e:
+        die(TOO_SMALL + " ".join(str(e).split())[:200])
     report = {"script": "ltx_kernel_injection_example", "verdict": "PASS", "failures": failures, "kernel": a.kernel,
               "from_kernel": kernel.own, "from_torch": sorted(set(FUNCTIONS) - set(kernel.own)),
               "device": device if a.cpu else torch.cuda.get_device_name(), "torch": torch.__version__,
@@ -444,7 +467,7 @@ def main():
             want = expected_calls(config["num_layers"], "qk_norm_rope3d" in kernel.own)
             hold(report["calls"] == want, "the functions ran {} times, not {}".format(report["calls"], want))
             off.update(stock=distance(stock, exact), patched=distance(patched, exact))
-            hold(off["patched"] <= 1.25 * off["stock"] + 1e-4,
+            hold(off["patched"] <= 1.25 * off["stock"] + (FP32 if dtype == torch.float32 else 1e-4),
                  "the patched model is {patched:.2g} from fp32, the stock one {stock:.2g}".format(**off))
         try:
             with torch.enable_grad():
@@ -458,11 +481,13 @@ def main():
             hold(distance(run(model, inputs, dtype), stock) <= 1e-6 and not calls, "restore() did not restore")
             if a.bench:
                 bench(model, module, inputs, dtype, a.rounds, report)
-    except (RuntimeError, TypeError, ValueError, AssertionError) as e:
+    except torch.cuda.OutOfMemoryError as e:
+        die(TOO_SMALL + " ".join(str(e).split())[:200])
+    except Exception as e:
         failures.append("{}: {}".format(type(e).__name__, " ".join(str(e).split())[:500]))
     report["verdict"] = "FAIL" if failures else "PASS"
     if a.json:
-        print(json.dumps(report))
+        print(json.dumps(report), file=out, flush=True)
     else:
         for key, value in report.items():
             print("{:<20}{}".format(key, value))
@@ -470,4 +495,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
