@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::end_to_end::{EndToEndEvidence, PREFIX};
-use super::{Evidence, PeerRow, Peers};
+use super::{Evidence, Peers};
 use crate::bench::{CaseBench, Residency};
 use crate::project::DType;
 use crate::report::export::cell;
@@ -98,10 +98,12 @@ pub(super) fn compute(names: &str, evidence: &[Evidence], dir: &Path) -> Result<
                 .filter(|case| case.residency == Residency::Cold);
             for case in cold {
                 let row = peers.as_ref().and_then(|peers| peers.row(case));
-                let best = row.and_then(PeerRow::best_peer).map_or_else(
-                    || NOTHING.to_owned(),
-                    |(name, times)| format!("{}, {}", cell(name), figure::times(times)),
-                );
+                let best = row.and_then(|row| {
+                    let (name, times) = row.best_peer()?;
+                    let variant = row.chosen.get(name).map_or(name, String::as_str);
+                    Some(format!("{}, {}", cell(variant), figure::times(times)))
+                });
+                let best = best.unwrap_or_else(|| NOTHING.to_owned());
                 let tera = case.flops / case.kernel.median / 1e6;
                 let _ = writeln!(
                     text,

@@ -54,6 +54,9 @@ pub struct PeerRow {
     /// nobody's best peer.
     #[serde(default)]
     pub other: BTreeMap<String, String>,
+    /// Which of its variants was the fastest, of those that have several: `torch (cudnn)`.
+    #[serde(default)]
+    pub chosen: BTreeMap<String, String>,
 }
 
 impl Peers {

@@ -36,9 +36,15 @@ pub(super) fn table(evidence: &[&Evidence], peers: Option<&Peers>) -> String {
         for case in main_cases(one, peers) {
             let row = peers.and_then(|peers| peers.row(case));
             others.extend(row.map(|row| row.other.clone()).unwrap_or_default());
-            let best = row.and_then(PeerRow::best_peer).map_or_else(
+            let best = row.and_then(|row| {
+                let (name, times) = row.best_peer()?;
+                // Of torch's backends the one that was taken.
+                let backend = row.chosen.get(name).filter(|_| name == "torch");
+                Some((backend.map_or_else(|| peer(name), String::as_str), times))
+            });
+            let best = best.map_or_else(
                 || NOTHING.to_owned(),
-                |(name, times)| format!("{}, {}", peer(name), figure::times(times)),
+                |(name, times)| format!("{}, {}", cell(name), figure::times(times)),
             );
             let _ = writeln!(
                 lines,
