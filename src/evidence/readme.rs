@@ -180,24 +180,27 @@ fn block(operation: &str, evidence: &[Evidence], dir: &Path) -> Result<String> {
 }
 
 fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
-    let mut text = String::from(
-        "| operation | shape | dtype | µs (p10–p90) | % of roof | × torch.compile | × the blog's kernel |\n\
-         |---|---|---|--:|--:|--:|--:|\n",
+    // Who timed nothing of this operation is not spoken of.
+    let peers = peers.filter(|peers| {
+        let mut cases = evidence.cases.iter();
+        cases.any(|case| peers.row(case).is_some())
+    });
+    let (titles, rules) = match peers {
+        Some(_) => (" × torch.compile | × the blog's kernel |", "--:|--:|"),
+        None => ("", ""),
+    };
+    let mut text = format!(
+        "| operation | shape | dtype | µs (p10–p90) | % of roof |{titles}\n|---|---|---|--:|--:|{rules}\n"
     );
     let mut others = Vec::new();
     for case in &evidence.cases {
-        // Peers are timed cold.
-        let row = peers
-            .filter(|_| case.residency == Residency::Cold)
-            .and_then(|peers| peers.row(case));
-        others.extend(row.map(|row| row.other.clone()).unwrap_or_default());
         let hot = match case.residency {
             Residency::Cold => "",
             Residency::Hot => ", hot",
         };
-        let _ = writeln!(
+        let _ = write!(
             text,
-            "| {} | {}{hot} | {} | {} ({}–{}) | {} | {} | {} |",
+            "| {} | {}{hot} | {} | {} ({}–{}) | {} |",
             cell(&case.operation),
             cell(figure::shape(case)),
             case.dtype.name(),
@@ -205,9 +208,15 @@ fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
             figure::micros(case.kernel.p10),
             figure::micros(case.kernel.p90),
             figure::percent(case.of_roof()),
-            times(row, &COMPILED),
-            times(row, &BLOG),
         );
+        if let Some(peers) = peers {
+            // Peers are timed cold.
+            let row = Some(peers).filter(|_| case.residency == Residency::Cold);
+            let row = row.and_then(|peers| peers.row(case));
+            others.extend(row.map(|row| row.other.clone()).unwrap_or_default());
+            let _ = write!(text, " {} | {} |", times(row, &COMPILED), times(row, &BLOG));
+        }
+        text.push('\n');
     }
     let _ = write!(
         text,
@@ -225,10 +234,15 @@ fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
     }
     let _ = writeln!(
         text,
-        " Verified before: {} launches, {} elements on {} code paths, the worst error {} of its budget.",
+        " Verified before: {} launches, {} elements on {} code path{}, the worst error {} of its budget.",
         evidence.verification.launches,
         evidence.verification.elements,
         evidence.verification.paths.len(),
+        if evidence.verification.paths.len() == 1 {
+            ""
+        } else {
+            "s"
+        },
         figure::times(evidence.verification.worst),
     );
     text.push_str(&note(&others));
