@@ -1,7 +1,7 @@
 //! Cheating and broken kernel projects, each beside an honest twin: `tests/cheats/README.md`.
 //!
-//! Without a card: the suite covers every row of the table, every candidate compiles without a warning for
-//! three architectures, and the record in `evidence/` is of this suite. With one, `kernels verify` and
+//! Without a card: the suite covers every row of the table, every candidate compiles without a warning for two
+//! architectures, and the record in `evidence/` is of this suite. With one, `kernels verify` and
 //! `kernels bench` run over all of it. `KERNELS_CARD=1` demands that; `KERNELS_RECORD=FILE` writes the record.
 //! The compiled test runs anywhere: `KERNELS_PROGRAM` is the `kernels` to test, `KERNELS_CHEATS` the folder
 //! tests/cheats, `KERNELS_JOBS` how many verifications run at once, `KERNELS_ONLY` a part of the names.
