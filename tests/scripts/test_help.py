@@ -243,8 +243,16 @@ def test_who_interrupts_reads_no_traceback(tmp_path):
         assert (SCRIPTS / f"{name}.py").read_text().endswith("    except KeyboardInterrupt:\n        sys.exit(130)\n")
     op = str(tmp_path / "op.py")
     command = [sys.executable, SCRIPTS / "benchmark_example.py", "--cpu", "--candidate", op + ":reference", "--reference", op]
+
+    def as_in_a_terminal():  # what a shell starts in the background ignores it, and so would we
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     with subprocess.Popen(
-        [*command, "--shape", "rows=4"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--shape", "rows=4"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=as_in_a_terminal,
     ) as going:
         assert going.stdout.readline() == "begun\n"
         going.send_signal(signal.SIGINT)
