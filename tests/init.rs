@@ -334,6 +334,28 @@ fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
     }
 }
 
+/// The walk-through was begun with `--op blank`: a project stands alone, so it has copies of what every project has.
+#[test]
+fn the_walk_through_has_what_every_project_has() {
+    let example = root().join("examples/layer_norm_gelu");
+    for path in [
+        "benchmarks/benchmark.py",
+        "tests/conftest.py",
+        "tests/support.py",
+        "tests/test_ops.py",
+        "torch-ext/binding.h",
+    ] {
+        let given = fs::read(root().join("scaffold/common").join(path)).unwrap();
+        if std::env::var_os("UPDATE").is_some() {
+            write(&example.join(path), &given);
+        }
+        assert!(
+            fs::read(example.join(path)).unwrap() == given,
+            "examples/layer_norm_gelu/{path} is not scaffold's; run: UPDATE=1 cargo test --test init the_walk_through"
+        );
+    }
+}
+
 #[test]
 fn the_examples_are_what_init_writes() {
     for (folder, typed, beside) in EXAMPLES {
