@@ -77,11 +77,18 @@ def same(one, other):
 
 
 def kept(path, report):
-    """The rows of an earlier file of the same card and the same packages that this run did not time again."""
+    """The rows of an earlier file of the same card and the same packages that this run did not time again.
+
+    What is not installed here is kept as well, into the report: the earlier rows were timed beside it, none of these.
+    """
     earlier = json.loads(pathlib.Path(path).read_text())
-    for key in ("format", "card", "driver", "torch", "packages"):
+    for key in ("format", "card", "driver", "torch"):
         if earlier.get(key) != report[key]:
             raise ValueError(f"{path} is of another {key}: {earlier.get(key)}, here {report[key]}")
+    for name, version in earlier["packages"].items():
+        if report["packages"].setdefault(name, version) != version:
+            raise ValueError(f"{path} is of another {name}: {version}, here {report['packages'][name]}")
+    report["allocates"] += [name for name in earlier["allocates"] if name not in report["allocates"]]
     return [row for row in earlier["rows"] if not any(same(row, new) for new in report["rows"])]
 
 

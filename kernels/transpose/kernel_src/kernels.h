@@ -8,5 +8,5 @@ const void* transpose_blocks_kernel_2(const Layout& layout);
 const void* transpose_blocks_kernel_4(const Layout& layout);
 
 // The kernel for all others.
-const void* transpose_elements_kernel_2();
-const void* transpose_elements_kernel_4();
+const void* transpose_unaligned_kernel_2();
+const void* transpose_unaligned_kernel_4();

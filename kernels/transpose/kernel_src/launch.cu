@@ -72,9 +72,9 @@ cudaError_t code_arch(const void* kernel, int& arch) {
   return cudaSuccess;
 }
 
-// Deals out tiles of so many rows and columns of x; answers how many there are, or 0 where a grid cannot have them.
-unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t tile_rows, int64_t tile_columns) {
-  const int64_t down = (a.rows - 1) / tile_rows + 1, across = (a.columns - 1) / tile_columns + 1;
+// Deals out tiles of so many of `rows` and of x's columns; answers how many there are, or 0 where a grid cannot have them.
+unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t rows, int64_t tile_rows, int64_t tile_columns) {
+  const int64_t down = (rows - 1) / tile_rows + 1, across = (a.columns - 1) / tile_columns + 1;
   // Panels of the same width, so that there are fewer than one tile a panel too many.
   const int64_t panels = (across - 1) / kPanelWidth + 1, width = (across - 1) / panels + 1;
   int64_t tiles = 0;
@@ -109,20 +109,25 @@ extern "C" int transpose_launch(void* out, const void* x, int64_t batch, int64_t
   a.out = out, a.x = x, a.rows = rows, a.columns = columns;
   a.x_stride = x_stride, a.out_stride = out_stride;
   a.x_batch_stride = x_batch_stride, a.out_batch_stride = out_batch_stride;
-  const void* kernel = size == 2 ? transpose_elements_kernel_2() : transpose_elements_kernel_4();
-  int64_t tile_rows = kElementTile, tile_columns = kElementTile;
-  int threads = kElementThreads;
+  a.x_end = static_cast<const char*>(x) + ((batch - 1) * x_batch_stride + (rows - 1) * x_stride + columns) * size;
+  const void* kernel = nullptr;
+  int64_t places = rows;  // of a row of out, from the one on where its tiles begin
+  int64_t tile_rows = kUnalignedRows, tile_columns = kUnalignedPacks * (16 / size);
+  int threads = kUnalignedThreads;
   if (is_whole_packs(from, batch, size) && is_whole_packs(to, batch, size)) {
     int arch = 0;
-    if (const cudaError_t error = code_arch(kernel, arch)) return error;
+    if (const cudaError_t error = code_arch(transpose_unaligned_kernel_2(), arch)) return error;
     const Tuning* tuning = find_transpose_tuning(arch, size);
     if (tuning == nullptr) return kNoCode;
     const Layout& layout = tuning->layout;
     kernel = size == 2 ? transpose_blocks_kernel_2(layout) : transpose_blocks_kernel_4(layout);
     tile_rows = layout.down * (16 / size), tile_columns = layout.across * (16 / size);
     threads = layout.down * layout.across;
+  } else {
+    kernel = size == 2 ? transpose_unaligned_kernel_2() : transpose_unaligned_kernel_4();
+    places += 32 / size - 1;
   }
-  const unsigned tiles = deal_out(a, batch, tile_rows, tile_columns);
+  const unsigned tiles = deal_out(a, batch, places, tile_rows, tile_columns);
   if (tiles == 0) return kTooLarge;
   void* parameters[] = {&a};
   return cudaLaunchKernel(kernel, dim3(tiles), dim3(threads), parameters, 0, static_cast<cudaStream_t>(stream));

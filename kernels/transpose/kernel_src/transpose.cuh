@@ -4,6 +4,8 @@
 // other. So a block takes a tile, reads it by rows of x, turns it over in shared memory and writes it by rows of out, both
 // in whole lines of 128 bytes.
 #pragma once
+#include <type_traits>
+
 #include "arguments.h"
 #include "pack.cuh"
 #include "tuning.h"
@@ -102,31 +104,130 @@ __global__ void __launch_bounds__(DOWN * ACROSS, kThreadsOfAnSm / (DOWN * ACROSS
   }
 }
 
-// The same by single elements, for all that is no whole pack: odd sizes and strides, addresses anywhere. A warp accesses
-// 32 elements that lie side by side. The padding of a word puts those of a column into different banks. What a tile has
-// beyond the edges is anything, and stays in the block.
+// The bits of an element of shared memory: `address` and what `high` has without its last four bits and `low` has in
+// those. Written out: the compiler would take the sum apart, eight instructions an element for two.
 template <typename T>
-__global__ void __launch_bounds__(kElementThreads) transpose_elements(const TransposeArguments a) {
-  constexpr int kSide = kElementTile, kRows = kElementThreads / kSide, kEach = kSide / kRows;
-  __shared__ T turned[kSide][kSide + 4 / sizeof(T)];
-  const Tile<T> tile(a);
-  const int side = threadIdx.x % kSide, first = threadIdx.x / kSide;
-
-  const int64_t row = tile.row * kSide, column = tile.column * kSide;
-  Pack<T, 1> pack[kEach];
-#pragma unroll
-  for (int k = 0; k < kEach; ++k) {  // all are on their way before the first is waited for
-    const int64_t at = row + first + k * kRows;
-    if (at < a.rows && column + side < a.columns) load<kCached>(pack[k], tile.x + at * a.x_stride, column + side);
+__device__ __forceinline__ uint32_t load_shared(uint32_t address, uint32_t high, uint32_t low) {
+  uint32_t bits, more;
+  asm("lop3.b32 %0, %1, %2, 15, 0xd8;" : "=r"(more) : "r"(high), "r"(low));
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits) : "r"(address + more) : "memory");
+  } else {
+    asm volatile("{\n\t.reg .u16 h;\n\tld.shared.u16 h, [%1];\n\tcvt.u32.u16 %0, h;\n\t}"
+                 : "=r"(bits)
+                 : "r"(address + more)
+                 : "memory");
   }
+  return bits;
+}
+
+// Blocks an SM, all that its threads leave room for: much of a block is waiting.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kUnalignedBlocks = 1024 / kUnalignedThreads;
+#else
+constexpr int kUnalignedBlocks = 2048 / kUnalignedThreads;
+#endif
+
+// The same for all that is no whole pack: odd sizes and strides, addresses anywhere. Its accesses are of 16 bytes even so.
+//
+// Rows of out begin anywhere in a sector, the 32 bytes that memory moves. So a block's piece of each begins at the last
+// sector before the tile's edge, and pieces of neighbouring blocks share none. For that it reads up to a sector of rows
+// more. Rows of x are read from the last aligned address on, one pack more than the tile is wide, and lie in shared memory
+// as they came, each with a shift of its own. Packs of out are put together from there, an element an access; a pack of
+// padding behind every N rows puts those that lie N apart, eight of which are read at once, into different banks.
+//
+// What lies between rows of x is read, too. Before the tensor's first element and behind its last nothing is: packs that
+// begin or end there are read by elements. What a tile has beyond the edges is anything, and stays in the block.
+template <typename T>
+__global__ void __launch_bounds__(kUnalignedThreads, kUnalignedBlocks) transpose_unaligned(const TransposeArguments a) {
+  constexpr int kSize = sizeof(T), N = 16 / kSize, kSector = 32 / kSize;
+  constexpr int kColumns = kUnalignedPacks * N, kPacks = kUnalignedPacks + 1;  // of a row of the tile
+  constexpr int kRows = kUnalignedRows + kSector - 1, kAtOnce = kUnalignedRowsAtOnce, kEach = (kRows - 1) / kAtOnce + 1;
+  constexpr int kPitch = kPacks * 16;  // bytes, without the padding
+  static_assert(kAtOnce % N == 0 && kUnalignedThreads % 32 == 0, "threads keep their places");
+  static_assert(kUnalignedRows % (8 * N) == 0, "a warp writes eight packs side by side, of four rows");
+  __shared__ uint4 packs[kRows * kPacks + (kRows - 1) / N];
+  const Tile<T> tile(a);
+  const int64_t row = tile.row * kUnalignedRows - (kSector - 1), column = tile.column * kColumns;  // the tile's first
+  const int first_row = row < 0 ? static_cast<int>(-row) : 0;                                      // of those that there are
+  const int end_row = a.rows - row < kRows ? static_cast<int>(a.rows - row) : kRows;
+  const int end_column = a.columns - column < kColumns ? static_cast<int>(a.columns - column) : kColumns;
+  const T* const x = tile.x + row * a.x_stride + column;
+  const uint32_t x_low = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(x));
+  const uint32_t x_step = static_cast<uint32_t>(a.x_stride) * kSize;
+
+  const auto read = [&](auto interior) {
+    constexpr bool kInterior = decltype(interior)::value;
+    const int place = threadIdx.x % kPacks, first = threadIdx.x / kPacks;
+    const char* from = reinterpret_cast<const char*>(x + first * a.x_stride) + place * 16;
+    uint4* const to = &packs[first * kPacks + first / N + place];
+    Pack<T, N> pack[kEach];
+    bool inside[kEach];
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) turned[side][first + k * kRows].bits = pack[k].word[0];
+    for (int k = 0; k < kEach; ++k, from += kAtOnce * kSize * a.x_stride) {
+      const int i = first + k * kAtOnce, shift = static_cast<int>(reinterpret_cast<uintptr_t>(from) % 16);
+      inside[k] = i >= first_row && i < end_row && place * 16 - shift < end_column * kSize;
+      const T* const at = reinterpret_cast<const T*>(from - shift);
+      if (inside[k] && !kInterior && (at < a.x || at + N > a.x_end)) {
+        inside[k] = false;
+        T* const element = reinterpret_cast<T*>(to + k * (kAtOnce * kPacks + kAtOnce / N));
+#pragma unroll
+        for (int j = 0; j < N; ++j)
+          if (at + j >= a.x && at + j < a.x_end) element[j] = at[j];
+      }
+      if (inside[k]) load<kCached>(pack[k], at, 0);
+    }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const uint32_t(&w)[4] = pack[k].word;
+      if (inside[k]) to[k * (kAtOnce * kPacks + kAtOnce / N)] = make_uint4(w[0], w[1], w[2], w[3]);
+    }
+  };
+  // Whether no pack of the tile can begin before the tensor or end behind it.
+  const int64_t before = x + first_row * a.x_stride - static_cast<const T*>(a.x);
+  const int64_t behind = static_cast<const T*>(a.x_end) - (x + (end_row - 1) * a.x_stride + end_column);
+  if (before >= N && behind >= N) {
+    read(std::true_type());
+  } else {
+    read(std::false_type());
+  }
   __syncthreads();
+
+  constexpr int kPieces = kUnalignedRows / (8 * N), kWarps = 8;
+  constexpr int kColumnsAtOnce = kWarps / kPieces * 4;
+  static_assert(kWarps % kPieces == 0 && kColumns % kColumnsAtOnce == 0 && kWarps * 32 <= kUnalignedThreads);
+  const int warp = threadIdx.x / 32;
+  if (warp >= kWarps) return;
+  const int first_column = warp / kPieces * 4 + threadIdx.x % 32 / 8, place = warp % kPieces * 8 + threadIdx.x % 8;
+  T* out = tile.out + (column + first_column) * a.out_stride + row;
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) pack[k].word[0] = turned[first + k * kRows][side].bits;
+  for (int k = 0; k < kColumns / kColumnsAtOnce; ++k, out += kColumnsAtOnce * a.out_stride) {
+    const int c = first_column + k * kColumnsAtOnce;
+    const int into = static_cast<int>(reinterpret_cast<uintptr_t>(out) / kSize % kSector);
+    const int first = (kSector - into) % kSector + place * N;  // row of the tile
+    if (c >= end_column || first + N <= first_row || first >= end_row) continue;
+    uint32_t from = static_cast<uint32_t>(__cvta_generic_to_shared(packs)) + first * kPitch + c * kSize;
+    uint32_t padding = first * kSize, shift = x_low + first * x_step;
+    asm("" : "+r"(from), "+r"(padding), "+r"(shift));
+    Pack<T, N> pack;
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) {
-    const int64_t at = column + first + k * kRows;
-    if (at < a.columns && row + side < a.rows) store(tile.out + at * a.out_stride, row + side, pack[k]);
+    for (int j = 0; j < N; ++j) {
+      const uint32_t bits = load_shared<T>(from, padding, shift);
+      if constexpr (kSize == 4) {
+        pack.word[j] = bits;
+      } else {
+        pack.word[j / 2] = j % 2 == 0 ? bits : __byte_perm(pack.word[j / 2], bits, 0x5410);
+      }
+      from += kPitch, padding += kSize, shift += x_step;
+    }
+    if (first >= first_row && first + N <= end_row) {
+      store(out + first, 0, pack);
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        const Pack<T, 1> one = {{kSize == 4 ? pack.word[j % 4] : pack.word[j / 2 % 4] >> 16 * (j % 2)}};
+        if (first + j >= first_row && first + j < end_row) store(out, first + j, one);
+      }
+    }
   }
 }

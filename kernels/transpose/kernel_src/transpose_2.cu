@@ -3,4 +3,4 @@
 
 const void* transpose_blocks_kernel_2(const Layout& layout) { return find_kernel<F16>(layout); }
 
-const void* transpose_elements_kernel_2() { return reinterpret_cast<const void*>(transpose_elements<F16>); }
+const void* transpose_unaligned_kernel_2() { return reinterpret_cast<const void*>(transpose_unaligned<F16>); }

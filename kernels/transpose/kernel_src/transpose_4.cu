@@ -3,4 +3,4 @@
 
 const void* transpose_blocks_kernel_4(const Layout& layout) { return find_kernel<F32>(layout); }
 
-const void* transpose_elements_kernel_4() { return reinterpret_cast<const void*>(transpose_elements<F32>); }
+const void* transpose_unaligned_kernel_4() { return reinterpret_cast<const void*>(transpose_unaligned<F32>); }
