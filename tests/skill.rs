@@ -22,6 +22,8 @@ mod quotes;
 mod support;
 #[path = "support/torch.rs"]
 mod torch;
+#[path = "skill/trials.rs"]
+mod trials;
 #[path = "skill/vendor.rs"]
 mod vendor;
 
@@ -240,7 +242,7 @@ fn numbers_before(text: &str, word: &str) -> BTreeSet<u32> {
 fn what_the_guides_work_out_of_those_figures_is_right() {
     for card in vendor::CARDS {
         let text = page(&format!("{}-optimization-guide.md", card.guide));
-        let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let one_line = in_one_line(&text);
         assert_eq!(
             numbers_before(&one_line, " SMs"),
             BTreeSet::from([card.sms]),
@@ -276,6 +278,124 @@ fn what_the_guides_work_out_of_those_figures_is_right() {
             assert_eq!(named, BTreeSet::from(card.gbs), "{}: estimate", card.guide);
         }
     }
+}
+
+#[test]
+fn what_was_tried_is_recorded_of_the_code_as_it_is() {
+    trials::hold();
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a page says outside of code, of what is rendered from evidence/, and of the table of limits.
+fn prose(page: &Path) -> String {
+    let text = &fs::read_to_string(page).unwrap();
+    let inside: BTreeSet<usize> = fences(page, text)
+        .into_iter()
+        .flat_map(|f| f.lines)
+        .collect();
+    let limits: BTreeSet<String> = if text.contains("| limit | value |") {
+        let row = |(name, value)| format!("| {name} | {value} |");
+        limits_in(text).into_iter().map(row).collect()
+    } else {
+        BTreeSet::new()
+    };
+    let mut rendered = false;
+    let mut lines = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        rendered = rendered || line.starts_with("<!-- evidence:");
+        let limit = limits.contains(line);
+        if !rendered && !limit && !inside.contains(&number) {
+            lines.push(line);
+        }
+        rendered = rendered && line != "<!-- /evidence -->";
+    }
+    in_one_line(&lines.join("\n"))
+}
+
+/// A number with one of the units that things are measured in.
+fn measured(text: &str) -> Vec<String> {
+    let unit = fancy_regex::Regex::new(
+        r"[0-9][0-9.,]*(?: to [0-9][0-9.,]*)? ?(?:%|µs|us\b|ms\b|microseconds|GB/s|TB/s|TFLOP/s|times (?:as )?(?:fast|slow))",
+    );
+    let found = unit.unwrap();
+    let found = found.find_iter(text);
+    found.map(|one| one.unwrap().as_str().to_owned()).collect()
+}
+
+/// A figure in a sentence is of a trial that is recorded, follows from the vendors' tables or from the records, or is a goal.
+#[test]
+fn no_page_says_a_figure_that_nothing_holds() {
+    // The goal; what cannot be; rates, which what_the_guides_work_out_of_those_figures_is_right checks; below.
+    const HELD: &[&str] = &[
+        ">= 90 % of a copy",
+        "90 % is the goal. Well over 100 %",
+        "Stop at 90 % of the copy",
+        "stay below 90 %",
+        "at 2 microseconds that is",
+        "3.35 TB/s over 132 SMs",
+        "6 bytes an element (two inputs, an output, bf16), 3.35 TB/s",
+        "2,039 GB/s over 108 SMs",
+        "6 bytes an element and 2 TB/s",
+        "320 GB/s over 40 SMs",
+        "(an H100's reaches 86 to 90 % of it from 130 MB on",
+        "2048 % 6 = 2",
+    ];
+    let said = trials::said();
+    for page in pages() {
+        let name = page.file_name().unwrap().to_string_lossy().into_owned();
+        let mut text = prose(&page);
+        for sentence in said.iter().filter(|sentence| sentence.page == name) {
+            assert!(
+                text.contains(&sentence.words),
+                "{name} does not say what was recorded: {}",
+                sentence.words
+            );
+            text = text.replace(&sentence.words, "");
+        }
+        for held in HELD {
+            text = text.replace(held, "");
+        }
+        let loose = measured(&text);
+        assert!(loose.is_empty(), "{name}: nothing holds {loose:?}");
+    }
+    for sentence in &said {
+        let there = pages().iter().any(|page| page.ends_with(&sentence.page));
+        assert!(there, "no page {}", sentence.page);
+    }
+}
+
+/// The bandwidth that a copy reaches, of the datasheet's.
+#[test]
+fn a_copy_reaches_what_the_a100s_guide_says_of_the_h100s() {
+    let (mut least, mut most) = (f64::MAX, 0.0_f64);
+    for entry in fs::read_dir(root().join("evidence")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|end| end != "json") {
+            continue;
+        }
+        let record: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let Some(peak) = record["card"]["peak_gbs"].as_f64() else {
+            continue;
+        };
+        for case in record["cases"].as_array().into_iter().flatten() {
+            let (Some(bytes), Some(copy)) =
+                (case["bytes"].as_f64(), case["copy"]["median"].as_f64())
+            else {
+                continue;
+            };
+            if case["residency"] == "cold" && bytes >= 130e6 {
+                let share = 100.0 * bytes / copy / 1e3 / peak;
+                (least, most) = (least.min(share), most.max(share));
+            }
+        }
+    }
+    let words = format!("reaches {least:.0} to {most:.0} % of it from 130 MB on");
+    let text = in_one_line(&page("a100-optimization-guide.md"));
+    assert!(text.contains(&words), "{words}");
 }
 
 /// Of each instruction the last architecture that must refuse it, and the first that must take it.

@@ -281,7 +281,7 @@ impl Evidence {
 /// Whether a file of this name is of an operation: the others have formats of their own, and harness-<gpu>.json is
 /// tests/cheats'.
 fn of_an_operation(name: &str) -> bool {
-    !["peers-", "harness-", "e2e-"]
+    !["peers-", "harness-", "e2e-", "trials-"]
         .iter()
         .any(|other| name.starts_with(other))
 }

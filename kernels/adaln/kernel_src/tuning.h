@@ -114,7 +114,7 @@ constexpr GroupTuning kGroupTuning[] = {
     //   2048: adaln 98 at 44 MB, 99 at 132 (128 x 2 x 2 97, 99; r 91, 97); gated 97 at 88 MB, 99 at 264 (r 94, 98)
     //   3072: adaln 98 (384 x 1 x 3 97, 384 x 1 x 4 96, 128 x 3 x 2 95, r 82); gated 98 (r 85)
     //   4096: adaln 97 (256 x 2 x 3 96, 256 x 2 x 2 96, 512 x 1 x 4 94, 128 x 4 x 1 88, r 90); layer_norm 97 (512 x 1 x 2
-    //         95, 512 x 1 x 4 96, 256 x 2 x 4 94, 128 x 4 x 1 90, r 90); gated 98
+    //         95, 512 x 1 x 4 95, 256 x 2 x 4 96, r 81: benches/gpu/trials.toml); gated 98
     //         (r 93). With the scale and shift fetched later, gated: 512 x 1 x 3 level with 512 x 1 x 2, 256 x 2 x 1 2
     //         behind, 128 x 4 x 1 8.
     //   f32 4096: layer_norm 97 (512 x 2 x 1 90, 1024 x 1 x 4 81, 1024 x 1 x 2 66; one block an SM of 512 x 2 x 2 79; r 90)

@@ -51,10 +51,9 @@ constexpr Tuning kTuning[] = {
     // [quote h100]
     // H100 (132 SMs, 50 MB of L2, 3.35 TB/s). Measured; % is of a copy of the same bytes, bf16 unless said.
     // Some 20 KB in flight an SM fill the memory's latency. Every layout below has more, so what decides is that
-    // many small blocks an SM overlap one row's stores with another's loads. Measured and left out: clusters that
-    // share a row (7 to 20 % slower at 16K to 64K elements), persistent grids that prefetch the next row (1 to 4 %), a ring
-    // of shared memory that the copy engine fills (1 % slower at 16K, 0.2 % faster at 64K elements),
-    // L2 hints on loads and stores (within 1 %, or slower).
+    // many small blocks an SM overlap one row's stores with another's loads. Tried and left out: clusters that share a
+    // row and persistent grids that prefetch the next one (slower), a ring of shared memory that the copy engine fills
+    // and L2 hints on loads and stores (no gain).
     {90, 16, 8, 0, {8, 1, kCachedLoads}},       // heads of 64: 99.8 % at 524288 rows
     {90, 16, 16, 0, {16, 1, kCachedLoads}},     // heads of 128: 99.6 % at 262144 rows, where two packs a thread give 98.9
     {90, 16, 32, 0, {16, 2, kCachedLoads}},     // heads of 256: 99.8 %, f32 heads of 128 100.3, where 32 x 4 gives 92 and 96

@@ -33,7 +33,7 @@ struct Tuning {
 
 constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Measured: 99.7 to 100.8 % of the copy at 126 MB and more,
-    // forward and backward; blocks of 256 within 0.5 %, two packs a thread 0.3 to 6 % slower. 20 KB
+    // forward and backward; blocks of 256 within 0.5 %, two packs a thread 0.9 to 4 % slower. 20 KB
     // of loads in flight an SM fill the memory's latency, and one pack of two tensors a thread is 64 KB; more packs
     // a thread only make one block's stores wait longer for its loads. Loads that leave no line in L1 are level from
     // memory, and take up to 45 % longer from L2 (geglu_backward of 512 x 5120: 7.7 us and 5.3).
