@@ -7,6 +7,7 @@
 
 pub mod against;
 pub mod agent;
+pub mod base;
 pub mod bench;
 pub mod check;
 pub mod cli;

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kernels::compile::{ARCHS, Limits};
+use kernels::base::arch::{self, Limits};
 use serde_json::Value;
 use support::{Ran, Sandbox, snapshot, write};
 
@@ -273,7 +273,7 @@ fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
         );
     };
     let project = Project::of("widths.cu");
-    let archs: Vec<String> = ARCHS.iter().map(ToString::to_string).collect();
+    let archs: Vec<String> = arch::known().iter().map(ToString::to_string).collect();
     let report = project.json(&format!("--arch {}", archs.join(",")));
     let mut disassembled: BTreeMap<PathBuf, BTreeMap<String, [u64; 4]>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -382,7 +382,7 @@ fn occupancy_is_that_of_the_toolkits_own_calculator() {
     assert!(compiled.status.success(), "{compiled:?}");
     let mut questions = String::new();
     let mut ours = Vec::new();
-    for arch in ARCHS {
+    for arch in arch::known() {
         let limits = Limits::of(arch).unwrap();
         for registers in [1, 16, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 128, 168, 255] {
             for shared in [0, 1, 1024, 4000, 16_384, 33_000, 49_152] {
@@ -400,7 +400,7 @@ fn occupancy_is_that_of_the_toolkits_own_calculator() {
                     ];
                     let words: Vec<_> = numbers.iter().map(u32::to_string).collect();
                     questions += &format!("{}\n", words.join(" "));
-                    ours.push(limits.blocks_at_once(registers, shared, threads));
+                    ours.push(limits.resident_blocks(registers, shared, threads));
                 }
             }
         }

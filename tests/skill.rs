@@ -32,7 +32,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kernels::compile::Limits;
+use kernels::base::arch::Limits;
 use kernels::skill::tokens;
 use messages::{MESSAGES, Proof};
 use quotes::{fences, pages, render, root, sources};

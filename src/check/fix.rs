@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Report;
 use super::finding::Edit;
-use crate::install::disk;
+use crate::base::disk;
 
 /// What became of one file.
 #[derive(Clone, Debug, Serialize)]

@@ -38,6 +38,7 @@ use serde::Serialize;
 use self::findings::Findings;
 use self::load::Project;
 use self::text::Text;
+use crate::base::plural;
 use crate::project::BUILD_TOML;
 
 /// Whether Python's standard library, of any version from 3.9 on, has a module of this name.
@@ -77,15 +78,11 @@ impl Report {
 
     /// All of it in a line: `2 errors, 1 warning, 1 allowed in 13 files`.
     pub fn summary(&self) -> String {
-        let count = |number: usize, what: &str| match number {
-            1 => format!("1 {what}"),
-            _ => format!("{number} {what}s"),
-        };
         let mut parts = Vec::new();
         for (severity, what) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
             let number = self.count(severity);
             if number > 0 {
-                parts.push(count(number, what));
+                parts.push(plural(number, what));
             }
         }
         if parts.is_empty() {
@@ -94,7 +91,7 @@ impl Report {
         if !self.allowed.is_empty() {
             parts.push(format!("{} allowed", self.allowed.len()));
         }
-        format!("{} in {}", parts.join(", "), count(self.files, "file"))
+        format!("{} in {}", parts.join(", "), plural(self.files, "file"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::finding::Place;
-use crate::install::disk;
+use crate::base::disk;
 
 /// More than any hand-written source has; what is bigger is named and not read.
 const LIMIT: u64 = 8 << 20;

@@ -11,15 +11,16 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::failure::Usage;
+use crate::base::arch;
+use crate::base::plural;
+use crate::base::text::numbers;
 use crate::cli::project::Build as Arguments;
-use crate::compile::{self, ARCHS, Build, Kernel, Target, name};
+use crate::compile::{self, Build, Kernel, Target, name};
 use crate::gpu;
 use crate::project::Project;
 use crate::report::{Output, style};
 use crate::toolchain::Toolchain;
 
-/// What is compiled for where no card says otherwise.
-const DEFAULT: [u32; 3] = [75, 80, 90];
 /// More kernels than a person reads one by one; then one row a template.
 const MANY: usize = 30;
 
@@ -71,15 +72,10 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
 
 /// The architectures to compile for: those asked for, else the first card's, else the usual ones.
 pub(super) fn archs(asked: &[u32]) -> Result<Vec<u32>> {
-    for arch in asked {
-        if !ARCHS.contains(arch) {
-            let known: Vec<_> = ARCHS.iter().map(u32::to_string).collect();
-            return Err(Usage(format!(
-                "--arch {arch} is not known; it is one of {}",
-                known.join(", ")
-            ))
-            .into());
-        }
+    let known = arch::known();
+    if let Some(arch) = asked.iter().find(|arch| !known.contains(arch)) {
+        let known = numbers(&known);
+        return Err(Usage(format!("--arch {arch} is not known; it is one of {known}")).into());
     }
     if !asked.is_empty() {
         return Ok(asked.to_vec());
@@ -87,9 +83,9 @@ pub(super) fn archs(asked: &[u32]) -> Result<Vec<u32>> {
     let card = gpu::probe()
         .ok()
         .and_then(|cards| Some(cards.first()?.arch));
-    Ok(match card.filter(|arch| ARCHS.contains(arch)) {
+    Ok(match card.filter(|arch| known.contains(arch)) {
         Some(arch) => vec![arch],
-        None => DEFAULT.to_vec(),
+        None => arch::defaults(),
     })
 }
 
@@ -256,10 +252,6 @@ fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -
         })).collect::<Vec<_>>(),
         "over_budget": overruns,
     }))
-}
-
-pub(super) fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 pub(super) fn duration(seconds: f64) -> String {

@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::Result;
 use serde_json::json;
 
-use super::build::{archs, duration, plural};
+use super::build::{archs, duration};
+use crate::base::plural;
 use crate::cli::project::Build as Arguments;
 use crate::install::Refusal;
 use crate::install::refusal::Refused;

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use super::toolchain::{describe, host_json, toolchain_json};
-use crate::compile::ARCHS;
+use crate::base::arch;
+use crate::base::text::numbers;
 use crate::gpu::{self, Card};
 use crate::report::{Output, style};
 use crate::toolchain::{HostCompiler, Toolchain, release};
@@ -116,15 +117,11 @@ fn remarks(toolchain: Option<&Toolchain>, cards: &[Card]) -> Vec<String> {
                 "{name}: nvcc {} makes no code for sm_{}; install a toolkit that does",
                 toolchain.version, card.arch
             ));
-        } else if !ARCHS.contains(&card.arch) {
+        } else if !arch::known().contains(&card.arch) {
             remarks.push(format!(
                 "{name}: `kernels build` does not know sm_{}; it compiles for {}",
                 card.arch,
-                ARCHS
-                    .iter()
-                    .map(u32::to_string)
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                numbers(&arch::known())
             ));
         }
     }

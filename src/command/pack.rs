@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use crate::base::disk;
 use crate::cli;
-use crate::install::disk;
 use crate::install::refusal::{Refusal, Refused};
 use crate::report::{Output, style};
 use crate::skill::archive;

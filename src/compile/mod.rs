@@ -6,7 +6,6 @@ mod digest;
 pub(crate) mod key;
 mod link;
 pub mod name;
-mod occupancy;
 pub(crate) mod parallel;
 mod ptxas;
 mod sass;
@@ -15,7 +14,6 @@ pub(crate) mod store;
 pub(crate) mod unit;
 
 pub use budget::{Limit, Overrun};
-pub use occupancy::{ARCHS, Limits};
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::base::arch::Limits;
 use crate::project::Project;
 use crate::toolchain::{HostCompiler, Toolchain};
 

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::key::{Key, sha256};
 use super::share::{Begun, Host, Hosts};
 use super::store::{Store, Work};
-use super::{Kernel, Limits, Unit, cubin, name, ptxas, sass};
+use super::{Kernel, Unit, cubin, name, ptxas, sass};
+use crate::base::arch::Limits;
 use crate::project::Project;
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 

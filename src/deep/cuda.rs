@@ -14,12 +14,12 @@ use super::fence::{Block, Language};
 use super::layout::{Work, write};
 use super::process;
 use super::report::Gathered;
+use crate::base::arch::{self, Capability};
+use crate::base::text::and;
 use crate::compile::parallel;
 use crate::compile::unit::plain;
 use crate::toolchain::{HostCompiler, Toolchain, ToolchainError, Torch, Version, clean};
 
-/// What a block is compiled for that names no other.
-const ARCHS: [&str; 3] = ["75", "80", "90"];
 /// Far more than any block of a page takes.
 const SECONDS: u64 = 300;
 /// Headers of torch.
@@ -97,7 +97,7 @@ impl<'d> Plan<'d> {
         gathered: &mut Gathered,
     ) {
         let archs = match block.attribute("arch").map(archs) {
-            None => ARCHS.map(str::to_owned).to_vec(),
+            None => arch::defaults().iter().map(u32::to_string).collect(),
             Some(Some(archs)) => archs,
             Some(None) => {
                 let message =
@@ -229,7 +229,7 @@ fn report(
 ) {
     let (rule, arch) = if job.is_cuda {
         let names: Vec<String> = archs.iter().map(|arch| format!("sm_{arch}")).collect();
-        ("cuda", format!(" for {}", listed(&names)))
+        ("cuda", format!(" for {}", and(&names)))
     } else {
         ("cpp", String::new())
     };
@@ -249,15 +249,6 @@ fn report(
         line,
         format!("{name} does not compile{arch}: {}{within}", error.message),
     );
-}
-
-/// `sm_75`, `sm_75 and sm_80`, `sm_75, sm_80 and sm_90`
-fn listed(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
 }
 
 /// Writes the sources of a document, and says what is to be compiled.
@@ -435,11 +426,10 @@ fn marker(file: &str, line: usize) -> String {
 /// `80,90a`
 fn archs(text: &str) -> Option<Vec<String>> {
     let archs: Vec<String> = text.split(',').map(|arch| arch.trim().to_owned()).collect();
-    let sound = |arch: &String| {
-        let digits = arch.strip_suffix(['a', 'f']).unwrap_or(arch);
-        matches!(digits.len(), 2 | 3) && digits.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    archs.iter().all(sound).then_some(archs)
+    archs
+        .iter()
+        .all(|arch| Capability::parse_bare(arch).is_some())
+        .then_some(archs)
 }
 
 /// What a text includes.

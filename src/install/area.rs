@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::disk;
 use super::place::hint;
 use super::transaction::{Recovered, Transaction};
+use crate::base::disk;
 
 const AREA: &str = ".kernels";
 const BACKUPS: &str = "backups";

@@ -13,7 +13,6 @@
 pub mod apply;
 pub mod area;
 pub mod discover;
-pub mod disk;
 mod elsewhere;
 pub mod lock;
 pub mod place;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::disk;
+use crate::base::disk;
 use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::source::{Skill, Source};
 use crate::skill::tree::RECEIPT;

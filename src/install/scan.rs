@@ -11,9 +11,10 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use walkdir::WalkDir;
 
+use crate::base::disk::open_plain;
 use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::path::RelPath;
-use crate::skill::tree::{RECEIPT, is_executable, open_plain};
+use crate::skill::tree::{RECEIPT, is_executable};
 
 /// The files found below a folder, by their path in it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

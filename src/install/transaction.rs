@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::area::Area;
-use super::disk;
 use super::place::hint;
 use super::receipt::Receipt;
 use super::scan::Scan;
+use crate::base::disk;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::Skill;
 use crate::skill::tree::RECEIPT;
@@ -210,7 +210,7 @@ impl Transaction {
         // The receipt comes first and in one step: from then on the tree is known to be ours.
         let file = root.join(RECEIPT);
         self.write_receipt(&file, &receipt)?;
-        let mut written = disk::write_tree(&root, &skill.tree)?;
+        let mut written = skill.tree.write(&root)?;
         receipt.modes = keeps_modes(&root, skill)?;
         if !receipt.modes {
             self.write_receipt(&file, &receipt)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::install::disk;
+use crate::base::disk;
 
 /// Writes `content` as `path` in one step. What is there is replaced when it is a regular file; a folder, a
 /// link or a device is an error that names it, and so is a folder that does not exist.

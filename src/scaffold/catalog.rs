@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::embedded;
+use crate::base::text::nearest;
 
 /// All that there is to choose from.
 #[derive(Clone, Debug)]
@@ -151,7 +152,7 @@ fn plain(name: &str) -> String {
 
 /// What a name could have meant, and what there is.
 fn unknown(option: &str, name: &str, all: &[&str], listed: &[&str]) -> Unknown {
-    let near = nearest(name, all)
+    let near = nearest(name, all.iter().copied())
         .map(|near| format!(" Did you mean `{near}`?"))
         .unwrap_or_default();
     Unknown(format!(
@@ -160,53 +161,9 @@ fn unknown(option: &str, name: &str, all: &[&str], listed: &[&str]) -> Unknown {
     ))
 }
 
-/// The name that is fewest edits away, if it is less than half of it.
-fn nearest<'a>(name: &str, all: &[&'a str]) -> Option<&'a str> {
-    let wanted = plain(name);
-    all.iter()
-        .map(|one| (edits(&wanted, &plain(one)), *one))
-        .filter(|(edits, one)| {
-            *edits * 2 < plain(one).len().max(2)
-                || (wanted.len() > 2 && plain(one).contains(&wanted))
-        })
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, one)| one)
-}
-
-/// How many letters must be put in, taken out or changed (Levenshtein).
-fn edits(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edits_are_counted() {
-        for (one, other, count) in [
-            ("", "", 0),
-            ("rope", "rope", 0),
-            ("rope", "", 4),
-            ("", "rope", 4),
-            ("rmsnrm", "rmsnorm", 1),
-            ("norm", "morn", 2),
-            ("é", "e", 1),
-        ] {
-            assert_eq!(edits(one, other), count, "{one} {other}");
-        }
-    }
 
     #[test]
     fn the_catalog_names_what_is_there() {

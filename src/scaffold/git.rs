@@ -105,7 +105,7 @@ pub(super) fn start(folder: &Path, message: &str) -> Repository {
             };
         }
         Ok(output) if !output.status.success() => {
-            let _ = crate::install::disk::delete(&folder.join(".git"));
+            let _ = crate::base::disk::delete(&folder.join(".git"));
             return Repository::Failed { why: said(&output) };
         }
         Ok(_) => {}

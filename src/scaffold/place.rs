@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::compose::Project;
 use super::git::{self, Repository};
 use crate::agent::project::git_root;
-use crate::install::disk;
+use crate::base::disk;
 use crate::install::place::hint;
 use crate::install::refusal::{Refusal, Refused};
 use crate::skill::path::RelPath;
@@ -132,7 +132,7 @@ impl Destination {
         })?;
         let inside = stage.path.join("project");
         let staged = fs::create_dir(&inside)
-            .and_then(|()| disk::write_tree(&inside, &tree))
+            .and_then(|()| tree.write(&inside))
             .and_then(|written| written.sync());
         if let Err(error) = staged {
             let hint = hint(&error);

@@ -10,6 +10,7 @@ use unicode_normalization::UnicodeNormalization;
 use walkdir::WalkDir;
 
 use super::path::{PathError, RelPath};
+use crate::base::disk::{self, Written, open_plain};
 
 /// The most files a skill may hold.
 pub const MAX_FILES: usize = 1_000;
@@ -222,6 +223,28 @@ impl Tree {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Writes all files below `root`, which exists.
+    pub fn write(&self, root: &Path) -> std::io::Result<Written> {
+        let mut written = Written {
+            files: Vec::new(),
+            folders: vec![root.to_path_buf()],
+        };
+        for (path, entry) in self.iter() {
+            for above in path.parents() {
+                let folder = root.join(above);
+                if !written.folders.contains(&folder) {
+                    std::fs::create_dir(&folder).map_err(|error| disk::naming(&folder, &error))?;
+                    written.folders.push(folder);
+                }
+            }
+            let file = path.under(root);
+            disk::write_new(&file, &entry.content, entry.mode())
+                .map_err(|error| disk::naming(&file, &error))?;
+            written.files.push(file);
+        }
+        Ok(written)
+    }
 }
 
 /// Whether a name is what a tool leaves behind in a skill's folder: no part of a skill, so it is
@@ -260,13 +283,6 @@ fn read_entry(path: &Path, at_most: u64) -> Result<Entry, TreeError> {
         executable: is_executable(&meta),
         content: content.into(),
     })
-}
-
-/// Opens a file for reading; fails on a link in the last component and never waits on a pipe.
-pub fn open_plain(path: &Path) -> std::io::Result<std::fs::File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Whether the owner may run the file.

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-use super::arch::{self, Arch};
+use super::arch;
 use super::sources::{Sources, csrc};
+use crate::base::arch::Capability;
 use crate::compile::key::Key;
 use crate::compile::unit::{OURS, RELOCATABLE, plain};
 use crate::project::TorchProject;
@@ -27,7 +28,7 @@ pub(super) struct Plan {
     /// `torch-stable-abi211-cu130-x86_64-linux`
     pub(super) name: String,
     /// All architectures, as metadata.json lists them.
-    pub(super) archs: Vec<Arch>,
+    pub(super) archs: Vec<Capability>,
     /// What was left out, and why.
     pub(super) notes: Vec<String>,
 }
@@ -217,7 +218,7 @@ fn cuda_unit(
     source: &Path,
     include: &[&Path],
     own: &[String],
-    archs: &[Arch],
+    archs: &[Capability],
 ) -> Result<UnitPlan> {
     let given = |names: &[&str]| {
         own.iter()

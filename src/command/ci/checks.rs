@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::lab::Lab;
+use crate::base::arch;
+use crate::base::plural;
 use crate::bench::BenchReport;
 use crate::check::{self, Severity};
 use crate::command;
@@ -14,9 +16,6 @@ use crate::project::Project;
 use crate::report::check::{Check, Suite};
 use crate::report::figure;
 use crate::verify::{Finding, PathReport, VerifyReport};
-
-/// What is built for where no card says more: T4, A100, H100.
-const ARCHS: [u32; 3] = [75, 80, 90];
 
 /// What the command line asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +82,7 @@ fn text(dir: &Path) -> Check {
 /// The checks of a project that could be read; `dir` is its folder as a person named it.
 pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted) -> Vec<Check> {
     let card = lab.card();
-    let mut archs = BTreeSet::from(ARCHS);
+    let mut archs = BTreeSet::from_iter(arch::defaults());
     if let Ok(card) = &card {
         archs.insert(card.arch);
     }
@@ -467,13 +466,4 @@ fn sentence(finding: &Finding) -> String {
         finding.operation,
         finding.message
     )
-}
-
-fn plural(number: impl TryInto<u64>, what: &str) -> String {
-    let number = number.try_into().unwrap_or(u64::MAX);
-    match (number, what.ends_with("ch")) {
-        (1, _) => format!("1 {what}"),
-        (_, true) => format!("{number} {what}es"),
-        (_, false) => format!("{number} {what}s"),
-    }
 }

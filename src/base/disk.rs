@@ -5,10 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, AtFlags, CWD, RenameFlags, renameat_with};
+use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
-
-use crate::skill::tree::{Tree, open_plain};
 
 /// Writes a file that must not be there yet, with these permission bits less the umask.
 pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
@@ -38,6 +36,12 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     written.inspect_err(|_| {
         let _ = fs::remove_file(&staged);
     })
+}
+
+/// Opens a file for reading; fails on a link in the last component and never waits on a pipe.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Reads a regular file of at most `limit` bytes; never follows a link and never waits on a pipe.
@@ -82,27 +86,6 @@ impl Written {
             .rev()
             .try_for_each(|folder| sync_folder(folder))
     }
-}
-
-/// Writes all files of a tree below `root`, which exists.
-pub fn write_tree(root: &Path, tree: &Tree) -> io::Result<Written> {
-    let mut written = Written {
-        files: Vec::new(),
-        folders: vec![root.to_path_buf()],
-    };
-    for (path, entry) in tree.iter() {
-        for above in path.parents() {
-            let folder = root.join(above);
-            if !written.folders.contains(&folder) {
-                fs::create_dir(&folder).map_err(|error| naming(&folder, &error))?;
-                written.folders.push(folder);
-            }
-        }
-        let file = path.under(root);
-        write_new(&file, &entry.content, entry.mode()).map_err(|error| naming(&file, &error))?;
-        written.files.push(file);
-    }
-    Ok(written)
 }
 
 /// Waits until a folder's entries are on the disk. Some file systems cannot; that is no failure.

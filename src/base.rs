@@ -1,0 +1,50 @@
+//! Helpers that several modules share.
+
+pub mod arch;
+pub mod disk;
+pub(crate) mod text;
+
+use std::fmt::Write as _;
+use std::num::NonZero;
+
+/// How many threads this machine runs at once.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Bytes as lowercase hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// `1 case`, `2 cases`, `3 launches`.
+pub(crate) fn plural(count: impl TryInto<u64>, noun: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        count if noun.ends_with("ch") => format!("{count} {noun}es"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
+/// Pseudo-random 64-bit numbers, the same on every machine for the same state (Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct SplitMix64(pub(crate) u64);
+
+impl SplitMix64 {
+    /// The next 64 bits.
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        Self::mix(self.0)
+    }
+
+    /// The generator's output function: a bijection in which every input bit affects every output bit.
+    pub(crate) fn mix(value: u64) -> u64 {
+        let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+}

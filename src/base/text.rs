@@ -1,0 +1,71 @@
+//! Lists for people, and the name that is closest to a misspelt one.
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn and(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// Numbers with commas between: `75, 80, 90`.
+pub(crate) fn numbers(all: &[u32]) -> String {
+    let all: Vec<String> = all.iter().map(u32::to_string).collect();
+    all.join(", ")
+}
+
+/// The name that is the fewest edits away, if those are less than half of its letters; a name that contains the
+/// wanted one is close as well. Upper case, hyphens and underscores do not count.
+pub(crate) fn nearest<'a>(
+    wanted: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let folded = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let wanted = folded(wanted);
+    names
+        .into_iter()
+        .map(|name| (edits(&wanted, &folded(name)), name))
+        .filter(|(edits, name)| {
+            let name = folded(name);
+            edits * 2 < name.len().max(2) || (wanted.len() > 2 && name.contains(&wanted))
+        })
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, name)| name)
+}
+
+/// How many letters must be inserted, deleted or changed (Levenshtein).
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (one, other, count) in [
+            ("", "", 0),
+            ("rope", "rope", 0),
+            ("rope", "", 4),
+            ("", "rope", 4),
+            ("rmsnrm", "rmsnorm", 1),
+            ("norm", "morn", 2),
+            ("é", "e", 1),
+        ] {
+            assert_eq!(edits(one, other), count, "{one} {other}");
+        }
+    }
+}
