@@ -175,7 +175,7 @@ fn the_page_of_the_command_lists_the_rules() {
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once("<!-- rules -->\n").unwrap();
     let (_, after) = rest.split_once("<!-- /rules -->\n").unwrap();
-    let mut table = "| rule | | asks that |\n|---|---|---|\n".to_owned();
+    let mut table = "| rule | | requires that |\n|---|---|---|\n".to_owned();
     for rule in RULES {
         let fix = if rule.fixable { ", `--fix`" } else { "" };
         let _ = writeln!(
