@@ -2,7 +2,7 @@
 //!
 //! Every instruction from `sm_70` on has 16 bytes. Bits 0 to 8 are the operation (9 to 11: the form of its operands);
 //! for loads and stores bits 73 to 75 say how wide. This was read off nvdisasm's output for every architecture of
-//! [`crate::base::arch`], and tests/build.rs holds the counts against nvdisasm.
+//! [`crate::base::arch`], and tests/cuda/build.rs holds the counts against nvdisasm.
 
 use super::Accesses;
 

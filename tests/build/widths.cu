@@ -1,4 +1,4 @@
-// Global accesses of every width and kind. tests/build.rs holds what `kernels build` counts against nvdisasm.
+// Global accesses of every width and kind. tests/cuda/build.rs holds what `kernels build` counts against nvdisasm.
 #include <cstdint>
 #include <cuda_pipeline.h>
 

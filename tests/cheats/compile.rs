@@ -10,8 +10,8 @@ use std::thread;
 use kernels::toolchain::Toolchain;
 use sha2::{Digest, Sha256};
 
-use super::cuda;
 use super::suite::{self, Candidate, Suite};
+use super::support::cuda;
 
 /// The compiler.
 struct Nvcc {

@@ -11,6 +11,11 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+pub mod cuda;
+pub mod pending;
+pub mod report;
+pub mod torch;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

@@ -1,0 +1,97 @@
+//! `kernels verify` and `kernels bench` on a machine without a card, and the recording process left to itself.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use crate::support::Sandbox;
+
+fn no_card() -> bool {
+    !Path::new("/dev/nvidiactl").exists()
+}
+
+fn ran(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let rmsnorm = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
+    let output = Sandbox::new()
+        .command()
+        .arg(arguments[0])
+        .arg(rmsnorm)
+        .args(&arguments[1..])
+        .output()
+        .unwrap();
+    words(&output)
+}
+
+fn words(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn without_a_card_the_error_says_why_and_what_works() {
+    if !no_card() {
+        crate::support::not_run("what is said where there is no card: there is one");
+        return;
+    }
+    for command in ["verify", "bench"] {
+        let (code, out, err) = ran(&[command]);
+        assert_eq!(code, Some(1), "{err}");
+        assert!(out.is_empty());
+        assert!(err.contains("libcuda.so.1"), "{err}");
+        assert!(
+            err.contains("kernels build") && err.contains("kernels ci"),
+            "{err}"
+        );
+        let (code, out, _) = ran(&[command, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(code, Some(1));
+        assert!(json["error"].as_str().unwrap().contains("libcuda.so.1"));
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
+    for (arguments, word) in [
+        (vec!["bench", "--export", "figures.xls"], ".svg"),
+        (vec!["bench", "--record", "--filter", "8192"], "--filter"),
+        (vec!["bench", "--record", "--dtype", "bf16"], "--dtype"),
+        (vec!["bench", "--record", "--shape", "rows=1"], "--shape"),
+    ] {
+        let (code, _, err) = ran(&arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {err}");
+        assert!(err.contains(word), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn the_recording_process_says_why_it_cannot_begin_and_ends_with_its_parent() {
+    let serve = |input: &[u8]| {
+        let mut child = Sandbox::new()
+            .command()
+            .arg("__record")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It may have ended before it reads.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        words(&child.wait_with_output().unwrap())
+    };
+    let (code, out, _) = serve(b"");
+    assert_eq!((code, out.as_str()), (Some(0), ""));
+    let (code, out, err) = serve(b"nonsense\n");
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    if no_card() {
+        let setup = b"{\"ordinal\":0,\"library\":\"/nowhere.so\",\"scratch\":\"/tmp\"}\n";
+        let (_, out, _) = serve(setup);
+        assert!(
+            out.contains("Refused") && out.contains("libcuda.so.1"),
+            "{out}"
+        );
+    }
+}

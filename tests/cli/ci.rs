@@ -1,0 +1,703 @@
+//! `kernels ci`, and what its checks become: lines, `JUnit` XML, a job's summary, JSON, a workflow.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Sandbox, report, write};
+use kernels::bench::BenchReport;
+use kernels::command::ci::checks::{self, Wanted};
+use kernels::command::ci::lab::Lab;
+use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
+use kernels::evidence::{self, Texts};
+use kernels::gpu::Card;
+use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Spec, Tolerance};
+use kernels::report::check::{Check, Status, Suite};
+use kernels::report::{junit, summary};
+use kernels::toolchain::Toolchain;
+use kernels::verify::{Kind, VerifyReport};
+use proptest::prelude::*;
+use saphyr_parser::{Event, Parser};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A machine made by hand.
+struct Machine {
+    card: Result<Card, String>,
+    toolchain: Result<Toolchain, String>,
+    builds: Result<(), String>,
+    digest: String,
+    verify: VerifyReport,
+    bench: BenchReport,
+    spilled: u32,
+    timed: Cell<bool>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self {
+            card: Ok(report::card()),
+            toolchain: Ok(Toolchain {
+                nvcc: PathBuf::from("nvcc"),
+                version: Toolchain::PINNED.to_owned(),
+                origin: "PATH".to_owned(),
+                library_dirs: Vec::new(),
+            }),
+            builds: Ok(()),
+            digest: "code 1".to_owned(),
+            verify: report::verify(),
+            bench: report::bench(),
+            spilled: 0,
+            timed: Cell::new(false),
+        }
+    }
+
+    fn without_card() -> Self {
+        Self {
+            card: Err("no driver".to_owned()),
+            ..Self::new()
+        }
+    }
+}
+
+impl Lab for Machine {
+    fn card(&self) -> Result<Card, String> {
+        self.card.clone()
+    }
+    fn toolchain(&self) -> Result<Toolchain, String> {
+        self.toolchain.clone()
+    }
+    fn pinned(&self) -> Result<Toolchain, String> {
+        match &self.toolchain {
+            Ok(toolchain) if toolchain.is_pinned() => Ok(toolchain.clone()),
+            _ => Err("another nvcc".to_owned()),
+        }
+    }
+    fn build(&self, _: &Project, archs: &[u32], toolchain: &Toolchain) -> anyhow::Result<Build> {
+        self.builds.clone().map_err(anyhow::Error::msg)?;
+        Ok(Build {
+            compiler: toolchain.version.clone(),
+            targets: archs
+                .iter()
+                .map(|arch| Target {
+                    arch: *arch,
+                    library: PathBuf::new(),
+                    units: vec![unit(self.spilled)],
+                })
+                .collect(),
+            compiled: 0,
+        })
+    }
+    fn device_digest(&self, build: &Build) -> anyhow::Result<String> {
+        Ok(format!("{} for {}", self.digest, build.targets.len()))
+    }
+    fn verify(&self, _: &Project, _: &Build) -> anyhow::Result<VerifyReport> {
+        Ok(self.verify.clone())
+    }
+    fn bench(&self, _: &Project, _: &Build) -> anyhow::Result<BenchReport> {
+        self.timed.set(true);
+        Ok(self.bench.clone())
+    }
+}
+
+fn unit(spilled: u32) -> Unit {
+    Unit {
+        source: PathBuf::from("a.cu"),
+        cubin: PathBuf::new(),
+        ptx: PathBuf::new(),
+        kernels: vec![Kernel {
+            symbol: "rms_norm".to_owned(),
+            name: "rms_norm".to_owned(),
+            registers: 40,
+            spill_stores: spilled,
+            spill_loads: 0,
+            stack: 0,
+            shared: 0,
+            max_threads: 256,
+            occupancy: 1.0,
+            loads: Accesses::default(),
+            stores: Accesses::default(),
+        }],
+    }
+}
+
+fn project(root: &Path) -> Project {
+    let formula = |text: &str| Formula::parse(text).unwrap();
+    let set = CaseSet {
+        name: None,
+        values: BTreeMap::new(),
+        dtypes: Vec::new(),
+        offsets: BTreeMap::new(),
+        inputs: Vec::new(),
+        draw: None,
+        refused: false,
+    };
+    Project {
+        root: root.to_owned(),
+        name: "rmsnorm".to_owned(),
+        sources: Vec::new(),
+        includes: Vec::new(),
+        cuda_flags: Vec::new(),
+        oldest: 0,
+        spec: Spec {
+            operations: ["rms_norm", "add_rms_norm"]
+                .into_iter()
+                .map(|name| Operation {
+                    name: name.to_owned(),
+                    launcher: format!("{name}_launch"),
+                    oracle: OracleRef::Bundled("rms_norm".to_owned()),
+                    dtypes: Vec::new(),
+                    arguments: Vec::new(),
+                    defaults: BTreeMap::new(),
+                    bytes: formula("1"),
+                    flops: formula("1"),
+                    verify: vec![set.clone()],
+                    bench: vec![set.clone()],
+                    reject: Vec::new(),
+                    tolerance: Tolerance::default(),
+                })
+                .collect(),
+            budgets: vec![Budget {
+                kernel: "*".to_owned(),
+                spill_bytes: Some(0),
+                ..Budget::default()
+            }],
+        },
+        spec_digest: "cases 1".to_owned(),
+        source_digest: "sources 1".to_owned(),
+    }
+}
+
+fn run(lab: &Machine, root: &Path, wanted: &Wanted) -> Vec<Check> {
+    checks::project_checks(lab, &project(root), root, wanted)
+}
+
+/// `build/sm_75 passed`
+fn told(checks: &[Check]) -> Vec<String> {
+    checks
+        .iter()
+        .map(|check| {
+            let status = match &check.status {
+                Status::Passed => "passed".to_owned(),
+                Status::Failed { message, .. } => format!("FAILED {message}"),
+                Status::Skipped { reason } => format!("skipped: {reason}"),
+            };
+            format!("{}/{} {status}", check.group, check.name)
+        })
+        .collect()
+}
+
+fn expect(checks: &[Check], lines: &[&str]) {
+    let told = told(checks);
+    for line in lines {
+        assert!(
+            told.iter().any(|told| told.starts_with(line)),
+            "no {line:?} in {told:#?}"
+        );
+    }
+}
+
+#[test]
+fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required() {
+    let dir = TempDir::new().unwrap();
+    let checks = run(&Machine::without_card(), dir.path(), &Wanted::default());
+    assert_eq!(
+        told(&checks),
+        [
+            "build/sm_75 passed",
+            "build/sm_80 passed",
+            "build/sm_90 passed",
+            "budgets/all passed",
+            &format!(
+                "evidence/all skipped: none recorded; `kernels bench {} --record` on a card records it",
+                dir.path().display()
+            ),
+            "verify/all skipped: no card here: no driver",
+            "bench/all skipped: no card here: no driver",
+        ]
+    );
+    let required = Wanted {
+        require_card: true,
+        ..Wanted::default()
+    };
+    let checks = run(&Machine::without_card(), dir.path(), &required);
+    expect(
+        &checks,
+        &[
+            "verify/all FAILED --require-card, and no card here: no driver",
+            "bench/all FAILED --require-card, and no card here",
+        ],
+    );
+}
+
+#[test]
+fn with_a_card_every_path_and_every_case_is_a_check_and_its_architecture_is_built_too() {
+    let dir = TempDir::new().unwrap();
+    let mut lab = Machine::new();
+    lab.card = Ok(Card {
+        arch: 120,
+        ..report::card()
+    });
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    expect(
+        &checks,
+        &[
+            "build/sm_120 passed",
+            "verify/sm_90 passed",
+            "verify/compute_75 through the driver's compiler passed",
+            "bench/rms_norm: Qwen3-8B: rows=8192 width=4096 f32 passed",
+            "bench/add_rms_norm: Qwen3-8B: rows=8192 width=4096 bf16 passed",
+        ],
+    );
+    assert!(!told(&checks).iter().any(|line| line.contains("FAILED")));
+}
+
+#[test]
+fn what_was_found_wrong_fails_its_path_or_case_and_what_is_wrong_is_not_timed() {
+    let dir = TempDir::new().unwrap();
+    let mut lab = Machine::new();
+    lab.verify.findings = vec![
+        report::finding(Kind::WrongValue, Some("rows=1 width=7 bf16"), "sm_90"),
+        report::finding(Kind::NoLaunch, None, "somewhere else"),
+    ];
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    expect(
+        &checks,
+        &[
+            "verify/sm_90 FAILED wrong-value, rms_norm, rows=1 width=7 bf16: element [0, 3]",
+            "verify/compute_75 through the driver's compiler passed",
+            "verify/rms_norm (somewhere else) FAILED no-launch, rms_norm: element",
+            "bench/all skipped: what is not right is not timed",
+        ],
+    );
+    assert!(!lab.timed.get());
+
+    let mut lab = Machine::new();
+    let label = lab.bench.cases[1].case.clone();
+    lab.bench.findings = vec![
+        report::finding(Kind::TooFast, Some(&label), "sm_90"),
+        report::finding(Kind::TimedOutput, Some("a case that has no row"), "sm_90"),
+    ];
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    expect(
+        &checks,
+        &[
+            "bench/rms_norm: Qwen3-8B: rows=8192 width=4096 bf16 passed",
+            "bench/rms_norm: Qwen3-8B: rows=8192 width=4096 f16 FAILED too-fast",
+            "bench/rms_norm: a case that has no row (sm_90) FAILED timed-output",
+        ],
+    );
+    lab.bench.findings.clear();
+    lab.bench.cases.clear();
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    expect(&checks, &["bench/all FAILED nothing was timed"]);
+}
+
+#[test]
+fn a_project_that_does_not_build_fails_once_and_the_rest_is_skipped_by_name() {
+    let dir = TempDir::new().unwrap();
+    let mut lab = Machine::new();
+    lab.builds = Err("a.cu(3): error: expected a \";\"\n1 error".to_owned());
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    expect(
+        &checks,
+        &[
+            "build/all FAILED a.cu(3): error",
+            "budgets/all skipped: the project did not build",
+            "evidence/all skipped: none recorded",
+            "verify/all skipped: the project did not build",
+            "bench/all skipped: the project did not build",
+        ],
+    );
+    assert_eq!(checks.len(), 5);
+}
+
+#[test]
+fn an_overrun_budget_fails_by_itself_and_the_rest_is_still_checked() {
+    let dir = TempDir::new().unwrap();
+    let mut lab = Machine::new();
+    lab.spilled = 16;
+    let checks = run(&lab, dir.path(), &Wanted::default());
+    let told = told(&checks);
+    let budgets = told
+        .iter()
+        .find(|line| line.starts_with("budgets/"))
+        .unwrap();
+    assert!(
+        budgets.contains("FAILED") && budgets.contains("rms_norm"),
+        "{budgets}"
+    );
+    expect(&checks, &["build/sm_90 passed", "verify/sm_90 passed"]);
+}
+
+#[test]
+fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("evidence");
+    let mut lab = Machine::without_card();
+    evidence::record(
+        &folder,
+        &report::bench(),
+        &report::verify(),
+        "code 1 for 3",
+        Texts {
+            spec_digest: "cases 1",
+            source_digest: "sources 1",
+        },
+    )
+    .unwrap();
+    fs::remove_file(folder.join("add_rms_norm-h100.json")).unwrap();
+    let default = Wanted::default();
+    let checks = run(&lab, dir.path(), &default);
+    expect(
+        &checks,
+        &[
+            "evidence/rms_norm on NVIDIA H100 80GB HBM3 passed",
+            "evidence/add_rms_norm skipped: none recorded in",
+        ],
+    );
+    let named = Wanted {
+        evidence: Some(&folder),
+        ..default
+    };
+    expect(
+        &run(&lab, dir.path(), &named),
+        &["evidence/add_rms_norm FAILED none recorded in"],
+    );
+    lab.digest = "code 2".to_owned();
+    let stale = format!(
+        "evidence/rms_norm on NVIDIA H100 80GB HBM3 FAILED {} is stale: the compiled device code",
+        folder.join("rms_norm-h100.json").display()
+    );
+    expect(&run(&lab, dir.path(), &default), &[&stale]);
+    lab.toolchain.as_mut().unwrap().version = "12.4.131".to_owned();
+    expect(
+        &run(&lab, dir.path(), &default),
+        &["evidence/rms_norm on NVIDIA H100 80GB HBM3 skipped: another nvcc"],
+    );
+    write(&folder.join("x.json"), "{\"format\": 9}");
+    expect(&run(&lab, dir.path(), &default), &["evidence/all FAILED"]);
+}
+
+fn suites() -> Vec<Suite> {
+    vec![
+        Suite {
+            name: "rms<norm> & \"co\"".to_owned(),
+            dir: "kernels/rmsnorm".to_owned(),
+            checks: vec![
+                Check::passed("build", "sm_90", "2 kernels"),
+                Check::failed(
+                    "verify",
+                    "sm_90",
+                    "first line\n  second | `line` ``` </failure>\u{1b}",
+                ),
+                Check::skipped("bench", "all", "no card here"),
+            ],
+            seconds: 1.5,
+        },
+        Suite {
+            name: "other".to_owned(),
+            dir: ".".to_owned(),
+            checks: vec![Check::passed("build", "sm_90", "").taking(2.0)],
+            seconds: 2.0,
+        },
+    ]
+}
+
+const JUNIT: &str = r#"
+import json, sys, xml.etree.ElementTree as t
+root = t.parse(sys.argv[1]).getroot()
+allowed = {
+    "testsuites": ({"name", "tests", "failures", "errors", "skipped", "time"}, {"testsuite"}),
+    "testsuite": ({"name", "tests", "failures", "errors", "skipped", "time", "file"}, {"testcase"}),
+    "testcase": ({"classname", "name", "time"}, {"failure", "skipped", "system-out"}),
+    "failure": ({"message", "type"}, set()),
+    "skipped": ({"message"}, set()),
+    "system-out": (set(), set()),
+}
+assert root.tag == "testsuites", root.tag
+for e in root.iter():
+    attributes, children = allowed[e.tag]
+    assert set(e.attrib) <= attributes, (e.tag, e.attrib)
+    assert {c.tag for c in e} <= children, (e.tag, [c.tag for c in e])
+    if e.tag in ("testsuites", "testsuite"):
+        count = lambda tag: str(len(list(e.iter(tag))))
+        assert (e.get("tests"), e.get("failures"), e.get("skipped"), e.get("errors")) == \
+            (count("testcase"), count("failure"), count("skipped"), "0"), e.attrib
+        float(e.get("time"))
+    if e.tag == "testcase":
+        assert e.get("classname") and e.get("name"), e.attrib
+        tags = [c.tag for c in e]
+        assert tags == sorted(tags, key=["skipped", "failure", "system-out"].index) and len(tags) <= 2, tags
+print(json.dumps([[s.get("name"), [[c.get("name"), [[d.tag, d.get("message"), d.text] for d in c]] for c in s]] for s in root]))
+"#;
+
+/// The file as python3's parser reads it, after it has found the structure of `JUnit`'s files in it.
+fn read_junit(xml: &str) -> Value {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("junit.xml");
+    fs::write(&path, xml).unwrap();
+    let ran = Command::new("python3")
+        .args(["-c", JUNIT])
+        .arg(&path)
+        .output()
+        .expect("python3 is needed");
+    assert!(
+        ran.status.success(),
+        "{}\n{xml}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    serde_json::from_slice(&ran.stdout).unwrap()
+}
+
+#[test]
+fn junit_has_the_structure_that_every_reader_of_it_knows() {
+    let read = read_junit(&junit::render(&suites()));
+    assert_eq!(read[0][0], "rms<norm> & \"co\"");
+    let failure = &read[0][1][1][1][0];
+    assert_eq!(failure[0], "failure");
+    assert_eq!(failure[1], "first line");
+    assert_eq!(
+        failure[2],
+        "first line\n  second | `line` ``` </failure>\u{fffd}"
+    );
+    assert_eq!(read[0][1][2][1][0][1], "no card here");
+    assert_eq!(read[1][1][0][1], Value::Array(Vec::new()));
+    assert_eq!(read_junit(&junit::render(&[])), Value::Array(Vec::new()));
+}
+
+proptest! {
+    // Each starts a python3.
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_passes_through_junit(text in "\\PC{1,40}|[\u{0}-\u{2f}\u{7f}-\u{a0}<>&'\"\\]]{1,40}") {
+        let suite = Suite {
+            name: "n".to_owned(),
+            dir: text.clone(),
+            checks: vec![Check::failed("g", format!("c{text}"), format!("t{text}"))],
+            seconds: 0.0,
+        };
+        let read = read_junit(&junit::render(&[suite]));
+        let shown: String = text
+            .chars()
+            .map(|c| match c {
+                '\n' | '\r' | '\t' => c,
+                c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => '\u{fffd}',
+                c => c,
+            })
+            .collect();
+        prop_assert_eq!(read[0][1][0][0].as_str().unwrap(), format!("c{shown}"));
+        prop_assert_eq!(read[0][1][0][1][0][2].as_str().unwrap(), format!("t{shown}"));
+    }
+}
+
+#[test]
+fn the_summary_shows_what_failed_first_and_in_full() {
+    let text = summary::render(&suites());
+    assert!(
+        text.contains("## ❌ rms&lt;norm&gt; &amp; \"co\": 1 passed, 1 failed, 1 skipped"),
+        "{text}"
+    );
+    let failed = text
+        .find("**verify: sm\\_90**")
+        .or(text.find("**verify: sm_90**"));
+    assert!(failed.unwrap() < text.find("| ✅ |").unwrap(), "{text}");
+    assert!(
+        text.contains("    first line\n      second | `line`"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| ⏭️ | bench: all | no card here |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("## ✅ other: 1 passed, 0 failed, 0 skipped"),
+        "{text}"
+    );
+}
+
+fn broken(sandbox: &Sandbox, name: &str) {
+    let dir = sandbox.project.join(name);
+    write(&dir.join("build.toml"), "[general]\nname = \"broken\"\n");
+    write(&dir.join("kernel.toml"), "format = 1\n[[operation\n");
+}
+
+#[test]
+fn ci_of_a_folder_that_is_no_project_is_wrong_usage_and_names_it() {
+    let sandbox = Sandbox::new();
+    broken(&sandbox, "there");
+    fs::create_dir(sandbox.project.join("empty")).unwrap();
+    sandbox
+        .run("ci there empty")
+        .expect(2, &["empty", "build.toml"]);
+    sandbox
+        .run("ci there nowhere")
+        .expect(2, &["nowhere", "no such folder"]);
+    sandbox.run("ci").expect(2, &["kernel.toml"]);
+}
+
+#[test]
+fn ci_of_projects_that_cannot_be_read_reports_all_of_them_and_exits_1() {
+    let sandbox = Sandbox::new();
+    broken(&sandbox, "b");
+    broken(&sandbox, "a");
+    let summary = sandbox.project.join("summary.md");
+    write(&summary, "before\n");
+    let ran = sandbox
+        .command()
+        .args(["ci", "b", "a", "--junit", "out.xml", "--json"])
+        .env("GITHUB_STEP_SUMMARY", &summary)
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["projects"][0]["dir"], "b");
+    assert_eq!(json["projects"][1]["dir"], "a");
+    assert_eq!(json["counts"]["failed"], 2);
+    assert_eq!(json["projects"][0]["checks"][0]["status"], "failed");
+    let skipped = &json["projects"][0]["checks"];
+    assert_eq!(skipped.as_array().unwrap().len(), 7);
+    let read = read_junit(&fs::read_to_string(sandbox.project.join("out.xml")).unwrap());
+    assert_eq!(read[1][0], "a");
+    let text = fs::read_to_string(&summary).unwrap();
+    assert!(text.starts_with("before\n## ❌ b"), "{text}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_failure_beside_the_results() {
+    let sandbox = Sandbox::new();
+    broken(&sandbox, "a");
+    fs::create_dir(sandbox.project.join("taken.xml")).unwrap();
+    let ran = sandbox
+        .command()
+        .args(["ci", "a", "--junit", "taken.xml", "--json"])
+        .env(
+            "GITHUB_STEP_SUMMARY",
+            sandbox.project.join("missing/summary.md"),
+        )
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    let err = String::from_utf8(ran.stderr).unwrap();
+    assert!(
+        err.contains("taken.xml") && err.contains("no regular file"),
+        "{err}"
+    );
+    assert!(
+        err.contains("missing/summary.md") && err.contains("GITHUB_STEP_SUMMARY"),
+        "{err}"
+    );
+    let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(json["unwritten"].as_array().unwrap().len(), 2);
+    assert_eq!(json["projects"][0]["dir"], "a");
+}
+
+/// YAML as JSON; anchors and tags are not used here.
+fn yaml(text: &str) -> Value {
+    let mut stack: Vec<(Value, Option<String>)> = vec![(Value::Array(Vec::new()), None)];
+    let add = |stack: &mut Vec<(Value, Option<String>)>, value: Value| {
+        let (top, key) = stack.last_mut().unwrap();
+        match top {
+            Value::Array(values) => values.push(value),
+            Value::Object(fields) => match key.take() {
+                Some(key) => assert!(fields.insert(key, value).is_none(), "a key twice"),
+                None => *key = Some(value.as_str().unwrap().to_owned()),
+            },
+            _ => unreachable!(),
+        }
+    };
+    for event in Parser::new_from_str(text) {
+        match event.unwrap().0 {
+            Event::MappingStart(..) => stack.push((Value::Object(serde_json::Map::new()), None)),
+            Event::SequenceStart(..) => stack.push((Value::Array(Vec::new()), None)),
+            Event::MappingEnd | Event::SequenceEnd => {
+                let value = stack.pop().unwrap().0;
+                add(&mut stack, value);
+            }
+            Event::Scalar(text, ..) => add(&mut stack, Value::String(text.into_owned())),
+            _ => {}
+        }
+    }
+    stack.pop().unwrap().0[0].take()
+}
+
+#[test]
+fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox
+        .command()
+        .args(["ci", "--workflow", "kernels/rmsnorm", "a folder/it's"])
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(0));
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert!(!text.contains('@') || !text.contains("@DIRS@") && !text.contains("@PINNED@"));
+    let workflow = yaml(&text);
+    let jobs = workflow["jobs"].as_object().unwrap();
+    assert_eq!(jobs.len(), 2);
+    assert!(
+        jobs["build"]["runs-on"]
+            .as_str()
+            .unwrap()
+            .starts_with("ubuntu-")
+    );
+    assert_eq!(jobs["card"]["runs-on"][0], "self-hosted");
+    assert_eq!(workflow["permissions"]["contents"], "read");
+    for (name, job) in jobs {
+        let steps = job["steps"].as_array().unwrap();
+        let commands: Vec<&str> = steps
+            .iter()
+            .filter_map(|step| step["run"].as_str())
+            .collect();
+        assert!(commands.contains(&"kernels toolchain install"), "{name}");
+        let ci = commands
+            .iter()
+            .find(|run| run.starts_with("kernels ci"))
+            .unwrap();
+        assert!(ci.contains(r"kernels/rmsnorm 'a folder/it'\''s' "), "{ci}");
+        assert_eq!(ci.contains("--require-card"), name == "card", "{ci}");
+        let report = ci.split("--junit ").nth(1).unwrap();
+        let upload = steps
+            .iter()
+            .find(|step| {
+                step["uses"]
+                    .as_str()
+                    .is_some_and(|uses| uses.contains("upload-artifact"))
+            })
+            .unwrap();
+        assert_eq!(upload["with"]["path"], report);
+        assert_eq!(upload["if"], "always()");
+        for uses in steps.iter().filter_map(|step| step["uses"].as_str()) {
+            let (action, version) = uses.split_once('@').unwrap();
+            assert!(action.starts_with("actions/"), "{uses}");
+            assert!(
+                version
+                    .strip_prefix('v')
+                    .is_some_and(|major| major.parse::<u8>().is_ok()),
+                "{uses}"
+            );
+        }
+    }
+    let cached: Vec<&str> = jobs["build"]["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|step| step["with"]["path"].as_str())
+        .collect();
+    assert!(
+        cached.iter().any(|path| path.contains(Toolchain::PINNED)),
+        "{cached:?}"
+    );
+    for dir in ["/absolute", "a${{ secrets.X }}"] {
+        let ran = sandbox
+            .command()
+            .args(["ci", "--workflow", dir])
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{dir}");
+    }
+}

@@ -1,0 +1,612 @@
+//! `kernels bench DIR --e2e`: what is asked of a project's script, what is made of its result, and what is refused. The
+//! scripts here are such as a user may write; those of the examples are tried on the CPU where a Python has torch.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Ran, Sandbox, write};
+use kernels::evidence::{EndToEndEvidence, Freshness, readme};
+use serde_json::{Value, json};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn contender(name: &str, median: f64) -> Value {
+    json!({
+        "name": name,
+        "time_ms": {"median": median, "p10": median * 0.99, "p90": median * 1.01, "min": median * 0.98, "samples": 20},
+        "first_call_s": 1.25, "peak_bytes": 8_u64 << 30, "own_bytes": 1024,
+        "profile": {
+            "launches": 900.0, "busy_ms": median * 0.9, "host_bound": 0.1,
+            "categories_ms": {"gemm": median * 0.6, "norm": median * 0.3, "idle": median * 0.1},
+            "largest": [["nvjet_tst", 12.345_678, 84.0]],
+        },
+        "errors": {"of_fp32": 0.012_345_678, "of_eager": 0.0}, "wrong": null,
+    })
+}
+
+/// What a script writes when all went well.
+fn result() -> Value {
+    json!({
+        "format": 1, "name": "my_model", "title": "My model", "finished": true, "smoke": false, "partial": null,
+        "card": {"name": "NVIDIA H100 80GB HBM3", "driver": "580.1", "capability": "9.0", "memory_bytes": 85_017_624_576_u64},
+        "versions": {"python": "3.12.1", "torch": "2.11.0", "diffusers": "0.42.0"},
+        "model": {"config_name": "2b", "weights": "random", "dtype": "bfloat16"},
+        "kernel": {"from": "build", "id": "_x_cuda_1234567", "variant": "torch-stable-abi211-cu130-x86_64-linux"},
+        "compile_mode": "default", "rounds": 20, "sources": ["../shared.py"],
+        "cases": [{
+            "name": "step", "label": "step, batch 2", "per": "step", "note": null,
+            "contenders": [
+                contender("eager", 74.612_345), contender("kernels", 42.0), contender("compile", 46.7), contender("both", 41.0),
+            ],
+        }],
+        "skipped": [],
+    })
+}
+
+/// A project whose script writes `result` and then runs `after`.
+struct Project {
+    sandbox: Sandbox,
+}
+
+impl Project {
+    fn new(result: &Value, after: &str) -> Self {
+        let project = Self {
+            sandbox: Sandbox::new(),
+        };
+        write(
+            &project.dir().join("integration/my_kernels/integration.py"),
+            "def optimize(model):\n    return model\n",
+        );
+        write(&project.dir().join("kernel_src/norm.cu"), "int a;\n");
+        write(&project.dir().join("tests/test_it.py"), "");
+        write(&project.sandbox.project.join("shared.py"), "A = 1\n");
+        // Found, and never imported: whether there is a torch is looked at, and this script needs none.
+        write(
+            &project.sandbox.outside().join("site/torch/__init__.py"),
+            "",
+        );
+        project.script(result, after);
+        project
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.sandbox.project.join("model")
+    }
+
+    fn script(&self, result: &Value, after: &str) {
+        let text = format!(
+            "import json, sys\nout = sys.argv[sys.argv.index('--out') + 1]\n\
+             print('table for people'); print('step 1 of 1', file=sys.stderr)\n\
+             json.dump(json.loads({:?}), open(out, 'w'))\n{after}\n",
+            result.to_string()
+        );
+        write(&self.dir().join("benchmark_e2e.py"), text);
+    }
+
+    /// The same script for whatever it answers, so that the sources stay what they are.
+    fn answers(&self, result: &Value) {
+        let path = self.sandbox.outside().join("answer.json");
+        write(&path, result.to_string());
+        let text = format!(
+            "import shutil, sys\nshutil.copy({:?}, sys.argv[sys.argv.index('--out') + 1])\n",
+            path.to_str().unwrap()
+        );
+        write(&self.dir().join("benchmark_e2e.py"), text);
+    }
+
+    fn run(&self, typed: &str) -> Ran {
+        let mut command = self.sandbox.command();
+        command.env("PYTHONPATH", self.sandbox.outside().join("site"));
+        Ran::of(command.args(typed.split(' ')))
+    }
+
+    fn evidence(&self) -> PathBuf {
+        self.sandbox.project.join("evidence")
+    }
+}
+
+#[test]
+fn a_script_s_result_is_shown_exported_and_recorded() {
+    let project = Project::new(
+        &result(),
+        "open('given', 'w').write(' '.join(sys.argv[1:]))",
+    );
+    let ran = project.run("bench model --e2e --export out.json --export out.md --export out.svg --record --rounds 7 -- --seconds 60");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let given = fs::read_to_string(project.sandbox.project.join("given")).unwrap();
+    assert!(
+        given.starts_with("--rounds 7 --seconds 60 --out "),
+        "{given}"
+    );
+    for said in [
+        "My model",
+        "NVIDIA H100 80GB HBM3",
+        "1.78",
+        "74.6 (73.9–75.4)",
+        "8.00",
+        "900",
+    ] {
+        assert!(ran.out.contains(said), "{said}: {}", ran.out);
+    }
+    assert!(ran.err.contains("step 1 of 1"), "{}", ran.err);
+    assert!(!ran.out.contains("table for people"), "{}", ran.out);
+    let at = |name: &str| fs::read_to_string(project.sandbox.project.join(name)).unwrap();
+    let exported: Value = serde_json::from_str(&at("out.json")).unwrap();
+    assert_eq!(
+        exported["cases"][0]["contenders"][0]["time_ms"],
+        result()["cases"][0]["contenders"][0]["time_ms"]
+    );
+    assert!(at("out.md").contains(
+        "| step, batch 2 | 74.6 | 42.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 | 8.00, 8.00 | 900, 900 |"
+    ));
+    // A bar a contender, in three pieces each.
+    assert_eq!(at("out.svg").matches("<rect class=\"norm\"").count(), 5);
+    assert!(at("out.svg").contains("74.6 ms"));
+
+    let path = project.evidence().join("e2e-my_model-h100.json");
+    let evidence = EndToEndEvidence::read(&path).unwrap();
+    assert_eq!(evidence.folder, "model");
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(evidence.to_json().unwrap(), text);
+    assert!(text.contains("74.61") && !text.contains("74.612"), "{text}");
+    assert!(path.with_extension("svg").is_file());
+    // Over itself.
+    assert_eq!(project.run("bench model --e2e --record --quiet").code, 0);
+}
+
+#[test]
+fn json_has_the_whole_result_and_nothing_else_on_stdout() {
+    let project = Project::new(&result(), "");
+    let ran = project.run("bench model --e2e --json");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        said["result"]["cases"][0]["contenders"][1]["time_ms"]["median"],
+        42.0
+    );
+    assert_eq!(said["findings"], json!([]));
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_one() {
+    let project = Project::new(&result(), "");
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let path = project.evidence().join("e2e-my_model-h100.json");
+    let fresh = || {
+        EndToEndEvidence::read(&path)
+            .unwrap()
+            .freshness(&project.sandbox.project)
+    };
+    assert_eq!(fresh(), Freshness::Fresh);
+    let dir = project.dir();
+    write(&dir.join("kernel_src/norm.cu"), "// a comment\nint  a;\n");
+    write(
+        &dir.join("integration/my_kernels/integration.py"),
+        "# why\n\ndef optimize(model):\n    return model\n",
+    );
+    write(&dir.join("tests/test_it.py"), "assert True\n");
+    write(&dir.join("build/torch-x/made.py"), "a = 1\n");
+    assert_eq!(fresh(), Freshness::Fresh);
+    for (name, text) in [
+        ("model/kernel_src/norm.cu", "int b;\n"),
+        (
+            "model/integration/my_kernels/integration.py",
+            "def optimize(model):\n  return model\n",
+        ),
+        ("model/integration/my_kernels/more.py", "a = 1\n"),
+        ("shared.py", "A = 2\n"),
+        ("model/benchmark_e2e.py", "a = 1\n"),
+    ] {
+        let path = project.sandbox.project.join(name);
+        let before = fs::read_to_string(&path).ok();
+        write(&path, text);
+        assert!(matches!(fresh(), Freshness::Stale { .. }), "{name}");
+        match before {
+            Some(before) => write(&path, before),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        assert_eq!(fresh(), Freshness::Fresh, "{name}");
+    }
+    fs::remove_file(project.sandbox.project.join("shared.py")).unwrap();
+    let Freshness::Stale { what } = fresh() else {
+        panic!("a source that is gone")
+    };
+    assert!(what.contains("shared.py"), "{what}");
+}
+
+#[test]
+fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
+    let project = Project::new(&result(), "");
+    let bundled = root().join("kernels/rmsnorm");
+    for name in ["build.toml", "kernel.toml"] {
+        fs::copy(bundled.join(name), project.dir().join(name)).unwrap();
+    }
+    for (path, text) in crate::support::snapshot(&bundled) {
+        if path.ends_with(".cu")
+            || path.ends_with(".cuh")
+            || path.ends_with(".h")
+            || path.ends_with(".py")
+            || path.ends_with(".cpp")
+        {
+            write(&project.dir().join(path), text);
+        }
+    }
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let said = |status: &str| {
+        let ran = project.run("ci model --json");
+        let json: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
+        let checks = json["projects"][0]["checks"].as_array().unwrap().clone();
+        let name = "e2e-my_model on NVIDIA H100 80GB HBM3";
+        let found = checks.iter().find(|check| check["name"] == name);
+        let found = found.unwrap_or_else(|| panic!("{json:#}"));
+        assert_eq!(found["status"], status, "{found:#}");
+        found.to_string()
+    };
+    said("passed");
+    write(
+        &project.dir().join("integration/my_kernels/integration.py"),
+        "def optimize(model):\n    pass\n",
+    );
+    assert!(said("failed").contains("kernels bench model --e2e --record"));
+}
+
+/// A run of some cases completes the record of the very same things, and no other.
+#[test]
+fn some_cases_complete_a_record() {
+    let mut all = result();
+    all["skipped"] =
+        json!([{"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent"}]);
+    let project = Project::new(&all, "");
+    project.answers(&all);
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let path = project.evidence().join("e2e-my_model-h100.json");
+    let first: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+
+    let mut more = result();
+    more["partial"] = json!("--cases");
+    more["cases"][0]["name"] = json!("loop");
+    let other: [(&str, Change); 4] = [
+        ("card or driver", |all| all["card"]["driver"] = json!("1.2")),
+        ("versions", |all| all["versions"]["torch"] = json!("1.0")),
+        ("model", |all| all["model"]["dtype"] = json!("f64")),
+        ("kernel", |all| all["kernel"]["id"] = json!("_another")),
+    ];
+    for (what, change) in other {
+        let mut wrong = more.clone();
+        change(&mut wrong);
+        project.answers(&wrong);
+        let ran = project.run("bench model --e2e --record");
+        assert_eq!(ran.code, 1, "{what}: {ran:#?}");
+        let said = format!("would complete has another {what}");
+        assert!(ran.err.contains(&said), "{what}: {ran:#?}");
+        let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(now, first, "{what}");
+    }
+
+    project.answers(&more);
+    let ran = project.run("bench model --e2e --record");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let cases = now["result"]["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 2, "{now:#}");
+    assert_eq!(cases[0], first["result"]["cases"][0]);
+    assert_eq!(
+        cases[1]["note"],
+        "timed in a later run than the other cases"
+    );
+    assert_eq!(now["result"]["skipped"], json!([]));
+    assert_eq!(now["result"]["partial"], Value::Null);
+
+    // Once more: it takes its own place.
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let again: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(again, now);
+}
+
+type Change = fn(&mut Value);
+
+#[test]
+fn what_is_no_whole_and_right_result_is_not_recorded() {
+    let cases: [(&str, i32, Change); 8] = [
+        ("--smoke times a small model", 1, |all| {
+            all["smoke"] = json!(true);
+        }),
+        ("leave out --cases, --contenders", 1, |all| {
+            all["partial"] = json!("--cases, --contenders");
+        }),
+        ("--cases completes a record, and there is no", 1, |all| {
+            all["partial"] = json!("--cases");
+        }),
+        ("the script names no card", 1, |all| {
+            all["card"] = Value::Null;
+        }),
+        ("kernels: the result is wrong: it is not finite", 1, |all| {
+            let one = &mut all["cases"][0]["contenders"][1];
+            one["wrong"] = json!("it is not finite");
+            one["time_ms"] = Value::Null;
+        }),
+        ("step, both failed: no memory", 1, |all| {
+            all["skipped"] =
+                json!([{"case": "step", "contender": "both", "why": "no memory", "failed": true}]);
+        }),
+        ("kernels was not timed", 1, |all| {
+            all["cases"][0]["contenders"]
+                .as_array_mut()
+                .unwrap()
+                .remove(1);
+        }),
+        ("there is no", 1, |all| {
+            all["sources"] = json!(["../gone.py"]);
+        }),
+    ];
+    for (said, code, change) in cases {
+        let mut all = result();
+        change(&mut all);
+        let project = Project::new(&all, "");
+        let ran = project.run("bench model --e2e --record");
+        assert_eq!(ran.code, code, "{said}: {ran:#?}");
+        assert!(ran.err.contains(said), "{said}: {ran:#?}");
+        assert!(
+            !project.evidence().exists(),
+            "{said}: something was written"
+        );
+    }
+    // What is over the budget, and a model that torch.compile fails on, are said and recorded.
+    let mut all = result();
+    all["skipped"] = json!([
+        {"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent", "failed": false},
+        {"case": "step", "contender": "compile", "why": "InductorError: it", "failed": true},
+    ]);
+    all["cases"][0]["contenders"]
+        .as_array_mut()
+        .unwrap()
+        .remove(2);
+    let project = Project::new(&all, "sys.exit(1)");
+    let ran = project.run("bench model --e2e --record");
+    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert!(
+        ran.out.contains("loop, not timed: eager: the budget"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("step, compile failed: InductorError: it"),
+        "{}",
+        ran.out
+    );
+    assert!(project.evidence().join("e2e-my_model-h100.json").is_file());
+}
+
+#[test]
+fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
+    let cases: [(&str, Change); 8] = [
+        ("reads `\"format\": 1`, and there is 2", |all| {
+            all["format"] = json!(2);
+        }),
+        ("unknown field `surprise`", |all| all["surprise"] = json!(1)),
+        ("missing field `title`", |all| {
+            all.as_object_mut().unwrap().remove("title");
+        }),
+        ("cannot be part of a file's name", |all| {
+            all["name"] = json!("../up");
+        }),
+        ("no positive number", |all| {
+            all["cases"][0]["contenders"][0]["time_ms"]["min"] = json!(-1.0);
+        }),
+        ("percentiles that do not rise", |all| {
+            all["cases"][0]["contenders"][0]["time_ms"]["p90"] = json!(1.0);
+        }),
+        ("has a time, and its result is wrong: off", |all| {
+            all["cases"][0]["contenders"][0]["wrong"] = json!("off");
+        }),
+        ("did not come to its end", |all| {
+            all["finished"] = json!(false);
+        }),
+    ];
+    for (said, change) in cases {
+        let mut all = result();
+        change(&mut all);
+        let project = Project::new(&all, "");
+        let ran = project.run("bench model --e2e --record");
+        assert_eq!(ran.code, 1, "{said}: {ran:#?}");
+        assert!(
+            ran.err.contains(said) && ran.err.contains("benchmark_e2e.py"),
+            "{said}: {ran:#?}"
+        );
+        assert!(!project.evidence().exists(), "{said}");
+    }
+    let project = Project::new(&result(), "open(out, 'w').write('{')");
+    let ran = project.run("bench model --e2e");
+    assert!(ran.code == 1 && ran.err.contains("is no JSON"), "{ran:#?}");
+    let project = Project::new(&result(), "sys.exit('and then this')");
+    let ran = project.run("bench model --e2e --quiet");
+    assert!(
+        ran.code == 1 && ran.err.contains("does not say why") && ran.err.contains("and then this"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_next_step() {
+    let sandbox = Sandbox::new();
+    write(&sandbox.project.join("model/build.toml"), "");
+    let ran = sandbox.run("bench model --e2e");
+    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert!(
+        ran.err.contains("there is no model/benchmark_e2e.py")
+            && ran.err.contains("docs/end-to-end.md"),
+        "{ran:#?}"
+    );
+    let project = Project::new(&result(), "");
+    let ran = project.run("bench model --e2e --python ./no-such-python");
+    assert!(
+        ran.code == 1 && ran.err.contains("--e2e: cannot start ./no-such-python"),
+        "{ran:#?}"
+    );
+    // A script that finds no card or no kernel says so itself.
+    write(
+        &project.dir().join("benchmark_e2e.py"),
+        "import sys\nsys.exit('there is no build: kernels build --torch model')\n",
+    );
+    for flags in ["", " --quiet", " --json"] {
+        let ran = project.run(&format!("bench model --e2e{flags}"));
+        assert_eq!(ran.code, 1, "{ran:#?}");
+        assert!(
+            ran.err.contains("wrote no result") && ran.err.contains("kernels build --torch model"),
+            "{ran:#?}"
+        );
+    }
+}
+
+#[test]
+fn flags_that_do_not_go_with_it_are_refused() {
+    let project = Project::new(&result(), "");
+    for typed in [
+        "--filter x",
+        "--dtype bf16",
+        "--shape rows=1",
+        "--seed 1",
+        "--device 0",
+        "--against torch",
+        "--export out.csv",
+    ] {
+        let ran = project.run(&format!("bench model --e2e {typed}"));
+        assert_eq!(ran.code, 2, "{typed}: {ran:#?}");
+        let flag = typed.split(' ').next().unwrap();
+        assert!(ran.err.contains(flag), "{typed}: {ran:#?}");
+    }
+    for typed in ["bench model -- --smoke", "bench model --python python3"] {
+        let ran = project.run(typed);
+        assert_eq!(ran.code, 2, "{typed}: {ran:#?}");
+        assert!(ran.err.contains("--e2e"), "{typed}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
+    let project = Project::new(&result(), "");
+    let page = "before\n<!-- evidence:e2e-my_model -->\nold\n<!-- /evidence -->\nafter\n";
+    let empty = readme::render(page, &project.evidence()).unwrap();
+    assert!(
+        empty.contains("Nothing is recorded of `e2e-my_model` yet"),
+        "{empty}"
+    );
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let rendered = readme::render(page, &project.evidence()).unwrap();
+    assert_eq!(
+        readme::render(&rendered, &project.evidence()).unwrap(),
+        rendered
+    );
+    assert!(
+        rendered.starts_with("before\n<!-- evidence:e2e-my_model -->\n\n| | eager, ms |"),
+        "{rendered}"
+    );
+    assert!(
+        rendered.ends_with("<!-- /evidence -->\nafter\n") && !rendered.contains("old"),
+        "{rendered}"
+    );
+    for said in [
+        "| step, batch 2 | 74.6 | 42.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 |",
+        "| step, batch 2 | eager | 44.8 | 0.00 | 22.4 |",
+        "My model (2b), random weights, bfloat16; NVIDIA H100 80GB HBM3, driver 580.1; torch 2.11.0, diffusers 0.42.0.",
+        "eager 1.2e-2, kernels 1.2e-2",
+    ] {
+        assert!(rendered.contains(said), "{said}\n{rendered}");
+    }
+    // Operations' tables know nothing of it.
+    let other = readme::render(
+        "<!-- evidence:summary -->\n<!-- /evidence -->\n",
+        &project.evidence(),
+    );
+    assert!(other.unwrap().contains("Nothing is recorded yet"));
+}
+
+/// The records of this repository are of the code that is here, and their pictures are theirs.
+#[test]
+fn recorded_models_are_fresh_and_drawn_as_recorded() {
+    let mut wrong = Vec::new();
+    for (path, evidence) in EndToEndEvidence::read_all(&root().join("evidence")).unwrap() {
+        let shown = path.file_name().unwrap().to_string_lossy().into_owned();
+        if let Freshness::Stale { what } = evidence.freshness(root()) {
+            wrong.push(format!(
+                "{shown} is stale: {what}; on a card: kernels bench {} --e2e --record",
+                evidence.folder
+            ));
+        }
+        let picture = path.with_extension("svg");
+        let drawn = kernels::report::end_to_end::chart(&evidence.result);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&picture, &drawn).unwrap();
+        }
+        if fs::read_to_string(&picture).ok() != Some(drawn) {
+            wrong.push(format!(
+                "{} is not of its record; run: UPDATE=1 cargo test --test cli e2e::",
+                picture.display()
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The examples' own scripts, where there is a Python with torch: what they list and what they refuse.
+#[test]
+fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
+    let python = std::env::var_os("KERNELS_PYTHON").filter(|path| !path.is_empty());
+    let Some(python) = python else {
+        crate::support::not_run(
+            "the examples' benchmark_e2e.py, for want of a Python with torch (KERNELS_PYTHON)",
+        );
+        return;
+    };
+    let run = |example: &str, arguments: &[&str]| {
+        let script = root()
+            .join("examples")
+            .join(example)
+            .join("benchmark_e2e.py");
+        let mut command = Command::new(&python);
+        command
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .arg(script)
+            .args(arguments);
+        // A card that is there must not be used: what is tried is what a machine without one says.
+        Ran::of(command.env("CUDA_VISIBLE_DEVICES", ""))
+    };
+    for (example, first, last) in [
+        ("ltx_video", "step-49 ", "loop-49"),
+        ("qwen3_8b", "prefill-8192", "generate-32"),
+    ] {
+        let ran = run(example, &["--list"]);
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        assert!(
+            ran.out.starts_with(first) && ran.out.contains(last),
+            "{ran:#?}"
+        );
+        for (arguments, code, said) in [
+            (vec!["--cases", "nothing"], 2, "there is no case nothing"),
+            (
+                vec!["--contenders", "eager,liger"],
+                2,
+                "there is no contender liger",
+            ),
+            (vec!["--rounds", "1"], 2, "at least 3"),
+            (vec!["--dry"], 2, "--dry goes with --smoke"),
+            (vec!["--smoke"], 1, "there is no CUDA device"),
+            (
+                vec!["--smoke", "--dry", "--kernel", "./none"],
+                1,
+                "kernels build --torch",
+            ),
+        ] {
+            let ran = run(example, &arguments);
+            assert!(
+                ran.code == code && ran.err.contains(said),
+                "{example} {arguments:?}: {ran:#?}"
+            );
+        }
+    }
+}

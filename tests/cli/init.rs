@@ -1,0 +1,1006 @@
+//! `kernels init`: what it writes, that the examples are it, and what it must survive.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use crate::support::{Ran, Sandbox, exists, not_run, snapshot, write};
+use kernels::project::Project;
+use serde_json::Value;
+
+/// The examples: their folder, how they are made, and what lies beside what is made.
+const EXAMPLES: [(&str, &str, &[&str]); 2] = [
+    (
+        "examples/ltx_video",
+        "init ltx-video-kernels --for ltx-video",
+        &["integration", "benchmark_e2e.py"],
+    ),
+    (
+        "examples/qwen3_8b",
+        "init qwen3-kernels --for qwen3",
+        &["integration", "benchmark_e2e.py"],
+    ),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The families, each with the folders that its kernels come from.
+fn families() -> BTreeMap<String, Vec<PathBuf>> {
+    let list = Sandbox::new().json("init --list");
+    let families = list["families"].as_array().unwrap().iter();
+    families
+        .map(|family| {
+            let name = family["name"].as_str().unwrap().to_owned();
+            let projects: Vec<PathBuf> = family["projects"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|project| root().join("kernels").join(project.as_str().unwrap()))
+                .collect();
+            let own = vec![root().join("scaffold").join(&name).join("kernel")];
+            let folders = if projects.is_empty() { own } else { projects };
+            (name, folders)
+        })
+        .collect()
+}
+
+/// What `kernels check` finds in a project, all of it.
+fn findings(sandbox: &Sandbox, dir: &str) -> Vec<String> {
+    let report = sandbox.json(&format!("check {dir}"));
+    let project = &report["projects"][0];
+    assert_eq!(
+        project["allowed"].as_array().map(Vec::len),
+        Some(0),
+        "{report:#}"
+    );
+    let findings = project["findings"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{report:#}"));
+    findings.iter().map(ToString::to_string).collect()
+}
+
+/// Files of a folder, without git's.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut all = snapshot(folder);
+    all.retain(|path, _| path != ".git/" && !path.starts_with(".git/"));
+    all
+}
+
+fn leftovers(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(".kernels"))
+        .collect()
+}
+
+#[test]
+fn every_family_alone_is_a_clean_project_with_all_its_operations_and_budgets() {
+    let sandbox = Sandbox::without_git();
+    for (family, folders) in families() {
+        holds(&sandbox, &format!("some-{family}"), &family, &folders);
+    }
+}
+
+#[test]
+fn all_families_together_are_one_clean_project() {
+    let sandbox = Sandbox::without_git();
+    let families = families();
+    let names: Vec<&str> = families.keys().map(String::as_str).collect();
+    let folders: Vec<PathBuf> = families.values().flatten().cloned().collect();
+    holds(&sandbox, "everything", &names.join(","), &folders);
+    // In whatever order, and however often they are named.
+    let reversed: Vec<&str> = names.iter().rev().copied().collect();
+    let ops = format!("{},{}", reversed.join(","), names[0]);
+    sandbox.ok(&format!(
+        "init everything --op {ops} --for qwen3,ltx-video --dest again --no-git"
+    ));
+    assert_eq!(
+        files(&sandbox.project.join("everything")),
+        files(&sandbox.project.join("again"))
+    );
+}
+
+/// The project of these families checks clean, and its operations and budgets are those of the folders.
+fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
+    sandbox.ok(&format!("init {name} --op {ops} --no-git"));
+    assert_eq!(findings(sandbox, name), Vec::<String>::new(), "{name}");
+    let made = Project::open(&sandbox.project.join(name)).unwrap();
+    let (mut operations, mut budgets, mut sources) = (Vec::new(), Vec::new(), 0);
+    for folder in folders {
+        let bundled = Project::open(folder).unwrap();
+        let part = if folder.ends_with("kernel") {
+            folder.parent().unwrap()
+        } else {
+            folder
+        };
+        let part = part.file_name().unwrap().to_str().unwrap();
+        sources += bundled.sources.len();
+        for operation in &bundled.spec.operations {
+            let text = serde_json::to_string(operation).unwrap();
+            operations.push(text.replace("kernel_src/", &format!("kernel_src/{part}/")));
+        }
+        for budget in &bundled.spec.budgets {
+            let mut budget = serde_json::to_value(budget).unwrap();
+            if folders.len() > 1 {
+                budget["source"] = format!("kernel_src/{part}").into();
+            }
+            budgets.push(budget);
+        }
+    }
+    let text = |operation| serde_json::to_string(operation).unwrap();
+    let there: Vec<String> = made.spec.operations.iter().map(text).collect();
+    assert_eq!(there, operations, "{name}");
+    let there: Vec<Value> = made
+        .spec
+        .budgets
+        .iter()
+        .map(|budget| serde_json::to_value(budget).unwrap())
+        .collect();
+    assert_eq!(there, budgets, "{name}");
+    assert_eq!(made.sources.len(), sources, "{name}");
+    // Nothing of a source is lost: each file is there once, in its part's folder or shared.
+    for folder in folders {
+        for entry in fs::read_dir(folder.join("kernel_src")).unwrap() {
+            let from = entry.unwrap().path();
+            let file = from.file_name().unwrap();
+            let part = if folder.ends_with("kernel") {
+                folder.parent().unwrap()
+            } else {
+                folder
+            };
+            let base = sandbox.project.join(name).join("kernel_src");
+            let places = [
+                base.join(part.file_name().unwrap()).join(file),
+                base.join(file),
+            ];
+            let there: Vec<&PathBuf> = places.iter().filter(|place| place.exists()).collect();
+            assert_eq!(there.len(), 1, "{}: {places:?}", from.display());
+            // But for the marks of what the skill quotes.
+            let is_mark = |line: &&str| {
+                let text = line.trim();
+                text.starts_with("// [quote ") || text == "// [end quote]"
+            };
+            let text = fs::read_to_string(&from).unwrap();
+            let text: String = text
+                .split_inclusive('\n')
+                .filter(|line| !is_mark(line))
+                .collect();
+            assert_eq!(fs::read_to_string(there[0]).unwrap(), text);
+        }
+    }
+}
+
+#[test]
+fn operations_are_taken_for_their_families() {
+    let sandbox = Sandbox::without_git();
+    let list = sandbox.json("init --list");
+    for family in list["families"].as_array().unwrap() {
+        for operation in family["operations"].as_array().unwrap() {
+            let operation = operation.as_str().unwrap();
+            for typed in [
+                operation.to_owned(),
+                operation.to_uppercase().replace('_', "-"),
+            ] {
+                let report = sandbox.json(&format!("init a-kernel --op {typed} --no-git"));
+                assert_eq!(
+                    report["families"],
+                    serde_json::json!([family["name"]]),
+                    "{report:#}"
+                );
+                fs::remove_dir_all(sandbox.project.join("a-kernel")).unwrap();
+            }
+        }
+    }
+    for set in list["sets"].as_array().unwrap() {
+        let name = set["name"].as_str().unwrap();
+        let report = sandbox.json(&format!("init a-kernel --for {name} --no-git"));
+        let mut families: Vec<&str> = set["families"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|family| family.as_str().unwrap())
+            .collect();
+        families.sort_unstable();
+        assert_eq!(report["families"], serde_json::json!(families));
+        fs::remove_dir_all(sandbox.project.join("a-kernel")).unwrap();
+    }
+}
+
+#[test]
+fn the_python_of_a_project_is_python_and_offers_what_it_lists() {
+    let sandbox = Sandbox::without_git();
+    let names: Vec<String> = families().into_keys().collect();
+    sandbox.ok(&format!(
+        "init every-thing --op {} --no-git",
+        names.join(",")
+    ));
+    let script = r#"
+import ast, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+for path in root.rglob("*.py"):
+    ast.parse(path.read_text(), str(path))
+def names(tree):
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        if isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+def listed(tree):
+    [value] = [n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"]
+    return ast.literal_eval(value)
+package = root / "torch-ext" / "every_thing"
+for init in [package / "__init__.py", package / "layers" / "__init__.py"]:
+    tree = ast.parse(init.read_text())
+    assert ast.get_docstring(tree), init
+    all_ = listed(tree)
+    assert len(all_) == len(set(all_)) > 3, all_
+    assert set(all_) <= set(names(tree)), set(all_) - set(names(tree))
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = ast.parse((init.parent / (node.module + ".py")).read_text())
+            missing = {alias.name for alias in node.names} - set(names(module))
+            assert not missing, (node.module, missing)
+print("sound")
+"#;
+    let ran = Ran::of(
+        Command::new("python3")
+            .args(["-c", script])
+            .arg(sandbox.project.join("every-thing")),
+    );
+    ran.expect(0, &["sound"]);
+}
+
+#[test]
+fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
+    let sandbox = Sandbox::without_git();
+    let report =
+        sandbox.json("init my-own-kernels --op blank --owner Some.Body --dest there --no-git");
+    assert_eq!(report["name"], "my-own-kernels");
+    assert_eq!(report["package"], "my_own_kernels");
+    assert_eq!(
+        report["path"],
+        sandbox.project.join("there").to_str().unwrap()
+    );
+    assert_eq!(report["git"]["state"], "not-wanted");
+    let there = sandbox.project.join("there");
+    let listed: BTreeSet<&str> = report["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file.as_str().unwrap())
+        .collect();
+    let files = files(&there);
+    let on_disk: BTreeSet<&str> = files
+        .keys()
+        .map(String::as_str)
+        .filter(|path| !path.ends_with('/'))
+        .collect();
+    assert_eq!(listed, on_disk);
+    for file in [
+        "build.toml",
+        "kernel.toml",
+        "flake.nix",
+        "CARD.md",
+        "README.md",
+        "LICENSE",
+        ".gitignore",
+        "kernel_src/softcap/softcap.cu",
+        "torch-ext/torch_binding.cpp",
+        "torch-ext/my_own_kernels/__init__.py",
+        "torch-ext/my_own_kernels/softcap.py",
+        "torch-ext/my_own_kernels/layers/__init__.py",
+    ] {
+        assert!(listed.contains(file), "no {file} in {listed:?}");
+    }
+    assert!(files["build.toml"].contains("name = \"my-own-kernels\""));
+    assert!(files["build.toml"].contains("repo-id = \"Some.Body/my-own-kernels\""));
+    assert!(files["README.md"].contains("# my-own-kernels\n"));
+    for (path, text) in &files {
+        for left in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
+            assert!(!text.contains(left), "{path} still has {left}");
+        }
+        let (mode, _) = text.split_at_checked(1).unwrap_or_default();
+        assert!(mode != "x" || text.starts_with("x #!"), "{path} may be run");
+    }
+}
+
+/// The walk-through was begun with `--op blank`: a project stands alone, so it has copies of what every project has.
+#[test]
+fn the_walk_through_has_what_every_project_has() {
+    let example = root().join("examples/layer_norm_gelu");
+    for path in [
+        "benchmarks/benchmark.py",
+        "tests/conftest.py",
+        "tests/support.py",
+        "tests/test_ops.py",
+        "torch-ext/binding.h",
+    ] {
+        let given = fs::read(root().join("scaffold/common").join(path)).unwrap();
+        if std::env::var_os("UPDATE").is_some() {
+            write(&example.join(path), &given);
+        }
+        assert!(
+            fs::read(example.join(path)).unwrap() == given,
+            "examples/layer_norm_gelu/{path} is not scaffold's; run: UPDATE=1 cargo test --test cli the_walk_through"
+        );
+    }
+}
+
+#[test]
+fn the_examples_are_what_init_writes() {
+    for (folder, typed, beside) in EXAMPLES {
+        let sandbox = Sandbox::without_git();
+        sandbox.ok(&format!("{typed} --dest made --no-git"));
+        let made = files(&sandbox.project.join("made"));
+        let at = root().join(folder);
+        let is_beside = |path: &str| {
+            beside.iter().any(|one| {
+                let rest = path.strip_prefix(one);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        if std::env::var_os("UPDATE").is_some() {
+            for path in files(&at).keys().rev().filter(|path| !is_beside(path)) {
+                let stale = at.join(path);
+                let _ = fs::remove_file(&stale).or_else(|_| fs::remove_dir(&stale));
+            }
+            for path in made.keys().filter(|path| !path.ends_with('/')) {
+                let from = sandbox.project.join("made").join(path);
+                write(&at.join(path), fs::read(from).unwrap());
+            }
+        }
+        let mut there = files(&at);
+        // What tools leave, which git does not keep.
+        let left = |path: &str| {
+            path.starts_with("build/")
+                || path.contains("__pycache__")
+                || path.contains(".pytest_cache")
+        };
+        there.retain(|path, _| !is_beside(path) && !left(path));
+        let paths =
+            |files: &BTreeMap<String, String>| files.keys().cloned().collect::<BTreeSet<_>>();
+        let again = "run: UPDATE=1 cargo test --test cli the_examples";
+        assert_eq!(
+            paths(&there),
+            paths(&made),
+            "{folder} has other files than `kernels {typed}` writes; {again}"
+        );
+        for (path, text) in &made {
+            assert!(
+                there[path] == *text,
+                "{folder}/{path} is not what `kernels {typed}` writes; {again}"
+            );
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------ names, usage
+
+#[test]
+fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
+    let sandbox = Sandbox::without_git();
+    let long = "a".repeat(97);
+    for (name, words) in [
+        (
+            "My_Kernels",
+            &["no kernel name", "`my-kernels` would do"] as &[&str],
+        ),
+        ("a", &["two characters at least"]),
+        ("", &["no kernel name"]),
+        ("9lives", &["a letter first"]),
+        ("norm-", &["no hyphen last", "`norm` would do"]),
+        ("a--b", &["two hyphens in a row"]),
+        ("a/b", &["is a path", "--dest"]),
+        ("../x", &["is a path"]),
+        ("/etc", &["is a path"]),
+        (".", &["is a path"]),
+        ("..", &["is a path"]),
+        ("a\\b", &["is a path"]),
+        ("ядро", &["no kernel name"]),
+        ("rms\u{301}norm", &["no kernel name"]),
+        ("norm\n", &["no kernel name", "norm\\n"]),
+        ("\u{1b}[2Jx", &["no kernel name", "\\u{1b}"]),
+        (&long, &["97 bytes", "96 at most"]),
+        ("class", &["keyword of Python", "`class-kernels` would do"]),
+        ("async", &["keyword of Python"]),
+        ("json", &["standard library", "`json-kernels` would do"]),
+        ("string", &["standard library"]),
+        ("torch", &["hide"]),
+        ("flash-attn", &["`flash_attn`", "hide"]),
+        ("kernels", &["hide"]),
+        ("tests", &["folder of every kernel project"]),
+    ] {
+        let mut command = sandbox.command();
+        let ran = Ran::of(command.args(["init", "--op", "blank", "--", name]));
+        ran.expect(2, words);
+        assert!(!ran.err.contains('\u{1b}'), "{ran:?}");
+    }
+    let odd = OsStr::from_bytes(b"no\xffrm");
+    let ran = Ran::of(sandbox.command().args(["init", "--op", "blank"]).arg(odd));
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(snapshot(&sandbox.project).is_empty());
+    sandbox.ok(&format!("init {} --op blank --no-git", "a".repeat(96)));
+}
+
+#[test]
+fn unknown_operations_models_and_owners_name_what_there_is() {
+    let sandbox = Sandbox::without_git();
+    for (typed, words) in [
+        (
+            "init k1",
+            &["--op", "--for", "blank", "rmsnorm", "ltx-video"] as &[&str],
+        ),
+        ("init", &["how the project is to be called"]),
+        (
+            "init k1 --op rmsnrm",
+            &["\"rmsnrm\"", "Did you mean `rmsnorm`?"],
+        ),
+        ("init k1 --op swiglo", &["Did you mean `swiglu`?"]),
+        (
+            "init k1 --op geglu,banana",
+            &["\"banana\"", "There are adaln, geglu"],
+        ),
+        ("init k1 --op blnak", &["Did you mean `blank`?"]),
+        ("init k1 --op geglu,,rope", &["\"\""]),
+        ("init k1 --op ../rmsnorm", &["nothing has that name"]),
+        ("init k1 --for ltx", &["Did you mean `ltx-video`?"]),
+        ("init k1 --for llama", &["There are ltx-video, qwen3"]),
+        ("init k1 --op blank --owner a/b", &["--owner \"a/b\""]),
+        ("init k1 --op blank --owner -", &["--owner"]),
+        ("init k1 --list", &["--list"]),
+    ] {
+        sandbox.run(typed).expect(2, words);
+    }
+    let error = sandbox.json("init k1 --op rmsnrm");
+    assert_eq!(error["exit_code"], 2);
+    assert!(snapshot(&sandbox.project).is_empty());
+    sandbox
+        .ok("init --list")
+        .expect(0, &["rmsnorm", "softcap", "blank", "ltx-video", "qwen3"]);
+    sandbox.ok("init -q k1 --op blank,rms_norm,blank,rmsnorm --no-git");
+    assert!(exists(sandbox.project.join("k1/torch-ext/softcap.cpp")));
+    assert!(exists(sandbox.project.join("k1/torch-ext/rmsnorm.cpp")));
+}
+
+// ------------------------------------------------------------------------------------------------------ the place
+
+#[test]
+fn what_is_there_is_never_touched() {
+    let sandbox = Sandbox::without_git();
+    let place = &sandbox.project;
+    write(&place.join("full/mine.txt"), "mine");
+    write(&place.join("hidden/.gitignore"), "");
+    fs::create_dir_all(place.join("nested/empty")).unwrap();
+    write(&place.join("file"), "mine");
+    symlink("elsewhere", place.join("dangling")).unwrap();
+    fs::create_dir(place.join("real")).unwrap();
+    symlink("real", place.join("link")).unwrap();
+    let before = snapshot(place);
+    for (dest, words) in [
+        ("full", "not empty"),
+        ("full/", "not empty"),
+        ("./full", "not empty"),
+        ("real/../full", "not empty"),
+        ("hidden", "not empty"),
+        ("nested", "not empty"),
+        (".", "not empty"),
+        ("real/..", "not empty"),
+        ("/", "is there"),
+        ("file", "no folder"),
+        ("dangling", "is a link to elsewhere"),
+        ("link", "is a link to real"),
+    ] {
+        let ran = sandbox.run(&format!("init k1 --op blank --dest {dest}"));
+        ran.expect(3, &["refused", words, "→"]);
+        let refused = sandbox.json(&format!("init k1 --op blank --dest {dest}"));
+        assert_eq!(refused["exit_code"], 3, "{refused:#}");
+        assert!(refused["refused"][0]["path"].is_string(), "{refused:#}");
+    }
+    write(&place.join("k1/x"), "");
+    sandbox
+        .run("init k1 --op blank")
+        .expect(3, &["k1", "not empty"]);
+    fs::remove_dir_all(place.join("k1")).unwrap();
+    assert_eq!(snapshot(place), before);
+    // Through a link to the folder above it goes.
+    sandbox.ok("init k1 --op blank --dest link/k1");
+    assert!(exists(place.join("real/k1/build.toml")));
+}
+
+#[test]
+fn an_empty_folder_is_taken_with_its_permissions() {
+    let sandbox = Sandbox::without_git();
+    let here = sandbox.project.join("here");
+    fs::create_dir(&here).unwrap();
+    fs::set_permissions(&here, fs::Permissions::from_mode(0o750)).unwrap();
+    // Who stands in it would stand in a folder that is gone.
+    let ran = sandbox.run_in(&here, "init k1 --op blank --dest .");
+    ran.expect(3, &["the folder that you are in", "from there"]);
+    assert!(snapshot(&here).is_empty());
+    sandbox.ok("init k1 --op blank --dest here/ --no-git");
+    assert!(here.join("build.toml").is_file());
+    assert_eq!(
+        here.metadata().unwrap().permissions().mode() & 0o7777,
+        0o750
+    );
+    assert_eq!(leftovers(&sandbox.project), Vec::<String>::new());
+}
+
+#[test]
+fn odd_places_do() {
+    let sandbox = Sandbox::without_git();
+    for dest in ["with space", "ünï·код", "-dash", "it's", "a\nline", "*"] {
+        let ran = Ran::of(
+            sandbox
+                .command()
+                .args(["init", "k1", "--op", "blank", "--no-git"])
+                .arg(format!("--dest={dest}")),
+        );
+        ran.expect(0, &["cd "]);
+        assert!(
+            sandbox.project.join(dest).join("build.toml").is_file(),
+            "{dest}"
+        );
+        // The line that is to be typed leads there.
+        let typed = ran
+            .out
+            .lines()
+            .find(|line| line.trim_start().starts_with("cd "))
+            .unwrap();
+        if !dest.contains('\n') {
+            let mut shell = Command::new("sh");
+            shell.current_dir(&sandbox.project);
+            Ran::of(shell.args(["-c", &format!("{} && cat build.toml", typed.trim())]))
+                .expect(0, &["k1"]);
+        }
+    }
+    let odd = OsStr::from_bytes(b"no\xfftext");
+    let ran = Ran::of(
+        sandbox
+            .command()
+            .args([
+                "init", "k1", "--op", "blank", "--no-git", "--json", "--dest",
+            ])
+            .arg(odd),
+    );
+    ran.expect(0, &["\"path\""]);
+    assert!(sandbox.project.join(odd).join("build.toml").is_file());
+}
+
+#[test]
+fn places_that_cannot_be_are_named() {
+    let sandbox = Sandbox::without_git();
+    write(&sandbox.project.join("file"), "x");
+    symlink("loop", sandbox.project.join("loop")).unwrap();
+    let long = "d".repeat(300);
+    for (dest, words) in [
+        (
+            "not/there",
+            &["not is not there", "mkdir -p not"] as &[&str],
+        ),
+        ("file/k1", &["file", "no folder"]),
+        ("loop/k1", &["loop"]),
+        (&long, &["dddd", "too long"]),
+        ("/proc/k1", &["/proc/k1"]),
+    ] {
+        sandbox
+            .run(&format!("init k1 --op blank --dest {dest}"))
+            .expect(1, words);
+    }
+    assert_eq!(snapshot(&sandbox.project).len(), 2);
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_named() {
+    let sandbox = Sandbox::without_git();
+    let shut = sandbox.outside().join("shut");
+    fs::create_dir(&shut).unwrap();
+    for folder in [&sandbox.outside(), &sandbox.project, &sandbox.home] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::set_permissions(&shut, fs::Permissions::from_mode(0o555)).unwrap();
+    let mut command = sandbox.command();
+    if nix::unistd::geteuid().is_root() {
+        // For root no folder is read-only; for nobody it is. The program must be somewhere where nobody may read it.
+        let program = sandbox.outside().join("kernels");
+        fs::copy(env!("CARGO_BIN_EXE_kernels"), &program).unwrap();
+        command = Command::new(program);
+        command
+            .env_clear()
+            .uid(65_534)
+            .gid(65_534)
+            .current_dir(&sandbox.project);
+    }
+    let dest = shut.join("k1");
+    let ran = Ran::of(
+        command
+            .args(["init", "k1", "--op", "blank", "--dest"])
+            .arg(&dest),
+    );
+    ran.expect(1, &[dest.to_str().unwrap(), "ermission denied"]);
+    assert!(snapshot(&shut).is_empty());
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_left() {
+    let sandbox = Sandbox::without_git();
+    let disk = sandbox.outside().join("disk");
+    let seen = sandbox.outside().join("seen");
+    fs::create_dir(&disk).unwrap();
+    let script = r#"
+        set -e; mount --make-rprivate /; mount -t tmpfs -o size=40k none "$DISK"; cd "$DISK"
+        code=0; "$K" init k1 --op rmsnorm --no-git >"$SEEN" 2>&1 || code=$?
+        echo "code $code" >>"$SEEN"; ls -A "$DISK" | sed 's/^/left /' >>"$SEEN"
+        mount -o remount,size=4m "$DISK"; "$K" init k1 --op rmsnorm --no-git >/dev/null; echo second $? >>"$SEEN"
+        mount -o remount,ro "$DISK"; code=0; "$K" init k2 --op blank >>"$SEEN" 2>&1 || code=$?
+        echo "third $code" >>"$SEEN""#;
+    let mut command = Command::new("unshare");
+    command
+        .arg(if nix::unistd::geteuid().is_root() {
+            "-m"
+        } else {
+            "-rm"
+        })
+        .args(["sh", "-c", script])
+        .env("DISK", &disk)
+        .env("SEEN", &seen)
+        .env("K", env!("CARGO_BIN_EXE_kernels"));
+    let ran = match command.output() {
+        Ok(output) if output.status.success() => fs::read_to_string(&seen).unwrap(),
+        other => return not_run(&format!("no mount is permitted here: {other:?}")),
+    };
+    for words in [
+        "code 1",
+        "No space left",
+        "k1",
+        "second 0",
+        "third 1",
+        "ead-only",
+    ] {
+        assert!(ran.contains(words), "no {words:?} in {ran}");
+    }
+    assert!(!ran.lines().any(|line| line.starts_with("left ")), "{ran}");
+}
+
+#[test]
+fn of_many_at_once_one_writes_and_the_others_are_refused() {
+    for empty in [false, true] {
+        let sandbox = Sandbox::without_git();
+        if empty {
+            fs::create_dir(sandbox.project.join("k1")).unwrap();
+        }
+        let runs: Vec<Ran> = thread::scope(|scope| {
+            let run = |n: usize| {
+                let op = if n.is_multiple_of(2) {
+                    "blank"
+                } else {
+                    "geglu"
+                };
+                let sandbox = &sandbox;
+                scope.spawn(move || sandbox.run(&format!("init k1 --op {op} --no-git")))
+            };
+            let all: Vec<_> = (0..8).map(run).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let mut codes: Vec<i32> = runs.iter().map(|ran| ran.code).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [0, 3, 3, 3, 3, 3, 3, 3], "{runs:#?}");
+        assert_eq!(findings(&sandbox, "k1"), Vec::<String>::new());
+        let is_of = |file: &str| exists(sandbox.project.join("k1/torch-ext").join(file));
+        assert!(
+            is_of("softcap.cpp") != is_of("geglu.cpp"),
+            "two projects in one"
+        );
+        assert_eq!(leftovers(&sandbox.project), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_goes_and_what_only_looks_like_it_stays() {
+    let sandbox = Sandbox::without_git();
+    let place = &sandbox.project;
+    write(
+        &place.join(".kernels-init-18f0-2a-0/project/build.toml"),
+        "half",
+    );
+    write(&place.join(".kernels-init-mine/notes"), "mine");
+    write(&place.join(".kernels-init-1-2-3"), "a file");
+    fs::create_dir(sandbox.outside().join("far")).unwrap();
+    write(&sandbox.outside().join("far/notes"), "mine");
+    symlink("../far", place.join(".kernels-init-4-5-6")).unwrap();
+    let report = sandbox.json("init k1 --op blank --no-git");
+    let removed = report["removed"].as_array().unwrap();
+    assert_eq!(removed.len(), 1, "{report:#}");
+    assert!(
+        removed[0]
+            .as_str()
+            .unwrap()
+            .ends_with(".kernels-init-18f0-2a-0")
+    );
+    let mut left = leftovers(place);
+    left.sort();
+    assert_eq!(
+        left,
+        [
+            ".kernels-init-1-2-3",
+            ".kernels-init-4-5-6",
+            ".kernels-init-mine"
+        ]
+    );
+    assert!(exists(sandbox.outside().join("far/notes")));
+}
+
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+#[test]
+fn killed_at_any_call_it_leaves_nothing_or_all() {
+    use crate::interrupt::trace::{self, Fault, Plan};
+    let sandbox = Sandbox::without_git();
+    sandbox.ok("init k1 --op blank --no-git --dest whole");
+    let whole = snapshot(sandbox.project.join("whole"));
+    let traced = |fault, plain| {
+        let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
+        let mut command = trace::behind_a_shell(env!("CARGO_BIN_EXE_kernels"), &arguments);
+        command
+            .env_clear()
+            .env("HOME", &sandbox.home)
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(&sandbox.project);
+        trace::run(&mut command, Plan::changing(fault, plain))
+    };
+    let there = sandbox.project.join("there");
+    for empty in [false, true] {
+        let fault = Fault::KillAfter;
+        {
+            for at in 0.. {
+                if exists(&there) {
+                    fs::remove_dir_all(&there).unwrap();
+                }
+                if empty {
+                    fs::create_dir(&there).unwrap();
+                }
+                let run = match traced(fault(at), empty) {
+                    Ok(run) => run,
+                    Err(error) => return not_run(&format!("nothing can be traced here: {error}")),
+                };
+                let Some(hit) = run.hit else { break };
+                let now = snapshot(&there);
+                assert!(
+                    now.is_empty() || now == whole,
+                    "{:?} {hit:?}: {:?}",
+                    fault(at),
+                    now.keys()
+                );
+                assert_eq!(
+                    exists(&there),
+                    empty || !now.is_empty(),
+                    "{:?} {hit:?}",
+                    fault(at)
+                );
+                // The next run goes as if nothing had been, and what was left goes with it.
+                let again = sandbox.run("init k1 --op blank --no-git --dest there");
+                assert_eq!(
+                    again.code,
+                    if now.is_empty() { 0 } else { 3 },
+                    "{hit:?}: {again:?}"
+                );
+                assert_eq!(snapshot(&there), whole);
+                if !now.is_empty() {
+                    sandbox.ok("init k2 --op blank --no-git --dest other");
+                    fs::remove_dir_all(sandbox.project.join("other")).unwrap();
+                }
+                assert_eq!(leftovers(&sandbox.project), Vec::<String>::new(), "{hit:?}");
+            }
+        }
+    }
+}
+
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+#[test]
+fn whatever_call_fails_it_leaves_nothing_or_all() {
+    use crate::interrupt::trace::{self, Fault, Plan};
+    use nix::errno::Errno;
+    let sandbox = Sandbox::without_git();
+    sandbox.ok("init k1 --op blank --no-git --dest whole");
+    let whole = snapshot(sandbox.project.join("whole"));
+    let there = sandbox.project.join("there");
+    for at in 0.. {
+        let _ = fs::remove_dir_all(&there);
+        let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
+        let mut command = trace::behind_a_shell(env!("CARGO_BIN_EXE_kernels"), &arguments);
+        command
+            .env_clear()
+            .env("HOME", &sandbox.home)
+            .current_dir(&sandbox.project);
+        let run = match trace::run(
+            &mut command,
+            Plan::changing(Fault::Fail(at, Errno::EIO), false),
+        ) {
+            Ok(run) => run,
+            Err(error) => return not_run(&format!("nothing can be traced here: {error}")),
+        };
+        let Some(hit) = run.hit else { break };
+        assert!(!run.err.contains("panicked"), "{hit:?}: {run:?}");
+        let now = snapshot(&there);
+        match run.code {
+            Some(0) => assert!(now == whole, "{hit:?}: {run:?}"),
+            // Writing what became of it may fail as well.
+            Some(1) => assert!(now.is_empty() || now == whole, "{hit:?}: {run:?}"),
+            _ => panic!("{hit:?}: {run:?}"),
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------ git
+
+/// Runs git in a folder, and answers what it printed.
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn with_identity(sandbox: &Sandbox, more: &str) {
+    let config = format!("[user]\n\tname = A Person\n\temail = person@example.com\n{more}");
+    write(&sandbox.home.join(".gitconfig"), config);
+}
+
+#[test]
+fn a_repository_begins_with_everything_committed() {
+    let sandbox = Sandbox::without_git();
+    // Hooks, signatures and lists of ignored files are for a person's own commits.
+    let hook = sandbox.home.join("hooks/pre-commit");
+    write(&hook, "#!/bin/sh\nexit 1\n");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    write(&sandbox.home.join("ignored"), "*.toml\nLICENSE\n");
+    let home = sandbox.home.display();
+    with_identity(
+        &sandbox,
+        &format!(
+            "[core]\n\thooksPath = {home}/hooks\n\texcludesFile = {home}/ignored\n[commit]\n\tgpgSign = true\n\
+             [gpg]\n\tprogram = /bin/false\n[init]\n\tdefaultBranch = trunk\n"
+        ),
+    );
+    let mut command = sandbox.command();
+    command
+        .env("GIT_DIR", "/nowhere")
+        .env("GIT_WORK_TREE", "/")
+        .env("GIT_INDEX_FILE", "/nowhere");
+    let ran = Ran::of(command.args(["init", "k1", "--op", "blank", "--json"]));
+    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e} {ran:?}"));
+    assert_eq!(report["git"]["state"], "committed", "{report:#}");
+    let folder = sandbox.project.join("k1");
+    assert_eq!(git(&folder, &["status", "--porcelain", "--ignored"]), "");
+    assert_eq!(git(&folder, &["rev-list", "--count", "--all"]), "1");
+    assert_eq!(git(&folder, &["symbolic-ref", "--short", "HEAD"]), "trunk");
+    assert_eq!(
+        git(&folder, &["log", "-1", "--format=%an <%ae>"]),
+        "A Person <person@example.com>"
+    );
+    let kept: Vec<String> = git(&folder, &["ls-files"])
+        .lines()
+        .map(ToOwned::to_owned)
+        .collect();
+    assert_eq!(kept.len(), report["files"].as_array().unwrap().len());
+    git(&folder, &["fsck", "--strict"]);
+}
+
+#[test]
+fn without_an_address_there_is_no_commit_and_that_is_said() {
+    let sandbox = Sandbox::without_git();
+    let ran = sandbox.ok("init k1 --op blank");
+    ran.expect(0, &["added and not committed"]);
+    let folder = sandbox.project.join("k1");
+    assert!(git(&folder, &["status", "--porcelain"]).starts_with("A  .gitignore"));
+    assert_eq!(git(&folder, &["rev-list", "--count", "--all"]), "0");
+}
+
+#[test]
+fn inside_a_repository_no_other_is_started() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.project.join("deep")).unwrap();
+    for dest in ["k1", "deep/k1"] {
+        let report = sandbox.json(&format!("init k1 --op blank --dest {dest}"));
+        assert_eq!(report["git"]["state"], "inside", "{report:#}");
+        assert_eq!(report["git"]["root"], sandbox.project.to_str().unwrap());
+        assert!(!exists(sandbox.project.join(dest).join(".git")));
+    }
+    // A worktree's and a submodule's .git is a file.
+    let sandbox = Sandbox::without_git();
+    write(&sandbox.project.join(".git"), "gitdir: elsewhere\n");
+    let ran = sandbox.ok("init k1 --op blank");
+    ran.expect(
+        0,
+        &[
+            "no git repository was started",
+            sandbox.project.to_str().unwrap(),
+        ],
+    );
+}
+
+#[test]
+fn without_git_or_against_it_there_is_none() {
+    let sandbox = Sandbox::without_git();
+    let mut command = sandbox.command();
+    let ran = Ran::of(
+        command
+            .env("PATH", "/nowhere")
+            .args(["init", "k1", "--op", "blank"]),
+    );
+    ran.expect(0, &["git is not in PATH"]);
+    assert!(!exists(sandbox.project.join("k1/.git")));
+    // A git that cannot.
+    write(
+        &sandbox.home.join("bin/git"),
+        "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n",
+    );
+    let broken = sandbox.home.join("bin/git");
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = sandbox.command();
+    command.env("PATH", broken.parent().unwrap());
+    let ran = Ran::of(command.args(["init", "k2", "--op", "blank"]));
+    ran.expect(
+        0,
+        &["no git repository could be started", "fatal: out of luck"],
+    );
+    assert!(!exists(sandbox.project.join("k2/.git")));
+    assert!(exists(sandbox.project.join("k2/build.toml")));
+    sandbox
+        .ok("init k3 --op blank --no-git")
+        .expect(0, &["--no-git"]);
+    assert!(!exists(sandbox.project.join("k3/.git")));
+}
+
+// ------------------------------------------------------------------------------------------------------ what becomes of it
+
+#[test]
+fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
+    let sandbox = Sandbox::without_git();
+    sandbox.ok("init k1 --op blank --no-git");
+    let mut command = sandbox.command();
+    // Without a compiler: this is about what is said of what cannot be checked.
+    let ran = Ran::of(command.env("PATH", "/nowhere").args(["ci", "k1"]));
+    ran.expect(
+        1,
+        &[
+            "1 operation",
+            "none recorded; `kernels bench k1 --record` on a card records it",
+        ],
+    );
+    assert!(!ran.err.contains("evidence"), "{ran:#?}");
+    // The examples lie beside the evidence of kernels/, which is not theirs.
+    for (folder, ..) in EXAMPLES {
+        let mut command = sandbox.command();
+        let ran = Ran::of(
+            command
+                .env("PATH", "/nowhere")
+                .arg("ci")
+                .arg(root().join(folder)),
+        );
+        ran.expect(1, &["none recorded;"]);
+        assert!(!ran.err.contains("evidence "), "{ran:#?}");
+    }
+}

@@ -1,0 +1,47 @@
+//! `kernels` as people type it, and what it reads and writes. Needs neither nvcc, torch nor a card. A module is a command
+//! or a file of the user's; `cargo test --test cli add::` runs one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::float_cmp,
+    clippy::format_push_string,
+    clippy::format_collect,
+    clippy::cast_possible_truncation,
+    clippy::similar_names,
+    clippy::print_stdout,
+    unreachable_pub,
+    missing_docs,
+    reason = "a test"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod add;
+mod against;
+mod card;
+mod check;
+mod ci;
+mod e2e;
+mod evidence;
+mod export;
+mod generated;
+#[cfg(unix)]
+mod hostile;
+mod init;
+mod inspect;
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod interrupt;
+mod manage;
+mod oracles;
+mod peers;
+mod project;
+mod prompt;
+mod toolchain;
+mod versions;

@@ -1,0 +1,160 @@
+//! `kernels skills add` on a terminal: it asks, with the agents found here selected.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Sandbox, exists};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// `kernels` on a pseudo-terminal.
+struct Terminal {
+    child: Child,
+    keys: File,
+    screen: String,
+    printed: Receiver<Vec<u8>>,
+}
+
+impl Terminal {
+    fn open(sandbox: &Sandbox, typed: &str) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let size = Winsize {
+            ws_row: 40,
+            ws_col: 120,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&ours, size).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let theirs: OwnedFd = File::options()
+            .read(true)
+            .write(true)
+            .open(name.to_str().unwrap())
+            .unwrap()
+            .into();
+        let end = || Stdio::from(theirs.try_clone().unwrap());
+        let child = sandbox
+            .command()
+            .args(typed.split(' '))
+            .env("TERM", "xterm-256color")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let keys = File::from(ours);
+        let mut reader = keys.try_clone().unwrap();
+        let (send, printed) = channel();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = reader.read(&mut bytes) {
+                if send.send(bytes[..n].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            child,
+            keys,
+            screen: String::new(),
+            printed,
+        }
+    }
+
+    fn wait_for(&mut self, text: &str) {
+        let give_up = Instant::now() + LIMIT;
+        while !self.screen.contains(text) {
+            let left = give_up.saturating_duration_since(Instant::now());
+            match self.printed.recv_timeout(left) {
+                Ok(bytes) => self.screen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(why) => panic!("{why}: no {text:?} on the screen:\n{}", self.screen),
+            }
+        }
+    }
+
+    fn press(&mut self, keys: &[u8]) {
+        self.keys.write_all(keys).unwrap();
+    }
+
+    fn exit_code(&mut self) -> i32 {
+        let give_up = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < give_up, "still running:\n{}", self.screen);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn enter_installs_into_the_agents_found_here() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.home.join(".codex")).unwrap();
+    let mut terminal = Terminal::open(&sandbox, "skills add");
+    terminal.wait_for("esc cancels");
+    terminal.press(b"\r");
+    terminal.wait_for("installed");
+    assert_eq!(terminal.exit_code(), 0);
+    assert!(exists(
+        sandbox.project.join(".codex/skills/cuda-kernels/SKILL.md")
+    ));
+    assert!(!exists(sandbox.project.join(".claude")));
+    assert!(
+        terminal.screen.contains('\u{1b}'),
+        "no colour on a terminal"
+    );
+}
+
+#[test]
+fn space_selects_another_agent() {
+    let sandbox = Sandbox::new();
+    let mut terminal = Terminal::open(&sandbox, "skills add");
+    terminal.wait_for("esc cancels");
+    terminal.press(b" \r");
+    terminal.wait_for("installed");
+    assert_eq!(terminal.exit_code(), 0);
+    assert!(exists(
+        sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")
+    ));
+}
+
+#[test]
+fn escape_and_control_c_and_choosing_nothing_change_nothing() {
+    for keys in [b"\x1b".as_slice(), b"\x03", b"\r"] {
+        let sandbox = Sandbox::new();
+        let mut terminal = Terminal::open(&sandbox, "skills add");
+        terminal.wait_for("esc cancels");
+        terminal.press(keys);
+        terminal.wait_for("nothing changed");
+        assert_eq!(terminal.exit_code(), 1, "{keys:?}");
+        assert!(!exists(sandbox.project.join(".claude")));
+    }
+}
+
+#[test]
+fn json_and_quiet_never_ask() {
+    for flag in ["--json", "--quiet"] {
+        let sandbox = Sandbox::new();
+        let mut terminal = Terminal::open(&sandbox, &format!("skills add {flag}"));
+        terminal.wait_for("say where to");
+        assert_eq!(terminal.exit_code(), 2);
+    }
+}

@@ -1,0 +1,170 @@
+//! Two real versions of the bundled skill: the first that was shipped, kept as a fixture, and the one in this binary.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Sandbox, snapshot, tree, write};
+use kernels::skill::{Digest, lineage, source::Skill};
+
+/// What `kernels skills pack` made of version 0.1.0.
+const FIRST: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/cuda-kernels-0.1.0.skill"
+);
+const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
+
+/// The version that this binary carries.
+fn here() -> String {
+    Skill::bundled("cuda-kernels").unwrap().version.unwrap()
+}
+
+/// An install of 0.1.0 for an agent, with the receipt that its binary left, or with none, as a copy by hand has.
+fn install_first(sandbox: &Sandbox, agent: &str, receipt: bool) -> PathBuf {
+    sandbox.ok(&format!("skills add {FIRST} --{agent}"));
+    let folder = sandbox
+        .project
+        .join(format!(".{agent}/skills/cuda-kernels"));
+    let file = folder.join(".kernels.json");
+    if receipt {
+        // As it was installed from the binary, not from an archive.
+        let mut text: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(text["version"], "0.1.0");
+        text["source"] = serde_json::json!({ "kind": "embedded" });
+        fs::write(&file, text.to_string()).unwrap();
+    } else {
+        fs::remove_file(&file).unwrap();
+    }
+    folder
+}
+
+fn state_of(agent: &str) -> String {
+    format!(".{agent}/skills/cuda-kernels")
+}
+
+#[test]
+fn the_fixture_is_the_first_version_as_it_was_shipped() {
+    let first = Skill::read(Path::new(FIRST)).unwrap();
+    let shipped = lineage::of("cuda-kernels").next().unwrap();
+    assert_eq!(first.version.as_deref(), Some("0.1.0"));
+    assert_eq!(shipped.version, "0.1.0");
+    assert_eq!(first.digest, shipped.tree);
+    let other: Digest = Skill::bundled("cuda-kernels").unwrap().digest;
+    assert_ne!(
+        first.digest, other,
+        "this binary carries version 0.1.0 itself"
+    );
+}
+
+#[test]
+fn an_untouched_first_version_is_stale_and_update_brings_this_one() {
+    let sandbox = Sandbox::new();
+    for (agent, receipt) in [("claude", true), ("codex", false)] {
+        let folder = install_first(&sandbox, agent, receipt);
+        assert_eq!(
+            sandbox.state(&state_of(agent)),
+            "stale",
+            "receipt: {receipt}"
+        );
+        sandbox
+            .run(&format!("skills status --{agent}"))
+            .expect(1, &["stale", &format!("0.1.0, here is {}", here())]);
+        let before = snapshot(&folder);
+        sandbox
+            .ok(&format!("skills update --{agent} --dry-run"))
+            .expect(0, &["update"]);
+        assert_eq!(snapshot(&folder), before);
+        sandbox
+            .ok(&format!("skills update --{agent}"))
+            .expect(0, &["updated"]);
+        assert_eq!(tree(&folder), tree(EMBEDDED));
+        assert_eq!(sandbox.state(&state_of(agent)), "current");
+        sandbox
+            .ok(&format!("skills status --{agent}"))
+            .expect(0, &[&here()]);
+    }
+}
+
+#[test]
+fn add_replaces_an_untouched_first_version_as_well() {
+    let sandbox = Sandbox::new();
+    for receipt in [true, false] {
+        let folder = install_first(&sandbox, "claude", receipt);
+        sandbox.ok("skills add --claude");
+        assert_eq!(tree(&folder), tree(EMBEDDED));
+        sandbox.ok("skills remove cuda-kernels --claude");
+    }
+}
+
+#[test]
+fn an_edited_first_version_is_modified_and_its_edits_are_kept() {
+    let sandbox = Sandbox::new();
+    let folder = install_first(&sandbox, "claude", true);
+    let mine = "mine\n";
+    let edited = folder.join("references/troubleshooting.md");
+    write(&edited, mine);
+    assert_eq!(sandbox.state(&state_of("claude")), "modified");
+    sandbox
+        .run("skills status")
+        .expect(1, &["modified", "0.1.0", "M references/troubleshooting.md"]);
+    let before = snapshot(&folder);
+    for command in [
+        "skills update",
+        "skills add --claude",
+        "skills remove cuda-kernels",
+    ] {
+        sandbox
+            .run(command)
+            .expect(3, &["M references/troubleshooting.md", "--force"]);
+        assert_eq!(snapshot(&folder), before, "{command}");
+    }
+    sandbox.ok("skills update --force").expect(0, &["kept in"]);
+    assert_eq!(tree(&folder), tree(EMBEDDED));
+    let backups = sandbox.project.join(".claude/.kernels/backups");
+    let backup = fs::read_dir(backups).unwrap().next().unwrap().unwrap();
+    assert_eq!(snapshot(backup.path()), before);
+    assert_eq!(sandbox.state(&state_of("claude")), "current");
+}
+
+/// Without a receipt nobody knows what an edited tree was; it is kept all the same.
+#[test]
+fn an_edited_first_version_without_a_receipt_is_foreign_and_kept() {
+    let sandbox = Sandbox::new();
+    let folder = install_first(&sandbox, "claude", false);
+    write(&folder.join("references/troubleshooting.md"), "mine\n");
+    let before = snapshot(&folder);
+    assert_eq!(sandbox.state(&state_of("claude")), "foreign");
+    sandbox.run("skills update").expect(3, &["--force"]);
+    assert_eq!(snapshot(&folder), before);
+    sandbox.ok("skills update --force").expect(0, &["kept in"]);
+    assert_eq!(tree(&folder), tree(EMBEDDED));
+}
+
+#[test]
+fn a_first_version_with_files_gone_is_repaired_to_this_one() {
+    let sandbox = Sandbox::new();
+    let folder = install_first(&sandbox, "claude", true);
+    fs::remove_file(folder.join("SKILL.md")).unwrap();
+    assert_eq!(sandbox.state(&state_of("claude")), "missing files");
+    sandbox.ok("skills update");
+    assert_eq!(tree(&folder), tree(EMBEDDED));
+}
+
+#[test]
+fn this_version_is_current_with_a_receipt_and_without() {
+    let sandbox = Sandbox::new();
+    sandbox.ok("skills add --claude");
+    assert_eq!(sandbox.state(&state_of("claude")), "current");
+    fs::remove_file(
+        sandbox
+            .project
+            .join(".claude/skills/cuda-kernels/.kernels.json"),
+    )
+    .unwrap();
+    assert_eq!(sandbox.state(&state_of("claude")), "current");
+    sandbox
+        .ok("skills status")
+        .expect(0, &["current", &here(), "without a receipt"]);
+    sandbox.ok("skills update");
+    assert_eq!(sandbox.state(&state_of("claude")), "current");
+}

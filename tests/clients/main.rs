@@ -1,0 +1,668 @@
+//! Do the real coding agents see what `kernels` installed? Each test types what a user would type,
+//! in a home and a project of its own, and then asks Claude Code, Codex, `OpenCode`, Gemini CLI and
+//! Copilot CLI themselves.
+//!
+//! `tests/clients/setup` installs the agents, once, from npm. Where that is impossible the tests say
+//! `SKIPPED:` and pass; with `CI` set they fail.
+
+// A test helper that panics says which step failed; that is what it is for.
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used)]
+
+mod agents;
+mod anthropic;
+mod install;
+mod process;
+mod sandbox;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use agents::{Agent, Listed};
+use install::{Programs, programs};
+use kernels::agent::table::ProjectRoots;
+use sandbox::{Sandbox, canonical, create, read, write};
+use serde_json::Value;
+
+const SKILL: &str = "cuda-kernels";
+
+/// What `agent` lists of `skill` or of anything that looks like a copy of it.
+fn copies(
+    agent: Agent,
+    programs: &Programs,
+    sandbox: &Sandbox,
+    folder: &Path,
+    skill: &str,
+) -> Vec<Listed> {
+    let mut listed = agent.listing(programs, sandbox, folder, skill);
+    listed.retain(|entry| entry.name.contains(skill) || in_backup(entry));
+    listed
+}
+
+fn in_backup(entry: &Listed) -> bool {
+    entry
+        .file
+        .as_deref()
+        .is_some_and(|file| file.to_string_lossy().contains("/.kernels/"))
+}
+
+/// `agent`, started in `folder`, lists the skill in `installed` once, with its description.
+fn assert_listed_once(
+    agent: Agent,
+    programs: &Programs,
+    sandbox: &Sandbox,
+    folder: &Path,
+    installed: &Path,
+) {
+    assert_listed_once_from(agent, programs, sandbox, folder, &[installed.to_owned()]);
+}
+
+/// The same where `agent` sees several equal copies and may take any: `OpenCode` keeps the one that
+/// it happened to read last.
+fn assert_listed_once_from(
+    agent: Agent,
+    programs: &Programs,
+    sandbox: &Sandbox,
+    folder: &Path,
+    installed: &[PathBuf],
+) {
+    let skill = installed[0]
+        .file_name()
+        .expect("a skill's folder has a name")
+        .to_string_lossy();
+    let files: Vec<PathBuf> = installed
+        .iter()
+        .map(|folder| canonical(&folder.join("SKILL.md")))
+        .collect();
+    let description = description(&read(&files[0]));
+    let listed = copies(agent, programs, sandbox, folder, &skill);
+    let case = format!(
+        "{agent:?} in {}, expected one of {files:?}",
+        folder.display()
+    );
+
+    assert_eq!(
+        listed.len(),
+        1,
+        "{case}: listed {} times: {listed:#?}",
+        listed.len()
+    );
+    assert_eq!(listed[0].name, skill, "{case}");
+    assert_eq!(words(&listed[0].description), words(&description), "{case}");
+    let seen = listed[0]
+        .file
+        .as_deref()
+        .unwrap_or_else(|| panic!("{case}: not loaded"));
+    assert!(
+        files.contains(&canonical(seen)),
+        "{case}: wrong file, {}",
+        seen.display()
+    );
+}
+
+/// The options that install for every agent, each into its own folder.
+fn every_option() -> String {
+    Agent::ALL.map(Agent::option).join(" ")
+}
+
+/// After `every_option()` at `top`: each agent, started in `folder`, lists `skill` once, from its own
+/// folder. `OpenCode` reads Claude Code's too; so does Copilot CLI, which prefers its own.
+fn assert_listed_once_by_all(
+    programs: &Programs,
+    sandbox: &Sandbox,
+    top: &Path,
+    folder: &Path,
+    skill: &str,
+) {
+    for agent in Agent::ALL {
+        let mut folders = vec![agent.folder()];
+        if agent == Agent::OpenCode {
+            folders.push(Agent::Claude.folder());
+        }
+        let places: Vec<PathBuf> = folders
+            .into_iter()
+            .map(|folder| top.join(folder).join(skill))
+            .collect();
+        let from = if agent.looks_above() { folder } else { top };
+        assert_listed_once_from(agent, programs, sandbox, from, &places);
+    }
+}
+
+/// The lowest folder from which `agent` sees what is installed in the project.
+fn lowest(agent: Agent, sandbox: &Sandbox) -> &Path {
+    if agent.looks_above() {
+        &sandbox.subfolder
+    } else {
+        &sandbox.project
+    }
+}
+
+/// The same, at the top of the project and below.
+fn assert_listed_once_everywhere(
+    agent: Agent,
+    programs: &Programs,
+    sandbox: &Sandbox,
+    installed: &Path,
+) {
+    for folder in [&sandbox.project, &sandbox.subfolder] {
+        assert_listed_once(agent, programs, sandbox, folder, installed);
+    }
+}
+
+fn assert_not_listed(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path) {
+    let listed = copies(agent, programs, sandbox, folder, SKILL);
+    let folder = folder.display();
+    assert!(listed.is_empty(), "{agent:?} in {folder} lists {listed:#?}");
+}
+
+/// The description in a `SKILL.md`: one line, quoted or not, or folded with `>` or `>-`.
+fn description(text: &str) -> String {
+    let mut lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("description:"));
+    let first = lines
+        .next()
+        .unwrap_or_else(|| panic!("no description in {text}"));
+    let value = first["description:".len()..].trim();
+    if value.starts_with('>') {
+        let folded: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).collect();
+        return folded.join(" ");
+    }
+    value.trim_matches('"').to_owned()
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+/// Every file below `folder` that contains `text`.
+fn files_containing(folder: &Path, text: &str) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
+    entries
+        .flatten()
+        .map(|entry| {
+            let path = entry.path();
+            if path.is_dir() {
+                files_containing(&path, text)
+            } else {
+                usize::from(fs::read_to_string(&path).is_ok_and(|content| content.contains(text)))
+            }
+        })
+        .sum()
+}
+
+/// Adds with `options`, looks with `agent`, removes with `options`, looks again.
+fn add_look_remove(options: &str, agent: Agent, folder: &str) {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    sandbox
+        .kernels(&format!("skills add {SKILL} {options}"))
+        .expect_code(0);
+    // A user-level folder is written `~/…`; from where it is looked at makes no difference then.
+    let of_user = folder.strip_prefix("~/");
+    let installed = match of_user {
+        Some(rest) => sandbox.home.join(rest),
+        None => sandbox.project.join(folder),
+    }
+    .join(SKILL);
+    let (top, below) = (&sandbox.project, &sandbox.subfolder);
+    assert_listed_once(agent, programs, &sandbox, top, &installed);
+    if of_user.is_none() && agent.looks_above() {
+        assert_listed_once(agent, programs, &sandbox, below, &installed);
+    } else if of_user.is_none() {
+        assert_not_listed(agent, programs, &sandbox, below);
+    }
+
+    sandbox
+        .kernels(&format!("skills remove {SKILL} {options}"))
+        .expect_code(0);
+    assert!(
+        !installed.exists(),
+        "{} is still there",
+        installed.display()
+    );
+    assert_not_listed(agent, programs, &sandbox, top);
+}
+
+/// Adds with `options` and looks once, from as far below as it can be seen, with an agent that reads
+/// another's folder.
+fn add_look_below(options: &str, agent: Agent, folder: &str) {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    sandbox
+        .kernels(&format!("skills add {SKILL} {options}"))
+        .expect_code(0);
+    let installed = sandbox.project.join(folder).join(SKILL);
+    let from = lowest(agent, &sandbox);
+    assert_listed_once(agent, programs, &sandbox, from, &installed);
+}
+
+/// docs/agents.md says which version was run, where it looks and from where: what is asked here.
+#[test]
+fn the_table_says_what_is_asked() {
+    let pins: Value = serde_json::from_str(include_str!("package.json")).unwrap();
+    for agent in Agent::ALL {
+        let row = kernels::agent::table::find(agent.option().trim_start_matches('-')).unwrap();
+        let pin = ["dependencies", "optionalDependencies"]
+            .iter()
+            .find_map(|kind| pins[kind][agent.package()].as_str());
+        let walks = row.project_roots == ProjectRoots::Walk;
+        assert_eq!(row.source, "run", "{agent:?}");
+        assert_eq!(Some(row.seen.as_str()), pin, "{agent:?}");
+        assert_eq!(row.project, agent.folder(), "{agent:?}");
+        assert_eq!(walks, agent.looks_above(), "{agent:?}");
+    }
+}
+
+#[test]
+fn skills_add_claude() {
+    add_look_remove("--claude", Agent::Claude, ".claude/skills");
+}
+
+#[test]
+fn skills_add_codex() {
+    add_look_remove("--codex", Agent::Codex, ".codex/skills");
+}
+
+#[test]
+fn skills_add_opencode() {
+    add_look_remove("--opencode", Agent::OpenCode, ".opencode/skills");
+}
+
+#[test]
+fn skills_add_gemini() {
+    add_look_remove("--gemini", Agent::Gemini, ".gemini/skills");
+}
+
+#[test]
+fn skills_add_copilot() {
+    add_look_remove("--copilot", Agent::Copilot, ".github/skills");
+}
+
+#[test]
+fn skills_add_agents_for_codex() {
+    add_look_remove("--agents", Agent::Codex, ".agents/skills");
+}
+
+#[test]
+fn skills_add_agents_for_opencode() {
+    add_look_below("--agents", Agent::OpenCode, ".agents/skills");
+}
+
+#[test]
+fn skills_add_agents_for_gemini() {
+    add_look_below("--agents", Agent::Gemini, ".agents/skills");
+}
+
+#[test]
+fn skills_add_agents_for_copilot() {
+    add_look_below("--agents", Agent::Copilot, ".agents/skills");
+}
+
+#[test]
+fn skills_add_claude_for_copilot() {
+    add_look_below("--claude", Agent::Copilot, ".claude/skills");
+}
+
+#[test]
+fn skills_add_claude_for_opencode() {
+    add_look_below("--claude", Agent::OpenCode, ".claude/skills");
+}
+
+#[test]
+fn skills_add_claude_global() {
+    add_look_remove("--claude -g", Agent::Claude, "~/.claude/skills");
+}
+
+#[test]
+fn skills_add_codex_global() {
+    add_look_remove("--codex -g", Agent::Codex, "~/.codex/skills");
+}
+
+#[test]
+fn skills_add_opencode_global() {
+    add_look_remove(
+        "--opencode -g",
+        Agent::OpenCode,
+        "~/.config/opencode/skills",
+    );
+}
+
+#[test]
+fn skills_add_gemini_global() {
+    add_look_remove("--gemini -g", Agent::Gemini, "~/.gemini/skills");
+}
+
+#[test]
+fn skills_add_copilot_global() {
+    add_look_remove("--copilot -g", Agent::Copilot, "~/.copilot/skills");
+}
+
+#[test]
+fn skills_add_agents_global() {
+    add_look_remove("--agents -g", Agent::Codex, "~/.agents/skills");
+}
+
+/// Codex reads both folders and lists every real copy, so that one of them must be a link.
+#[test]
+fn skills_add_codex_agents() {
+    add_look_remove("--codex --agents", Agent::Codex, ".codex/skills");
+}
+
+#[test]
+fn skills_add_agents_then_skills_add_codex() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    sandbox
+        .kernels("skills add cuda-kernels --agents")
+        .expect_code(0);
+    sandbox
+        .kernels("skills add cuda-kernels --codex")
+        .expect_code(0);
+    let installed = sandbox.project.join(".agents/skills").join(SKILL);
+    assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
+
+    // Codex's is a link to it: removing the real one alone would leave a link to nothing.
+    sandbox
+        .kernels("skills remove cuda-kernels --agents")
+        .expect_code(3);
+    assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
+    sandbox
+        .kernels("skills remove cuda-kernels --codex")
+        .expect_code(0);
+    assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
+    sandbox
+        .kernels("skills remove cuda-kernels --agents")
+        .expect_code(0);
+    assert_not_listed(Agent::Codex, programs, &sandbox, &sandbox.project);
+}
+
+#[test]
+fn skills_add_codex_agents_global() {
+    add_look_remove("--codex --agents -g", Agent::Codex, "~/.codex/skills");
+}
+
+#[test]
+fn skills_add_every_agent() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let options = format!("{} --agents", every_option());
+    sandbox
+        .kernels(&format!("skills add {SKILL} {options}"))
+        .expect_code(0);
+    for agent in Agent::ALL {
+        let from = lowest(agent, &sandbox);
+        let listed = copies(agent, programs, &sandbox, from, SKILL);
+        assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
+        // OpenCode sees three places and keeps whichever it read last: all must be the same skill.
+        let seen = listed[0]
+            .file
+            .as_deref()
+            .expect("every agent says which file");
+        let own = sandbox
+            .project
+            .join(".claude/skills")
+            .join(SKILL)
+            .join("SKILL.md");
+        assert_eq!(
+            read(seen),
+            read(&own),
+            "{agent:?} reads another skill: {}",
+            seen.display()
+        );
+    }
+
+    sandbox
+        .kernels(&format!("skills remove {SKILL} {options}"))
+        .expect_code(0);
+    for agent in Agent::ALL {
+        assert_not_listed(agent, programs, &sandbox, &sandbox.project);
+    }
+}
+
+/// An agent that is started in a subfolder sees what was installed from another one.
+#[test]
+fn skills_add_in_a_subfolder() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let typed = format!("skills add {SKILL} {}", every_option());
+    sandbox
+        .kernels_in(&sandbox.subfolder, &typed)
+        .expect_code(0);
+    let top = &sandbox.project;
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+}
+
+/// What an agent lists is read from the installed file, not remembered.
+#[test]
+fn skills_add_then_an_edit_of_the_description() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let top = &sandbox.project;
+    sandbox
+        .kernels(&format!("skills add {SKILL} {}", every_option()))
+        .expect_code(0);
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    for agent in Agent::ALL {
+        let file = top.join(agent.folder()).join(SKILL).join("SKILL.md");
+        let text = read(&file);
+        let edited = text.replace(
+            &description(&text),
+            "Knows the edit. Use when asked for it.",
+        );
+        assert_ne!(text, edited, "{}: not edited", file.display());
+        write(&file, &edited);
+    }
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+}
+
+/// Agents read a worktree's own folders, not those of the checkout that it belongs to.
+#[test]
+fn skills_add_in_a_worktree() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    sandbox.git(
+        &sandbox.project,
+        &["commit", "--quiet", "--allow-empty", "-m", "first"],
+    );
+    sandbox.git(
+        &sandbox.project,
+        &["worktree", "add", "--quiet", ".worktrees/topic"],
+    );
+    let worktree = sandbox.project.join(".worktrees/topic");
+    let below = worktree.join("src");
+    create(&below);
+    sandbox
+        .kernels_in(&below, &format!("skills add {SKILL} {}", every_option()))
+        .expect_code(0);
+    assert_listed_once_by_all(programs, &sandbox, &worktree, &below, SKILL);
+}
+
+#[test]
+fn skills_add_without_git() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::without_git();
+    sandbox
+        .kernels(&format!("skills add {SKILL} {}", every_option()))
+        .expect_code(0);
+    let top = &sandbox.project;
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+}
+
+/// The agents must not list the backup that replacing an edited install leaves.
+#[test]
+fn skills_add_force_over_an_edit() {
+    const EDIT: &str = "A line of my own.";
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let options = format!("{} --agents", every_option());
+    sandbox
+        .kernels(&format!("skills add {SKILL} {options}"))
+        .expect_code(0);
+    let places = Agent::ALL.map(Agent::folder).into_iter();
+    let places: Vec<&str> = places.chain([".agents/skills"]).collect();
+    for place in &places {
+        let file = sandbox.project.join(place).join(SKILL).join("SKILL.md");
+        let text = read(&file);
+        if !text.contains(EDIT) {
+            write(&file, &format!("{text}\n{EDIT}\n"));
+        }
+    }
+
+    sandbox
+        .kernels(&format!("skills add {SKILL} {options}"))
+        .expect_code(3);
+    sandbox
+        .kernels(&format!("skills add {SKILL} {options} --force"))
+        .expect_code(0);
+    for place in places {
+        let folder = sandbox.project.join(place);
+        assert_eq!(files_containing(&folder, EDIT), 0, "{place}: not replaced");
+    }
+    let kept = files_containing(&sandbox.project.join(".claude/.kernels/backups"), EDIT);
+    assert_eq!(
+        kept, 1,
+        "the edited file is kept once beside .claude/skills"
+    );
+
+    for agent in Agent::ALL {
+        let listed = copies(agent, programs, &sandbox, lowest(agent, &sandbox), SKILL);
+        assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
+    }
+}
+
+/// Whenever `kernels` is killed, an agent sees the whole skill or none, never two or half of one.
+#[test]
+fn skills_add_killed_then_skills_add() {
+    const KILLS: u32 = 12;
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let typed = format!("skills add {SKILL} --claude --codex --force");
+    let claude = sandbox.project.join(".claude/skills").join(SKILL);
+    let codex = sandbox.project.join(".codex/skills").join(SKILL);
+    let started = Instant::now();
+    sandbox.kernels(&typed).expect_code(0);
+    let whole = started.elapsed();
+
+    for kill in 0..KILLS {
+        if kill % 2 == 0 {
+            // Nothing there yet: half an install would be seen as a skill.
+            for folder in [&claude, &codex] {
+                fs::remove_dir_all(folder).ok();
+            }
+        } else {
+            // An edited install: --force moves it away, and then there are two trees for a moment.
+            sandbox.kernels(&typed).expect_code(0);
+            for folder in [&claude, &codex] {
+                write(
+                    &folder.join("SKILL.md"),
+                    &format!("{}edited\n", read(&folder.join("SKILL.md"))),
+                );
+            }
+        }
+        let delay = whole * kill / KILLS;
+        sandbox.kernels_killed_after(delay, &typed);
+        // Codex is asked every time, because it answers ten times as fast.
+        let agents = if kill % 4 < 2 {
+            &[Agent::Codex, Agent::Claude][..]
+        } else {
+            &[Agent::Codex]
+        };
+        for &agent in agents {
+            let listed = copies(agent, programs, &sandbox, &sandbox.project, SKILL);
+            assert!(
+                listed.len() <= 1,
+                "{agent:?} after a kill at {delay:?}: {listed:#?}"
+            );
+        }
+        for folder in [&claude, &codex] {
+            if folder.exists() {
+                assert!(
+                    folder.join("scripts").is_dir(),
+                    "half a skill in {}",
+                    folder.display()
+                );
+            }
+        }
+    }
+
+    sandbox.kernels(&typed).expect_code(0);
+    assert_listed_once(Agent::Codex, programs, &sandbox, &sandbox.project, &codex);
+    assert_listed_once(Agent::Claude, programs, &sandbox, &sandbox.project, &claude);
+}
+
+#[test]
+fn skills_add_twice() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    for _ in 0..2 {
+        sandbox
+            .kernels(&format!("skills add {SKILL} {}", every_option()))
+            .expect_code(0);
+    }
+    let top = &sandbox.project;
+    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+}
+
+/// A skill of the user's own, from a folder.
+fn own_skill(sandbox: &Sandbox) -> PathBuf {
+    let folder = sandbox.project.join("drafts/word-count");
+    write(
+        &folder.join("SKILL.md"),
+        "---\nname: word-count\ndescription: Counts the words of a file. Use when asked how long a \
+         text is.\n---\n\n# Word count\n\nRun `wc -w` on the file.\n",
+    );
+    folder
+}
+
+#[test]
+fn skills_add_path() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    own_skill(&sandbox);
+    sandbox
+        .kernels(&format!(
+            "skills add ./drafts/word-count {}",
+            every_option()
+        ))
+        .expect_code(0);
+    let (top, below) = (&sandbox.project, &sandbox.subfolder);
+    assert_listed_once_by_all(programs, &sandbox, top, below, "word-count");
+}
+
+#[test]
+fn skills_add_path_link() {
+    let Some(programs) = programs() else { return };
+    let sandbox = Sandbox::new();
+    let source = own_skill(&sandbox);
+    let options = every_option();
+    sandbox
+        .kernels(&format!("skills add ./drafts/word-count --link {options}"))
+        .expect_code(0);
+    let top = &sandbox.project;
+    let places = Agent::ALL.map(|agent| top.join(agent.folder()));
+    let real = places
+        .iter()
+        .filter(|place| !place.join("word-count").is_symlink())
+        .count();
+    assert_eq!(real, 1, "one real copy, and links to it");
+    assert_listed_once_by_all(programs, &sandbox, top, top, "word-count");
+
+    sandbox
+        .kernels(&format!("skills remove word-count {options}"))
+        .expect_code(0);
+    for place in places {
+        let left = fs::symlink_metadata(place.join("word-count"));
+        assert!(
+            left.is_err(),
+            "{} is left",
+            place.join("word-count").display()
+        );
+    }
+    assert!(
+        source.join("SKILL.md").is_file(),
+        "the source is not ours to remove"
+    );
+}

@@ -1,0 +1,886 @@
+//! `kernels build` with the real nvcc: what it says of each kernel, what it compiles again, and what it refuses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::{Ran, Sandbox, cuda, snapshot, write};
+use kernels::base::arch::{self, Limits};
+use serde_json::Value;
+
+const UNIT: &str = r#"#include "kernels.cuh"
+static __global__ void fixed(float *to) { to[threadIdx.x] = SCALE; }
+extern "C" int launch(float *out, const float *x, long n, cudaStream_t stream) {
+  hidden<4><<<1, 64, 0, stream>>>(x, out);
+  fixed<<<1, 64, 0, stream>>>(out);
+  return cudaGetLastError();
+}
+"#;
+
+const HEADER: &str = r"#pragma once
+#define SCALE 2.0f
+namespace {
+template <int N>
+__global__ void __launch_bounds__(192) hidden(const float *from, float *to) {
+  __shared__ float sums[96];
+  sums[threadIdx.x % 96] = from[threadIdx.x];
+  __syncthreads();
+  to[threadIdx.x] = N * SCALE * sums[(threadIdx.x + 1) % 96];
+}
+}  // namespace
+";
+
+const KERNEL: &str = r#"format = 1
+
+[[operation]]
+name = "scale"
+launcher = "launch"
+oracle = { python = "reference.py", function = "scale" }
+dtypes = ["f32"]
+bytes = "2 * n * size(T)"
+flops = "n"
+arguments = [
+  { tensor = "out", role = "output", shape = ["n"] },
+  { tensor = "x", role = "input", shape = ["n"] },
+  { scalar = "n", type = "i64" },
+  { stream = true },
+]
+
+[[operation.verify]]
+n = 64
+
+[[operation.bench]]
+n = 64
+"#;
+
+/// A project with one unit and one header, and a cache of its own.
+struct Project {
+    sandbox: Sandbox,
+    root: PathBuf,
+}
+
+impl Project {
+    fn new() -> Self {
+        Self::named("scale")
+    }
+
+    fn named(folder: &str) -> Self {
+        let sandbox = Sandbox::without_git();
+        let root = sandbox.project.join(folder);
+        let project = Self { sandbox, root };
+        project.lay(&project.root, &["scale.cu"]);
+        project.write("src/scale.cu", UNIT);
+        project.write("include/kernels.cuh", HEADER);
+        project
+    }
+
+    /// A project of units of tests/build.
+    fn of(unit: &str) -> Self {
+        let sandbox = Sandbox::without_git();
+        let root = sandbox.project.join("project");
+        let project = Self { sandbox, root };
+        project.lay(&project.root, &[unit]);
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/build");
+        project.write(
+            &format!("src/{unit}"),
+            &fs::read_to_string(from.join(unit)).unwrap(),
+        );
+        project
+    }
+
+    #[allow(clippy::unused_self)]
+    fn lay(&self, root: &Path, units: &[&str]) {
+        let units: Vec<String> = units.iter().map(|unit| format!("\"src/{unit}\"")).collect();
+        fs::create_dir_all(root.join("include")).unwrap();
+        write(
+            &root.join("build.toml"),
+            format!(
+                "[general]\nname = \"scale\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\n\
+                 backends = [\"cuda\"]\n\n[torch]\nsrc = []\n\n[kernel.scale]\nbackend = \"cuda\"\n\
+                 depends = []\ninclude = [\"include\"]\nsrc = [{}]\n",
+                units.join(", ")
+            ),
+        );
+        write(&root.join("kernel.toml"), KERNEL);
+        write(
+            &root.join("reference.py"),
+            "def scale(x, n):\n    return x\n",
+        );
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        write(&self.root.join(path), text);
+    }
+
+    fn edit(&self, path: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.root.join(path)).unwrap();
+        assert!(text.contains(from), "{text}");
+        self.write(path, &text.replace(from, to));
+    }
+
+    fn command(&self, typed: &str) -> Command {
+        let mut command = self.sandbox.command();
+        command
+            .current_dir(&self.root)
+            .env("CUDA_HOME", cuda::home())
+            .env("KERNELS_CACHE", self.cache())
+            .args(typed.split(' '));
+        command
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.sandbox.outside().join("cache")
+    }
+
+    fn build(&self, options: &str) -> Ran {
+        Ran::of(&mut self.command(format!("build {options}").trim()))
+    }
+
+    fn json(&self, options: &str) -> Value {
+        let ran = self.build(&format!("--json {options}"));
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+    }
+
+    /// How many units a build compiled, and the digest of its device code.
+    fn compiled(&self, options: &str) -> (u64, String) {
+        let report = self.json(options);
+        let digest = report["device_digest"].as_str();
+        (
+            report["compiled"].as_u64().unwrap(),
+            digest.unwrap_or_else(|| panic!("{report:#}")).to_owned(),
+        )
+    }
+}
+
+/// Every kernel of a report with its architecture and cubin.
+fn kernels(report: &Value) -> Vec<(u64, PathBuf, Value)> {
+    let mut all = Vec::new();
+    for target in report["targets"].as_array().unwrap() {
+        for unit in target["units"].as_array().unwrap() {
+            for kernel in unit["kernels"].as_array().unwrap() {
+                all.push((
+                    target["arch"].as_u64().unwrap(),
+                    unit["cubin"].as_str().unwrap().into(),
+                    kernel.clone(),
+                ));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_build_says_what_became_of_each_kernel() {
+    let project = Project::new();
+    let report = project.json("--arch 90,75");
+    let all = kernels(&report);
+    let names: Vec<_> = all
+        .iter()
+        .map(|(arch, _, kernel)| (*arch, kernel["name"].as_str().unwrap()))
+        .collect();
+    let hidden = "(anonymous namespace)::hidden<4>(float const*, float*)";
+    assert_eq!(
+        names,
+        [
+            (75, hidden),
+            (75, "fixed(float*)"),
+            (90, hidden),
+            (90, "fixed(float*)")
+        ]
+    );
+    for (_, _, kernel) in &all {
+        let is_hidden = kernel["name"] == hidden;
+        assert_eq!(kernel["max_threads"], if is_hidden { 192 } else { 1024 });
+        assert_eq!(kernel["shared"], if is_hidden { 96 * 4 } else { 0 });
+        assert!(kernel["registers"].as_u64().unwrap() > 3, "{kernel:#}");
+        assert_eq!(kernel["loads"]["all"], u64::from(is_hidden));
+        assert_eq!(kernel["stores"]["all"], 1);
+    }
+    // 5 blocks of 6 warps on 32 warps, 10 on 64.
+    assert_eq!(all[0].2["occupancy"], 30.0 / 32.0);
+    assert_eq!(all[2].2["occupancy"], 60.0 / 64.0);
+    project.build("--arch 90").expect(
+        0,
+        &[
+            "sm_90",
+            "(anonymous namespace)::hidden<4> ",
+            "94 % (192)",
+            "1 unit: 0 compiled, 1 from the cache",
+        ],
+    );
+}
+
+#[test]
+fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
+    let project = Project::new();
+    let report = project.json("--arch 90");
+    let holds = |path: &Value, symbol: &str| {
+        let bytes = fs::read(path.as_str().unwrap()).unwrap();
+        bytes
+            .windows(symbol.len())
+            .any(|window| window == symbol.as_bytes())
+    };
+    let target = &report["targets"][0];
+    for (_, _, kernel) in kernels(&report) {
+        let symbol = kernel["symbol"].as_str().unwrap();
+        for file in [
+            &target["library"],
+            &target["units"][0]["cubin"],
+            &target["units"][0]["ptx"],
+        ] {
+            assert!(holds(file, symbol), "{symbol} is not in {file}");
+        }
+    }
+    let library = target["library"].as_str().unwrap();
+    let listed = Command::new("nm")
+        .args(["-D", "--defined-only", library])
+        .output()
+        .unwrap();
+    let exported: Vec<String> = String::from_utf8(listed.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2).map(str::to_owned))
+        .filter(|symbol| symbol.starts_with("cu") || symbol == "launch")
+        .collect();
+    assert_eq!(
+        exported,
+        ["launch"],
+        "the runtime's own symbols stay inside"
+    );
+}
+
+#[test]
+fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
+    let Some(nvdisasm) = cuda::nvdisasm() else {
+        return crate::support::not_run(
+            "no nvdisasm to compare with; ./test fetches it, or set KERNELS_NVDISASM",
+        );
+    };
+    let project = Project::of("widths.cu");
+    let archs: Vec<String> = arch::known().iter().map(ToString::to_string).collect();
+    let report = project.json(&format!("--arch {}", archs.join(",")));
+    let mut disassembled: BTreeMap<PathBuf, BTreeMap<String, [u64; 4]>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for (arch, cubin, kernel) in kernels(&report) {
+        let counts = disassembled.entry(cubin.clone()).or_insert_with(|| {
+            let ran = Command::new(&nvdisasm).arg(&cubin).output().unwrap();
+            assert!(ran.status.success(), "{ran:?}");
+            count(&String::from_utf8(ran.stdout).unwrap(), &mut seen)
+        });
+        let figure = |of: &str, which: &str| kernel[of][which].as_u64().unwrap();
+        let ours = [
+            figure("loads", "all"),
+            figure("loads", "wide"),
+            figure("stores", "all"),
+            figure("stores", "wide"),
+        ];
+        let symbol = kernel["symbol"].as_str().unwrap();
+        assert_eq!(ours, counts[symbol], "sm_{arch} {}", kernel["name"]);
+    }
+    for instruction in [
+        "LDG.U8",
+        "LDG.U16",
+        "LDG.S16",
+        "LDG",
+        "LDG.64",
+        "LDG.128",
+        "LDG.256",
+        "STG.U8",
+        "STG.U16",
+        "STG",
+        "STG.64",
+        "STG.128",
+        "STG.256",
+        "LD.128",
+        "ST.128",
+        "LDGSTS",
+        "LDGSTS.64",
+        "LDGSTS.128",
+        "UBLKCP.S.G",
+        "UBLKCP.G.S",
+        "UTMALDG",
+        "UTMASTG",
+    ] {
+        let is_there = seen.iter().any(|known: &String| {
+            instruction
+                .split('.')
+                .all(|part| known.split('.').any(|word| word == part))
+        });
+        // A 16-bit load is signed or not as the compiler likes.
+        assert!(
+            is_there || instruction.ends_with("16"),
+            "the sample has no {instruction}: {seen:?}"
+        );
+    }
+}
+
+/// Loads, wide loads, stores, wide stores of each function of a disassembly, by the names of instructions.
+fn count(text: &str, seen: &mut BTreeSet<String>) -> BTreeMap<String, [u64; 4]> {
+    let mut all: BTreeMap<String, [u64; 4]> = BTreeMap::new();
+    let mut function = None;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix(".text.") {
+            function = name.strip_suffix(':').map(str::to_owned);
+            all.entry(function.clone().unwrap()).or_default();
+        }
+        let (Some(function), Some((_, code))) = (&function, line.split_once("*/")) else {
+            continue;
+        };
+        let code = code.trim_start();
+        let code = match code.strip_prefix('@') {
+            Some(predicated) => predicated.split_once(' ').unwrap().1.trim_start(),
+            None => code,
+        };
+        let name = code.split([' ', ';']).next().unwrap();
+        let words: Vec<&str> = name.split('.').collect();
+        let (load, wide) = match words[0] {
+            "LDG" | "LD" | "LDGSTS" => (true, words.contains(&"128") || words.contains(&"256")),
+            "STG" | "ST" => (false, words.contains(&"128") || words.contains(&"256")),
+            "UTMALDG" => (true, true),
+            "UTMASTG" | "UTMAREDG" | "UBLKRED" => (false, true),
+            "UBLKCP" if words[1..].starts_with(&["S", "G"]) => (true, true),
+            "UBLKCP" if words[1..].starts_with(&["G", "S"]) => (false, true),
+            _ => continue,
+        };
+        seen.insert(name.to_owned());
+        let counts = all.get_mut(function).unwrap();
+        let at = if load { 0 } else { 2 };
+        counts[at] += 1;
+        counts[at + 1] += u64::from(wide);
+    }
+    all
+}
+
+#[test]
+fn occupancy_is_that_of_the_toolkits_own_calculator() {
+    let sandbox = Sandbox::without_git();
+    let program = sandbox.outside().join("occupancy");
+    let compiled = Command::new("g++")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/build/occupancy.cpp"))
+        .arg("-I")
+        .arg(cuda::home().join("include"))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{compiled:?}");
+    let mut questions = String::new();
+    let mut ours = Vec::new();
+    for arch in arch::known() {
+        let limits = Limits::of(arch).unwrap();
+        for registers in [1, 16, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 128, 168, 255] {
+            for shared in [0, 1, 1024, 4000, 16_384, 33_000, 49_152] {
+                for threads in [1, 32, 33, 64, 96, 128, 192, 256, 288, 384, 512, 768, 1024] {
+                    let numbers = [
+                        arch,
+                        limits.warps * 32,
+                        limits.blocks,
+                        limits.shared,
+                        limits.shared_reserved,
+                        limits.registers,
+                        registers,
+                        shared,
+                        threads,
+                    ];
+                    let words: Vec<_> = numbers.iter().map(u32::to_string).collect();
+                    questions += &format!("{}\n", words.join(" "));
+                    ours.push(limits.resident_blocks(registers, shared, threads));
+                }
+            }
+        }
+    }
+    let file = sandbox.outside().join("questions");
+    fs::write(&file, &questions).unwrap();
+    let asked = Command::new(&program)
+        .stdin(fs::File::open(&file).unwrap())
+        .output()
+        .unwrap();
+    let theirs: Vec<u32> = String::from_utf8(asked.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    assert_eq!(ours.len(), theirs.len());
+    for ((question, ours), theirs) in questions.lines().zip(ours).zip(theirs) {
+        assert_eq!(ours, theirs, "{question}");
+    }
+}
+
+#[test]
+fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
+    let project = Project::new();
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    assert_eq!(project.compiled("--arch 90").0, 0);
+    assert_eq!(project.compiled("--arch 80,90").0, 1, "only sm_80 is new");
+    assert_eq!(project.compiled("--arch 90 --force").0, 1);
+    // A header's bytes count, and they may come back.
+    project.edit("include/kernels.cuh", "2.0f", "3.0f");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    project.edit("include/kernels.cuh", "3.0f", "2.0f");
+    assert_eq!(project.compiled("--arch 90").0, 0);
+    // A new header beside the source hides the one that was read.
+    project.write("src/kernels.cuh", &HEADER.replace("2.0f", "5.0f"));
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    // Flags.
+    project.edit(
+        "build.toml",
+        "depends = []",
+        "depends = []\ncuda-flags = [\"--use_fast_math\"]",
+    );
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    // A date in the future is no edit under way.
+    let header = fs::File::options()
+        .append(true)
+        .open(project.root.join("src/kernels.cuh"))
+        .unwrap();
+    let tomorrow = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    header.set_modified(tomorrow).unwrap();
+    assert_eq!(project.compiled("--arch 90 --force").0, 1);
+    // A header that is gone is an error, not a stale success.
+    fs::remove_file(project.root.join("src/kernels.cuh")).unwrap();
+    fs::remove_file(project.root.join("include/kernels.cuh")).unwrap();
+    project
+        .build("--arch 90")
+        .expect(1, &["kernels.cuh: No such file"]);
+}
+
+#[test]
+fn the_digest_is_of_the_device_code_alone() {
+    let project = Project::new();
+    let (_, digest) = project.compiled("--arch 90");
+    assert_eq!(project.compiled("--arch 90 --force").1, digest);
+    // A comment, and other line numbers.
+    project.write("src/scale.cu", &format!("// A comment.\n\n\n{UNIT}"));
+    let (compiled, commented) = project.compiled("--arch 90");
+    assert_eq!((compiled, &commented), (1, &digest));
+    // Another folder: the symbols of the anonymous namespace change, the code does not.
+    let elsewhere = Project::named("another folder's \u{e9}");
+    assert_eq!(elsewhere.compiled("--arch 90").1, digest);
+    // Host code is no device code.
+    project.edit(
+        "src/scale.cu",
+        "return cuda",
+        "if (n < 0) return 1;\n  return cuda",
+    );
+    assert_eq!(project.compiled("--arch 90").1, digest);
+    // The smallest change of device code: a constant, a launch bound, shared memory, a table.
+    let mut digests = BTreeSet::from([digest]);
+    for (from, to) in [
+        ("SCALE 2.0f", "SCALE 2.5f"),
+        ("bounds__(192)", "bounds__(160)"),
+        ("sums[96]", "sums[97]"),
+        (
+            "namespace {",
+            "__device__ float table[2] = {1, 2};\nnamespace {",
+        ),
+        ("table[2] = {1, 2}", "table[2] = {1, 3}"),
+    ] {
+        project.edit("include/kernels.cuh", from, to);
+        assert!(
+            digests.insert(project.compiled("--arch 90").1),
+            "{from} → {to}"
+        );
+    }
+}
+
+/// Host code is compiled once for all architectures where it is the same for them; the library is the one that a build
+/// for this architecture alone gives.
+#[test]
+fn a_library_is_the_same_whatever_else_is_compiled_beside_it() {
+    let edits: [(&str, &str, &str); 4] = [
+        ("nothing", "", ""),
+        (
+            "host code that asks which architectures it is compiled for",
+            "return cudaGetLastError();",
+            "const int archs[] = {__CUDA_ARCH_LIST__};\n  return archs[0] == 750 ? cudaGetLastError() : 7;",
+        ),
+        (
+            "a variable of one architecture",
+            "static __global__ void fixed(float *to) {",
+            "#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900\n__device__ float more = 1;\n#else\n#define more 2\n\
+             #endif\nstatic __global__ void fixed(float *to) { to[0] = more;",
+        ),
+        (
+            "a kernel's name that says the architectures",
+            "static __global__ void fixed(float *to) {",
+            "#define JOIN(A, B) A##B\n#define NAME(LIST) JOIN(of_, LIST)\n#define FIRST(A, ...) NAME(A)\n\
+             #define ALL(...) FIRST(__VA_ARGS__)\nnamespace ALL(__CUDA_ARCH_LIST__) {\n\
+             __global__ void named(float *to) { to[1] = 3; }\n}\nstatic __global__ void fixed(float *to) {",
+        ),
+    ];
+    let libraries = |project: &Project, options: &str| -> BTreeMap<u64, Vec<u8>> {
+        project.json(options)["targets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|target| {
+                let library = fs::read(target["library"].as_str().unwrap()).unwrap();
+                (target["arch"].as_u64().unwrap(), library)
+            })
+            .collect()
+    };
+    for (what, from, to) in edits {
+        let project = Project::new();
+        if !from.is_empty() {
+            project.edit("src/scale.cu", from, to);
+        }
+        let together = libraries(&project, "--arch 75,80,90");
+        for arch in [75, 80, 90] {
+            fs::remove_dir_all(project.cache()).unwrap();
+            let alone = libraries(&project, &format!("--arch {arch}"));
+            assert!(together[&arch] == alone[&arch], "{what}, sm_{arch}");
+        }
+    }
+}
+
+#[test]
+fn an_overrun_budget_fails_the_build_by_name() {
+    let project = Project::new();
+    let budgets = |text: &str| project.write("kernel.toml", &format!("{KERNEL}\n{text}"));
+    budgets("[[budget]]\nkernel = \"*hidden*\"\nregisters = 4\nshared_bytes = 383\narch = [90]\n");
+    let ran = project.build("--arch 80,90");
+    ran.expect(
+        1,
+        &[
+            "budget 1",
+            "hidden<4> on sm_90: registers",
+            "shared_bytes 384, allowed 383",
+        ],
+    );
+    assert!(!ran.err.contains("sm_80"), "{ran:#?}");
+    // A line for each value, however many kernels overrun it.
+    budgets("[[budget]]\nkernel = \"*\"\nregisters = 1\n");
+    let ran = project.build("--arch 90");
+    ran.expect(1, &["allowed 1, and in 1 more kernel\n"]);
+    assert_eq!(ran.err.matches("over budget").count(), 1, "{ran:#?}");
+    budgets(
+        "[[budget]]\nkernel = \"fixed\"\nwide_access = true\noccupancy = 1.0\nspill_bytes = 0\n",
+    );
+    project
+        .build("--arch 90")
+        .expect(1, &["fixed on sm_90: wide_access 0 of 0 loads"]);
+    budgets("[[budget]]\nkernel = \"fixed\"\nregisters = 255\nspill_bytes = 0\nstack_bytes = 0\n");
+    project.build("--arch 90").expect(0, &[]);
+    budgets("[[budget]]\nkernel = \"fxied\"\nregisters = 255\n");
+    project
+        .build("--arch 90")
+        .expect(1, &["no kernel has that name", "fxied"]);
+    assert_eq!(
+        project.json("--arch 90")["over_budget"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_budget_can_be_for_one_file_or_folder() {
+    let project = Project::new();
+    project.lay(&project.root, &["scale.cu", "other/more.cu"]);
+    write(
+        &project.root.join("src/other/more.cu"),
+        "__global__ void busy(float *to) { __shared__ float s[64]; s[threadIdx.x] = 1; __syncthreads(); to[0] = s[9]; }\n\
+         extern \"C\" int more(float *to, cudaStream_t s) { busy<<<1, 64, 0, s>>>(to); return 0; }\n",
+    );
+    let budgets = |text: &str| project.write("kernel.toml", &format!("{KERNEL}\n{text}"));
+    let shared = |source: &str, bytes: u32| {
+        format!("[[budget]]\nsource = \"{source}\"\nkernel = \"*\"\nshared_bytes = {bytes}\n")
+    };
+    budgets(&(shared("src/other", 256) + &shared("src/scale.cu", 384)));
+    project.build("--arch 90").expect(0, &[]);
+    budgets(&(shared("src/other/more.cu", 255) + &shared("src", 384)));
+    let ran = project.build("--arch 90");
+    ran.expect(
+        1,
+        &["budget 1", "busy on sm_90: shared_bytes 256, allowed 255"],
+    );
+    assert!(!ran.err.contains("hidden"), "{ran:#?}");
+    // A kernel of another folder is no kernel of this one, and a folder's name is no beginning of a name.
+    budgets(&shared("src/other", 999).replace('*', "*hidden*"));
+    project
+        .build("--arch 90")
+        .expect(1, &["no kernel has that name"]);
+    budgets(&shared("src/oth", 999));
+    project
+        .build("--arch 90")
+        .expect(1, &["src/oth", "cannot be found"]);
+    budgets(&shared("../src", 999));
+    project
+        .build("--arch 90")
+        .expect(1, &["leaves the project's folder"]);
+}
+
+#[test]
+fn spills_and_stacks_are_seen() {
+    let project = Project::new();
+    project.edit(
+        "build.toml",
+        "depends = []",
+        "depends = []\ncuda-flags = [\"-maxrregcount=24\"]",
+    );
+    let sums: String = (0..64)
+        .map(|i| format!("float v{i} = from[{i} * n];\n"))
+        .collect();
+    let uses: String = (0..64)
+        .map(|i| format!("to[{i} * n] = v{i} * v{};\n", 63 - i))
+        .collect();
+    project.write(
+        "src/scale.cu",
+        &format!(
+            "extern \"C\" __global__ void crowded(const float *from, float *to, int n) {{\n{sums}__syncthreads();\n{uses}}}\n\
+             extern \"C\" int launch(float *, const float *, long, cudaStream_t) {{ return 1; }}\n"
+        ),
+    );
+    let report = project.json("--arch 80");
+    let kernel = &kernels(&report)[0].2;
+    assert_eq!(kernel["name"], "crowded");
+    assert!(kernel["spill_stores"].as_u64().unwrap() > 0, "{kernel:#}");
+    assert!(kernel["spill_loads"].as_u64().unwrap() > 0, "{kernel:#}");
+    assert!(kernel["stack"].as_u64().unwrap() > 0, "{kernel:#}");
+}
+
+#[test]
+fn the_compilers_words_come_with_the_projects_own_paths() {
+    let project = Project::new();
+    project.edit("include/kernels.cuh", "sums[96];", "sums[96]");
+    let ran = project.build("--arch 80,90");
+    ran.expect(
+        1,
+        &[
+            "src/scale.cu does not compile for sm_",
+            "include/kernels.cuh(7): error",
+        ],
+    );
+    assert!(
+        !ran.err.contains(project.root.to_str().unwrap()),
+        "{ran:#?}"
+    );
+    assert_eq!(
+        ran.err.matches("does not compile").count(),
+        1,
+        "told once: {ran:#?}"
+    );
+    // A warning is an error.
+    project.edit(
+        "include/kernels.cuh",
+        "sums[96]\n",
+        "sums[96];\n  int unused;\n",
+    );
+    project
+        .build("--arch 90")
+        .expect(1, &["unused", "include/kernels.cuh(7)"]);
+}
+
+#[test]
+fn the_environment_does_not_change_what_is_compiled() {
+    let project = Project::new();
+    let (_, digest) = project.compiled("--arch 90");
+    let mut command = project.command("build --json --force --arch 90");
+    command
+        .env("NVCC_APPEND_FLAGS", "-DSCALE=7.0f --use_fast_math")
+        .env("NVCC_PREPEND_FLAGS", "-O0")
+        .env("CPATH", "/nowhere")
+        .env("SOURCE_DATE_EPOCH", "1");
+    let report: Value = serde_json::from_str(&Ran::of(&mut command).out).unwrap();
+    assert_eq!(report["device_digest"], digest);
+}
+
+#[test]
+fn a_folder_may_have_any_name_that_a_shell_leaves_alone() {
+    let project = Project::named("it's a \u{201c}project\u{201d} & (more); #1");
+    project.build("--arch 90").expect(0, &["1 compiled"]);
+    let project = Project::named("a $(touch PWNED) folder");
+    project
+        .build("--arch 90")
+        .expect(1, &["through a shell", "rename it"]);
+    assert!(!crate::support::exists(project.root.join("PWNED")));
+}
+
+#[test]
+fn the_project_is_only_read() {
+    let project = Project::new();
+    let before = snapshot(&project.root);
+    project.build("--arch 90").expect(0, &[]);
+    assert_eq!(snapshot(&project.root), before);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_named() {
+    let project = Project::new();
+    let file = project.sandbox.outside().join("file");
+    fs::write(&file, "").unwrap();
+    Ran::of(
+        project
+            .command("build --arch 90")
+            .env("KERNELS_CACHE", file.join("cache")),
+    )
+    .expect(1, &["KERNELS_CACHE", "file/cache"]);
+}
+
+#[test]
+fn a_full_disk_fails_with_a_word_and_leaves_nothing_half() {
+    let project = Project::new();
+    let full = "ulimit -f 20; exec \"$0\" build --arch 90";
+    let typed = project.command("build");
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", full])
+        .arg(typed.get_program())
+        .current_dir(&project.root)
+        .env_clear();
+    command.envs(
+        typed
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    let ran = Ran::of(&mut command);
+    ran.expect(1, &["there is no room in", "KERNELS_CACHE"]);
+    project.build("--arch 90").expect(0, &["1 compiled"]);
+    let left: Vec<_> = fs::read_dir(project.cache().join("work"))
+        .unwrap()
+        .collect();
+    assert!(left.len() <= 1, "{left:?}");
+}
+
+#[test]
+fn a_damaged_cache_is_mended() {
+    let project = Project::new();
+    let report = project.json("--arch 90");
+    let target = &report["targets"][0];
+    let digest = report["device_digest"].as_str().unwrap();
+    for file in [&target["units"][0]["cubin"], &target["units"][0]["ptx"]] {
+        fs::remove_file(file.as_str().unwrap()).unwrap();
+        fs::write(file.as_str().unwrap(), "no cubin").unwrap();
+        assert_eq!(project.compiled("--arch 90"), (1, digest.to_owned()));
+    }
+    let library = Path::new(target["library"].as_str().unwrap());
+    fs::remove_file(library).unwrap();
+    fs::write(library, "no library").unwrap();
+    assert_eq!(project.compiled("--arch 90").0, 0, "linked again");
+    assert_eq!(&fs::read(library).unwrap()[..4], b"\x7fELF");
+    for folder in ["objects", "manifests"] {
+        for entry in fs::read_dir(project.cache().join(folder))
+            .unwrap()
+            .flatten()
+        {
+            let path = entry.path();
+            let file = if path.is_dir() {
+                path.join("entry.json")
+            } else {
+                path
+            };
+            fs::write(file, "{").unwrap();
+        }
+    }
+    assert_eq!(project.compiled("--arch 90"), (1, digest.to_owned()));
+}
+
+#[test]
+fn builds_at_once_agree() {
+    let project = Project::new();
+    let running: Vec<_> = (0..3)
+        .map(|at| {
+            let typed = if at == 0 {
+                "build --json --force --arch 90"
+            } else {
+                "build --json --arch 90"
+            };
+            project
+                .command(typed)
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut digests = BTreeSet::new();
+    for child in running {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        digests.insert(report["device_digest"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(digests.len(), 1);
+    assert_eq!(project.compiled("--arch 90").0, 0);
+}
+
+#[test]
+fn what_is_missing_or_unknown_is_said_with_the_next_step() {
+    let project = Project::new();
+    project
+        .build("--arch 88")
+        .expect(2, &["88 is not known", "75, 80, 86, 89, 90, 100, 120"]);
+    let bare = project.sandbox.outside().join("bin");
+    fs::create_dir(&bare).unwrap();
+    Ran::of(project.command("build --arch 90").env("PATH", &bare))
+        .expect(1, &["g++", "install it"]);
+    Ran::of(
+        project
+            .command("build --arch 90")
+            .env("CXX", "no-such-compiler"),
+    )
+    .expect(1, &["CXX=no-such-compiler"]);
+    project.edit(
+        "build.toml",
+        "depends = []",
+        "depends = []\ncuda-flags = [\"-rdc=true\"]",
+    );
+    project
+        .build("--arch 90")
+        .expect(1, &["relocatable device code"]);
+    project.edit("build.toml", "-rdc=true", "-arch=sm_90");
+    project
+        .build("--arch 90")
+        .expect(1, &["-arch=sm_90 cannot be set by a project"]);
+}
+
+#[test]
+fn many_kernels_are_shown_a_template_a_row() {
+    let project = Project::new();
+    let launches: String = (1..=31)
+        .map(|n| format!("  hidden<{n}><<<1, 64, 0, stream>>>(x, out);\n"))
+        .collect();
+    project.edit(
+        "src/scale.cu",
+        "  hidden<4><<<1, 64, 0, stream>>>(x, out);\n",
+        &launches,
+    );
+    let ran = project.build("--arch 90");
+    ran.expect(
+        0,
+        &[
+            "(anonymous namespace)::hidden × 31 ",
+            "in 0 of 31",
+            "fixed ",
+            "32 kernels",
+        ],
+    );
+    assert_eq!(ran.out.matches("hidden").count(), 1, "{ran:#?}");
+    assert_eq!(kernels(&project.json("--arch 90")).len(), 32);
+}
+
+#[test]
+fn a_killed_build_leaves_nothing_that_counts() {
+    let project = Project::new();
+    let work = project.cache().join("work");
+    let mut child = project.command("build --arch 90").spawn().unwrap();
+    let busy = || {
+        fs::read_dir(&work)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|entry| fs::read_dir(entry.path()).into_iter().flatten().count() > 2)
+    };
+    while !busy() {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before it could be killed"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!project.cache().join("objects").exists());
+    assert_eq!(project.compiled("--arch 90").0, 1);
+}

@@ -1,0 +1,990 @@
+//! `kernels build --torch` and `kernels toolchain install --torch` with the real nvcc and torch's real headers: what is
+//! built loads with the Hub's library, what would not load elsewhere is refused, and nothing of anybody's is lost.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Ran, Sandbox, cuda, exists, snapshot, torch, write};
+use serde_json::Value;
+
+const VARIANT: &str = "torch-stable-abi211-cu130-x86_64-linux";
+
+/// The project of tests/torch, and a cache of its own with torch's headers in it.
+struct Project {
+    sandbox: Sandbox,
+    root: PathBuf,
+}
+
+impl Project {
+    fn new() -> Self {
+        Self::named("scale-by")
+    }
+
+    fn named(folder: &str) -> Self {
+        let sandbox = Sandbox::without_git();
+        let root = sandbox.project.join(folder);
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/project"),
+            &root,
+        );
+        let project = Self { sandbox, root };
+        fs::create_dir(project.cache()).unwrap();
+        symlink(torch::headers(), project.cache().join("torch-2.11.0")).unwrap();
+        project
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.sandbox.outside().join("cache")
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        write(&self.root.join(path), text);
+    }
+
+    fn edit(&self, path: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.root.join(path)).unwrap();
+        assert!(text.contains(from), "{text}");
+        self.write(path, &text.replace(from, to));
+    }
+
+    fn command(&self, options: &str) -> Command {
+        let mut command = self.sandbox.command();
+        command
+            .current_dir(&self.root)
+            .env("CUDA_HOME", cuda::home())
+            .env("KERNELS_CACHE", self.cache())
+            .args(["build", "--torch"])
+            .args(options.split_whitespace());
+        command
+    }
+
+    fn build(&self, options: &str) -> Ran {
+        Ran::of(&mut self.command(options))
+    }
+
+    /// The report of a build that must work, for one architecture to save time.
+    fn report(&self, options: &str) -> Value {
+        let ran = self.build(&format!("--arch 90 --json {options}"));
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+    }
+
+    fn variant(&self) -> PathBuf {
+        self.root.join("build").join(VARIANT)
+    }
+
+    /// A build that must fail with exit code 1 and these words, and leave no variant.
+    fn refuses(&self, words: &[&str]) {
+        self.build("--arch 90").expect(1, words);
+        assert!(!exists(self.variant()), "a variant was written");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &to);
+        } else {
+            fs::copy(path, to).unwrap();
+        }
+    }
+}
+
+/// Names below a folder.
+fn names(folder: &Path) -> Vec<String> {
+    snapshot(folder).into_keys().collect()
+}
+
+fn compiled(report: &Value) -> (u64, u64) {
+    let number = |key: &str| report[key].as_u64().unwrap();
+    (number("compiled"), number("cached"))
+}
+
+fn id(report: &Value) -> &str {
+    report["id"].as_str().unwrap()
+}
+
+#[test]
+fn a_variant_loads_with_the_hubs_library_in_the_oldest_and_the_newest_torch() {
+    const CHECK: &str = r#"
+import os, sys
+from pathlib import Path
+root = Path(sys.argv[1])
+os.environ["LOCAL_KERNELS"] = f"me/scale-by={root}"
+import torch, kernels, kernel_abi_check
+from kernels._rust import Digest, DigestAlgorithm, Metadata
+print("torch", torch.__version__)
+library = next(root.glob("build/*/*.abi3.so"))
+checked = kernel_abi_check.ObjectFile(library)
+assert not checked.check_manylinux("manylinux_2_28"), checked.check_manylinux("manylinux_2_28")
+assert not checked.check_python_abi("3.9"), checked.check_python_abi("3.9")
+metadata = Metadata.read_from_file(library.parent / "metadata.json")
+metadata.digest.validate(Digest.hash_variant(DigestAlgorithm.SHA256, library.parent))
+assert metadata.id == sys.argv[2] and metadata.name.python_name == "scale_by" and metadata.version == 1
+assert metadata.backend.archs == ["7.5", "8.0", "9.0+PTX"], metadata.backend.archs
+module = kernels.get_local_kernel(root)
+assert sorted(module.__all__) == ["layers", "scale"], module.__all__
+assert kernels.get_local_kernel(root / "build") is module
+assert kernels.get_kernel("me/scale-by", version=1) is module
+ops = getattr(torch.ops, metadata.id)
+assert str(ops.scale.default._schema) == f"{metadata.id}::scale(Tensor x, float factor) -> Tensor", ops.scale.default._schema
+# The C++ runs: a view in, an error out, with the words of the binding.
+x = torch.arange(6.0).view(2, 3)
+assert torch.equal(ops.same(x[:, 1:], 2), x[:, 1:])
+for call, words in [(lambda: ops.same(x, 3), "x has 2 dimensions, expected 3"), (lambda: module.scale(x, 2.0), "CPU")]:
+    try:
+        call()
+    except RuntimeError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+# What the package registered: a shape without a card.
+with torch._subclasses.FakeTensorMode():
+    assert module.scale(torch.empty(4, 5, device="meta"), 2.0).shape == (4, 5)
+print("loaded")
+"#;
+    let project = Project::new();
+    let ran = project.build("--json");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(compiled(&report), (2, 0));
+    let library = format!("{}.abi3.so", id(&report));
+    assert_eq!(
+        names(&project.variant()),
+        [
+            "__init__.py",
+            "_ops.py",
+            &library,
+            "layers.py",
+            "metadata.json"
+        ]
+    );
+    assert_eq!(
+        report["libraries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|name| {
+                let name = name.as_str().unwrap();
+                name.starts_with("libtorch") || name.starts_with("libcuda")
+            })
+            .count(),
+        3,
+        "{report:#}"
+    );
+    let torches = match torch::torches() {
+        Ok(torches) => torches,
+        Err(why) => return crate::support::not_run(&why),
+    };
+    for (mut python, version) in [
+        (torches.oldest(), "torch 2.11."),
+        (torches.newest(), "torch 2.15."),
+    ] {
+        let ran = Ran::of(
+            python
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .args(["-c", CHECK])
+                .arg(&project.root)
+                .arg(id(&report)),
+        );
+        ran.expect(0, &[version, "loaded"]);
+    }
+}
+
+#[test]
+fn an_unchanged_project_starts_no_compiler_and_no_python() {
+    let project = Project::new();
+    // Programs that write down that they were started, and start the real ones.
+    let tools = project.sandbox.outside().join("tools");
+    let log = tools.join("log");
+    let spy = |name: &str, real: &Path| {
+        let code = format!(
+            "#include <cstdio>\n#include <unistd.h>\nint main(int, char** words) {{\n  if (std::FILE* log = std::fopen(\"{}\", \
+             \"a\")) {{ std::fputs(\"{name}\\n\", log); std::fclose(log); }}\n  static char real[] = \"{}\";\n  words[0] = real;\n  return execv(real, words), 9;\n}}\n",
+            log.display(),
+            real.display()
+        );
+        let source = tools.join(format!("{name}.cpp"));
+        write(&source, code);
+        let bin = tools.join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let made = Command::new("g++")
+            .arg(&source)
+            .arg("-o")
+            .arg(bin.join(name))
+            .status();
+        assert!(made.unwrap().success());
+    };
+    spy("nvcc", &cuda::home().join("bin/nvcc"));
+    spy("g++", Path::new("/usr/bin/g++"));
+    spy("python3", Path::new("/usr/bin/python3"));
+    for part in ["lib", "include", "nvvm"] {
+        symlink(cuda::home().join(part), tools.join(part)).unwrap();
+    }
+    let build = || {
+        let mut command = project.command("--arch 90 --json");
+        let path = format!("{}:/usr/bin:/bin", tools.join("bin").display());
+        let ran = Ran::of(command.env("CUDA_HOME", &tools).env("PATH", path));
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        serde_json::from_str::<Value>(&ran.out).unwrap()
+    };
+    let started = || fs::read_to_string(&log).unwrap_or_default();
+    let first = build();
+    assert_eq!(first["unchanged"], false);
+    assert!(
+        started().contains("nvcc") && started().contains("g++"),
+        "{}",
+        started()
+    );
+    assert!(!started().contains("python3"), "{}", started());
+    fs::write(&log, "").unwrap();
+    let mut least = f64::INFINITY;
+    for _ in 0..5 {
+        let clock = Instant::now();
+        let again = build();
+        assert_eq!(
+            (&again["unchanged"], id(&again)),
+            (&Value::Bool(true), id(&first))
+        );
+        least = least.min(clock.elapsed().as_secs_f64());
+    }
+    assert_eq!(started(), "");
+    assert!(least < 0.2, "an unchanged build takes {least:.3} s");
+}
+
+#[test]
+fn the_id_follows_from_what_is_compiled_and_from_the_package() {
+    let project = Project::new();
+    let first = project.report("");
+    let bytes = |project: &Project, report: &Value| {
+        fs::read(project.variant().join(format!("{}.abi3.so", id(report)))).unwrap()
+    };
+    // Another folder, another cache: the same id, and the same bytes.
+    let other = Project::named("elsewhere");
+    let there = other.report("");
+    assert_eq!(id(&there), id(&first));
+    assert!(
+        bytes(&other, &there) == bytes(&project, &first),
+        "other bytes"
+    );
+    // Python alone: another id, so that both can be loaded; the kernel is not compiled again.
+    project.edit("torch-ext/scale_by/layers.py", "The same", "Just the same");
+    let python = project.report("");
+    assert_ne!(id(&python), id(&first));
+    assert_eq!(compiled(&python), (1, 1));
+    assert_eq!(
+        names(&project.variant()),
+        [
+            "__init__.py",
+            "_ops.py",
+            &format!("{}.abi3.so", id(&python)),
+            "layers.py",
+            "metadata.json"
+        ]
+    );
+    // A header: the kernel again.
+    project.edit("src/scale.cuh", "* factor", "* (factor + 0.0f)");
+    assert_eq!(compiled(&project.report("")), (2, 0));
+    // All back: everything is there already.
+    project.edit("src/scale.cuh", "* (factor + 0.0f)", "* factor");
+    project.edit("torch-ext/scale_by/layers.py", "Just the same", "The same");
+    let back = project.report("");
+    assert_eq!((id(&back), compiled(&back)), (id(&first), (0, 2)));
+    // What only metadata.json says.
+    project.edit(
+        "build.toml",
+        "version = 1\n",
+        "version = 2\nupstream = \"https://github.com/me/scale\"\n",
+    );
+    let renamed = project.report("");
+    assert_eq!(
+        (id(&renamed), &renamed["unchanged"]),
+        (id(&first), &Value::Bool(false))
+    );
+    let metadata = fs::read_to_string(project.variant().join("metadata.json")).unwrap();
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    assert_eq!(metadata["version"], 2);
+    assert_eq!(metadata["upstream"], "https://github.com/me/scale");
+    assert_eq!(metadata["backend"]["archs"], serde_json::json!(["9.0+PTX"]));
+    // A comment in build.toml is nothing.
+    project.edit("build.toml", "[torch]", "# The binding.\n[torch]");
+    assert_eq!(project.report("")["unchanged"], true);
+    // Other cards are another variant.
+    let ran = project.build("--arch 80,90 --json");
+    let cards: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_ne!(id(&cards), id(&first));
+}
+
+#[test]
+fn capabilities_of_each_kernel_are_kept_and_what_a_project_for_kernel_builder_has_is_understood() {
+    let project = Project::new();
+    project.write(
+        "build.toml",
+        r#"[general]
+name = "scale-by"
+version = 3
+edition = 5
+license = "MIT"
+backends = ["cuda", "cpu"]
+
+[general.cuda]
+minver = "12.8"
+python-depends = ["nvidia-cutlass-dsl"]
+
+[torch]
+src = ["torch-ext/torch_binding.cpp"]
+include = ["shared"]
+cxx-flags = ["-DANSWER=42"]
+pyext = ["json"]
+stable-abi = { cuda = "2.11" }
+
+[kernel.scale]
+backend = "cuda"
+depends = ["torch"]
+include = ["src"]
+cuda-capabilities = ["7.0", "9.0a"]
+cuda-flags = ["-DFACTOR=1"]
+src = ["src/scale.cu", "src/scale.cuh"]
+
+[kernel.twice]
+backend = "cuda"
+depends = []
+cuda-capabilities = ["9.0"]
+cuda-flags = ["-DFACTOR=2", "-O1"]
+cxx-flags = ["-DEXTRA"]
+src = ["src/twice.cu", "src/extra.cpp", "shared/answer.h"]
+
+[kernel.newer]
+backend = "cuda"
+depends = []
+cuda-minver = "99.0"
+src = ["src/newer.cu"]
+
+[kernel.processor]
+backend = "cpu"
+depends = ["torch"]
+src = ["src/extra.cpp"]
+"#,
+    );
+    project.write(
+        "shared/answer.h",
+        "#pragma once\nextern \"C\" int extra(int);\n",
+    );
+    project.write(
+        "src/twice.cu",
+        "#if FACTOR != 2\n#error FACTOR\n#endif\n__global__ void twice(int* x) { *x *= FACTOR; }\n",
+    );
+    project.write(
+        "src/extra.cpp",
+        "#ifndef EXTRA\n#error EXTRA\n#endif\nextern \"C\" int extra(int x) { return x + 1; }\n",
+    );
+    project.write("src/newer.cu", "#error too new\n");
+    project.write("torch-ext/scale_by/tuning.json", "{}\n");
+    project.write("torch-ext/scale_by/notes.txt", "not published\n");
+    project.write(
+        "torch-ext/scale_by/_ops.py",
+        "raise RuntimeError('of another build')\n",
+    );
+    project.edit(
+        "torch-ext/torch_binding.cpp",
+        "#include \"registration.h\"",
+        "#include \"answer.h\"\n#include \"registration.h\"\nstatic_assert(ANSWER == 42);",
+    );
+    project.edit(
+        "torch-ext/torch_binding.cpp",
+        "  return x;",
+        "  return extra(1) == 2 ? x : Tensor();",
+    );
+    let ran = project.build("--json");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(compiled(&report), (4, 0));
+    assert_eq!(report["archs"], serde_json::json!(["9.0+PTX", "9.0a"]));
+    let note = report["notes"][0].as_str().unwrap();
+    assert!(
+        note.contains("[kernel.newer]") && note.contains("99.0"),
+        "{note}"
+    );
+    let files = names(&project.variant());
+    assert!(files.contains(&"tuning.json".to_owned()), "{files:?}");
+    assert!(!files.contains(&"notes.txt".to_owned()), "{files:?}");
+    let ops = fs::read_to_string(project.variant().join("_ops.py")).unwrap();
+    assert!(
+        ops.contains(id(&report)) && !ops.contains("another build"),
+        "{ops}"
+    );
+    let metadata = fs::read_to_string(project.variant().join("metadata.json")).unwrap();
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    assert_eq!(
+        metadata["python-depends"],
+        serde_json::json!(["nvidia-cutlass-dsl"])
+    );
+    // Of the first kernel, nothing is for 8.0.
+    project
+        .build("--arch 80")
+        .expect(1, &["--arch 80", "[kernel.scale]", "9.0a"]);
+}
+
+#[test]
+fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
+    let project = Project::new();
+    let whole = fs::read_to_string(project.root.join("build.toml")).unwrap();
+    let torch = "[torch]\nsrc = [\"torch-ext/torch_binding.cpp\"]\nstable-abi = \"2.11\"\n";
+    assert!(whole.contains(torch));
+    for (from, to, words) in [
+        (torch, "", vec!["no [torch]", "stable-abi = \"2.11\""]),
+        (
+            torch,
+            "[tvm-ffi]\nsrc = []\n",
+            vec!["[tvm-ffi]", "kernel-builder"],
+        ),
+        (
+            torch,
+            "[torch-noarch]\n",
+            vec!["[torch-noarch]", "kernel-builder"],
+        ),
+        (
+            "[torch]\n",
+            "[tvm-ffi]\nsrc = []\n\n[torch]\n",
+            vec!["both [torch] and [tvm-ffi]", "remove one"],
+        ),
+        (
+            "stable-abi = \"2.11\"\n",
+            "",
+            vec!["no stable-abi", "kernel-builder"],
+        ),
+        (
+            "\"2.11\"",
+            "{ xpu = \"2.11\" }",
+            vec!["no stable-abi for cuda"],
+        ),
+        (
+            "\"2.11\"",
+            "\"2.9\"",
+            vec!["2.9 is older than 2.10".split(' ').next().unwrap(), "2.10"],
+        ),
+        (
+            "src = [\"torch-ext/torch_binding.cpp\"]",
+            "src = []",
+            vec!["no C++ file"],
+        ),
+        (
+            "src = [\"torch-ext/torch_binding.cpp\"]",
+            "src = [\"torch-ext/torch_binding.cpp\", \"src/scale.cu\"]",
+            vec!["[torch] src has src/scale.cu", "[kernel.X]"],
+        ),
+        ("version = 1\n", "", vec!["no `version`", "version = 1"]),
+        ("license = \"Apache-2.0\"\n", "", vec!["no `license`"]),
+        (
+            "depends = [\"torch\"]",
+            "depends = [\"cutlass_4_0\"]",
+            vec!["cutlass_4_0", "[kernel.scale]", "include"],
+        ),
+        (
+            "depends = [\"torch\"]",
+            "depends = []\ncuda-flags = [\"-arch=sm_90\"]",
+            vec!["-arch=sm_90", "cuda-capabilities"],
+        ),
+        (
+            "depends = [\"torch\"]",
+            "depends = []\ncuda-capabilities = [\"7.0\"]",
+            vec!["--arch 90", "cuda-capabilities are 7.0"],
+        ),
+        (
+            "backends = [\"cuda\"]",
+            "backends = [\"cuda\"]\n[general.cuda]\nmaxver = \"12.9\"",
+            vec!["maxver is 12.9", "13.0.88"],
+        ),
+        (
+            "stable-abi",
+            "maxver = \"2.10\"\nstable-abi",
+            vec!["maxver is 2.10", "torch 2.11.0"],
+        ),
+        (
+            "\"2.11\"",
+            "\"2.12\"",
+            vec!["torch 2.11.0", "older than the 2.12"],
+        ),
+        (
+            "src = [\"src/scale.cu\"",
+            "src = [\"src/gone.cu\"",
+            vec!["src/gone.cu", "cannot be found"],
+        ),
+    ] {
+        assert!(whole.contains(from), "{from}");
+        project.write("build.toml", &whole.replacen(from, to, 1));
+        project.refuses(&words);
+    }
+    project.write("build.toml", &whole);
+    fs::rename(
+        project.root.join("torch-ext/scale_by"),
+        project.root.join("torch-ext/scaleby"),
+    )
+    .unwrap();
+    project.refuses(&["torch-ext/scale_by/__init__.py", "from ._ops import ops"]);
+    // Without --torch, what belongs to it is wrong usage; and kernel.toml is asked for.
+    let plain = |typed: &str| Ran::of(project.command("").args(typed.split_whitespace()));
+    plain("--arch 42").expect(2, &["--arch 42"]);
+    let mut command = project.sandbox.command();
+    Ran::of(
+        command
+            .current_dir(&project.root)
+            .args(["build", "--out", "x"]),
+    )
+    .expect(2, &["--torch"]);
+}
+
+#[test]
+fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
+    let project = Project::new();
+    fs::remove_file(project.cache().join("torch-2.11.0")).unwrap();
+    project.refuses(&[
+        "no torch headers",
+        "kernels toolchain install --torch",
+        "--python",
+    ]);
+    // Environments: one whose torch is too old, one without CUDA, one that will do.
+    let environment = |name: &str| {
+        let root = project.sandbox.outside().join(name);
+        let packages = root.join("lib/python3.12/site-packages");
+        fs::create_dir_all(&packages).unwrap();
+        write(&root.join("pyvenv.cfg"), "home = /usr/bin\n");
+        fs::create_dir(root.join("bin")).unwrap();
+        symlink("/usr/bin/python3", root.join("bin/python3")).unwrap();
+        (root, packages.join("torch"))
+    };
+    let (good, package) = environment("good");
+    symlink(torch::headers().join("torch"), package).unwrap();
+    let (old, package) = environment("old");
+    write(
+        &package.join("version.py"),
+        "__version__ = '2.7.1+cu126'\ncuda: Optional[str] = '12.6'\n",
+    );
+    let (processor, package) = environment("processor");
+    write(
+        &package.join("version.py"),
+        "__version__ = '2.12.0+cpu'\ncuda: Optional[str] = None\n",
+    );
+    write(&package.join("include/torch/csrc/stable/library.h"), "");
+    let with = |environment: &Path| {
+        let mut command = project.command("--arch 90 --json");
+        command.env("VIRTUAL_ENV", environment);
+        Ran::of(&mut command)
+    };
+    with(&old).expect(1, &["2.7.1", "stable", "kernels toolchain install --torch"]);
+    with(&processor).expect(1, &["2.12.0+cpu", "without CUDA"]);
+    with(&good).expect(0, &["VIRTUAL_ENV", "2.11.0+cu130"]);
+    let python = |path: &Path| Ran::of(project.command("--arch 90 --force --python").arg(path));
+    python(&good.join("bin/python3")).expect(0, &["--python"]);
+    python(&old.join("bin/python3")).expect(1, &["2.7.1"]);
+    python(Path::new("/no/such/python")).expect(1, &["/no/such/python", "--python"]);
+    // One that must be asked, as pyenv's.
+    let shim = project.sandbox.outside().join("shim");
+    write(
+        &shim,
+        format!(
+            "#!/bin/sh\necho {}/lib/python3.12/site-packages/torch/__init__.py\n",
+            good.display()
+        ),
+    );
+    fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).unwrap();
+    python(&shim).expect(0, &["2.11.0+cu130"]);
+    // `kernels toolchain` shows it.
+    let mut command = project.sandbox.command();
+    command
+        .env("CUDA_HOME", cuda::home())
+        .env("VIRTUAL_ENV", &good)
+        .arg("toolchain");
+    Ran::of(&mut command).expect(0, &["torch  2.11.0+cu130  VIRTUAL_ENV"]);
+}
+
+#[test]
+fn what_would_not_load_elsewhere_is_refused_by_name() {
+    let project = Project::new();
+    let whole = fs::read_to_string(project.root.join("torch-ext/torch_binding.cpp")).unwrap();
+    let check = "STD_TORCH_CHECK(x.dim() == rank";
+    let with = |declared: &str, call: &str| {
+        let text = whole
+            .replace("namespace {", &format!("{declared}\nnamespace {{"))
+            .replace(check, &format!("{call};\n  {check}"));
+        project.write("torch-ext/torch_binding.cpp", &text);
+    };
+    with("extern \"C\" int gettid();", "if (gettid() == 0) return x");
+    project.refuses(&["gettid needs GLIBC_2.30", "manylinux_2_28"]);
+    with(
+        "extern \"C\" int _PyLong_Sign(void*);",
+        "if (_PyLong_Sign(nullptr)) return x",
+    );
+    project.refuses(&["_PyLong_Sign", "stable ABI as of 3.9"]);
+    with(
+        "extern \"C\" int PyType_GetName(void*);",
+        "if (PyType_GetName(nullptr)) return x",
+    );
+    project.refuses(&["PyType_GetName", "stable ABI as of 3.9"]);
+    with(
+        "namespace c10 { int count(); }",
+        "if (c10::count()) return x",
+    );
+    project.refuses(&["c10::count()", "torch/csrc/stable"]);
+    with("int scale_lunch(int);", "if (scale_lunch(1)) return x");
+    project.refuses(&["scale_lunch(int)", "defined nowhere", "[kernel.X]"]);
+    project.write(
+        "torch-ext/torch_binding.cpp",
+        &whole.replace("\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)", ""),
+    );
+    project.refuses(&["PyInit__scale_by_cuda_", "REGISTER_EXTENSION"]);
+    // What is new in name only is replaced by what is everywhere.
+    with(
+        "#include <cmath>\n#include <string>\n#include <vector>\n#include <iostream>",
+        "{ std::vector<double> all(rank, std::log2(double(rank)) + std::pow(2.5, double(rank)) + std::exp(double(rank)));\n\
+         for (double one : all) std::cerr << (one < -1 ? std::to_string(std::stol(\"12\") + one) : std::string()); }",
+    );
+    let report = project.report("");
+    let compat = report["compat"].to_string();
+    assert!(
+        compat.contains("log2") || cfg!(target_env = "musl"),
+        "{compat}"
+    );
+    if let Ok(torches) = torch::torches() {
+        const CHECK: &str = "import sys, pathlib, kernel_abi_check as k\n\
+            o = k.ObjectFile(next(pathlib.Path(sys.argv[1]).glob('*.so')))\n\
+            bad = [*o.check_manylinux('manylinux_2_28'), *o.check_python_abi('3.9')]\nassert not bad, bad\nprint('clean')";
+        let mut python = torches.newest();
+        Ran::of(python.args(["-c", CHECK]).arg(project.variant())).expect(0, &["clean"]);
+    }
+}
+
+#[test]
+fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
+    let project = Project::new();
+    project.edit("src/scale.cuh", "out[i] =", "out[j] =");
+    project.refuses(&[
+        "src/scale.cu does not compile",
+        "src/scale.cuh(6)",
+        "\"j\" is undefined",
+    ]);
+    project.edit("src/scale.cuh", "out[j] =", "out[i] =");
+    project.edit(
+        "torch-ext/torch_binding.cpp",
+        "x.dim() == rank",
+        "x.dimensions() == rank",
+    );
+    project.refuses(&["torch-ext/torch_binding.cpp does not compile", "dimensions"]);
+    project.edit(
+        "torch-ext/torch_binding.cpp",
+        "x.dimensions() == rank",
+        "x.dim() == rank",
+    );
+    project.edit(
+        "src/scale.cu",
+        "if (n == 0)",
+        "int unused = 1;\n  if (n == 0)",
+    );
+    let ran = project.build("--arch 90");
+    ran.expect(0, &["built", "unused"]);
+    // A header that the identity does not know of.
+    let project = Project::new();
+    project.write("other/hidden.h", "#define HIDDEN 1\n");
+    project.edit(
+        "src/scale.cu",
+        "#include \"scale.cuh\"",
+        "#include \"scale.cuh\"\n#include \"../other/hidden.h\"",
+    );
+    project.refuses(&["src/scale.cu includes", "other/hidden.h", "include"]);
+    // Nor one of somewhere else, by an option or by its path.
+    let elsewhere = project.sandbox.outside().join("elsewhere");
+    write(&elsewhere.join("far.h"), "#define FAR 1\n");
+    project.edit("src/scale.cu", "\"../other/hidden.h\"", "<far.h>");
+    let flags = format!(
+        "depends = [\"torch\"]\ncuda-flags = [\"-I{}\"]",
+        elsewhere.display()
+    );
+    project.edit("build.toml", "depends = [\"torch\"]", &flags);
+    project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
+    project.edit("src/scale.cu", "<far.h>", "\"../../../elsewhere/far.h\"");
+    project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
+    // A link to it in the project is the project's own.
+    symlink(elsewhere.join("far.h"), project.root.join("src/far.h")).unwrap();
+    project.edit("src/scale.cu", "../../../elsewhere/far.h", "far.h");
+    let linked = project.report("");
+    write(&elsewhere.join("far.h"), "#define FAR 2\n");
+    assert_ne!(id(&project.report("")), id(&linked));
+}
+
+#[test]
+fn what_this_program_did_not_write_is_never_deleted() {
+    let project = Project::new();
+    let first = project.report("");
+    // Python's own files do not count, and neighbours stay.
+    write(
+        &project.variant().join("__pycache__/layers.cpython-312.pyc"),
+        "bytecode",
+    );
+    write(&project.root.join("build/notes.txt"), "mine");
+    let neighbour = project
+        .root
+        .join("build/torch29-cxx11-cu128-x86_64-linux/__init__.py");
+    write(&neighbour, "theirs");
+    assert_eq!(project.report("")["unchanged"], true);
+    // A file that is gone comes back.
+    fs::remove_file(project.variant().join("layers.py")).unwrap();
+    assert_eq!(project.report("")["unchanged"], false);
+    assert!(project.variant().join("layers.py").is_file());
+    // An edit, an addition, a link: refused, and nothing is touched.
+    for (path, what) in [
+        ("layers.py", "layers.py (edited)"),
+        ("extra/mine.py", "extra/mine.py (added)"),
+    ] {
+        write(&project.variant().join(path), "mine");
+        let before = snapshot(project.root.join("build"));
+        let ran = project.build("--arch 90 --json");
+        ran.expect(3, &[what, "--force", "--out"]);
+        assert_eq!(snapshot(project.root.join("build")), before);
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(report["exit_code"], 3);
+        // With force it is kept beside.
+        let forced = project.report("--force");
+        assert_eq!(id(&forced), id(&first));
+        let backup = PathBuf::from(forced["backup"].as_str().unwrap());
+        assert_eq!(fs::read_to_string(backup.join(path)).unwrap(), "mine");
+        assert!(!project.variant().join("extra").exists());
+    }
+    assert_eq!(fs::read_to_string(&neighbour).unwrap(), "theirs");
+    assert_eq!(
+        fs::read_to_string(project.root.join("build/notes.txt")).unwrap(),
+        "mine"
+    );
+    // A variant of kernel-builder's has no digest here.
+    fs::remove_dir_all(project.variant()).unwrap();
+    write(
+        &project.variant().join("metadata.json"),
+        "{\"id\": \"_scale_by_cuda_abc\"}",
+    );
+    project
+        .build("--arch 90")
+        .expect(3, &["metadata.json", "another program's"]);
+    fs::remove_dir_all(project.variant()).unwrap();
+    let elsewhere = project.sandbox.outside().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, project.variant()).unwrap();
+    project.build("--arch 90").expect(3, &["is a link"]);
+    // Another folder.
+    let out = project.sandbox.outside().join("out/deep");
+    project.report(&format!("--out {}", out.display()));
+    assert!(out.join(VARIANT).join("metadata.json").is_file());
+    assert_eq!(
+        names(&out)
+            .iter()
+            .filter(|name| name.starts_with('.'))
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_whole_new_one() {
+    let project = Project::new();
+    let first = project.report("");
+    let whole = snapshot(project.variant());
+    project.edit("torch-ext/scale_by/layers.py", "The same", "Quite the same");
+    for milliseconds in [5, 40, 150, 600, 1500, 2500] {
+        let mut child = project
+            .command("--arch 90")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(Duration::from_millis(milliseconds));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let now = snapshot(project.variant());
+        let library = format!("{}.abi3.so", id(&first));
+        assert!(
+            now == whole || !now.contains_key(&library),
+            "a half variant: {:?}",
+            now.keys()
+        );
+    }
+    let children: Vec<_> = (0..3)
+        .map(|_| {
+            let mut command = project.command("--arch 90");
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let second = project.report("");
+    assert_eq!(second["unchanged"], true);
+    assert_ne!(id(&second), id(&first));
+    let left: Vec<_> = names(&project.root.join("build"))
+        .into_iter()
+        .filter(|name| name.starts_with('.'))
+        .collect();
+    assert_eq!(left, [""; 0]);
+    // No file may grow beyond 8 KiB: the compilers fail first, then the cache, then the variant.
+    project.edit(
+        "torch-ext/scale_by/layers.py",
+        "Quite the same",
+        "Nearly the same",
+    );
+    let before = snapshot(project.variant());
+    let limited = |command: &Command| {
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\""])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(&project.root)
+            .env_clear();
+        for (name, value) in command.get_envs() {
+            shell.env(name, value.unwrap_or_default());
+        }
+        Ran::of(&mut shell)
+    };
+    let ran = limited(&project.command("--arch 90"));
+    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert_eq!(snapshot(project.variant()), before);
+}
+
+/// A wheel with what of torch is kept, and more.
+fn wheel(folder: &Path, libraries: &[&str]) -> PathBuf {
+    use zip::write::SimpleFileOptions;
+    let path = folder.join("torch-2.11.0-cp312-cp312-manylinux_2_28_x86_64.whl");
+    let mut archive = zip::ZipWriter::new(fs::File::create(&path).unwrap());
+    let mut add = |name: &str, bytes: &[u8]| {
+        archive
+            .start_file(name, SimpleFileOptions::default())
+            .unwrap();
+        archive.write_all(bytes).unwrap();
+    };
+    add("torch/__init__.py", b"raise RuntimeError");
+    add(
+        "torch/version.py",
+        b"__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n",
+    );
+    add(
+        "torch/include/torch/csrc/stable/library.h",
+        b"#pragma once\n",
+    );
+    add("torch-2.11.0.dist-info/licenses/LICENSE", b"BSD");
+    add("torch/lib/libtorch_python.so", b"large");
+    for library in libraries {
+        let source = folder.join("library.cpp");
+        fs::write(
+            &source,
+            "extern \"C\" int of_c(int x) { return x; }\nextern int datum;\nint datum = 3;\nnamespace ns { void call(int) {} }\n\
+             template <class T> T twice(T x) { return x + x; }\ntemplate int twice<int>(int);\n",
+        )
+        .unwrap();
+        let made = folder.join(library);
+        let status = Command::new("g++")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(&made)
+            .arg(&source)
+            .status();
+        assert!(status.unwrap().success());
+        add(&format!("torch/lib/{library}"), &fs::read(made).unwrap());
+    }
+    archive.finish().unwrap();
+    path
+}
+
+#[test]
+fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
+    const ALL: [&str; 5] = [
+        "libc10.so",
+        "libtorch.so",
+        "libtorch_cpu.so",
+        "libc10_cuda.so",
+        "libtorch_cuda.so",
+    ];
+    let sandbox = Sandbox::without_git();
+    let cache = sandbox.home.join(".cache/kernels");
+    let python = sandbox.outside().join("python");
+    let pip = |body: &str| {
+        let text = format!(
+            "#!/bin/sh\n[ \"$3\" = --version ] && exit 0\n[ \"$1 $2 $3\" = '-m pip download' ] || exit 9\n\
+             for word; do [ \"$before\" = --dest ] && dest=$word; before=$word; done\nmkdir -p \"$dest\"\n\
+             grep -q '^torch==2.11.0' \"$before\" && grep -q -- --hash=sha256: \"$before\" || exit 9\n{body}\n"
+        );
+        write(&python, text);
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let install = |more: &[&str]| {
+        let mut command = sandbox.command();
+        command
+            .args(["toolchain", "install", "--torch", "--python"])
+            .arg(&python)
+            .args(more);
+        Ran::of(&mut command)
+    };
+    let left = || {
+        names(&cache)
+            .into_iter()
+            .filter(|name| name != "toolchain.lock")
+            .collect::<Vec<_>>()
+    };
+    pip("echo no network >&2; exit 1");
+    install(&[]).expect(1, &["no network", "kernels toolchain install --torch"]);
+    pip("true");
+    install(&[]).expect(1, &["pip fetched no wheel"]);
+    pip("echo torn > \"$dest/torch.whl\"");
+    install(&[]).expect(1, &["cannot unpack"]);
+    let half = wheel(&sandbox.outside(), &ALL[..4]);
+    pip(&format!("cp {} \"$dest\"", half.display()));
+    install(&[]).expect(1, &["libtorch_cuda.so"]);
+    assert_eq!(left(), [""; 0]);
+    let whole = wheel(&sandbox.outside(), &ALL);
+    pip(&format!("cp {} \"$dest\"", whole.display()));
+    install(&[]).expect(0, &["installed", "torch 2.11.0+cu130"]);
+    pip("exit 1");
+    install(&[]).expect(0, &["already there"]);
+    let torch = cache.join("torch-2.11.0/torch");
+    assert!(torch.join("include/torch/csrc/stable/library.h").is_file());
+    assert!(!torch.join("__init__.py").exists());
+    assert!(!torch.join("lib/libtorch_python.so").exists());
+    let listed = |path: &Path| {
+        let output = Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(path)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut symbols: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().skip(2).collect())
+            .filter(|name: &String| {
+                name.contains("of_c")
+                    || name.contains("datum")
+                    || name.contains("call")
+                    || name.contains("twice")
+            })
+            .collect();
+        symbols.sort();
+        symbols
+    };
+    for library in ALL {
+        let (real, stand_in) = (
+            sandbox.outside().join(library),
+            torch.join("lib").join(library),
+        );
+        assert_eq!(listed(&stand_in), listed(&real));
+        assert_eq!(listed(&stand_in).len(), 4, "{:?}", listed(&stand_in));
+    }
+    // Fetched again on demand, and a failure leaves the old one.
+    install(&["--force"]).expect(1, &["pip"]);
+    assert!(torch.join("lib/libc10.so").is_file());
+}

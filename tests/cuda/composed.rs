@@ -1,0 +1,58 @@
+//! The projects that `kernels init` puts together, built with the real nvcc.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Ran, Sandbox, cuda};
+use serde_json::Value;
+
+/// `kernels build` fails where a budget is overrun, where no kernel of its part has a budget's name, and where two parts
+/// have a launcher of one name.
+/// To be read, quoted by the skill and copied; `kernels init` does not offer them.
+const TEMPLATES: [&str; 5] = [
+    "attention",
+    "column_sum",
+    "elementwise",
+    "softmax",
+    "transpose",
+];
+
+#[test]
+fn all_families_build_as_one_project_within_their_budgets() {
+    let sandbox = Sandbox::without_git();
+    let list = sandbox.json("init --list");
+    let families = list["families"].as_array().unwrap().iter();
+    let names: Vec<&str> = families
+        .map(|family| family["name"].as_str().unwrap())
+        .collect();
+    sandbox.ok(&format!(
+        "init everything --op {} --no-git",
+        names.join(",")
+    ));
+    let ran = Ran::of(
+        sandbox
+            .command()
+            .env("CUDA_HOME", cuda::home())
+            .env("KERNELS_CACHE", cuda::cache())
+            .args(["build", "everything", "--arch", "90", "--json"]),
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["over_budget"], serde_json::json!([]), "{}", ran.err);
+    let units = report["targets"][0]["units"].as_array().unwrap();
+    let part = |unit: &Value| {
+        let source = Path::new(unit["source"].as_str().unwrap());
+        let folder = source.parent().unwrap().file_name().unwrap();
+        folder.to_string_lossy().into_owned()
+    };
+    let built: BTreeSet<String> = units.iter().map(part).collect();
+    // No bundled project is left out of the families, but for those that have no torch side.
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    for project in fs::read_dir(kernels).unwrap() {
+        let name = project.unwrap().file_name().to_string_lossy().into_owned();
+        let is_template = TEMPLATES.contains(&name.as_str());
+        assert_ne!(built.contains(&name), is_template, "{name}: {built:?}");
+    }
+    assert!(built.contains("softcap"), "{built:?}");
+}

@@ -1,0 +1,28 @@
+//! What the CUDA compiler makes of the bundled kernels, of the skill's code and of people's projects, for torch as well.
+//! `tests/support/cuda.rs` finds or installs the compiler.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::float_cmp,
+    clippy::format_push_string,
+    clippy::format_collect,
+    clippy::cast_possible_truncation,
+    clippy::similar_names,
+    clippy::print_stdout,
+    unreachable_pub,
+    missing_docs,
+    reason = "a test"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod build;
+mod build_torch;
+mod composed;
+mod deep;
+mod freshness;
+mod kernels;
+mod skill;

@@ -1,0 +1,139 @@
+//! What was tried beside the kernels: benches/gpu/trials.toml, what a card recorded of it in evidence/trials-h100.json, and
+//! what the pages say of that.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use super::quotes::root;
+
+/// A sentence of a page, its figures filled in from the record.
+pub(crate) struct Said {
+    pub(crate) page: String,
+    pub(crate) words: String,
+}
+
+fn toml() -> toml::Table {
+    let text = fs::read_to_string(root().join("benches/gpu/trials.toml")).unwrap();
+    text.parse().unwrap()
+}
+
+fn json(name: &str) -> Value {
+    let text = fs::read_to_string(root().join("evidence").join(name)).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn texts<'a>(value: &'a toml::Value, key: &str) -> Vec<&'a str> {
+    let items = value[key].as_array().unwrap().iter();
+    items.map(|item| item.as_str().unwrap()).collect()
+}
+
+/// That each trial can be made of the sources as they are, and that the record is of these trials and of that code.
+pub(crate) fn hold() {
+    let table = toml();
+    let trials = table["trial"].as_array().unwrap();
+    let record = json("trials-h100.json");
+    let recorded = record["trials"].as_array().unwrap();
+    let names = |of: Vec<&str>| of.join("\n");
+    assert_eq!(
+        names(
+            recorded
+                .iter()
+                .map(|t| t["name"].as_str().unwrap())
+                .collect()
+        ),
+        names(trials.iter().map(|t| t["name"].as_str().unwrap()).collect()),
+        "evidence/trials-h100.json is of other trials; benches/gpu/trials.py records them"
+    );
+    for (trial, of) in trials.iter().zip(recorded) {
+        let text = |key: &str| trial[key].as_str().unwrap();
+        let (name, project, operation) = (text("name"), text("project"), text("operation"));
+        for edit in trial["edits"].as_array().unwrap() {
+            let (file, from) = (
+                edit["file"].as_str().unwrap(),
+                edit["from"].as_str().unwrap(),
+            );
+            let source = root().join("kernels").join(project).join("kernel_src");
+            let there = fs::read_to_string(source.join(file)).unwrap();
+            assert_eq!(there.matches(from).count(), 1, "{name}: {from} in {file}");
+        }
+        assert_eq!(
+            serde_json::to_value(&trial["edits"]).unwrap(),
+            of["edits"],
+            "{name}: recorded of other edits"
+        );
+        assert_eq!(
+            (of["project"].as_str(), of["operation"].as_str()),
+            (Some(project), Some(operation)),
+            "{name}"
+        );
+        // tests/cuda/freshness.rs holds that file against the sources.
+        let evidence = json(&format!("{operation}-h100.json"));
+        assert_eq!(
+            of["device_digest"], evidence["device_digest"],
+            "{name}: tried on other code; record it anew: benches/gpu/trials.py --only \"{name}\""
+        );
+        let timed = evidence["cases"].as_array().unwrap();
+        let cases = of["cases"].as_array().unwrap().iter();
+        let cases: Vec<_> = cases.map(|case| case["case"].as_str().unwrap()).collect();
+        assert_eq!(cases, texts(trial, "cases"), "{name}");
+        for case in cases {
+            assert!(
+                timed.iter().any(|timed| timed["case"] == case),
+                "{name}: {case} is no case of {operation}"
+            );
+        }
+    }
+}
+
+/// By how much longer each case of a trial takes, in per cent.
+fn longer(trial: &Value) -> Vec<f64> {
+    let median = |case: &Value, which: &str| case[which]["kernel"]["median"].as_f64().unwrap();
+    let cases = trial["cases"].as_array().unwrap().iter();
+    cases
+        .map(|case| 100.0 * (median(case, "changed") / median(case, "as_it_is") - 1.0))
+        .collect()
+}
+
+/// 19 or, under one, 0.9; a gain has its sign.
+fn figure(value: f64) -> String {
+    let tenths = (value * 10.0).round() / 10.0;
+    if tenths.abs() < 1.0 {
+        format!("{:.1}", tenths + 0.0)
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// The sentences, their figures from the record.
+pub(crate) fn said() -> Vec<Said> {
+    let record = json("trials-h100.json");
+    let mut figures = BTreeMap::new();
+    for trial in record["trials"].as_array().unwrap() {
+        let name = trial["name"].as_str().unwrap();
+        let mut all = longer(trial);
+        all.sort_by(f64::total_cmp);
+        let (least, most) = (all[0], all[all.len() - 1]);
+        if all.len() == 1 {
+            figures.insert(format!("{{{name}}}"), figure(least));
+        }
+        figures.insert(format!("{{{name} least}}"), figure(least));
+        figures.insert(format!("{{{name} most}}"), figure(most));
+    }
+    let table = toml();
+    let sentences = table["said"].as_array().unwrap().iter();
+    sentences
+        .map(|sentence| {
+            let mut words = sentence["words"].as_str().unwrap().to_owned();
+            for (name, figure) in &figures {
+                words = words.replace(name, figure);
+            }
+            assert!(!words.contains('{'), "no such trial: {words}");
+            Said {
+                page: sentence["page"].as_str().unwrap().to_owned(),
+                words,
+            }
+        })
+        .collect()
+}
