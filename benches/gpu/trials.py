@@ -19,6 +19,8 @@ import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
+import evidence_form
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -39,7 +41,7 @@ def copied(trial, folder):
 
 
 def build(program, project):
-    done = subprocess.run([program, "build", "--quiet", "--arch", "90", str(project)], capture_output=True, text=True)
+    done = subprocess.run([program, "build", "--quiet", str(project)], capture_output=True, text=True)
     return done.stderr if done.returncode else None
 
 
@@ -64,18 +66,18 @@ def bench(program, project, trial, folder):
     return times
 
 
-def digest(trial, beside):
+def digest(trial, out):
     """Of the device code that the evidence is of: what was recorded in the same folder, else what is committed. Tests hold
     that against the sources."""
-    name = f"{trial['operation']}-h100.json"
-    path = next(folder / name for folder in (beside, ROOT / "evidence") if (folder / name).is_file())
+    name = f"{trial['operation']}{out.name.removeprefix('trials')}"
+    path = next(folder / name for folder in (out.parent, ROOT / "evidence") if (folder / name).is_file())
     return json.loads(path.read_text())["device_digest"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="the kernels binary")
-    parser.add_argument("out", type=pathlib.Path, help="the record to write")
+    parser.add_argument("out", type=pathlib.Path, help="the record to write: trials-CARD.json")
     parser.add_argument("--only", metavar="TEXT", help="only trials whose name has TEXT")
     parser.add_argument("--keep", metavar="FILE", type=pathlib.Path, help="an earlier record of the same card: its other trials are kept")
     args = parser.parse_args()
@@ -120,10 +122,10 @@ def main():
                 slower = 100 * (mine["kernel"]["median"] / beside["kernel"]["median"] - 1)
                 share = [100 * times["copy"]["median"] / times["kernel"]["median"] for times in (beside, mine)]
                 print(f"{trial['name']:45}{case:75}{slower:+7.1f} %  copy {share[0]:.1f}, {share[1]:.1f} %", flush=True)
-            record["trials"].append({**{key: trial[key] for key in ("name", "project", "operation", "edits")}, "device_digest": digest(trial, args.out.parent), "cases": cases})
+            record["trials"].append({**{key: trial[key] for key in ("name", "project", "operation", "edits")}, "device_digest": digest(trial, args.out), "cases": cases})
     order = [trial["name"] for trial in trials]
     record["trials"].sort(key=lambda entry: order.index(entry["name"]) if entry["name"] in order else len(order))
-    args.out.write_text(json.dumps(record, indent=1) + "\n")
+    evidence_form.write(args.out, record)
     sys.exit(1 if failed else 0)
 
 

@@ -62,6 +62,7 @@ pub fn show(output: Output) -> Value {
         "host_compiler": host.as_ref().ok().map(host_json),
         "host_compiler_problem": host.as_ref().err().map(ToString::to_string),
         "cards": cards.as_ref().ok(),
+        "card_names": cards.as_ref().ok().map(|cards| cards.iter().map(Card::slug).collect::<Vec<_>>()),
         "cards_problem": cards.as_ref().err(),
         "notes": remarks,
     })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::recorded::{DIGITS, whole_numbers};
-use super::{Freshness, Standing};
+use super::{FORMAT, Freshness, Standing, form};
 use crate::end_to_end::{EndToEnd, sources};
 use crate::gpu::slug;
 use crate::report::end_to_end::chart;
@@ -16,7 +16,6 @@ use crate::report::{figure, file};
 
 /// What its file's name begins with.
 pub(super) const PREFIX: &str = "e2e-";
-const FORMAT: u32 = 1;
 /// Those without whom there is nothing to record. torch.compile may fail on a model; the record says so.
 const NEEDED: [&str; 2] = ["eager", "kernels"];
 
@@ -181,26 +180,12 @@ impl EndToEndEvidence {
             rounded(cases);
         }
         whole_numbers(&mut value);
-        Ok(serde_json::to_string_pretty(&value)? + "\n")
+        form::text(&value)
     }
 
     /// Reads a file; errors name it.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the evidence {}", path.display()))?;
-        let evidence: Self = serde_json::from_str(&text).with_context(|| {
-            format!(
-                "{} is no end-to-end evidence of format {FORMAT}",
-                path.display()
-            )
-        })?;
-        ensure!(
-            evidence.format == FORMAT,
-            "{} is of format {}, and this kernels reads {FORMAT}",
-            path.display(),
-            evidence.format
-        );
-        Ok(evidence)
+        super::read(path)
     }
 
     /// All of a folder, by file name.

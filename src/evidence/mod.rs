@@ -7,9 +7,12 @@
 
 mod brief;
 pub mod end_to_end;
+pub mod form;
 pub mod freshness;
+mod headline;
+mod operation;
+pub mod page;
 pub mod peers;
-pub mod readme;
 pub mod recorded;
 mod summary;
 
@@ -22,9 +25,14 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::agent::project::git_root;
+
+/// Of all records.
+const FORMAT: u32 = 1;
 
 /// Where evidence of a project is: in the folder named, else `evidence/` of its git root, else its own.
 pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
@@ -34,6 +42,22 @@ pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
     let root = std::path::absolute(project).ok();
     let root = root.as_deref().and_then(git_root);
     root.as_deref().unwrap_or(project).join("evidence")
+}
+
+/// Reads a record; errors name the file.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value: Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+    let format = value.get("format").unwrap_or(&Value::Null);
+    ensure!(
+        *format == FORMAT,
+        "{} is no record that this kernels can read: its format is {format}, and {FORMAT} is known",
+        path.display()
+    );
+    serde_json::from_value(value)
+        .with_context(|| format!("{} is no record of format {FORMAT}", path.display()))
 }
 
 /// The `.json` files of a folder whose names are wanted, by name; none where there is no such folder.

@@ -1,19 +1,17 @@
 //! What others' kernels took on the same card: `peers-<gpu>.json`, written by benches/gpu/peers.py.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::Deserialize;
 
 use crate::bench::CaseBench;
+use crate::gpu::slug;
 
 /// A run of the script on one card.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Peers {
-    /// 1.
-    pub format: u32,
     /// The card's name, as its driver gives it.
     pub card: String,
     /// torch's version.
@@ -60,29 +58,21 @@ pub struct PeerRow {
 }
 
 impl Peers {
-    /// Reads a file; errors name it.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the peers' times {}", path.display()))?;
-        let peers: Self = serde_json::from_str(&text)
-            .with_context(|| format!("{} holds no peers' times of format 1", path.display()))?;
-        ensure!(
-            peers.format == 1,
-            "{} is of format {}, and this kernels reads 1",
-            path.display(),
-            peers.format
-        );
-        Ok(peers)
-    }
-
-    /// The peers of the card with this short name, if they were timed.
-    pub fn of_card(dir: &Path, slug: &str) -> Result<Option<Self>> {
-        let path = dir.join(format!("peers-{slug}.json"));
-        if super::files(dir, |name| name.starts_with("peers-"))?.contains(&path) {
-            Self::read(&path).map(Some)
-        } else {
-            Ok(None)
+    /// The peers of the card with this short name, if they were timed; an error where the file is another card's.
+    pub fn of_card(dir: &Path, card: &str) -> Result<Option<Self>> {
+        let path = dir.join(format!("peers-{card}.json"));
+        if !path.exists() {
+            return Ok(None);
         }
+        let peers: Self = super::read(&path)?;
+        ensure!(
+            slug(&peers.card) == card,
+            "{} holds times of {}, which belong into peers-{}.json",
+            path.display(),
+            peers.card,
+            slug(&peers.card)
+        );
+        Ok(Some(peers))
     }
 
     /// The row of a case: same operation and dtype, every size that the row names equal, as many bytes within 2 %,

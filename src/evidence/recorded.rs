@@ -8,15 +8,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Texts;
+use super::{FORMAT, Texts, form};
 use crate::bench::{BenchReport, CaseBench, Spread};
 use crate::gpu::Card;
+use crate::report::markdown::cell;
 use crate::report::{figure, file};
 use crate::toolchain::Toolchain;
 use crate::verify::{PathReport, VerifyReport};
 
-/// The format that this program writes and reads.
-pub const FORMAT: u32 = 1;
 /// Measured figures keep this many significant digits; what differs behind them is noise, and would fill diffs.
 pub(super) const DIGITS: usize = 4;
 
@@ -141,7 +140,7 @@ fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
     }
     ensure!(
         bench.project == verify.project && bench.card == verify.card,
-        "nothing is recorded: timed was {} on {}, verified {} on {}",
+        "nothing is recorded: the benchmark was of {} on {}, the verification of {} on {}",
         bench.project,
         bench.card.name,
         verify.project,
@@ -231,6 +230,16 @@ impl Evidence {
         }
     }
 
+    /// Card, driver and compiler, as text in Markdown.
+    pub(super) fn made_on(&self) -> String {
+        format!(
+            "{}, driver {}, nvcc {}",
+            cell(&self.card.name),
+            cell(self.card.driver.as_deref().unwrap_or("unknown")),
+            cell(&self.toolchain)
+        )
+    }
+
     /// `rms_norm-h100.json`
     pub fn file_name(&self) -> String {
         format!("{}-{}.json", self.operation, self.card.slug())
@@ -240,25 +249,12 @@ impl Evidence {
     pub fn to_json(&self) -> Result<String> {
         let mut value = serde_json::to_value(self)?;
         whole_numbers(&mut value);
-        Ok(serde_json::to_string_pretty(&value)? + "\n")
+        form::text(&value)
     }
 
     /// Reads a file. Errors name it: one that is no evidence, of a later format, or under another's name.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the evidence {}", path.display()))?;
-        let format = serde_json::from_str::<Value>(&text)
-            .with_context(|| format!("{} is no JSON", path.display()))?
-            .get("format")
-            .and_then(Value::as_u64);
-        ensure!(
-            format == Some(u64::from(FORMAT)),
-            "{} is no evidence that this kernels can read: it reads `\"format\": {FORMAT}`, and there is {}",
-            path.display(),
-            format.map_or("none".to_owned(), |format| format.to_string())
-        );
-        let evidence: Self = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no evidence of format {FORMAT}", path.display()))?;
+        let evidence: Self = super::read(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         ensure!(
             name == evidence.file_name(),

@@ -1,13 +1,13 @@
 //! The table over all operations: of each its smallest and its large bf16 cases, beside their peers.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
+use super::page::{Records, nothing_yet};
 use super::{Evidence, PeerRow, Peers};
 use crate::bench::{CaseBench, Residency};
 use crate::project::DType;
-use crate::report::export::cell;
 use crate::report::figure;
+use crate::report::markdown::{cell, row, titles};
 
 /// Both ways that torch compiles; the faster is compared with.
 pub(super) const COMPILED: [&str; 2] = ["compile", "compile-max"];
@@ -25,63 +25,78 @@ const VARIANTS: [&str; 2] = ["_in_place", "_f32_tables"];
 /// What tells that a peer computes something else.
 pub(super) const OTHER: &str = "†";
 
-/// The table of one card; empty where nothing was timed in bf16.
-pub(super) fn table(evidence: &[&Evidence], peers: Option<&Peers>) -> String {
+/// The table of all operations; it says so where nothing was timed in bf16.
+pub(super) fn table(records: &Records) -> String {
+    let peers = records.peers.as_ref();
     let mut lines = String::new();
     let mut others = Vec::new();
-    for one in evidence {
-        if VARIANTS.iter().any(|end| one.operation.ends_with(end)) {
-            continue;
-        }
+    let is_variant = |one: &&Evidence| VARIANTS.iter().any(|end| one.operation.ends_with(end));
+    for one in records
+        .by_project()
+        .into_iter()
+        .filter(|one| !is_variant(one))
+    {
         for case in main_cases(one, peers) {
-            let row = peers.and_then(|peers| peers.row(case));
-            others.extend(row.map(|row| row.other.clone()).unwrap_or_default());
-            let best = row.and_then(|row| {
-                let (name, times) = row.best_peer()?;
-                // Of torch's backends the one that was taken.
-                let backend = row.chosen.get(name).filter(|_| name == "torch");
-                Some((backend.map_or_else(|| peer(name), String::as_str), times))
-            });
-            let best = best.map_or_else(
+            let peers = peers.and_then(|peers| peers.row(case));
+            others.extend(peers.map(|row| row.other.clone()).unwrap_or_default());
+            let best = best_peer(peers).map_or_else(
                 || NOTHING.to_owned(),
-                |(name, times)| format!("{}, {}", cell(name), figure::times(times)),
+                |(name, times)| format!("{}, {times}", cell(&name)),
             );
-            let _ = writeln!(
-                lines,
-                "| {} | {} | {} | {} | {} | {} | {best} |",
+            lines += &row([
                 cell(&case.operation),
                 cell(&figure::sizes(case)),
                 figure::micros(case.kernel.median),
                 figure::percent(case.of_roof()),
-                times(row, &BLOG),
-                times(row, &COMPILED),
-            );
+                times(peers, &BLOG),
+                times(peers, &COMPILED),
+                best,
+            ]);
         }
     }
-    let Some(first) = evidence.first().filter(|_| !lines.is_empty()) else {
-        return lines;
+    let Some(first) = records.operations.first().filter(|_| !lines.is_empty()) else {
+        return nothing_yet();
     };
-    let mut text = format!(
-        "| operation, bf16 | shape | µs | % of roof | × the blog's kernel | × torch.compile | best peer, × |\n\
-         |---|---|--:|--:|--:|--:|---|\n\
-         {lines}\n\
-         {}, driver {}. Roof: a copy of the least bytes that must move. × is how many times faster this \
-         project's kernel is",
+    let heads = [
+        "operation, bf16",
+        "shape",
+        ">µs",
+        ">% of roof",
+        ">× the blog's kernel",
+        ">× torch.compile",
+        "best peer, ×",
+    ];
+    let run = match peers {
+        Some(peers) => format!(
+            ", both timed in one run of the peers' script, torch {}.",
+            cell(&peers.torch)
+        ),
+        None => "; no peer was timed on this card.".to_owned(),
+    };
+    format!(
+        "{}{lines}\n{}, driver {}. Roof: a copy of the least bytes that must move. × is how many times faster this \
+         project's kernel is{run}\n{}",
+        titles(heads),
         cell(&first.card.name),
         cell(first.card.driver.as_deref().unwrap_or("unknown")),
-    );
-    match peers {
-        Some(peers) => {
-            let _ = writeln!(
-                text,
-                ", both timed in one run of the peers' script, torch {}.",
-                cell(&peers.torch)
-            );
-        }
-        None => text.push_str("; no peer was timed on this card.\n"),
-    }
-    text.push_str(&note(&others));
-    text
+        note(&others),
+    )
+}
+
+/// The fastest peer that computes the same, as people call it, and how many times faster this project's kernel is.
+pub(super) fn best_peer(row: Option<&PeerRow>) -> Option<(String, String)> {
+    let row = row?;
+    let (name, times) = row.best_peer()?;
+    // Of torch's backends the one that was taken.
+    let backend = row.chosen.get(name).filter(|_| name == "torch");
+    let name = backend.map_or_else(|| peer(name), String::as_str);
+    Some((name.to_owned(), figure::times(times)))
+}
+
+/// How many times faster than torch.compile, where it computes the same.
+pub(super) fn compiled(row: Option<&PeerRow>) -> Option<String> {
+    let row = row.filter(|row| !COMPILED.iter().any(|name| row.other.contains_key(*name)))?;
+    row.times_faster(&COMPILED).map(figure::times)
 }
 
 /// Of an operation the smallest cold bf16 case, then the large ones, in kernel.toml's order. Where there are many, those

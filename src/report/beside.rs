@@ -72,18 +72,12 @@ pub fn table(report: &BenchReport) -> Option<Table> {
     columns.push(Column::text("best, ×"));
     let mut table = Table::new(columns);
     for (case, against) in cases(report) {
-        let micros = |spread: Option<crate::bench::Spread>| {
-            spread.map_or_else(
-                || figure::NONE.to_owned(),
-                |spread| figure::micros(spread.median),
-            )
-        };
         let mut cells = vec![
             Cell::plain(&case.operation),
             Cell::plain(figure::shape(case)),
             Cell::plain(case.dtype.name()),
-            Cell::faint(micros(against.copy)),
-            Cell::strong(micros(against.kernel)),
+            Cell::faint(figure::median(against.copy)),
+            Cell::strong(figure::median(against.kernel)),
         ];
         for name in &names {
             let peer = find(against, name);

@@ -1,6 +1,6 @@
 //! Figures as people read them. What is no finite number is a dash, never `NaN` in a table.
 
-use crate::bench::{CaseBench, Residency};
+use crate::bench::{CaseBench, Residency, Spread};
 
 /// Stands where there is no figure.
 pub const NONE: &str = "–";
@@ -25,6 +25,17 @@ fn finite(value: f64, show: impl FnOnce(f64) -> String) -> String {
 /// Microseconds: `4.31`, `46.7`, `360`.
 pub fn micros(value: f64) -> String {
     finite(value, three)
+}
+
+/// The median's microseconds; a dash where there is none.
+pub fn median(spread: Option<Spread>) -> String {
+    spread.map_or_else(|| NONE.to_owned(), |spread| micros(spread.median))
+}
+
+/// Microseconds with spread: `46.7 (46.3–47.7)`, in the brackets that are given.
+pub fn spread(spread: Spread, open: char, close: char) -> String {
+    let [median, p10, p90] = [spread.median, spread.p10, spread.p90].map(micros);
+    format!("{median} {open}{p10}–{p90}{close}")
 }
 
 /// Megabytes (10⁶) of a number of bytes: `0.52`, `134`.

@@ -7,6 +7,7 @@ pub mod export;
 pub mod figure;
 pub mod file;
 pub mod junit;
+pub mod markdown;
 pub mod output;
 pub mod sarif;
 pub mod style;

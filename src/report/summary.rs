@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::check::{Check, Status, Suite};
-use super::export::cell;
+use super::markdown::{cell, row, titles};
 
 /// How many passed checks of one kind are listed before the rest is a number.
 const LISTED: usize = 40;
@@ -36,19 +36,17 @@ pub fn render(suites: &[Suite]) -> String {
         if rest.is_empty() {
             continue;
         }
-        text.push_str("| | check | |\n|---|---|---|\n");
+        text += &titles(["", "check", ""]);
         for check in rest.iter().take(LISTED) {
             let (mark, words) = match &check.status {
                 Status::Skipped { reason } => ("⏭️", reason.as_str()),
                 _ => ("✅", check.detail.as_str()),
             };
-            let _ = writeln!(
-                text,
-                "| {mark} | {}: {} | {} |",
-                cell(&check.group),
-                cell(&check.name),
-                cell(words.lines().next().unwrap_or_default()),
-            );
+            text += &row([
+                mark,
+                &format!("{}: {}", cell(&check.group), cell(&check.name)),
+                &cell(words.lines().next().unwrap_or_default()),
+            ]);
         }
         if rest.len() > LISTED {
             let _ = writeln!(text, "| | and {} more | |", rest.len() - LISTED);

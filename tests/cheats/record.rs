@@ -84,7 +84,7 @@ impl Record {
     }
 
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap() + "\n"
+        kernels::evidence::form::text(self).unwrap()
     }
 
     /// For people.

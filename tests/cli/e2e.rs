@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Ran, Sandbox, write};
-use kernels::evidence::{EndToEndEvidence, Freshness, readme};
+use kernels::evidence::{EndToEndEvidence, Freshness, page};
 use serde_json::{Value, json};
 
 fn root() -> &'static Path {
@@ -490,20 +490,20 @@ fn flags_that_do_not_go_with_it_are_refused() {
 #[test]
 fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
     let project = Project::new(&result(), "");
-    let page = "before\n<!-- evidence:e2e-my_model -->\nold\n<!-- /evidence -->\nafter\n";
-    let empty = readme::render(page, &project.evidence()).unwrap();
+    let page = "before\n<!-- evidence:h100 e2e-my_model -->\nold\n<!-- /evidence -->\nafter\n";
+    let empty = page::render(page, &project.evidence()).unwrap();
     assert!(
         empty.contains("Nothing is recorded of `e2e-my_model` yet"),
         "{empty}"
     );
     assert_eq!(project.run("bench model --e2e --record").code, 0);
-    let rendered = readme::render(page, &project.evidence()).unwrap();
+    let rendered = page::render(page, &project.evidence()).unwrap();
     assert_eq!(
-        readme::render(&rendered, &project.evidence()).unwrap(),
+        page::render(&rendered, &project.evidence()).unwrap(),
         rendered
     );
     assert!(
-        rendered.starts_with("before\n<!-- evidence:e2e-my_model -->\n\n| | eager, ms |"),
+        rendered.starts_with("before\n<!-- evidence:h100 e2e-my_model -->\n\n| | eager, ms |"),
         "{rendered}"
     );
     assert!(
@@ -519,8 +519,8 @@ fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
         assert!(rendered.contains(said), "{said}\n{rendered}");
     }
     // Operations' tables know nothing of it.
-    let other = readme::render(
-        "<!-- evidence:summary -->\n<!-- /evidence -->\n",
+    let other = page::render(
+        "<!-- evidence:h100 summary -->\n<!-- /evidence -->\n",
         &project.evidence(),
     );
     assert!(other.unwrap().contains("Nothing is recorded yet"));

@@ -2,57 +2,73 @@
 //! `UPDATE=1 cargo test --test cli evidence::` writes the pages' tables anew.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::report;
 use kernels::bench::{BenchReport, Residency};
-use kernels::evidence::{self, Evidence, Freshness, Peers, Texts, readme};
+use kernels::evidence::{self, Evidence, Freshness, Peers, Texts, form, page};
 use kernels::gpu::Card;
 use kernels::project::DType;
 use kernels::verify::{Kind, VerifyReport};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The pages with tables of evidence.
-const PAGES: [&str; 2] = ["README.md", "docs/evidence-tables.md"];
+/// Folders whose pages may have tables of evidence; README is the other such page.
+const PAGES: [&str; 3] = ["docs/generated", "examples", "skills"];
+
+/// Every file below a folder whose name ends so, as seen from the repository's root.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
+        let path = entry.unwrap().into_path();
+        if path.is_file() && path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Compares a file with what it must hold, or writes that with UPDATE=1.
+fn hold(path: &Path, wanted: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        // In one step: another test reads it at the same time.
+        let new = path.with_extension("new");
+        fs::write(&new, wanted).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+    assert!(
+        fs::read_to_string(path).unwrap() == wanted,
+        "{} is not what evidence/ says; run: UPDATE=1 cargo test --test cli evidence::",
+        path.display()
+    );
+}
 
 #[test]
 fn the_tables_of_the_pages_are_those_of_the_evidence() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut pages: Vec<String> = PAGES.map(str::to_owned).to_vec();
-    for example in fs::read_dir(root.join("examples")).unwrap() {
-        let example = example.unwrap().path();
-        // An example may have its own tables, the page of an integration its model's.
-        for page in ["README.md", "integration/README.md"] {
-            let page = example.join(page);
-            if fs::read_to_string(&page).is_ok_and(|text| text.contains("<!-- evidence:")) {
-                let page = page.strip_prefix(root).unwrap();
-                pages.push(page.to_string_lossy().into_owned());
-            }
-        }
+    let mut pages = vec![root.join("README.md")];
+    for folder in PAGES {
+        pages.extend(files(&root.join(folder), ".md"));
     }
-    for page in fs::read_dir(root.join("skills/cuda-kernels/references")).unwrap() {
-        // What an agent reads has small ones.
-        let page = page.unwrap().path();
-        if fs::read_to_string(&page).is_ok_and(|text| text.contains("<!-- evidence:")) {
-            let page = page.strip_prefix(root).unwrap();
-            pages.push(page.to_string_lossy().into_owned());
-        }
-    }
+    let mut tables = 0;
     for page in pages {
-        let path = root.join(&page);
-        let there = fs::read_to_string(&path).unwrap();
-        assert!(there.contains("<!-- evidence:"), "{page} has no table");
-        let rendered = readme::render(&there, &root.join("evidence"))
-            .unwrap_or_else(|error| panic!("{page}: {error:#}"));
-        if std::env::var_os("UPDATE").is_some() {
-            fs::write(&path, &rendered).unwrap();
+        let there = fs::read_to_string(&page).unwrap();
+        if there.contains("<!-- evidence:") {
+            tables += 1;
+            let rendered = page::render(&there, &root.join("evidence"))
+                .unwrap_or_else(|error| panic!("{}: {error:#}", page.display()));
+            hold(&page, &rendered);
         }
-        let there = fs::read_to_string(&path).unwrap();
-        assert!(
-            there == rendered,
-            "{page} is not what evidence/ says; run: UPDATE=1 cargo test --test cli evidence::"
-        );
+    }
+    assert!(tables > 10, "the pages have {tables} tables");
+}
+
+#[test]
+fn every_record_has_a_case_a_line() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for path in files(&root.join("evidence"), ".json") {
+        let value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        hold(&path, &form::text(&value).unwrap());
     }
 }
 
@@ -130,7 +146,7 @@ fn what_is_wrong_or_not_comparable_is_not_recorded() {
         ("12.4.131", |_, verify| {
             verify.compiler = "12.4.131".to_owned();
         }),
-        ("verified other", |_, verify| {
+        ("the verification of other", |_, verify| {
             verify.project = "other".to_owned();
         }),
         ("NVIDIA A100", |_, verify| {
@@ -194,8 +210,8 @@ fn a_file_that_is_no_evidence_is_named() {
     let more = good.replace("\"format\": 1", "\"format\": 1, \"surprise\": 1");
     for (name, text, said) in [
         ("rms_norm-h100.json", "{", "no JSON"),
-        ("rms_norm-h100.json", "{}", "there is none"),
-        ("rms_norm-h100.json", later.as_str(), "there is 2"),
+        ("rms_norm-h100.json", "{}", "its format is null"),
+        ("rms_norm-h100.json", later.as_str(), "its format is 2"),
         ("rms_norm-h100.json", more.as_str(), "format 1"),
         (
             "rms_norm-a100.json",
@@ -340,9 +356,9 @@ fn peers_are_compared_in_their_own_run_and_only_where_they_are_right_and_of_the_
 #[test]
 fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
     let dir = TempDir::new().unwrap();
-    let page = "before\n<!-- evidence:rms_norm -->\nold\n<!-- /evidence -->\nbetween\r\n\
-                <!-- evidence:geglu -->\n<!-- /evidence -->\nafter";
-    let empty = readme::render(page, dir.path()).unwrap();
+    let page = "before\n<!-- evidence:h100 rms_norm -->\nold\n<!-- /evidence -->\nbetween\r\n\
+                <!-- evidence:h100 geglu -->\n<!-- /evidence -->\nafter";
+    let empty = page::render(page, dir.path()).unwrap();
     assert!(
         empty.contains("Nothing is recorded of `rms_norm` yet"),
         "{empty}"
@@ -350,11 +366,11 @@ fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
 
     record(dir.path());
     fs::write(dir.path().join("peers-h100.json"), PEERS).unwrap();
-    let rendered = readme::render(page, dir.path()).unwrap();
-    assert_eq!(readme::render(&rendered, dir.path()).unwrap(), rendered);
-    assert_eq!(readme::render(&empty, dir.path()).unwrap(), rendered);
+    let rendered = page::render(page, dir.path()).unwrap();
+    assert_eq!(page::render(&rendered, dir.path()).unwrap(), rendered);
+    assert_eq!(page::render(&empty, dir.path()).unwrap(), rendered);
     assert!(
-        rendered.starts_with("before\n<!-- evidence:rms_norm -->\n\n| operation |"),
+        rendered.starts_with("before\n<!-- evidence:h100 rms_norm -->\n\n| operation |"),
         "{rendered}"
     );
     assert!(
@@ -383,14 +399,15 @@ fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
     assert!(report::bench().cases[4].residency == Residency::Hot);
 
     for (page, said) in [
-        ("a\n<!-- evidence:x -->\n", "line 2"),
-        ("<!-- /evidence -->", "closes nothing"),
+        ("a\n<!-- evidence:h100 x -->\n", "line 2"),
+        ("<!-- /evidence -->", "closes no block"),
+        ("<!-- evidence:summary -->", "names no card"),
         (
-            "<!-- evidence:x -->\n<!-- evidence:y -->\n<!-- /evidence -->",
-            "line 2: the evidence of line 1",
+            "<!-- evidence:h100 x -->\n<!-- evidence:h100 y -->\n<!-- /evidence -->",
+            "line 2: the evidence block of line 1",
         ),
     ] {
-        let error = readme::render(page, dir.path()).unwrap_err().to_string();
+        let error = page::render(page, dir.path()).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
     }
 }
@@ -413,20 +430,20 @@ const OTHER_PEERS: &str = r#"{
 fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_those_that_do_the_same()
  {
     let dir = TempDir::new().unwrap();
-    let page = "<!-- evidence:summary -->\n<!-- /evidence -->\n<!-- evidence:all -->\n<!-- /evidence -->\n";
-    let empty = readme::render(page, dir.path()).unwrap();
+    let page = "<!-- evidence:h100 summary -->\n<!-- /evidence -->\n<!-- evidence:h100 all -->\n<!-- /evidence -->\n";
+    let empty = page::render(page, dir.path()).unwrap();
     assert_eq!(
         empty.matches("Nothing is recorded yet").count(),
         2,
         "{empty}"
     );
     record(dir.path());
-    let alone = readme::render(page, dir.path()).unwrap();
+    let alone = page::render(page, dir.path()).unwrap();
     assert!(alone.contains("no peer was timed on this card"), "{alone}");
     fs::write(dir.path().join("peers-h100.json"), OTHER_PEERS).unwrap();
-    let rendered = readme::render(page, dir.path()).unwrap();
-    assert_eq!(readme::render(&rendered, dir.path()).unwrap(), rendered);
-    let (summary, all) = rendered.split_once("<!-- evidence:all -->").unwrap();
+    let rendered = page::render(page, dir.path()).unwrap();
+    assert_eq!(page::render(&rendered, dir.path()).unwrap(), rendered);
+    let (summary, all) = rendered.split_once("<!-- evidence:h100 all -->").unwrap();
     let rows: Vec<&str> = summary
         .lines()
         .filter(|line| line.contains("rms_norm |"))

@@ -21,6 +21,7 @@ import os
 import pathlib
 import sys
 
+import evidence_form
 from peers import clock, elapsed
 from peers.row import NAMES, PEERS, run_row
 
@@ -162,8 +163,7 @@ def main():
             from .report import same
 
             report["rows"] = new + [old for old in earlier if not any(same(old, entry) for entry in new)]
-            pathlib.Path(f"{args.out}.part").write_text(json.dumps(report, indent=1) + "\n")
-            os.replace(f"{args.out}.part", args.out)
+            evidence_form.write(args.out, report)
     counters = torch._dynamo.utils.counters
     print(f"compile caches: {dict(counters['aot_autograd'])}, {({k: v for k, v in counters['inductor'].items() if 'fxgraph' in k})}")
     print("\n" + table(new))

@@ -4,41 +4,42 @@ use std::fmt::Write as _;
 
 use super::{CATEGORIES, gib, part, remarks};
 use crate::end_to_end::{Case, Contender, EndToEnd};
-use crate::report::export::cell;
 use crate::report::figure;
+use crate::report::markdown::{cell, row, titles};
 
 const NOTHING: &str = "—";
 const NAMES: [&str; 4] = ["eager", "kernels", "compile", "both"];
 
 /// Times, where they go, and what was measured how.
 pub fn tables(result: &EndToEnd) -> String {
-    let mut text = String::from(
-        "| | eager, ms | kernels, ms | compile, ms | both, ms | kernels × eager | kernels × compile | both × compile | \
-         GiB: eager, kernels | launches: eager, kernels |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
-    );
+    let mut text = titles([
+        "",
+        ">eager, ms",
+        ">kernels, ms",
+        ">compile, ms",
+        ">both, ms",
+        ">kernels × eager",
+        ">kernels × compile",
+        ">both × compile",
+        ">GiB: eager, kernels",
+        ">launches: eager, kernels",
+    ]);
     for case in &result.cases {
-        let _ = write!(text, "| {}", cell(&case.label));
-        for name in NAMES {
-            let _ = write!(text, " | {}", time(of(case, name)));
-        }
-        for (name, base) in [
+        let mut cells = vec![cell(&case.label)];
+        cells.extend(NAMES.map(|name| time(of(case, name))));
+        let pairs = [
             ("kernels", "eager"),
             ("kernels", "compile"),
             ("both", "compile"),
-        ] {
-            let times = case.times_faster(name, base).map(figure::times);
-            let _ = write!(text, " | {}", times.as_deref().unwrap_or(NOTHING));
-        }
+        ];
+        cells.extend(pairs.map(|(name, base)| {
+            let times = case.times_faster(name, base);
+            times.map_or_else(|| NOTHING.to_owned(), figure::times)
+        }));
         let [eager, kernels] = ["eager", "kernels"].map(|name| of(case, name));
-        let _ = writeln!(
-            text,
-            " | {}, {} | {}, {} |",
-            gib(eager.and_then(|one| one.peak_bytes)),
-            gib(kernels.and_then(|one| one.peak_bytes)),
-            launches(eager),
-            launches(kernels),
-        );
+        let bytes = [eager, kernels].map(|one| gib(one.and_then(|one| one.peak_bytes)));
+        cells.extend([bytes.join(", "), [eager, kernels].map(launches).join(", ")]);
+        text += &row(cells);
     }
     profile(&mut text, result);
     about(&mut text, result);
@@ -53,24 +54,14 @@ fn profile(text: &mut String, result: &EndToEnd) {
     if !result.contenders().any(|(_, one)| one.profile.is_some()) {
         return;
     }
-    text.push_str("\nWhere the time goes, ms:\n\n| | |");
-    for (_, label) in CATEGORIES {
-        let _ = write!(text, " {label} |");
-    }
-    let _ = writeln!(text, "\n|---|---|{}", "--:|".repeat(CATEGORIES.len()));
-    for (case, one) in result.contenders() {
-        if one.profile.is_none() {
-            continue;
-        }
-        let _ = write!(text, "| {} | {} |", cell(&case.label), cell(&one.name));
-        for (name, _) in CATEGORIES {
-            let _ = write!(
-                text,
-                " {} |",
-                figure::micros(part(one, name).unwrap_or(0.0))
-            );
-        }
-        text.push('\n');
+    text.push_str("\nWhere the time goes, ms:\n\n");
+    let heads = CATEGORIES.map(|(_, label)| format!(">{label}"));
+    *text += &titles([String::new(), String::new()].into_iter().chain(heads));
+    for (case, one) in result.contenders().filter(|(_, one)| one.profile.is_some()) {
+        let parts = CATEGORIES.map(|(name, _)| figure::micros(part(one, name).unwrap_or(0.0)));
+        *text += &row([cell(&case.label), cell(&one.name)]
+            .into_iter()
+            .chain(parts));
     }
 }
 

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub use csv::Csv;
 pub use json::Json;
-pub use markdown::{Markdown, cell};
+pub use markdown::Markdown;
 pub use svg::Svg;
 
 use super::file;

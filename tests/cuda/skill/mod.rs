@@ -251,7 +251,7 @@ fn what_the_guides_work_out_of_those_figures_is_right() {
             f64::from(card.sms * card.fp32_a_cycle) * card.boost_ghz * 6.0 / card.counted_gbs;
         let some = format!("some {}", fits.floor());
         assert!(one_line.contains(&some), "{}: no '{some}'", card.guide);
-        if let Some((_, marker)) = text.split_once("<!-- evidence:estimate ") {
+        if let Some((_, marker)) = text.split_once("<!-- evidence:h100 estimate ") {
             let named: BTreeSet<u32> = marker
                 .split(' ')
                 .map_while(|word| word.parse().ok())

@@ -1,4 +1,4 @@
-//! What was tried beside the kernels: benches/gpu/trials.toml, what a card recorded of it in evidence/trials-h100.json, and
+//! What was tried beside the kernels: benches/gpu/trials.toml, what a card recorded of it in evidence/trials-CARD.json, and
 //! what the pages say of that.
 
 use std::collections::BTreeMap;
@@ -29,11 +29,34 @@ fn texts<'a>(value: &'a toml::Value, key: &str) -> Vec<&'a str> {
     items.map(|item| item.as_str().unwrap()).collect()
 }
 
-/// That each trial can be made of the sources as they are, and that the record is of these trials and of that code.
+/// The cards that trials were recorded on, by the names in the files.
+fn cards() -> Vec<String> {
+    let names = fs::read_dir(root().join("evidence")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter_map(|name| {
+            Some(
+                name.strip_prefix("trials-")?
+                    .strip_suffix(".json")?
+                    .to_owned(),
+            )
+        })
+        .collect()
+}
+
+/// That each trial can be made of the sources as they are, and that each record is of these trials and of that code.
 pub(crate) fn hold() {
+    let cards = cards();
+    assert!(!cards.is_empty(), "no trial is recorded");
+    for card in &cards {
+        hold_on(card);
+    }
+}
+
+fn hold_on(card: &str) {
     let table = toml();
     let trials = table["trial"].as_array().unwrap();
-    let record = json("trials-h100.json");
+    let record = json(&format!("trials-{card}.json"));
     let recorded = record["trials"].as_array().unwrap();
     let names = |of: Vec<&str>| of.join("\n");
     assert_eq!(
@@ -44,7 +67,7 @@ pub(crate) fn hold() {
                 .collect()
         ),
         names(trials.iter().map(|t| t["name"].as_str().unwrap()).collect()),
-        "evidence/trials-h100.json is of other trials; benches/gpu/trials.py records them"
+        "evidence/trials-{card}.json is of other trials; benches/gpu/trials.py records them"
     );
     for (trial, of) in trials.iter().zip(recorded) {
         let text = |key: &str| trial[key].as_str().unwrap();
@@ -69,7 +92,7 @@ pub(crate) fn hold() {
             "{name}"
         );
         // tests/cuda/freshness.rs holds that file against the sources.
-        let evidence = json(&format!("{operation}-h100.json"));
+        let evidence = json(&format!("{operation}-{card}.json"));
         assert_eq!(
             of["device_digest"], evidence["device_digest"],
             "{name}: tried on other code; record it anew: benches/gpu/trials.py --only \"{name}\""
@@ -106,9 +129,9 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The sentences, their figures from the record.
+/// The sentences, their figures from the record of the card that trials.toml names.
 pub(crate) fn said() -> Vec<Said> {
-    let record = json("trials-h100.json");
+    let record = json(&format!("trials-{}.json", toml()["card"].as_str().unwrap()));
     let mut figures = BTreeMap::new();
     for trial in record["trials"].as_array().unwrap() {
         let name = trial["name"].as_str().unwrap();

@@ -1,0 +1,56 @@
+//! Tables in Markdown.
+
+/// The two lines that begin a table. A title that begins with `>` is of figures, which stand to the right.
+pub fn titles<T: AsRef<str>>(titles: impl IntoIterator<Item = T>) -> String {
+    let (mut names, mut rules) = (String::from("|"), String::from("|"));
+    for title in titles {
+        let title = title.as_ref();
+        let (name, rule) = match title.strip_prefix('>') {
+            Some(name) => (name, "--:|"),
+            None => (title, "---|"),
+        };
+        names += " ";
+        names += name;
+        names += if name.is_empty() { "|" } else { " |" };
+        rules += rule;
+    }
+    format!("{names}\n{rules}\n")
+}
+
+/// A line of a table; what is in a cell was escaped with [`cell`] where it is not ours.
+pub fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
+    let mut line = String::from("|");
+    for cell in cells {
+        line += " ";
+        line += cell.as_ref();
+        line += " |";
+    }
+    line + "\n"
+}
+
+/// Text that stays in its cell and is shown as it is written.
+pub fn cell(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len() + 8);
+    let mut before = ' ';
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let inside_a_word =
+            before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
+        match c {
+            // A reference instead of `\|`, which not every renderer reads alike.
+            '|' => safe.push_str("&#124;"),
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '_' if inside_a_word => safe.push(c),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '~' | '$' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => safe.push(' '),
+            c => safe.push(c),
+        }
+        before = c;
+    }
+    safe
+}
