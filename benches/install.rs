@@ -1,5 +1,5 @@
 //! How long does one `skills add` take, as a whole process, beside the installers that people use
-//! now? Run it with `cargo bench --bench install -- [--runs N] [--json FILE]`.
+//! now? Run it with `cargo bench --profile dist --bench install -- [--runs N] [--json FILE]`.
 //!
 //! Every contender installs the same folder into a project of its own that is new for every run; they
 //! take turns in one session, in an order that rotates; and a run counts only after every file of the
@@ -33,7 +33,7 @@ struct Options {
 fn main() {
     // `cargo test --all-targets` runs benchmarks too, without this flag; minutes are not meant then.
     if !std::env::args().any(|argument| argument == "--bench") {
-        println!("nothing measured: run it with cargo bench --bench install");
+        println!("nothing measured: run it with cargo bench --profile dist --bench install");
         return;
     }
     let options = options();

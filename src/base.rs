@@ -1,6 +1,7 @@
 //! Helpers that several modules share.
 
 pub mod arch;
+pub mod bundle;
 pub mod disk;
 pub(crate) mod text;
 
@@ -18,6 +19,22 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Base64 with padding (RFC 4648).
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let mut group = [0; 4];
+        group[1..=chunk.len()].copy_from_slice(chunk);
+        let bits = u32::from_be_bytes(group);
+        for at in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= chunk.len() { digit.into() } else { '=' });
+        }
+    }
+    text
 }
 
 /// `1 case`, `2 cases`, `3 launches`.

@@ -7,13 +7,10 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::agent::table;
-
-/// The version and the git revision it was built from.
-pub const VERSION: &str = env!("KERNELS_VERSION");
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -23,17 +20,17 @@ const STYLES: Styles = Styles::styled()
 
 /// Prove CUDA kernels, and teach coding agents to write them.
 ///
-/// A kernel project goes in, the truth about it comes out: built, checked against fp64, timed beside a copy of the same
-/// bytes. The cuda-kernels skill is installed without ever losing an edit of yours.
+/// Builds a kernel project, checks its results against fp64, and times it beside a copy of the same bytes. Installs the
+/// cuda-kernels skill into agents, and never discards an edit of yours.
 #[derive(Debug, Parser)]
 #[command(
     name = "kernels",
-    version = VERSION,
+    version = crate::base::bundle::version(),
     styles = STYLES,
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels check kernels/rmsnorm      what would fail on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     right or wrong, on the card\n  kernels bench kernels/rmsnorm      how fast, beside a copy\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` (through pip) and `kernels bench --against hub:OWNER/NAME` use the network."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` (through pip) and `kernels bench --against hub:OWNER/NAME` use the network."
 )]
 pub struct Cli {
     /// What to do.
@@ -53,14 +50,14 @@ pub enum Command {
     /// Install, inspect, update and remove agent skills
     #[command(subcommand)]
     Skills(Skills),
-    /// Start a kernel project of the bundled kernels, or of a small one to make your own
+    /// Start a kernel project from bundled kernels, or from a small example
     #[command(
         after_help = "Examples:\n  kernels init my-norms --op rms_norm\n  kernels init ltx-video-kernels --for ltx-video\n  kernels init my-kernel --op blank\n  kernels init --list\n\nWrites a folder that `kernels` and kernel-builder build: kernels, torch binding, layers, tests,\nbenchmarks, card. Exit code 3 where something is in the way; nothing of it is touched."
     )]
     Init(project::Init),
-    /// Compile a kernel project with nvcc, and say what became of each kernel
+    /// Compile a kernel project with nvcc, and report each kernel's registers, spills and occupancy
     #[command(
-        after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n  kernels build --torch my-kernel\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is overrun. Needs nvcc: see `kernels toolchain`.\n\nWith --torch, build.toml alone is needed, with [torch] stable-abi. The variant runs with every later\ntorch, is checked against manylinux_2_28, and loads with the kernels library:\n  kernels.get_local_kernel(pathlib.Path(\"my-kernel/build\"))\nNeeds nvcc, g++ and torch's headers: of an active environment, or `kernels toolchain install --torch`."
+        after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n  kernels build --torch my-kernel\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is exceeded. Needs nvcc: see `kernels toolchain`.\n\nWith --torch, build.toml alone is needed, with [torch] stable-abi. The variant runs with every later\ntorch, is checked against manylinux_2_28, and loads with the kernels library:\n  kernels.get_local_kernel(pathlib.Path(\"my-kernel/build\"))\nNeeds nvcc, g++ and torch's headers: of an active environment, or `kernels toolchain install --torch`."
     )]
     Build(project::Build),
     /// Check a kernel project's results against an fp64 oracle, on the card
@@ -70,15 +67,15 @@ pub enum Command {
     Verify(project::Verify),
     /// Time a kernel project beside a copy of the same bytes
     #[command(
-        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg\n  kernels bench --against torch,compile,liger,hub:./build --python ~/venv/bin/python\n  kernels bench examples/ltx_video --e2e --export e2e.svg\n\n--against captures everybody, ours too, in CUDA graphs over the same rotating tensors, holds results\nagainst the fp64 reference, and replays the graphs in turn; who is not installed is named. With the\nmodule kernels_harness in that Python, this program's own clock times them.\n\n--e2e runs the project's benchmark_e2e.py, which needs the kernel built with `kernels build --torch DIR`."
+        after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg\n  kernels bench --against torch,compile,liger,hub:./build --python ~/venv/bin/python\n  kernels bench examples/ltx_video --e2e --export e2e.svg\n\n--against captures each implementation in a CUDA graph over the same rotating tensors, compares results\nwith the fp64 reference, and replays the graphs in turn; what is not installed is named. With the\nmodule kernels_harness in that Python, this program's own clock times them.\n\n--e2e runs the project's benchmark_e2e.py, which needs the kernel built with `kernels build --torch DIR`."
     )]
     Bench(project::Bench),
-    /// Check kernel projects' text for what makes a Hub build or a user fail; needs no card and no compiler
+    /// Lint kernel projects: what fails in a Hub build or for a user; needs no card and no compiler
     #[command(
         after_help = "Examples:\n  kernels check kernels/rmsnorm\n  kernels check --fix --dry-run\n  kernels check --explain cuda/default-stream\n  kernels check kernels/* --export check.sarif\n\nAllow one finding: `// kernels: allow(RULE): reason` at its line, or [[check.allow]] in kernel.toml.\nExit codes: 0 no errors (with --strict no warnings either), 1 findings, 2 wrong usage."
     )]
     Check(project::Check),
-    /// Check kernel projects as a CI does: build, budgets, evidence; verify and bench where a card is
+    /// Check kernel projects in CI: build, budgets, evidence; verify and bench where there is a card
     #[command(
         after_help = "Examples:\n  kernels ci kernels/rmsnorm --junit report.xml\n  kernels ci --workflow > .github/workflows/kernels.yml"
     )]
@@ -96,7 +93,7 @@ pub enum Command {
         after_help = "Example: none, the harness starts it"
     )]
     Record,
-    /// Show the agents on this machine, what each would see, and what is wrong with it
+    /// Show the agents on this machine, which skills each sees, and problems with them
     #[command(after_help = "Example:\n  kernels doctor")]
     Doctor,
     /// Print a completion script for a shell
@@ -131,7 +128,7 @@ pub enum Skills {
     /// List the embedded skills and where they are installed
     #[command(after_help = "Example:\n  kernels skills list --json")]
     List,
-    /// Say of every install whether it is current; exit 1 if one is not
+    /// Report whether each install is current; exit 1 if one is not
     #[command(
         after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  foreign        not installed by kernels"
     )]
@@ -139,7 +136,7 @@ pub enum Skills {
     /// Show your edits to an installed skill, as a unified diff
     #[command(after_help = "Example:\n  kernels skills diff | less -R")]
     Diff(Select),
-    /// Bring untouched installs to this version
+    /// Update unmodified installs to this version
     #[command(
         after_help = "Example:\n  kernels skills update\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first."
     )]
@@ -167,37 +164,56 @@ pub enum Skills {
 /// Which agents and folders.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Targets {
-    /// Claude Code
-    #[arg(long, help_heading = "Targets")]
-    pub claude: bool,
-    /// Codex
-    #[arg(long, help_heading = "Targets")]
-    pub codex: bool,
-    /// OpenCode
-    #[arg(long, help_heading = "Targets")]
-    pub opencode: bool,
-    /// Cursor
-    #[arg(long, help_heading = "Targets")]
-    pub cursor: bool,
-    /// Gemini CLI
-    #[arg(long, help_heading = "Targets")]
-    pub gemini: bool,
-    /// Copilot CLI
-    #[arg(long, help_heading = "Targets")]
-    pub copilot: bool,
-    /// The shared folder .agents/skills, which many agents read
-    #[arg(long, help_heading = "Targets")]
-    pub agents: bool,
-    /// Any agent of the table (docs/agents.md)
-    #[arg(long, value_name = "ID", help_heading = "Targets",
-          value_parser = PossibleValuesParser::new(table::all().iter().map(|a| a.id.as_str())))]
-    pub agent: Vec<String>,
+    /// The agents.
+    #[command(flatten)]
+    pub agents: Agents,
     /// A folder that holds skills: the skill goes to DIR/NAME
     #[arg(long, value_name = "DIR", help_heading = "Targets")]
     pub dest: Vec<PathBuf>,
     /// At the user level instead of in this project
     #[arg(short, long, help_heading = "Targets")]
     pub global: bool,
+}
+
+/// The ids of the agents that were named: by `--agent ID`, or by a flag that their row in agents.toml asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Agents(pub Vec<String>);
+
+impl Args for Agents {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let ids = table::all().iter().map(|agent| agent.id.as_str());
+        let flags = table::with_a_flag().map(|(agent, help)| {
+            Arg::new(&*agent.id)
+                .long(&*agent.id)
+                .action(ArgAction::SetTrue)
+                .help(help)
+        });
+        let by_id = Arg::new("agent")
+            .long("agent")
+            .value_name("ID")
+            .action(ArgAction::Append)
+            .value_parser(PossibleValuesParser::new(ids))
+            .help("Any agent of the table (docs/agents.md)");
+        command.args(flags.chain([by_id]).map(|arg| arg.help_heading("Targets")))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Agents {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = table::with_a_flag().filter(|(agent, _)| matches.get_flag(&agent.id));
+        let by_flag = flags.map(|(agent, _)| agent.id.clone());
+        let by_id = matches.get_many("agent").into_iter().flatten().cloned();
+        Ok(Self(by_flag.chain(by_id).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// `skills add`.

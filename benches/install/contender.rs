@@ -50,168 +50,125 @@ const THREE: &[&str] = &[
     ".opencode/skills/cuda-kernels",
 ];
 
+/// A line of the table: a task, a name, a note, the calls, and the folders that they must leave. A call's first word is
+/// `kernels`, `node`, or a script of the peers' packages, which node runs; FOLDER is the skill's.
+type Row = (
+    Task,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
 /// Everybody, in the order of the table.
+const ROWS: &[Row] = &[
+    (
+        Task::OneAgent,
+        "kernels",
+        "from the folder, synced to disk",
+        &["kernels skills add FOLDER --claude"],
+        CLAUDE,
+    ),
+    (
+        Task::OneAgent,
+        "kernels, embedded",
+        "the skill inside the binary, synced to disk",
+        &["kernels skills add cuda-kernels --claude"],
+        CLAUDE,
+    ),
+    (
+        Task::OneAgent,
+        "skills",
+        "",
+        &["skills/bin/cli.mjs add FOLDER -y -a claude-code"],
+        CLAUDE,
+    ),
+    (
+        Task::OneAgent,
+        "openskills",
+        "",
+        &["openskills/dist/cli.js install FOLDER -y"],
+        CLAUDE,
+    ),
+    (
+        Task::OneAgent,
+        "node alone",
+        "does nothing: no installer run by node can be faster",
+        &["node -e 0"],
+        &[],
+    ),
+    (
+        Task::ThreeAgents,
+        "kernels",
+        "3 copies from the folder, synced to disk",
+        &["kernels skills add FOLDER --claude --codex --opencode"],
+        THREE,
+    ),
+    (
+        Task::ThreeAgents,
+        "kernels, embedded",
+        "3 copies, synced to disk",
+        &["kernels skills add cuda-kernels --claude --codex --opencode"],
+        THREE,
+    ),
+    (
+        Task::ThreeAgents,
+        "kernels --link",
+        "1 copy from the folder and 2 links to it, synced to disk",
+        &["kernels skills add FOLDER --link --claude --codex --opencode"],
+        THREE,
+    ),
+    (
+        Task::ThreeAgents,
+        "skills",
+        "1 call; 1 copy in .agents/skills for two agents, and a link to it for Claude Code",
+        &["skills/bin/cli.mjs add FOLDER -y -a claude-code codex opencode"],
+        &[".claude/skills/cuda-kernels", ".agents/skills/cuda-kernels"],
+    ),
+    (
+        Task::ThreeAgents,
+        "openskills",
+        "2 calls, for its only two places, .claude and .agent: it has none for Codex or OpenCode",
+        &[
+            "openskills/dist/cli.js install FOLDER -y",
+            "openskills/dist/cli.js install FOLDER -y -u",
+        ],
+        &[".claude/skills/cuda-kernels", ".agent/skills/cuda-kernels"],
+    ),
+];
+
+/// The contenders, with the peers installed.
 pub(crate) fn contenders() -> Vec<Contender> {
-    let kernels = Path::new(env!("CARGO_BIN_EXE_kernels"));
     let modules = peers();
     let node = node(&modules);
     let folder = skill().display().to_string();
-    let peer = |package: &str, file: &str, arguments: &[&str]| {
-        let program = modules.join(package).join(file).display().to_string();
-        let mut call = vec![program];
-        call.extend(
-            arguments
-                .iter()
-                .map(|argument| argument.replace("FOLDER", &folder)),
-        );
-        call
+    let arguments = |call: &str| -> Vec<String> {
+        let (program, rest) = call.split_once(' ').unwrap_or((call, ""));
+        let script = program
+            .contains('/')
+            .then(|| modules.join(program).display().to_string());
+        let rest = rest.split_whitespace().map(|word| match word {
+            "FOLDER" => folder.clone(),
+            word => word.to_owned(),
+        });
+        script.into_iter().chain(rest).collect()
     };
-    let own = |arguments: &[&str]| {
-        let replace = |argument: &&str| argument.replace("FOLDER", &folder);
-        vec![arguments.iter().map(replace).collect()]
-    };
-    let contender = |task, name, note, program: &Path, calls, places| Contender {
-        task,
-        name,
-        note,
-        reference: name == "kernels",
-        peer: name == "skills" || name == "openskills",
-        program: program.to_owned(),
-        calls,
-        places,
-    };
-
-    vec![
-        contender(
-            Task::OneAgent,
-            "kernels",
-            "from the folder, synced to disk",
-            kernels,
-            own(&["skills", "add", "FOLDER", "--claude"]),
-            CLAUDE,
-        ),
-        contender(
-            Task::OneAgent,
-            "kernels, embedded",
-            "the skill inside the binary, synced to disk",
-            kernels,
-            own(&["skills", "add", "cuda-kernels", "--claude"]),
-            CLAUDE,
-        ),
-        contender(
-            Task::OneAgent,
-            "skills",
-            "",
-            &node,
-            vec![peer(
-                "skills",
-                "bin/cli.mjs",
-                &["add", "FOLDER", "-y", "-a", "claude-code"],
-            )],
-            CLAUDE,
-        ),
-        contender(
-            Task::OneAgent,
-            "openskills",
-            "",
-            &node,
-            vec![peer(
-                "openskills",
-                "dist/cli.js",
-                &["install", "FOLDER", "-y"],
-            )],
-            CLAUDE,
-        ),
-        contender(
-            Task::OneAgent,
-            "node alone",
-            "does nothing: no installer run by node can be faster",
-            &node,
-            vec![vec!["-e".to_owned(), "0".to_owned()]],
-            &[],
-        ),
-        contender(
-            Task::ThreeAgents,
-            "kernels",
-            "3 copies from the folder, synced to disk",
-            kernels,
-            own(&[
-                "skills",
-                "add",
-                "FOLDER",
-                "--claude",
-                "--codex",
-                "--opencode",
-            ]),
-            THREE,
-        ),
-        contender(
-            Task::ThreeAgents,
-            "kernels, embedded",
-            "3 copies, synced to disk",
-            kernels,
-            own(&[
-                "skills",
-                "add",
-                "cuda-kernels",
-                "--claude",
-                "--codex",
-                "--opencode",
-            ]),
-            THREE,
-        ),
-        contender(
-            Task::ThreeAgents,
-            "kernels --link",
-            "1 copy from the folder and 2 links to it, synced to disk",
-            kernels,
-            own(&[
-                "skills",
-                "add",
-                "FOLDER",
-                "--link",
-                "--claude",
-                "--codex",
-                "--opencode",
-            ]),
-            THREE,
-        ),
-        contender(
-            Task::ThreeAgents,
-            "skills",
-            "1 call; 1 copy in .agents/skills for two agents, and a link to it for Claude Code",
-            &node,
-            vec![peer(
-                "skills",
-                "bin/cli.mjs",
-                &[
-                    "add",
-                    "FOLDER",
-                    "-y",
-                    "-a",
-                    "claude-code",
-                    "codex",
-                    "opencode",
-                ],
-            )],
-            &[".claude/skills/cuda-kernels", ".agents/skills/cuda-kernels"],
-        ),
-        contender(
-            Task::ThreeAgents,
-            "openskills",
-            "2 calls, for its only two places, .claude and .agent: it has none for Codex or OpenCode",
-            &node,
-            vec![
-                peer("openskills", "dist/cli.js", &["install", "FOLDER", "-y"]),
-                peer(
-                    "openskills",
-                    "dist/cli.js",
-                    &["install", "FOLDER", "-y", "-u"],
-                ),
-            ],
-            &[".claude/skills/cuda-kernels", ".agent/skills/cuda-kernels"],
-        ),
-    ]
+    ROWS.iter()
+        .map(|&(task, name, note, calls, places)| Contender {
+            task,
+            name,
+            note,
+            reference: name == "kernels",
+            peer: name == "skills" || name == "openskills",
+            program: if name.starts_with("kernels") {
+                env!("CARGO_BIN_EXE_kernels").into()
+            } else {
+                node.clone()
+            },
+            calls: calls.iter().map(|call| arguments(call)).collect(),
+            places,
+        })
+        .collect()
 }
 
 /// The folder of the peers' packages, installed on first use.

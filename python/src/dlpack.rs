@@ -50,22 +50,7 @@ impl Tensor {
     /// Of anything with `__dlpack__`. `stream` is where it is going to be used; its owner waits there for what is
     /// still being written.
     pub(crate) fn of(name: &str, object: &Bound<'_, PyAny>, stream: u64) -> PyResult<Self> {
-        let py = object.py();
-        let arguments = PyDict::new(py);
-        // 0 would be ambiguous; the legacy default stream is 1.
-        arguments.set_item("stream", if stream == 0 { 1 } else { stream })?;
-        let capsule = object
-            .call_method("__dlpack__", (), Some(&arguments))
-            .map_err(|error| {
-                let wrapped = Error::new_err(format!(
-                    "{name} cannot be taken as a tensor: {}",
-                    error.value(py)
-                ));
-                wrapped.set_cause(py, Some(error));
-                wrapped
-            })?
-            .cast_into::<PyCapsule>()
-            .map_err(|_| PyTypeError::new_err(format!("{name}.__dlpack__ gave no capsule")))?;
+        let capsule = capsule(name, object, stream)?;
         let pointer = capsule
             .pointer_checked(Some(NAME))
             .map_err(|_| PyTypeError::new_err(format!("{name}.__dlpack__ gave another capsule")))?;
@@ -118,6 +103,30 @@ impl Tensor {
             _capsule: capsule.unbind(),
         })
     }
+}
+
+/// What `__dlpack__` gives for a stream.
+fn capsule<'py>(
+    name: &str,
+    object: &Bound<'py, PyAny>,
+    stream: u64,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let py = object.py();
+    let arguments = PyDict::new(py);
+    // 0 would be ambiguous; the legacy default stream is 1.
+    arguments.set_item("stream", if stream == 0 { 1 } else { stream })?;
+    object
+        .call_method("__dlpack__", (), Some(&arguments))
+        .map_err(|error| {
+            let wrapped = Error::new_err(format!(
+                "{name} cannot be taken as a tensor: {}",
+                error.value(py)
+            ));
+            wrapped.set_cause(py, Some(error));
+            wrapped
+        })?
+        .cast_into::<PyCapsule>()
+        .map_err(|_| PyTypeError::new_err(format!("{name}.__dlpack__ gave no capsule")))?
 }
 
 fn contiguous(shape: &[u64]) -> Vec<i64> {

@@ -8,7 +8,21 @@ mod project;
 
 use std::ffi::OsString;
 
+use include_dir::include_dir;
+use kernels::base::bundle::{self, Bundle};
 use pyo3::prelude::*;
+
+/// What `skills` and `init` install, as in the command's src/main.rs.
+static BUNDLE: Bundle = Bundle {
+    skills: include_dir!("$CARGO_MANIFEST_DIR/../skills"),
+    kernels: include_dir!("$CARGO_MANIFEST_DIR/../kernels"),
+    scaffold: include_dir!("$CARGO_MANIFEST_DIR/../scaffold"),
+    revision: if let Some(packager) = option_env!("KERNELS_REVISION") {
+        Some(packager)
+    } else {
+        kernels_revision::revision!("..")
+    },
+};
 
 /// Runs a command line without the program's name and prints nothing: whether its exit code would be 0, and what it
 /// prints with --json.
@@ -27,7 +41,8 @@ fn cards() -> PyResult<String> {
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("VERSION", kernels::cli::VERSION)?;
+    bundle::set(&BUNDLE);
+    module.add("VERSION", bundle::version())?;
     module.add("PACKAGE_VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<error::Error>())?;
     module.add("GpuError", module.py().get_type::<error::GpuError>())?;

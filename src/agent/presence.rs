@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::place::Machine;
+use super::machine::Machine;
 use super::table::{self, Agent};
 
 /// The traces of an agent on this machine.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::place::{Machine, Scope};
+use super::machine::{Machine, Scope};
 use super::project::up_to;
 use super::table::{Agent, ProjectRoots};
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::place::Template;
+use super::template::Template;
 
 const TOML: &str = include_str!("agents.toml");
 
@@ -17,6 +17,8 @@ pub struct Agent {
     pub id: String,
     /// What people call it.
     pub name: String,
+    /// What the help says of its own flag, `--ID`; without it there is `--agent ID` alone.
+    flag: Option<String>,
     /// Its command.
     pub program: Option<String>,
     /// The folder of its settings.
@@ -77,6 +79,13 @@ static AGENTS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
 /// All agents, in the order of the table.
 pub fn all() -> &'static [Agent] {
     &AGENTS
+}
+
+/// The agents with a flag of their own, and what the help says of it.
+pub fn with_a_flag() -> impl Iterator<Item = (&'static Agent, &'static str)> {
+    AGENTS
+        .iter()
+        .filter_map(|agent| Some((agent, agent.flag.as_deref()?)))
 }
 
 /// The agent with this id.

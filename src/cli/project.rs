@@ -24,7 +24,7 @@ pub enum ToolchainCommand {
         /// The Python whose pip fetches the wheels
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
-        /// Install again, also when it is there and whole
+        /// Install again, even when it is complete
         #[arg(long)]
         force: bool,
         /// Install the headers of torch 2.11.0 instead, for `kernels build --torch` (downloads 530 MB, keeps 60)
@@ -39,16 +39,16 @@ pub struct Init {
     /// The project's name: small letters, digits and hyphens
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// What is in it: families of operations, or operations; `blank` is a small kernel to make your own
+    /// Its contents: families of operations, or operations; `blank` is a small kernel to start from
     #[arg(long, value_name = "OP", value_delimiter = ',')]
     pub op: Vec<String>,
     /// All that a model needs: ltx-video, qwen3
     #[arg(long = "for", value_name = "MODEL", value_delimiter = ',')]
     pub models: Vec<String>,
-    /// The project's folder, not there yet or empty [default: NAME, in the current folder]
+    /// The project's folder, new or empty [default: NAME, in the current folder]
     #[arg(long, value_name = "DIR")]
     pub dest: Option<PathBuf>,
-    /// Whose it will be on the Hub: the first half of `repo-id` in build.toml [default: your-name]
+    /// Its owner on the Hub: the first half of `repo-id` in build.toml [default: your-name]
     #[arg(long, value_name = "OWNER")]
     pub owner: Option<String>,
     /// Start no git repository; without it one is started, unless the folder lies in one
@@ -76,8 +76,8 @@ pub struct Build {
     /// What to compile.
     #[command(flatten)]
     pub compile: Compile,
-    /// Compile again, also what the cache holds; with --torch, replace a folder that holds what this did not write,
-    /// after moving it to a backup
+    /// Compile again, ignoring the cache; with --torch, replace a folder with files of other origin, after moving it to a
+    /// backup
     #[arg(long)]
     pub force: bool,
     /// Build what torch loads and the Kernel Hub takes, into build/torch-stable-abi…-linux of the project; for its
@@ -166,14 +166,14 @@ pub struct Bench {
     /// The Python that has torch and the peers [default: `KERNELS_PYTHON`, the active environment's, python3]
     #[arg(long, value_name = "PATH", requires = "through Python")]
     pub python: Option<PathBuf>,
-    /// Time the whole model instead, by `benchmark_e2e.py` of DIR: eager, with the kernels, compiled, and both, in one run;
-    /// what stands behind `--` is passed to the script
+    /// Time the whole model instead, with `benchmark_e2e.py` of DIR: eager, with the kernels, compiled, and both, in one
+    /// run; arguments after `--` are passed to the script
     #[arg(
         long,
         conflicts_with_all = ["filter", "dtype", "shape", "seed", "device", "against"]
     )]
     pub e2e: bool,
-    /// What the script of --e2e is to do otherwise: `-- --smoke`, `-- --cases step-49`
+    /// Arguments of the script of --e2e: `-- --smoke`, `-- --cases step-49`
     #[arg(last = true, value_name = "ARGS", requires = "e2e")]
     pub script: Vec<OsString>,
 }
@@ -187,7 +187,7 @@ pub struct Ci {
     /// Write the results as `JUnit` XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
-    /// Recorded evidence to hold the code against [default: evidence/ of the git root]
+    /// Recorded evidence to compare the code with [default: evidence/ of the git root]
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
     /// Print a GitHub workflow that runs this command, and do nothing else
@@ -219,10 +219,10 @@ pub struct Check {
     /// Fail on warnings as well
     #[arg(long)]
     pub strict: bool,
-    /// Mend what can be mended mechanically, and say what was done
+    /// Fix what can be fixed mechanically, and report what was changed
     #[arg(long)]
     pub fix: bool,
-    /// With --fix, say what would be done and change nothing
+    /// With --fix, report what would be changed and change nothing
     #[arg(long, requires = "fix")]
     pub dry_run: bool,
     /// How to print the findings
@@ -234,7 +234,7 @@ pub struct Check {
     /// List the rules instead
     #[arg(long, conflicts_with_all = ["fix", "export", "explain"])]
     pub list: bool,
-    /// Print the page of a rule instead: why it is one, and how to mend what it finds
+    /// Print the page of a rule instead: the reason for it, and how to fix what it finds
     #[arg(long, value_name = "RULE", conflicts_with_all = ["fix", "export"])]
     pub explain: Option<String>,
 }

@@ -10,7 +10,7 @@ use crate::agent::presence::Presence;
 use crate::agent::sight::{self, Seen};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
-use crate::cli;
+use crate::base::bundle;
 use crate::install::State;
 use crate::install::discover;
 use crate::report::{Output, style};
@@ -20,7 +20,11 @@ use crate::skill::tree::{SKILL_MD, Tree};
 
 /// Looks at every agent on the machine; exit 1 when something is wrong.
 pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
-    output.line(format!("{} {}", style::strong("kernels"), cli::VERSION));
+    output.line(format!(
+        "{} {}",
+        style::strong("kernels"),
+        bundle::version()
+    ));
     let git = match &machine.git_root {
         Some(root) => machine_path(machine, root),
         None => "none: project installs go to the current folder".to_owned(),
@@ -58,7 +62,7 @@ pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
         output.line(style::good("no problems"));
     }
     output.json(&json!({
-        "version": cli::VERSION,
+        "version": bundle::version(),
         "cwd": machine.cwd.to_string_lossy(),
         "git_root": machine.git_root.as_ref().map(|root| root.to_string_lossy()),
         "home": machine.home.as_ref().map(|home| home.to_string_lossy()),

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::failure::Usage;
-use crate::cli::VERSION;
+use crate::base::bundle;
 use crate::cli::project::Init;
 use crate::report::{Output, style};
 use crate::scaffold::name::{NOBODY, check_owner};
@@ -47,7 +47,7 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         .unwrap_or_else(|| PathBuf::from(name.as_str()));
     let place = Destination::find(&dest)?;
     let project = compose(&name, owner, &families)?;
-    let message = format!("{name}, as kernels {VERSION} writes it");
+    let message = format!("{name}, as kernels {} writes it", bundle::version());
     let placed = place.write(&project, !arguments.no_git, &message)?;
     for left in &placed.removed {
         output.note(format!(

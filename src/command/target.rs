@@ -1,33 +1,18 @@
 //! From flags to places.
 
-use std::io::Write as _;
-
 use anyhow::{Result, bail};
-use inquire::MultiSelect;
-use inquire::list_option::ListOption;
 
 use super::failure::Usage;
 use crate::agent::{Agent, Machine, Scope, presence, table};
 use crate::cli::{Select, Targets};
 use crate::install::discover::{self, Install};
 use crate::install::place::{self, Place};
-use crate::report::Output;
+use crate::report::{Output, prompt};
 
 /// The agents that the flags name, in the order of the table.
 pub fn agents(targets: &Targets) -> Vec<&'static Agent> {
-    let flags = [
-        ("claude", targets.claude),
-        ("codex", targets.codex),
-        ("opencode", targets.opencode),
-        ("cursor", targets.cursor),
-        ("gemini", targets.gemini),
-        ("copilot", targets.copilot),
-        ("agents", targets.agents),
-    ];
-    let named = |agent: &Agent| {
-        flags.iter().any(|(id, set)| *set && *id == agent.id) || targets.agent.contains(&agent.id)
-    };
-    table::all().iter().filter(|agent| named(agent)).collect()
+    let named = |agent: &&Agent| targets.agents.0.contains(&agent.id);
+    table::all().iter().filter(named).collect()
 }
 
 fn scope(targets: &Targets) -> Scope {
@@ -52,11 +37,13 @@ pub fn places_to_add(machine: &Machine, targets: &Targets, output: Output) -> Re
         } else if output.is_interactive() {
             ask(machine)?
         } else {
-            return Err(Usage(
-                "say where to: --claude, --codex, --opencode, --cursor, --gemini, --copilot, \
-                 --agents, --agent ID, --dest DIR, or --global for every agent on this machine"
-                    .into(),
-            )
+            let flags: Vec<String> = table::with_a_flag()
+                .map(|(agent, _)| format!("--{}", agent.id))
+                .collect();
+            return Err(Usage(format!(
+                "say where to: {}, --agent ID, --dest DIR, or --global for every agent on this machine",
+                flags.join(", ")
+            ))
             .into());
         };
     }
@@ -93,42 +80,28 @@ fn agents_on(machine: &Machine) -> Vec<&'static Agent> {
 
 fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
     let present = presence::present(machine);
-    let rows: Vec<String> = table::all()
+    let agents = table::all();
+    let rows: Vec<String> = agents
         .iter()
         .map(|agent| format!("{:<14} {}", agent.name, agent.project))
         .collect();
-    let found: Vec<usize> = table::all()
+    let mut selected: Vec<bool> = agents
         .iter()
-        .enumerate()
-        .filter(|(_, agent)| present.iter().any(|p| p.id == agent.id))
-        .map(|(at, _)| at)
+        .map(|agent| present.iter().any(|one| one.id == agent.id))
         .collect();
     let question = format!("Install into {} for", machine.show(machine.project()));
-    let chosen = MultiSelect::new(&question, rows)
-        .with_default(&found)
-        .with_page_size(table::all().len())
-        .with_help_message(
-            "space selects, enter installs, esc cancels; agents found here are selected",
-        )
-        .with_formatter(&|chosen: &[ListOption<&String>]| {
-            let names: Vec<_> = chosen
-                .iter()
-                .map(|c| table::all()[c.index].name.as_str())
-                .collect();
-            names.join(", ")
-        })
-        .raw_prompt_skippable();
-    let _ = std::io::stdout().flush();
-    match chosen {
-        Ok(Some(chosen)) if !chosen.is_empty() => Ok(chosen
-            .iter()
-            .map(|chosen| &table::all()[chosen.index])
-            .collect()),
-        Ok(_) | Err(inquire::InquireError::OperationInterrupted) => {
-            bail!("nothing chosen, nothing changed")
-        }
-        Err(error) => Err(error.into()),
+    let help =
+        "space selects, → all, ← none, enter installs, esc cancels; agents found here are selected";
+    let answered = prompt::select(&question, &rows, help, &mut selected)?;
+    let chosen: Vec<_> = agents
+        .iter()
+        .zip(selected)
+        .filter_map(|(agent, selected)| selected.then_some(agent))
+        .collect();
+    if !answered || chosen.is_empty() {
+        bail!("nothing chosen, nothing changed");
     }
+    Ok(chosen)
 }
 
 /// The places that a selection looks at: those it names, else all of the project and the user.

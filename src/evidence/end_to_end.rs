@@ -80,7 +80,7 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
         format: FORMAT,
         folder: seen_from(dir, project)?,
         source_digest: sources::digest(project, &result.sources)?,
-        harness: crate::cli::VERSION.to_owned(),
+        harness: crate::base::bundle::version().to_owned(),
         result: result.clone(),
     };
     let path = dir.join(format!("{PREFIX}{}-{}.json", result.name, slug(&card.name)));

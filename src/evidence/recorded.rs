@@ -219,7 +219,7 @@ impl Evidence {
                 })
                 .collect(),
             verification: Verification {
-                harness: crate::cli::VERSION.to_owned(),
+                harness: crate::base::bundle::version().to_owned(),
                 seed: verify.seed,
                 elements: paths.iter().map(|path| path.elements).sum(),
                 launches: paths.iter().map(|path| path.launches).sum(),

@@ -167,7 +167,7 @@ impl Area {
     pub(super) fn move_to_backups(&self, tree: &Path, skill: &str) -> io::Result<PathBuf> {
         let backups = self.root().join(BACKUPS);
         create_real_folder(&backups).map_err(io::Error::other)?;
-        let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        let stamp = super::receipt::now().replace(['-', ':'], "");
         let first = format!("{skill}-{stamp}");
         let others = (2..1000).map(|n| format!("{first}-{n}"));
         for name in std::iter::once(first.clone()).chain(others) {

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -85,7 +86,7 @@ impl Receipt {
             version: skill.version.clone(),
             source,
             installed: now(),
-            by: format!("kernels {}", crate::cli::VERSION),
+            by: format!("kernels {}", crate::base::bundle::version()),
             id: id.to_owned(),
             tree: skill.digest,
             files: skill.files.clone(),
@@ -118,8 +119,7 @@ impl Receipt {
 
 /// This moment in UTC, to the second.
 pub fn now() -> String {
-    let now = jiff::Timestamp::now();
-    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 /// What of a source a receipt may say: a project's receipt travels with the project, so it names

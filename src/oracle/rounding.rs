@@ -1,7 +1,5 @@
 //! The floating-point types, seen from double precision.
 
-use half::{bf16, f16};
-
 use crate::project::DType;
 
 /// Half a unit of fp32's last place, relative: what one fp32 operation may lose.
@@ -23,7 +21,7 @@ pub fn ulp(dtype: DType, value: f64) -> f64 {
 pub fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
-        DType::F16 => f64::from(f16::MIN_POSITIVE),
+        DType::F16 => 2f64.powi(-14),
         DType::I32 | DType::I64 => 0.0,
     }
 }
@@ -32,8 +30,8 @@ pub fn smallest_normal(dtype: DType) -> f64 {
 pub fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => f64::from(f32::MAX),
-        DType::F16 => f64::from(f16::MAX),
-        DType::BF16 => f64::from(bf16::MAX),
+        DType::F16 => 65504.0,
+        DType::BF16 => bf16_to_f64(0x7f7f),
         DType::I32 => f64::from(i32::MAX),
         #[allow(clippy::cast_precision_loss)]
         DType::I64 => i64::MAX as f64,
@@ -42,8 +40,7 @@ pub fn largest(dtype: DType) -> f64 {
 
 /// The nearest number of a type, ties to even; infinity beyond the largest one by half a unit or more.
 ///
-/// Exact: a unit is a power of two, so both steps are free of rounding. (Crate half's own conversions from f64 look at
-/// the upper bits alone, and take what lies just beside a tie for one.)
+/// Exact: a unit is a power of two, so both steps are free of rounding.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 pub fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
@@ -65,6 +62,45 @@ pub fn round(dtype: DType, value: f64) -> f64 {
     }
 }
 
+/// The difference between the exponent biases of f64 and fp16, as a factor.
+const F16_BIAS: f64 = f64::from_bits((1023 + 1008) << 52);
+
+/// The value of an fp16 number's bits.
+pub fn f16_to_f64(bits: u16) -> f64 {
+    let magnitude = match bits & 0x7fff {
+        0x7c00 => f64::INFINITY,
+        0x7c01.. => f64::NAN,
+        finite => f64::from_bits(u64::from(finite) << 42) * F16_BIAS,
+    };
+    if bits >> 15 == 0 {
+        magnitude
+    } else {
+        -magnitude
+    }
+}
+
+/// The bits of a number that fp16 represents, infinity and NaN among them.
+#[allow(clippy::cast_possible_truncation)]
+pub fn f16_bits(value: f64) -> u16 {
+    let magnitude = match value.abs() {
+        nan if nan.is_nan() => 0x7e00,
+        f64::INFINITY => 0x7c00,
+        finite => ((finite / F16_BIAS).to_bits() >> 42) as u16,
+    };
+    magnitude | (u16::from(value.is_sign_negative()) << 15)
+}
+
+/// The value of a bf16 number's bits: those of the upper half of an f32.
+pub fn bf16_to_f64(bits: u16) -> f64 {
+    f64::from(f32::from_bits(u32::from(bits) << 16))
+}
+
+/// The bits of a number that bf16 represents, infinity and NaN among them.
+#[allow(clippy::cast_possible_truncation)]
+pub fn bf16_bits(value: f64) -> u16 {
+    ((value as f32).to_bits() >> 16) as u16
+}
+
 /// floor(log2 |value|), from the bits; of zero and subnormal doubles, something below any type's exponents.
 fn exponent(value: f64) -> i32 {
     let bits = (value.to_bits() >> 52) & 0x7ff;
@@ -79,17 +115,11 @@ mod tests {
     #[test]
     fn the_gap_to_the_next_number_is_one_ulp() {
         for bits in [0x3f80u16, 0x0001, 0x0080, 0x7f00, 0x4049] {
-            let (this, next) = (
-                bf16::from_bits(bits).to_f64(),
-                bf16::from_bits(bits + 1).to_f64(),
-            );
+            let (this, next) = (bf16_to_f64(bits), bf16_to_f64(bits + 1));
             assert_eq!(ulp(DType::BF16, this), next - this, "{bits:#x}");
         }
         for bits in [0x3c00u16, 0x0001, 0x0400, 0x7bfe] {
-            let (this, next) = (
-                f16::from_bits(bits).to_f64(),
-                f16::from_bits(bits + 1).to_f64(),
-            );
+            let (this, next) = (f16_to_f64(bits), f16_to_f64(bits + 1));
             assert_eq!(ulp(DType::F16, this), next - this, "{bits:#x}");
         }
         for value in [1.0f32, f32::MIN_POSITIVE, 1e-40, 3.0e38] {
@@ -99,6 +129,28 @@ mod tests {
                 f64::from(next) - f64::from(value)
             );
         }
+    }
+
+    #[test]
+    fn every_number_keeps_its_bits() {
+        for bits in 0..=u16::MAX {
+            let (f16, bf16) = (f16_to_f64(bits), bf16_to_f64(bits));
+            assert_eq!(f16.is_nan(), bits & 0x7fff > 0x7c00, "{bits:#x}");
+            assert!(f16.is_nan() || f16_bits(f16) == bits, "{bits:#x}");
+            assert!(bf16.is_nan() || bf16_bits(bf16) == bits, "{bits:#x}");
+        }
+        for (bits, value) in [
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x3555, 0.333_251_953_125),
+            (0x7bff, 65504.0),
+            (0x0400, 2f64.powi(-14)),
+            (0x0001, 2f64.powi(-24)),
+        ] {
+            assert_eq!(f16_to_f64(bits), value, "{bits:#x}");
+        }
+        assert!(f16_to_f64(f16_bits(f64::NAN)).is_nan());
+        assert!(bf16_to_f64(bf16_bits(f64::NAN)).is_nan());
     }
 
     #[test]
@@ -120,10 +172,7 @@ mod tests {
     #[test]
     fn every_number_of_a_type_rounds_to_itself_and_every_midpoint_to_even() {
         for bits in 0..0x7f7f_u16 {
-            let (this, next) = (
-                bf16::from_bits(bits).to_f64(),
-                bf16::from_bits(bits + 1).to_f64(),
-            );
+            let (this, next) = (bf16_to_f64(bits), bf16_to_f64(bits + 1));
             assert_eq!(round(DType::BF16, this), this);
             let even = if bits % 2 == 0 { this } else { next };
             let middle = f64::midpoint(this, next);

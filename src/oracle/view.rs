@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use half::{bf16, f16};
-
-use super::rounding::round;
+use super::rounding::{bf16_bits, bf16_to_f64, f16_bits, f16_to_f64, round};
 use crate::project::{BoundTensor, DType};
 
 /// A tensor's elements on the host.
@@ -78,14 +76,13 @@ impl<'a> View<'a> {
                 DType::F16 => into.extend(
                     bytes
                         .chunks_exact(2)
-                        .map(|c| f16::from_le_bytes([c[0], c[1]]).to_f64()),
+                        .map(|c| f16_to_f64(u16::from_le_bytes([c[0], c[1]]))),
                 ),
-                // The upper half of an f32, so no table or branch is needed.
-                DType::BF16 => into.extend(bytes.chunks_exact(2).map(|c| {
-                    f64::from(f32::from_bits(
-                        u32::from(u16::from_le_bytes([c[0], c[1]])) << 16,
-                    ))
-                })),
+                DType::BF16 => into.extend(
+                    bytes
+                        .chunks_exact(2)
+                        .map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))),
+                ),
                 DType::I32 | DType::I64 => {
                     into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c)));
                 }
@@ -101,8 +98,8 @@ impl<'a> View<'a> {
 pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     match (dtype, bytes) {
         (DType::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
-        (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
-        (DType::BF16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f64(),
+        (DType::F16, &[a, b]) => f16_to_f64(u16::from_le_bytes([a, b])),
+        (DType::BF16, &[a, b]) => bf16_to_f64(u16::from_le_bytes([a, b])),
         (DType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
         (DType::I64, _) => {
             <[u8; 8]>::try_from(bytes).map_or(f64::NAN, |eight| i64::from_le_bytes(eight) as f64)
@@ -117,8 +114,8 @@ pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
     let value = round(dtype, value);
     match dtype {
         DType::F32 => into.extend((value as f32).to_le_bytes()),
-        DType::F16 => into.extend(f16::from_f64(value).to_le_bytes()),
-        DType::BF16 => into.extend(bf16::from_f64(value).to_le_bytes()),
+        DType::F16 => into.extend(f16_bits(value).to_le_bytes()),
+        DType::BF16 => into.extend(bf16_bits(value).to_le_bytes()),
         DType::I32 => into.extend((value as i32).to_le_bytes()),
         DType::I64 => into.extend((value as i64).to_le_bytes()),
     }

@@ -9,6 +9,7 @@ pub mod file;
 pub mod junit;
 pub mod markdown;
 pub mod output;
+pub mod prompt;
 pub mod sarif;
 pub mod style;
 pub mod summary;

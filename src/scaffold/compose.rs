@@ -65,8 +65,7 @@ pub fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project
     for (file, bytes) in shared {
         tree.add(format!("{FOLDER}/{file}"), bytes.to_vec())?;
     }
-    let licence = embedded::file("LICENSE").context("no licence is embedded")?;
-    tree.add("LICENSE".to_owned(), licence.to_vec())?;
+    tree.add("LICENSE".to_owned(), embedded::LICENCE.to_vec())?;
     let kernel_toml = kernel_toml::compose(&parts)?;
     let operations = operations(&kernel_toml)?;
     tree.add("kernel.toml".to_owned(), kernel_toml.into_bytes())?;

@@ -1,19 +1,42 @@
-//! The files that this binary carries for `kernels init`: `kernels/`, `scaffold/` and the licence, as build.rs packs them.
+//! The files that the program carries for `kernels init`: `kernels/` and `scaffold/`.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::skill::packed::unpack;
+use crate::base::bundle::{self, Files};
 
-static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scaffold.deflate"));
+/// The text of the licence.
+pub(super) const LICENCE: &[u8] = include_bytes!("../../LICENSE");
 
 /// The files by their path in the repository.
-static FILES: LazyLock<BTreeMap<String, Vec<u8>>> =
-    LazyLock::new(|| unpack(PACKED).unwrap_or_default());
+static FILES: LazyLock<Files> = LazyLock::new(|| {
+    let mut files = bundle::files("kernels");
+    files.extend(bundle::files("scaffold"));
+    for bytes in files.values_mut() {
+        let unmarked = without_marks(bytes);
+        if unmarked.len() < bytes.len() {
+            *bytes = unmarked.leak();
+        }
+    }
+    files
+});
+
+/// A file without the comments that mark what the skill quotes: they are this repository's business.
+fn without_marks(file: &[u8]) -> Vec<u8> {
+    let is_mark = |line: &&[u8]| {
+        let text = line.trim_ascii();
+        text.starts_with(b"// [quote ") || text == b"// [end quote]"
+    };
+    let lines = file.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .filter(|line| !is_mark(line))
+        .flatten()
+        .copied()
+        .collect()
+}
 
 /// The bytes of a file.
 pub(super) fn file(path: &str) -> Option<&'static [u8]> {
-    FILES.get(path).map(Vec::as_slice)
+    FILES.get(path).copied()
 }
 
 /// The files below a folder, by their path in it.
@@ -21,56 +44,21 @@ pub(super) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'stati
     let folder = format!("{folder}/");
     FILES
         .range(folder.clone()..)
-        .map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, bytes.as_slice())))
+        .map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, *bytes)))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
-    use std::path::Path;
-
     use super::*;
-    use crate::scaffold::catalog::Catalog;
 
     #[test]
-    fn what_is_embedded_is_what_lies_in_the_repository() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        assert!(FILES.contains_key("LICENSE"));
-        assert!(file("kernels/rmsnorm/kernel.toml").is_some());
-        assert!(file("scaffold/scaffold.toml").is_some());
-        for (path, bytes) in FILES.iter() {
-            // But for the marks of what the skill quotes.
-            let there = fs::read_to_string(root.join(path)).unwrap();
-            let is_mark = |line: &&str| {
-                let text = line.trim();
-                text.starts_with("// [quote ") || text == "// [end quote]"
-            };
-            let lines = there.split_inclusive('\n');
-            let there: String = lines.filter(|line| !is_mark(line)).collect();
-            assert_eq!(there.as_bytes(), bytes, "{path}");
-        }
-        // What no family offers would only make the program larger.
-        let catalog = Catalog::embedded().unwrap();
-        let offered: BTreeSet<&String> = catalog
-            .families
-            .iter()
-            .flat_map(|one| &one.projects)
-            .collect();
-        for project in fs::read_dir(root.join("kernels")).unwrap() {
-            let project = project.unwrap();
-            let name = project.file_name().into_string().unwrap();
-            if !offered.contains(&name) {
-                assert_eq!(below(&format!("kernels/{name}")).count(), 0, "{name}");
-                continue;
-            }
-            let sources = project.path().join("kernel_src");
-            for source in fs::read_dir(sources).unwrap() {
-                let path = source.unwrap().path();
-                let path = path.strip_prefix(root).unwrap().to_str().unwrap();
-                assert!(file(path).is_some(), "{path}");
-            }
-        }
+    fn marks_of_quoted_lines_are_left_out() {
+        let tuning = file("kernels/rmsnorm/kernel_src/tuning.h").unwrap();
+        assert!(!std::str::from_utf8(tuning).unwrap().contains("[quote "));
+        assert_eq!(
+            without_marks(b"a\n  // [quote x]\nb // [end quote]\n// [end quote]\nc"),
+            b"a\nb // [end quote]\nc"
+        );
     }
 
     #[test]

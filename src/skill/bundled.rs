@@ -1,17 +1,13 @@
 //! The skills that this binary carries.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::packed::unpack;
 use super::path::RelPath;
 use super::tree::{Entry, Tree, has_shebang};
-
-static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/skills.deflate"));
+use crate::base::bundle::{self, Files};
 
 /// The files by their path in the repository: `skills/NAME/…`.
-static FILES: LazyLock<BTreeMap<String, Vec<u8>>> =
-    LazyLock::new(|| unpack(PACKED).unwrap_or_default());
+static FILES: LazyLock<Files> = LazyLock::new(|| bundle::files("skills"));
 
 /// The skill that commands mean when none is named.
 pub const DEFAULT: &str = "cuda-kernels";
@@ -40,7 +36,7 @@ pub fn tree(name: &str) -> Option<Tree> {
         };
         let entry = Entry {
             executable: has_shebang(content),
-            content: content.as_slice().into(),
+            content: (*content).into(),
         };
         tree.insert(RelPath::parse(inside).ok()?, entry).ok()?;
     }

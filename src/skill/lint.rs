@@ -17,7 +17,7 @@ use super::tree::{SKILL_MD, Tree, TreeError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth mending; the skill works.
+    /// Worth fixing; the skill works.
     Warning,
     /// Against the specification: the reference validator or a client rejects it.
     Error,

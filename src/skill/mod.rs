@@ -7,7 +7,6 @@ pub mod frontmatter;
 pub mod lineage;
 pub(crate) mod links;
 pub mod lint;
-pub(crate) mod packed;
 pub mod path;
 pub mod source;
 pub mod tokens;

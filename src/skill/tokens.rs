@@ -1,8 +1,9 @@
-//! Counting tokens the way the o200k_base tokenizer does, for a skill's token budget.
+//! Counts tokens as the `o200k_base` tokenizer does, for a skill's token budget.
 //!
-//! The vocabulary (199,998 tokens) is o200k_base, which OpenAI publishes with tiktoken under the
-//! MIT licence: `o200k_base.deflate` holds one length byte a token, then all tokens' bytes, in
-//! order of rank. It is inflated only when something is counted.
+//! The vocabulary (199,998 tokens) is `o200k_base.tiktoken`, which OpenAI publishes with tiktoken under the MIT licence: a
+//! line a token, its bytes in base64 and its rank. `o200k_base.deflate` holds one length byte a token, then all tokens'
+//! bytes, in order of rank, as a raw deflate stream (Python: `zlib.compressobj(9, zlib.DEFLATED, -15, 9)`); a test makes the
+//! published file of it. It is inflated only when something is counted.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -27,23 +28,28 @@ struct Tokenizer {
 }
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
+    let tokens = vocabulary().into_iter().enumerate();
+    let ranks = tokens.map(|(rank, token)| (token, rank)).collect();
+    #[expect(clippy::expect_used, reason = "a constant pattern, covered by a test")]
+    let pieces = Regex::new(PIECES).expect("the pattern compiles");
+    Tokenizer { ranks, pieces }
+});
+
+/// The tokens in order of rank.
+fn vocabulary() -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Both are constants of this crate, so a failure here is a broken build and not a user's.
     #[expect(clippy::expect_used, reason = "embedded data, covered by a test")]
     DeflateDecoder::new(PACKED)
         .read_to_end(&mut bytes)
         .expect("the embedded vocabulary inflates");
     let (lengths, mut rest) = bytes.split_at(VOCABULARY);
-    let mut ranks = HashMap::with_capacity(VOCABULARY);
-    for (rank, &length) in lengths.iter().enumerate() {
-        let (token, after) = rest.split_at(length.into());
-        ranks.insert(token.to_vec(), rank);
+    let token = |length: &u8| {
+        let (token, after) = rest.split_at(usize::from(*length));
         rest = after;
-    }
-    #[expect(clippy::expect_used, reason = "a constant pattern, covered by a test")]
-    let pieces = Regex::new(PIECES).expect("the pattern compiles");
-    Tokenizer { ranks, pieces }
-});
+        token.to_vec()
+    };
+    lengths.iter().map(token).collect()
+}
 
 /// Joining is quadratic in a piece's length. No word is this long; what is (a blob of base64) is
 /// counted in parts, a token too many for each seam at most.
@@ -79,7 +85,25 @@ fn count_part(ranks: &HashMap<Vec<u8>, usize>, piece: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
+    use sha2::{Digest as _, Sha256};
+
     use super::*;
+    use crate::base::{base64, hex};
+
+    #[test]
+    fn the_vocabulary_is_the_published_one() {
+        let mut published = String::new();
+        for (rank, token) in vocabulary().iter().enumerate() {
+            let _ = writeln!(published, "{} {rank}", base64(token));
+        }
+        // With this digest tiktoken checks its download of o200k_base.tiktoken.
+        assert_eq!(
+            hex(&Sha256::digest(published)),
+            "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+        );
+    }
 
     /// Expected counts are those of npm's gpt-tokenizer for o200k_base.
     #[test]

@@ -7,8 +7,8 @@ use super::ToolchainError;
 
 /// `$KERNELS_CACHE`, else `$XDG_CACHE_HOME/kernels`, else `~/.cache/kernels`. Absolute.
 pub fn folder() -> Result<PathBuf, ToolchainError> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(folder) = set("KERNELS_CACHE") {
+    let named = env::var_os("KERNELS_CACHE").filter(|value| !value.is_empty());
+    if let Some(folder) = named {
         return std::path::absolute(&folder).map_err(|error| {
             ToolchainError(format!(
                 "KERNELS_CACHE={} is no path: {error}",
@@ -16,16 +16,8 @@ pub fn folder() -> Result<PathBuf, ToolchainError> {
             ))
         });
     }
-    // The XDG specification has relative paths ignored.
-    let xdg = set("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
-    let caches = xdg.or_else(|| Some(dirs_home()?.join(".cache")));
+    let caches = dirs::cache_dir().filter(|folder| folder.is_absolute());
     caches.map(|folder| folder.join("kernels")).ok_or_else(|| {
         ToolchainError("no cache folder: HOME is not set; set KERNELS_CACHE to a folder".to_owned())
     })
-}
-
-fn dirs_home() -> Option<PathBuf> {
-    env::home_dir().filter(|home| home.is_absolute())
 }

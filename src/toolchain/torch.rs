@@ -152,7 +152,7 @@ fn packages_of(python: &Path) -> Vec<PathBuf> {
     };
     let mut all = Vec::new();
     // Packages of the person come before those of the system.
-    if let Some(home) = env::home_dir() {
+    if let Some(home) = dirs::home_dir() {
         all.extend(site_packages(&home.join(".local")));
     }
     all.extend(site_packages(&prefix));

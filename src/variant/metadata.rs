@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::plan::Plan;
+use crate::base::base64;
 use crate::project::{KernelDepend, TorchProject};
 
 /// The file's name.
@@ -97,25 +98,6 @@ pub(super) fn ops(id: &str) -> String {
 /// Base64 of the SHA-256 of some bytes.
 pub(super) fn digest(bytes: &[u8]) -> String {
     base64(&Sha256::digest(bytes))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let mut group = [0; 3];
-        group[..chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from_be_bytes([0, group[0], group[1], group[2]]);
-        for at in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= chunk.len() {
-                letter.into()
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }
 
 #[cfg(test)]

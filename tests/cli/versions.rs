@@ -15,7 +15,7 @@ const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels
 
 /// The version that this binary carries.
 fn here() -> String {
-    Skill::bundled("cuda-kernels").unwrap().version.unwrap()
+    Skill::read(Path::new(EMBEDDED)).unwrap().version.unwrap()
 }
 
 /// An install of 0.1.0 for an agent, with the receipt that its binary left, or with none, as a copy by hand has.
@@ -49,7 +49,7 @@ fn the_fixture_is_the_first_version_as_it_was_shipped() {
     assert_eq!(first.version.as_deref(), Some("0.1.0"));
     assert_eq!(shipped.version, "0.1.0");
     assert_eq!(first.digest, shipped.tree);
-    let other: Digest = Skill::bundled("cuda-kernels").unwrap().digest;
+    let other: Digest = Skill::read(Path::new(EMBEDDED)).unwrap().digest;
     assert_ne!(
         first.digest, other,
         "this binary carries version 0.1.0 itself"
