@@ -86,13 +86,16 @@ pub enum Command {
         after_help = "Examples:\n  kernels toolchain\n  kernels toolchain install"
     )]
     Toolchain(project::Toolchain),
-    /// Record a candidate's launches; the harness starts this itself
+    /// Run as a child process; the harness starts this itself
     #[command(
-        name = "__record",
+        name = crate::worker::COMMAND,
         hide = true,
         after_help = "Example: none, the harness starts it"
     )]
-    Record,
+    Worker {
+        /// What to do, as JSON
+        request: String,
+    },
     /// Show the agents on this machine, which skills each sees, and problems with them
     #[command(after_help = "Example:\n  kernels doctor")]
     Doctor,

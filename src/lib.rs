@@ -5,7 +5,7 @@
 
 #![deny(unsafe_code)]
 
-pub mod against;
+mod against;
 pub mod agent;
 pub mod base;
 pub mod bench;
@@ -14,7 +14,7 @@ pub mod cli;
 pub mod command;
 pub mod compile;
 pub mod deep;
-pub mod end_to_end;
+mod end_to_end;
 pub mod evidence;
 pub mod gpu;
 pub mod install;
@@ -26,3 +26,4 @@ pub mod skill;
 pub mod toolchain;
 pub mod variant;
 pub mod verify;
+mod worker;

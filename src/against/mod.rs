@@ -1,37 +1,38 @@
-//! Others' kernels beside a project's own: `kernels bench --against`. A Python with torch captures everybody's launches,
-//! ours too, in CUDA graphs over the same rotating tensors, and replays them in turn.
+//! Other libraries' kernels, timed beside a project's own: `kernels bench --against`. A Python process with torch captures the
+//! launches of each in CUDA graphs over the same rotating tensors, and replays them in turn.
 
+mod cases;
 mod peer;
 mod program;
 mod python;
-mod request;
 
-pub use peer::{Peer, UnknownPeer};
-pub use python::Interpreter;
+pub(crate) use cases::cases;
+pub(crate) use peer::{Peer, UnknownPeer};
+pub(crate) use python::Interpreter;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{Against, BenchReport, Residency};
 use crate::compile::Build;
 use crate::project::Project;
 use crate::verify::path::choose;
-use crate::verify::run::Choice;
+use crate::worker::Choice;
 
-/// What the driver says.
+/// A line of the driver.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {
     /// torch is loaded.
     Ready { ready: Ready },
-    /// A case is done.
+    /// A case was timed.
     Row {
         row: usize,
         against: Option<Box<Against>>,
         error: Option<String>,
     },
-    /// So are all.
+    /// All cases were timed.
     Done {
         #[allow(dead_code, reason = "tells the variants apart")]
         done: bool,
@@ -44,12 +45,11 @@ struct Ready {
     clock: String,
 }
 
-/// Times `peers` in the cases that a report has cold, and writes what they came to into it. `tell` is called with what
-/// is being done.
+/// Times `peers` in the cold cases of a report, and adds their times to it. `tell` is called with what is being done.
 ///
 /// # Errors
-/// The Python process did not begin or died. A peer that is not there or fails is no error: its place says why.
-pub fn run(
+/// The Python process did not start or died. A peer that is missing or fails is no error: its entry in the report says why.
+pub(crate) fn run(
     report: &mut BenchReport,
     project: &Project,
     build: &Build,
@@ -61,31 +61,7 @@ pub fn run(
     let Some((target, _)) = paths.first() else {
         bail!("nothing in this build runs on {}", report.card.name);
     };
-    let mut rows = Vec::new();
-    let mut cases = Vec::new();
-    for operation in &project.spec.operations {
-        for case in choice.cases(operation, &operation.bench, report.seed)? {
-            let timed = report.cases.iter().position(|timed| {
-                timed.operation == operation.name
-                    && timed.case == case.label
-                    && timed.residency == Residency::Cold
-            });
-            if let Some(timed) = timed {
-                rows.push(timed);
-                cases.push(request::case(
-                    project,
-                    operation,
-                    &case,
-                    &operation.bind(&case)?,
-                ));
-            }
-        }
-    }
-    if cases.is_empty() {
-        bail!(
-            "--against: no case was timed with its data in device memory, so nobody can be timed beside it"
-        );
-    }
+    let (rows, cases) = timed_cold(report, project, choice)?;
     let request = json!({
         "peers": peers.iter().map(Peer::name).collect::<Vec<_>>(),
         "cases": cases,
@@ -101,24 +77,22 @@ pub fn run(
     loop {
         let line = driver.line()?;
         let answer: Answer = serde_json::from_str(&line)
-            .with_context(|| format!("reading what the driver of --against says: {line}"))?;
+            .with_context(|| format!("reading a line of the driver of --against: {line}"))?;
         match answer {
             Answer::Ready { ready } => {
-                clock.clone_from(&ready.clock);
-                report.remarks.push(format!(
-                    "others: torch {} in {}",
-                    ready.torch,
-                    python.path.display()
-                ));
+                let (torch, path) = (&ready.torch, python.path.display());
+                let remark = format!("others: torch {torch} in {path}");
+                report.remarks.push(remark);
+                clock = ready.clock;
             }
             Answer::Row {
                 row,
                 against,
                 error,
             } => {
-                let Some(case) = rows.get(row).and_then(|index| report.cases.get_mut(*index))
-                else {
-                    bail!("the driver of --against answers a case that nobody asked for: {row}");
+                let index = rows.get(row);
+                let Some(case) = index.and_then(|index| report.cases.get_mut(*index)) else {
+                    bail!("the driver of --against answers an unknown case: {row}");
                 };
                 tell(&format!("others: {} {}", case.operation, case.case));
                 case.against = Some(against.map_or_else(
@@ -129,6 +103,36 @@ pub fn run(
             Answer::Done { .. } => return Ok(()),
         }
     }
+}
+
+/// The cases that a report has cold: their places in it, and the cases for the driver.
+fn timed_cold(
+    report: &BenchReport,
+    project: &Project,
+    choice: &Choice,
+) -> Result<(Vec<usize>, Vec<Value>)> {
+    let mut rows = Vec::new();
+    let mut cases = Vec::new();
+    for operation in &project.spec.operations {
+        for case in choice.cases(operation, &operation.bench, report.seed)? {
+            let timed = report.cases.iter().position(|timed| {
+                timed.operation == operation.name
+                    && timed.case == case.label
+                    && timed.residency == Residency::Cold
+            });
+            if let Some(timed) = timed {
+                let bound = operation.bind(&case)?;
+                rows.push(timed);
+                cases.push(cases::case(project, operation, &case, &bound));
+            }
+        }
+    }
+    if cases.is_empty() {
+        bail!(
+            "--against: no case was timed with its data in device memory; peers are timed in such cases alone"
+        );
+    }
+    Ok((rows, cases))
 }
 
 #[cfg(test)]
@@ -156,7 +160,7 @@ mod tests {
             let case = operation
                 .case_of_shape(shape, crate::project::DType::BF16)
                 .unwrap();
-            request::case(&project, operation, &case, &operation.bind(&case).unwrap())
+            cases::case(&project, operation, &case, &operation.bind(&case).unwrap())
         };
         let mut unknown = case("rmsnorm", "rms_norm", "rows=8,width=64");
         unknown["operation"] = json!("nobodys");

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// One of the others.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Peer {
+pub(crate) enum Peer {
     /// One that the driver knows by this name.
     Known(&'static str),
     /// A kernel that the Hub library loads: a repository, perhaps with `@VERSION`, or a folder.
@@ -19,11 +19,11 @@ const KNOWN: [&str; 5] = ["torch", "compile", "compile-max", "liger", "quack"];
 /// A name that is nobody's.
 #[derive(Debug, Error)]
 #[error("--against {0}: there are {known}, and hub:OWNER/NAME[@VERSION] or hub:PATH", known = KNOWN.join(", "))]
-pub struct UnknownPeer(String);
+pub(crate) struct UnknownPeer(String);
 
 impl Peer {
     /// From its name.
-    pub fn parse(text: &str) -> Result<Self, UnknownPeer> {
+    pub(crate) fn parse(text: &str) -> Result<Self, UnknownPeer> {
         if let Some(known) = KNOWN.into_iter().find(|known| *known == text) {
             return Ok(Self::Known(known));
         }
@@ -34,7 +34,7 @@ impl Peer {
     }
 
     /// Each once, in the order given.
-    pub fn parse_all(texts: &[String]) -> Result<Vec<Self>, UnknownPeer> {
+    pub(crate) fn parse_all(texts: &[String]) -> Result<Vec<Self>, UnknownPeer> {
         let mut peers = Vec::new();
         for text in texts {
             let peer = Self::parse(text)?;
@@ -46,7 +46,7 @@ impl Peer {
     }
 
     /// As it was given.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Known(name) => (*name).to_owned(),
             Self::Hub(place) => format!("hub:{place}"),
@@ -54,7 +54,7 @@ impl Peer {
     }
 
     /// Whether it may open a connection: what is no folder here is asked of the Hub.
-    pub fn may_download(&self) -> bool {
+    pub(crate) fn may_download(&self) -> bool {
         matches!(self, Self::Hub(place) if !place.starts_with(['.', '/', '~']) && !Path::new(place).exists())
     }
 }

@@ -10,7 +10,7 @@ const LOOK: &str = "import importlib.util, sys; print(sys.version_info >= (3, 10
 
 /// An interpreter that was looked at.
 #[derive(Clone, Debug)]
-pub struct Interpreter {
+pub(crate) struct Interpreter {
     /// The program.
     pub path: PathBuf,
 }
@@ -20,7 +20,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// It cannot be started, is older than 3.10, or has no torch.
-    pub fn find(named: Option<&PathBuf>, flag: &str) -> Result<Self> {
+    pub(crate) fn find(named: Option<&PathBuf>, flag: &str) -> Result<Self> {
         let of_environment = || {
             let folder = std::env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty())?;
             Some(PathBuf::from(folder).join("bin").join("python"))

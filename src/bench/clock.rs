@@ -7,11 +7,11 @@ use crate::gpu::{Device, GpuError, Graph};
 
 /// Three points in the stream, used again and again.
 #[derive(Debug)]
-pub struct Clock([Event; 3]);
+pub(super) struct Clock([Event; 3]);
 
 impl Clock {
     /// Makes the events.
-    pub fn new() -> Result<Self, GpuError> {
+    pub(super) fn new() -> Result<Self, GpuError> {
         Ok(Self([Event::new()?, Event::new()?, Event::new()?]))
     }
 
@@ -22,7 +22,7 @@ impl Clock {
     ///
     /// # Errors
     /// What the driver says; or that the card's clock shows more than the host waited, which cannot be.
-    pub fn time(
+    pub(super) fn time(
         &self,
         device: &Device,
         graph: &Graph,

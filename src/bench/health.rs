@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 /// What nvidia-smi answers; empty where it is not there.
 #[derive(Clone, Debug, Default)]
-pub struct Health {
+pub(super) struct Health {
     /// Reasons why the clocks are held down, as people call them.
     pub throttled: Vec<&'static str>,
     /// Percent of the last moment in which something ran on the card.
@@ -25,7 +25,7 @@ const REASONS: [(u64, &str); 6] = [
 
 impl Health {
     /// Asks nvidia-smi about one card.
-    pub fn ask(ordinal: usize) -> Self {
+    pub(super) fn ask(ordinal: usize) -> Self {
         let mut health = Self::default();
         let card = ordinal.to_string();
         let Some(line) = smi(&[
@@ -62,7 +62,7 @@ impl Health {
     }
 
     /// What a reader of the figures should know.
-    pub fn remarks(&self, when: &str) -> Vec<String> {
+    pub(super) fn remarks(&self, when: &str) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.throttled.is_empty() {
             remarks.push(format!(

@@ -18,14 +18,14 @@ const PATCH: u64 = 16;
 
 /// Normally distributed numbers of one type, made once: drawing hundreds of megabytes takes longer than timing them.
 #[derive(Debug)]
-pub struct Pool {
+pub(super) struct Pool {
     dtype: DType,
     bytes: Vec<u8>,
 }
 
 impl Pool {
     /// Draws it.
-    pub fn new(dtype: DType, random: &mut Random) -> Self {
+    pub(super) fn new(dtype: DType, random: &mut Random) -> Self {
         let mut bytes = Vec::with_capacity(POOL * dtype.size());
         for _ in 0..POOL / 2 {
             for value in random.normals() {
@@ -56,7 +56,7 @@ impl Pool {
 
 /// The slots of one case on the card, with their inputs on the host.
 #[derive(Debug)]
-pub struct Ring {
+pub(super) struct Ring {
     /// The slots' memory.
     pub memory: Buffer,
     /// How many.
@@ -76,7 +76,7 @@ const POISON: Poison = Poison::NotANumber;
 
 impl Ring {
     /// Takes memory for `slots` slots, draws their inputs and poisons the rest.
-    pub fn new(
+    pub(super) fn new(
         device: &Device,
         bound: &Bound,
         layout: &Layout,
@@ -86,7 +86,7 @@ impl Ring {
     ) -> Result<Self> {
         // An odd number of pages, so that slots of a power-of-two size do not share their memory channels.
         let step = layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2);
-        let memory = Buffer::new(device, step * u64::from(slots))?;
+        let memory = device.allocate(step * u64::from(slots))?;
         let mut base = vec![POISON.byte(); usize::try_from(layout.bytes)?];
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
@@ -103,7 +103,7 @@ impl Ring {
             driver_copy(device, (&memory, slot * step), (&memory, 0), layout.bytes)?;
         }
         let fresh = if bound.tensors.iter().any(|t| t.role == Role::InOut) {
-            let fresh = Buffer::new(device, layout.bytes)?;
+            let fresh = device.allocate(layout.bytes)?;
             driver_copy(device, (&fresh, 0), (&memory, 0), layout.bytes)?;
             Some(fresh)
         } else {
@@ -121,7 +121,7 @@ impl Ring {
     }
 
     /// Gives tensors that are input and output at once their first contents again, in every slot.
-    pub fn restore(&self, device: &Device, bound: &Bound, layout: &Layout) -> Result<()> {
+    pub(super) fn restore(&self, device: &Device, bound: &Bound, layout: &Layout) -> Result<()> {
         let Some(fresh) = &self.fresh else {
             return Ok(());
         };
@@ -146,12 +146,12 @@ impl Ring {
     }
 
     /// The address of a slot.
-    pub fn base(&self, slot: u32) -> u64 {
+    pub(super) fn base(&self, slot: u32) -> u64 {
         self.memory.address() + u64::from(slot) * self.step
     }
 
     /// Overwrites a few elements of every input of every slot.
-    pub fn patch(
+    pub(super) fn patch(
         &mut self,
         device: &Device,
         bound: &Bound,
@@ -184,7 +184,13 @@ impl Ring {
     }
 
     /// Poisons a slot's outputs and scratch.
-    pub fn poison(&self, device: &Device, bound: &Bound, layout: &Layout, slot: u32) -> Result<()> {
+    pub(super) fn poison(
+        &self,
+        device: &Device,
+        bound: &Bound,
+        layout: &Layout,
+        slot: u32,
+    ) -> Result<()> {
         let base = u64::from(slot) * self.step;
         for (index, tensor) in bound.tensors.iter().enumerate() {
             let range = layout.range(bound, index);
@@ -197,19 +203,16 @@ impl Ring {
     }
 
     /// What a slot should hold, as a slot of a verification.
-    pub fn expected(&self, slot: u32) -> Slot {
+    pub(super) fn expected(&self, slot: u32) -> Slot {
         let mut bytes = self.base.clone();
         for (at, patch) in &self.patches[slot as usize] {
             bytes[*at..*at + patch.len()].copy_from_slice(patch);
         }
-        Slot {
-            bytes,
-            poison: POISON,
-        }
+        Slot { bytes }
     }
 
     /// A slot as it is on the card.
-    pub fn download(&self, device: &Device, slot: u32) -> Result<Vec<u8>> {
+    pub(super) fn download(&self, device: &Device, slot: u32) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.base.len()];
         device.download(&self.memory, u64::from(slot) * self.step, &mut bytes)?;
         Ok(bytes)

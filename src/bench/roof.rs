@@ -9,7 +9,7 @@ const PAGE: u64 = 4096;
 
 /// A copy, ready to be timed beside a kernel.
 #[derive(Debug)]
-pub struct Roof {
+pub(super) struct Roof {
     /// The launches, one a pair of buffers.
     pub graph: Graph,
     /// How many copies a launch of the graph makes.
@@ -25,7 +25,7 @@ impl Roof {
     ///
     /// A size that is no whole number of pages copies a fifth slower on an H100, and buffers a power of two apart
     /// share memory channels: sizes are rounded up to pages, and buffers lie an odd number of pages apart.
-    pub fn measure(
+    pub(super) fn measure(
         device: &Device,
         tool: &Copier,
         bytes: u64,
@@ -34,7 +34,7 @@ impl Roof {
     ) -> Result<Self> {
         let half = (bytes / 2).next_multiple_of(PAGE).max(PAGE);
         let step = half + PAGE * (1 + 2 * 7);
-        let memory = Buffer::new(device, 2 * step * u64::from(slots))?;
+        let memory = device.allocate(2 * step * u64::from(slots))?;
         device.fill(&memory, 0, memory.bytes(), 0x3c)?;
         let mut best: Option<(f64, Graph, Manner)> = None;
         for manner in Manner::ALL {

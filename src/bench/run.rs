@@ -1,4 +1,4 @@
-//! A whole benchmark: every operation and case, cold, and hot where it fits in the L2.
+//! A whole benchmark: every operation and case, cold, and hot where the case fits in the L2.
 
 use anyhow::{Result, bail};
 
@@ -9,45 +9,36 @@ use super::ring::{Pool, Ring};
 use super::roof::Roof;
 use super::rotation::Rotation;
 use super::spread::per_launch;
+use crate::base::cores;
 use crate::compile::{Build, Kernel};
 use crate::gpu::copy::Copier;
 use crate::gpu::muffle::Muffle;
 use crate::gpu::{Card, Device, GpuError, Graph, Recording};
 use crate::project::{Bound, Case, Operation, Project, Role};
-use crate::verify::check::{cores, judge, oracle_for};
 use crate::verify::compare::compare;
 use crate::verify::finding::{Finding, Kind};
+use crate::verify::judge::{damaged, judge};
 use crate::verify::layout::Layout;
-use crate::verify::path::{CodePath, choose};
+use crate::verify::path::{CodePath, Fault, choose};
 use crate::verify::random::{Random, fresh_seed};
-use crate::verify::run::Choice;
-use crate::verify::slot::{Damage, results, tensors};
+use crate::verify::reference::oracle_for;
+use crate::verify::slot::{results, tensors};
+use crate::worker::Choice;
 
-/// Rounds after which timed outputs are compared, besides the last.
+/// Random rounds after which timed outputs are compared, besides the last round.
 const CHECKED_ROUNDS: usize = 3;
-/// Operations of a launch from which on the host, which does some 10^11 a second, checks as little as of a large one.
+/// Above this many operations a launch, check as few slots as for a large case: the host computes some 10^11 a second.
 const MANY_OPERATIONS: f64 = 5e10;
 
-/// Everything that the cases of a run share.
-struct Bench<'a> {
-    device: &'a Device,
-    project: &'a Project,
-    copier: Copier,
-    pools: Vec<Pool>,
-    random: Random,
-    rounds: u32,
-    kernels: Vec<&'a Kernel>,
-}
-
 /// Times a project on a card. `tell` is called with what is being done.
-pub fn run(
+pub(crate) fn run(
     project: &Project,
     build: &Build,
     choice: &Choice,
     rounds: u32,
     tell: &dyn Fn(&str),
 ) -> Result<BenchReport> {
-    // Dropped last, when the context has printed all that it will.
+    // Dropped last, after the context has printed everything.
     let _muffle = Muffle::new();
     let device = Device::open(choice.ordinal)?;
     let seed = choice.seed.unwrap_or_else(fresh_seed);
@@ -80,54 +71,11 @@ pub fn run(
         rounds: rounds.max(5),
         kernels: target.units.iter().flat_map(|unit| &unit.kernels).collect(),
     };
-    let mut any = false;
-    let mut lost = false;
-    'all: for operation in &project.spec.operations {
-        for case in choice.cases(operation, &operation.bench, seed)? {
-            any = true;
-            let bound = operation.bind(&case)?;
-            let fits = bound.bytes <= device.card.l2_bytes / 2
-                && bound
-                    .tensors
-                    .iter()
-                    .all(|tensor| tensor.role != Role::InOut);
-            let mut wanted = vec![Residency::Cold];
-            if fits {
-                wanted.push(Residency::Hot);
-            }
-            for residency in wanted {
-                tell(&format!("{} {}", operation.name, case.label));
-                let timed = bench.case(&mut path, operation, &case, &bound, residency)?;
-                if let Some(case) = timed.bench {
-                    report.cases.push(case);
-                }
-                for (kind, message) in timed.faults {
-                    report.findings.push(Finding {
-                        kind,
-                        operation: operation.name.clone(),
-                        case: Some(case.label.clone()),
-                        path: path.name(),
-                        message,
-                    });
-                }
-                lost = timed.lost;
-                if lost {
-                    break 'all;
-                }
-            }
-        }
-    }
-    if !any {
-        bail!(
-            "no case is left of {} to time: its kernel.toml has no [[operation.bench]], or --filter, --dtype and \
-             --shape leave nothing",
-            project.name
-        );
-    }
-    report
-        .remarks
-        .extend(Health::ask(choice.ordinal).remarks("after"));
+    let lost = bench.all(&mut path, choice, &mut report, tell)?;
+    let after = Health::ask(choice.ordinal).remarks("after");
+    report.remarks.extend(after);
     if lost {
+        // Freed when the process ends; freeing here would wait for a kernel that may never end.
         std::mem::forget(bench);
         std::mem::forget(path);
         std::mem::forget(device);
@@ -135,31 +83,120 @@ pub fn run(
     Ok(report)
 }
 
-/// What timing one case came to.
+/// What the cases of a run share.
+struct Bench<'a> {
+    device: &'a Device,
+    project: &'a Project,
+    copier: Copier,
+    pools: Vec<Pool>,
+    random: Random,
+    rounds: u32,
+    kernels: Vec<&'a Kernel>,
+}
+
+/// A case to be timed.
+struct Timing<'a> {
+    operation: &'a Operation,
+    case: &'a Case,
+    bound: &'a Bound,
+    layout: Layout,
+    rotation: Rotation,
+}
+
+impl Timing<'_> {
+    /// Whether comparing a slot takes the host much longer than a launch takes the card.
+    fn is_large(&self) -> bool {
+        self.layout.bytes > 1 << 26 || self.bound.flops > MANY_OPERATIONS
+    }
+}
+
+/// The result of timing one case.
 #[derive(Default)]
 struct Timed {
     bench: Option<CaseBench>,
-    faults: Vec<(Kind, String)>,
+    faults: Vec<Fault>,
+    /// Whether the context is lost.
     lost: bool,
 }
 
-impl Timed {
-    fn fault(kind: Kind, message: String) -> Self {
+impl From<Fault> for Timed {
+    fn from(fault: Fault) -> Self {
         Self {
-            faults: vec![(kind, message)],
+            faults: vec![fault],
             ..Self::default()
-        }
-    }
-
-    fn from_gpu(error: &GpuError) -> Self {
-        Self {
-            lost: error.sticky,
-            ..Self::fault(Kind::LaunchFailed, error.to_string())
         }
     }
 }
 
+impl From<GpuError> for Timed {
+    fn from(error: GpuError) -> Self {
+        Self {
+            lost: error.sticky,
+            ..Self::from((Kind::LaunchFailed, error.to_string()))
+        }
+    }
+}
+
+/// The rounds of a case: microseconds of the graph and of the copies behind it, and the comparisons.
+#[derive(Default)]
+struct Rounds {
+    kernel: Vec<f64>,
+    copy: Vec<f64>,
+    checked: u32,
+    faults: Vec<Fault>,
+}
+
+fn in_place(bound: &Bound) -> bool {
+    let mut tensors = bound.tensors.iter();
+    tensors.any(|tensor| tensor.role == Role::InOut)
+}
+
 impl Bench<'_> {
+    /// Times all cases; returns whether the context is lost.
+    fn all(
+        &mut self,
+        path: &mut CodePath,
+        choice: &Choice,
+        report: &mut BenchReport,
+        tell: &dyn Fn(&str),
+    ) -> Result<bool> {
+        let mut any = false;
+        for operation in &self.project.spec.operations {
+            for case in choice.cases(operation, &operation.bench, report.seed)? {
+                any = true;
+                let bound = operation.bind(&case)?;
+                let mut wanted = vec![Residency::Cold];
+                if bound.bytes <= self.device.card.l2_bytes / 2 && !in_place(&bound) {
+                    wanted.push(Residency::Hot);
+                }
+                for residency in wanted {
+                    tell(&format!("{} {}", operation.name, case.label));
+                    let timed = self.case(path, operation, &case, &bound, residency)?;
+                    report.cases.extend(timed.bench);
+                    let findings = timed.faults.into_iter().map(|(kind, message)| Finding {
+                        kind,
+                        operation: operation.name.clone(),
+                        case: Some(case.label.clone()),
+                        path: path.name(),
+                        message,
+                    });
+                    report.findings.extend(findings);
+                    if timed.lost {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        if !any {
+            bail!(
+                "no case is left of {} to time: its kernel.toml has no [[operation.bench]], or --filter, --dtype and \
+                 --shape leave nothing",
+                self.project.name
+            );
+        }
+        Ok(false)
+    }
+
     fn case(
         &mut self,
         path: &mut CodePath,
@@ -169,48 +206,33 @@ impl Bench<'_> {
         residency: Residency,
     ) -> Result<Timed> {
         let device = self.device;
-        let layout = Layout::new(bound);
         if bound.bytes == 0 {
-            return Ok(Timed::fault(
-                Kind::LaunchFailed,
-                "an empty case cannot be timed: it moves no bytes".to_owned(),
-            ));
+            let why = "an empty case cannot be timed: it moves no bytes".to_owned();
+            return Ok((Kind::LaunchFailed, why).into());
         }
-        // A tensor that is input and output must be launched on once a round, or its contents are nobody's.
-        let in_place = bound
-            .tensors
-            .iter()
-            .any(|tensor| tensor.role == Role::InOut);
-        let rotation = Rotation::of(bound.bytes, device.card.l2_bytes, residency, in_place);
-        let Rotation {
-            sets: slots,
-            launches,
+        // A tensor that is input and output must be launched on once a round, or its content is undefined.
+        let rotation = Rotation::of(
+            bound.bytes,
+            device.card.l2_bytes,
             residency,
-        } = rotation;
-        let needed = u64::from(slots) * (layout.bytes + bound.bytes) * 11 / 10;
-        if needed > device.free_bytes()? {
-            bail!(
-                "{} {}: timing it takes {:.1} GB of the card's memory, which are not free; make the case smaller",
-                operation.name,
-                case.label,
-                gigabytes(needed)
-            );
-        }
-        let mut ring = Ring::new(
-            device,
+            in_place(bound),
+        );
+        let layout = Layout::new(bound);
+        let timing = Timing {
+            operation,
+            case,
             bound,
-            &layout,
-            slots,
-            &mut self.pools,
-            &mut self.random,
-        )?;
-        let bases: Vec<u64> = (0..slots).map(|slot| ring.base(slot)).collect();
-        let recordings = match path.record(&operation.launcher, bound, &layout, &bases)? {
+            layout,
+            rotation,
+        };
+        let mut ring = self.ring(&timing)?;
+        let bases: Vec<u64> = (0..rotation.sets).map(|slot| ring.base(slot)).collect();
+        let recordings = match path.record(&operation.launcher, bound, &timing.layout, &bases)? {
             Ok(recordings) => recordings,
-            Err((kind, message)) => return Ok(Timed::fault(kind, message)),
+            Err(fault) => return Ok(fault.into()),
         };
         let graph = match Graph::capture(device, || {
-            for _ in 0..launches / slots {
+            for _ in 0..rotation.launches / rotation.sets {
                 for launch in recordings.iter().flat_map(|recording| &recording.launches) {
                     path.modules.launch(device, launch)?;
                 }
@@ -218,155 +240,178 @@ impl Bench<'_> {
             Ok(())
         }) {
             Ok(graph) => graph,
-            Err(error) => return Ok(Timed::from_gpu(&error)),
+            Err(error) => return Ok(error.into()),
         };
-        let roof = Roof::measure(device, &self.copier, bound.bytes, slots, launches)?;
-        match self.rounds(&mut ring, bound, &layout, &graph, &roof, operation, case) {
-            Ok(Ok((kernel, copy, checked, mut faults))) => {
-                let mut bench = CaseBench {
-                    operation: operation.name.clone(),
-                    case: case.label.clone(),
-                    dtype: case.dtype,
-                    values: case.values.clone(),
-                    bytes: bound.bytes,
-                    flops: bound.flops,
-                    residency,
-                    slots,
-                    kernel: per_launch(&kernel, launches),
-                    copy: per_launch(&copy, roof.copies),
-                    copy_by: roof.manner.name().to_owned(),
-                    launches: recordings
-                        .first()
-                        .map(|recording| self.describe(recording))
-                        .unwrap_or_default(),
-                    checked,
-                    remarks: Vec::new(),
-                    against: None,
-                };
-                bench.remarks.extend(bench.kernel.unsteady("the kernel"));
-                bench.remarks.extend(bench.copy.unsteady("the copy"));
-                let why = too_fast(bench.kernel, bench.bytes, residency, &device.card);
-                if let Some(why) = why {
-                    faults.push((Kind::TooFast, why));
-                }
-                Ok(Timed {
-                    bench: Some(bench),
-                    faults,
-                    lost: false,
-                })
-            }
-            Ok(Err(error)) => Ok(Timed::from_gpu(&error)),
-            Err(error) => Err(error),
+        let roof = Roof::measure(
+            device,
+            &self.copier,
+            bound.bytes,
+            rotation.sets,
+            rotation.launches,
+        )?;
+        Ok(match self.rounds(&timing, &mut ring, &graph, &roof)? {
+            Ok(rounds) => self.timed(&timing, rounds, &roof, &recordings),
+            Err(error) => error.into(),
+        })
+    }
+
+    /// The slots of a case, where the card has the memory.
+    fn ring(&mut self, timing: &Timing) -> Result<Ring> {
+        let slots = timing.rotation.sets;
+        let needed = u64::from(slots) * (timing.layout.bytes + timing.bound.bytes) * 11 / 10;
+        if needed > self.device.free_bytes()? {
+            bail!(
+                "{} {}: timing it needs {:.1} GB, and the card has not enough free memory; make the case smaller",
+                timing.operation.name,
+                timing.case.label,
+                gigabytes(needed)
+            );
+        }
+        Ring::new(
+            self.device,
+            timing.bound,
+            &timing.layout,
+            slots,
+            &mut self.pools,
+            &mut self.random,
+        )
+    }
+
+    /// The figures of a case after its rounds.
+    fn timed(
+        &self,
+        timing: &Timing,
+        rounds: Rounds,
+        roof: &Roof,
+        recordings: &[Recording],
+    ) -> Timed {
+        let (case, bound) = (timing.case, timing.bound);
+        let first = recordings.first();
+        let mut bench = CaseBench {
+            operation: timing.operation.name.clone(),
+            case: case.label.clone(),
+            dtype: case.dtype,
+            values: case.values.clone(),
+            bytes: bound.bytes,
+            flops: bound.flops,
+            residency: timing.rotation.residency,
+            slots: timing.rotation.sets,
+            kernel: per_launch(&rounds.kernel, timing.rotation.launches),
+            copy: per_launch(&rounds.copy, roof.copies),
+            copy_by: roof.manner.name().to_owned(),
+            launches: first.map_or_else(Vec::new, |recording| self.describe(recording)),
+            checked: rounds.checked,
+            remarks: Vec::new(),
+            against: None,
+        };
+        bench.remarks.extend(bench.kernel.unsteady("the kernel"));
+        bench.remarks.extend(bench.copy.unsteady("the copy"));
+        let card = &self.device.card;
+        let why = too_fast(bench.kernel, bench.bytes, bench.residency, card);
+        let mut faults = rounds.faults;
+        faults.extend(why.map(|why| (Kind::TooFast, why)));
+        Timed {
+            bench: Some(bench),
+            faults,
+            lost: false,
         }
     }
 
-    /// Rounds of: change the inputs, poison what will be checked, copy (untimed, so that all that is timed is queued
-    /// behind it), kernel, copy, check.
-    #[allow(clippy::type_complexity, clippy::too_many_arguments)]
+    /// Each round: change the inputs, poison what will be checked, copy (untimed: what is timed is queued behind it), kernel,
+    /// copy, check.
     fn rounds(
         &mut self,
+        timing: &Timing,
         ring: &mut Ring,
-        bound: &Bound,
-        layout: &Layout,
         graph: &Graph,
         roof: &Roof,
-        operation: &Operation,
-        case: &Case,
-    ) -> Result<Result<(Vec<f64>, Vec<f64>, u32, Vec<(Kind, String)>), GpuError>> {
-        let device = self.device;
-        let rounds = self.rounds as usize;
-        let mut checked_rounds = vec![rounds - 1];
-        // A large slot takes the host longer to compare than the card to time, and so does one of many operations.
-        let large = layout.bytes > 1 << 26 || bound.flops > MANY_OPERATIONS;
-        while checked_rounds.len() <= if large { 1 } else { CHECKED_ROUNDS } {
-            let round = usize::try_from(self.random.below(rounds as u64))?;
-            // The first rounds warm up as well; a check there would catch less.
-            checked_rounds.push(round);
-        }
+    ) -> Result<Result<Rounds, GpuError>> {
+        let (device, bound, layout) = (self.device, timing.bound, &timing.layout);
+        let checked_rounds = self.checked_rounds(timing.is_large())?;
         let clock = Clock::new()?;
-        let (mut kernel, mut copy) = (Vec::new(), Vec::new());
-        let mut checked = 0;
-        let mut faults: Vec<(Kind, String)> = Vec::new();
-        let doing = format!("timing {} {}", operation.name, case.label);
-        let warm = || -> Result<(), GpuError> {
-            for _ in 0..2 {
-                roof.graph.launch(device)?;
-                graph.launch(device)?;
-            }
-            device.finish(&doing)
-        };
-        if let Err(error) = warm() {
+        let doing = format!("timing {} {}", timing.operation.name, timing.case.label);
+        if let Err(error) = warm_up(device, graph, roof, &doing) {
             return Ok(Err(error));
         }
-        for round in 0..rounds {
+        let mut all = Rounds::default();
+        for round in 0..self.rounds as usize {
             ring.restore(device, bound, layout)?;
             ring.patch(device, bound, layout, &mut self.pools, &mut self.random)?;
-            let mut picked = Vec::new();
-            if checked_rounds.contains(&round) {
-                // One slot poisoned, and one left as the round before left it but for its new inputs: a launch must not
-                // learn from an output that it will be looked at. Of large slots one or the other.
-                let draw = |random: &mut Random| u32::try_from(random.below(u64::from(ring.slots)));
-                if !large || checked % 2 == 0 {
-                    let slot = draw(&mut self.random)?;
-                    ring.poison(device, bound, layout, slot)?;
-                    picked.push(slot);
-                }
-                if !large || picked.is_empty() {
-                    let slot = draw(&mut self.random)?;
-                    if !picked.contains(&slot) {
-                        picked.push(slot);
-                    }
-                }
-            }
+            let picked = if checked_rounds.contains(&round) {
+                self.pick(timing, ring, all.checked)?
+            } else {
+                Vec::new()
+            };
             match clock.time(device, graph, &roof.graph, &doing) {
-                Ok((one, other)) => {
-                    kernel.push(one);
-                    copy.push(other);
+                Ok((kernel, copy)) => {
+                    all.kernel.push(kernel);
+                    all.copy.push(copy);
                 }
                 Err(error) => return Ok(Err(error)),
             }
             for slot in picked {
-                checked += 1;
-                if let Some((kind, message)) = self.compare(ring, slot, bound, layout, operation)? {
-                    faults.push((kind, format!("round {round}, slot {slot}: {message}")));
+                all.checked += 1;
+                if let Some((kind, message)) = self.compare(timing, ring, slot)? {
+                    let message = format!("round {round}, slot {slot}: {message}");
+                    all.faults.push((kind, message));
                 }
             }
-            if !faults.is_empty() {
+            if !all.faults.is_empty() {
                 break;
             }
         }
-        Ok(Ok((kernel, copy, checked, faults)))
+        Ok(Ok(all))
     }
 
-    /// Compares a slot that was just timed, whole.
-    fn compare(
-        &self,
-        ring: &Ring,
-        slot: u32,
-        bound: &Bound,
-        layout: &Layout,
-        operation: &Operation,
-    ) -> Result<Option<(Kind, String)>> {
+    /// The rounds after which slots are compared: the last, and random ones.
+    fn checked_rounds(&mut self, large: bool) -> Result<Vec<usize>> {
+        let mut checked = vec![self.rounds as usize - 1];
+        while checked.len() <= if large { 1 } else { CHECKED_ROUNDS } {
+            checked.push(usize::try_from(self.random.below(u64::from(self.rounds)))?);
+        }
+        Ok(checked)
+    }
+
+    /// The slots to compare after a round: one whose outputs are poisoned before it, and one whose outputs are those of the round
+    /// before, so that a launch cannot infer from them whether it will be checked. Of a large case, alternately one or the
+    /// other.
+    fn pick(&mut self, timing: &Timing, ring: &Ring, checked: u32) -> Result<Vec<u32>> {
+        let mut picked = Vec::new();
+        let large = timing.is_large();
+        let draw = |random: &mut Random| u32::try_from(random.below(u64::from(ring.slots)));
+        if !large || checked.is_multiple_of(2) {
+            let slot = draw(&mut self.random)?;
+            ring.poison(self.device, timing.bound, &timing.layout, slot)?;
+            picked.push(slot);
+        }
+        if !large || picked.is_empty() {
+            let slot = draw(&mut self.random)?;
+            if !picked.contains(&slot) {
+                picked.push(slot);
+            }
+        }
+        Ok(picked)
+    }
+
+    /// Compares a slot after a timed launch, every byte.
+    fn compare(&self, timing: &Timing, ring: &Ring, slot: u32) -> Result<Option<Fault>> {
+        let (bound, layout) = (timing.bound, &timing.layout);
         let after = ring.download(self.device, slot)?;
         let expected = ring.expected(slot);
-        match expected.damage(bound, layout, &after) {
-            Some(Damage::Input(what)) => return Ok(Some((Kind::InputModified, what))),
-            Some(Damage::Zone(what)) => return Ok(Some((Kind::RedZone, what))),
-            None => {}
+        if let Some(fault) = damaged(&expected, bound, layout, &after) {
+            return Ok(Some(fault));
         }
         let given = tensors(bound, layout, &expected.bytes, &after);
         let got = results(bound, layout, &after);
-        let oracle = oracle_for(self.project, operation, bound, &given, cores())?;
+        let oracle = oracle_for(self.project, timing.operation, bound, &given, cores())?;
         let comparison = compare(oracle.as_ref(), &given, &got);
         Ok(judge(&comparison).map(|(kind, message)| {
-            (
-                Kind::TimedOutput,
-                format!("{} in a timed launch: {message}", kind.name()),
-            )
+            let message = format!("{} in a timed launch: {message}", kind.name());
+            (Kind::TimedOutput, message)
         }))
     }
 
-    /// The kernels of one launch, for people.
+    /// The kernels of one launch, as the report shows them.
     fn describe(&self, recording: &Recording) -> Vec<String> {
         recording
             .launches
@@ -393,7 +438,16 @@ impl Bench<'_> {
     }
 }
 
-/// Whether a time is under what the bytes need at the memory's peak.
+/// Runs copies and launches before the first round, so that clocks rise and code is loaded.
+fn warm_up(device: &Device, graph: &Graph, roof: &Roof, doing: &str) -> Result<(), GpuError> {
+    for _ in 0..2 {
+        roof.graph.launch(device)?;
+        graph.launch(device)?;
+    }
+    device.finish(doing)
+}
+
+/// Why a time cannot be: the memory's peak bandwidth does not suffice for the bytes.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn too_fast(
     launch: Spread,
@@ -407,8 +461,8 @@ pub(super) fn too_fast(
         return None;
     }
     Some(format!(
-        "{:.2} µs for {:.1} MB is {reached:.0} GB/s, above the {peak:.0} GB/s that the memory can do: the launch does not \
-         move the bytes that it is said to, or the harness is being fooled",
+        "{:.2} µs for {:.1} MB is {reached:.0} GB/s, above the memory's peak of {peak:.0} GB/s: the launch does not move \
+         the bytes that kernel.toml says, or the harness is being fooled",
         launch.median,
         gigabytes(bytes) * 1e3,
     ))

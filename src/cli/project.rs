@@ -124,9 +124,6 @@ pub struct Verify {
     /// Run under compute-sanitizer: memcheck, racecheck, initcheck
     #[arg(long)]
     pub sanitize: bool,
-    /// Only the code path of this architecture; the harness starts itself with this
-    #[arg(long, hide = true, value_name = "CC")]
-    pub path_arch: Option<u32>,
     /// Leave out the T4 and A100 code paths, whose PTX runs through the driver's compiler
     #[arg(long)]
     pub native_only: bool,

@@ -16,7 +16,6 @@ pub mod list;
 mod man;
 pub mod pack;
 pub mod prepare;
-pub mod record;
 pub mod remove;
 pub mod show;
 pub mod status;
@@ -25,6 +24,7 @@ pub mod toolchain;
 pub mod update;
 pub mod validate;
 pub mod verify;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -104,7 +104,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Ci(arguments) => ci::run(&arguments, output),
         Command::Toolchain(arguments) => toolchain::run(&arguments, output),
-        Command::Record => record::run(),
+        Command::Worker { request } => worker::run(&request),
         Command::Doctor => doctor::run(&Machine::here()?, output),
         Command::Skills(skills) => match skills {
             Skills::Show(arguments) => show::run(&arguments, output),

@@ -1,19 +1,18 @@
 //! What verify, bench and ci do first: read the project, find the compiler, build.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::project::Selection;
 use crate::command::failure::Usage;
 use crate::compile::{self, Build};
 use crate::gpu::{self, Card};
 use crate::project::{DType, Project};
+pub(super) use crate::report::Progress;
 use crate::report::{Output, style};
 use crate::toolchain::Toolchain;
-use crate::verify::run::Choice;
+use crate::verify::Choice;
 
 /// The architectures whose PTX stands in for a T4 and an A100 on any later card.
 pub const STAND_INS: [u32; 2] = [75, 80];
@@ -83,7 +82,6 @@ pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
         seed: selection.seed,
         ordinal: selection.device,
         native_only,
-        only_arch: None,
     })
 }
 
@@ -95,43 +93,4 @@ pub fn show_heading(project: &str, card: &Card, compiler: &str, seed: u64, outpu
         card.name,
         card.driver.as_deref().unwrap_or("unknown"),
     ));
-}
-
-/// A line on the terminal that says what is being done; nothing anywhere else.
-#[derive(Debug)]
-pub struct Progress(Option<ProgressBar>);
-
-impl Progress {
-    /// On a terminal, unless the command is to be quiet.
-    pub fn new(output: Output) -> Self {
-        if !output.shows_progress() {
-            return Self(None);
-        }
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
-            bar.set_style(style);
-        }
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self(Some(bar))
-    }
-
-    /// Says what is being done now.
-    pub fn tell(&self, what: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what.to_owned());
-        }
-    }
-
-    /// Takes the line away.
-    pub fn done(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.done();
-    }
 }

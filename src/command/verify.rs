@@ -6,22 +6,21 @@ use anyhow::Result;
 
 use super::prepare::{self, Progress};
 use crate::cli::project::Verify;
+use crate::project::Project;
 use crate::report::{Output, style};
-use crate::verify::{Finding, VerifyReport, run, sanitize};
+use crate::verify::{Choice, Finding, VerifyReport, run, sanitize};
 
 /// Checks a project on a card; exit 1 on findings.
 pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let card = prepare::card(arguments.selection.device)?;
-    if sanitize::inside().is_none() && arguments.sanitize {
-        prepare::build_for(&arguments.dir, &card, false, &progress)?;
-        progress.done();
-        return sanitize_all(arguments, output);
-    }
-    let native_only = arguments.native_only || sanitize::inside().is_some();
+    let native_only = arguments.native_only || arguments.sanitize;
     let (project, build) = prepare::build_for(&arguments.dir, &card, !native_only, &progress)?;
-    let mut choice = prepare::choice(&arguments.selection, native_only)?;
-    choice.only_arch = arguments.path_arch;
+    let choice = prepare::choice(&arguments.selection, native_only)?;
+    if arguments.sanitize {
+        progress.done();
+        return sanitize_all(&project, &choice, output);
+    }
     let report = run::run(&project, &build, &choice, &|what| progress.tell(what))?;
     progress.done();
     show(&report, output);
@@ -80,22 +79,8 @@ pub fn show_finding(finding: &Finding, output: Output) {
     ));
 }
 
-fn sanitize_all(arguments: &Verify, output: Output) -> Result<ExitCode> {
-    let selection = &arguments.selection;
-    let mut inner = vec!["--device".to_owned(), selection.device.to_string()];
-    let mut pass = |flag: &str, values: &[String]| {
-        for value in values {
-            inner.extend([flag.to_owned(), value.clone()]);
-        }
-    };
-    pass("--dtype", &selection.dtype);
-    pass("--shape", &selection.shape);
-    pass("--filter", selection.filter.as_slice());
-    pass(
-        "--seed",
-        selection.seed.map(|seed| seed.to_string()).as_slice(),
-    );
-    let results = sanitize::run(&arguments.dir, &inner)?;
+fn sanitize_all(project: &Project, choice: &Choice, output: Output) -> Result<ExitCode> {
+    let results = sanitize::run(&project.root, choice)?;
     for result in &results {
         output.line(format!(
             "{} {}: {}",

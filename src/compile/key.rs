@@ -1,8 +1,8 @@
 //! Keys of the cache: SHA-256 over length-prefixed fields.
 
-use std::fmt::Write;
-
 use sha2::{Digest as _, Sha256};
+
+use crate::base::hex;
 
 /// A key in the making.
 pub(crate) struct Key(Sha256);
@@ -32,11 +32,4 @@ impl Key {
 /// The SHA-256 of some bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -3,7 +3,7 @@
 
 mod result;
 mod script;
-pub mod sources;
+pub(crate) mod sources;
 
-pub use result::{Case, Contender, EndToEnd, FORMAT, Profile, Skipped, Spread};
-pub use script::{SCRIPT, run};
+pub(crate) use result::{Case, Contender, EndToEnd, Profile};
+pub(crate) use script::{SCRIPT, run};

@@ -12,7 +12,7 @@ use super::EndToEnd;
 use crate::against::Interpreter;
 
 /// The script's name, in a project's folder.
-pub const SCRIPT: &str = "benchmark_e2e.py";
+pub(crate) const SCRIPT: &str = "benchmark_e2e.py";
 /// How much of what it printed is shown when it fails.
 const SHOWN: usize = 4000;
 
@@ -21,7 +21,7 @@ const SHOWN: usize = 4000;
 /// # Errors
 /// There is none, it wrote no result, or one that cannot be read. A result with wrong figures in it is no error: its
 /// findings say what they are.
-pub fn run(
+pub(crate) fn run(
     dir: &Path,
     python: &Interpreter,
     arguments: &[OsString],

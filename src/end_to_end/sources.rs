@@ -17,7 +17,7 @@ const COMPILED: [&str; 8] = ["cu", "cuh", "h", "hpp", "cc", "cpp", "inl", "c"];
 const LEFT_OUT: [&str; 4] = ["tests", "build", "benchmarks", "__pycache__"];
 
 /// SHA-256, in hexadecimal, over names and texts.
-pub fn digest(dir: &Path, more: &[String]) -> Result<String> {
+pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
     let mut files = BTreeMap::new();
     collect(dir, "", &mut files)?;
     for name in more {
@@ -50,7 +50,7 @@ pub fn digest(dir: &Path, more: &[String]) -> Result<String> {
         };
         hash.update(format!("{}\0{name}\0{}\0{text}", name.len(), text.len()));
     }
-    Ok(crate::project::hex(&hash.finalize()))
+    Ok(crate::base::hex(&hash.finalize()))
 }
 
 /// The sources below a folder, by their names as seen from it.

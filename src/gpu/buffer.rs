@@ -2,10 +2,9 @@
 
 use cudarc::driver::{result, sys};
 
-use super::Device;
 use super::driver::{GpuError, Said};
 
-/// Device memory, freed with the value.
+/// Device memory, freed when dropped.
 #[derive(Debug)]
 pub struct Buffer {
     address: sys::CUdeviceptr,
@@ -13,23 +12,23 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Takes `bytes` of the card's memory; at least one, so that every buffer has an address.
-    pub fn new(_device: &Device, bytes: u64) -> Result<Self, GpuError> {
+    /// Allocates in the current context; at least one byte, so that every buffer has an address.
+    pub(super) fn new(bytes: u64) -> Result<Self, GpuError> {
         let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
-        // SAFETY: freed once, by drop.
+        // SAFETY: `drop` frees it, once.
         let address = unsafe { result::malloc_sync(length) }.said(&format!(
-            "taking {:.1} MB of the card's memory",
+            "allocating {:.1} MB of the card's memory",
             mega(bytes)
         ))?;
         Ok(Self { address, bytes })
     }
 
-    /// Where it begins, as a kernel sees it.
+    /// The device address.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// How long it is.
+    /// The size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -39,7 +38,7 @@ impl Buffer {
         match at.checked_add(length) {
             Some(end) if end <= self.bytes => Ok(self.address + at),
             _ => Err(GpuError::new(
-                "reaching into a buffer",
+                "accessing a buffer",
                 format!("{length} bytes at {at} of {}", self.bytes),
             )),
         }

@@ -1,4 +1,4 @@
-//! From a captured stream to a recording.
+//! Reads the launches of a captured graph.
 
 use std::ffi::CStr;
 
@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 use super::driver::{GpuError, Said};
 use super::recording::{Launch, Outcome, Recording};
 
-/// The launch attributes that a replay passes on. Those of memory domains and events name things of a process.
+/// The launch attributes that are recorded; others, of memory domains and events, refer to objects of one process.
 const ATTRIBUTES: [sys::CUlaunchAttributeID; 8] = [
     sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
     sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
@@ -19,19 +19,19 @@ const ATTRIBUTES: [sys::CUlaunchAttributeID; 8] = [
     sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
 ];
 
-/// The attributes that a launcher sets on a function before it launches it.
+/// The function attributes that are recorded.
 const FUNCTION: [sys::CUfunction_attribute; 3] = [
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
 ];
 
-/// `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`: an edge that need not wait for the end.
+/// `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`: the dependent kernel may start before the other ends.
 const PROGRAMMATIC: u8 = 1;
-/// `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`: it waits for the trigger of all blocks (`griddepcontrol.launch_dependents`).
+/// `CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC`: it starts after `griddepcontrol.launch_dependents` of all thread blocks.
 const ON_TRIGGER: u8 = 1;
 
-/// The function attribute of that number, of those that are recorded.
+/// A recorded function attribute by its number.
 pub(super) fn function_attribute(number: u32) -> Option<sys::CUfunction_attribute> {
     FUNCTION.into_iter().find(|known| *known as u32 == number)
 }
@@ -53,7 +53,7 @@ pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttrib
     })
 }
 
-/// Reads the nodes of a captured graph: kernels in order, or what else they are.
+/// Reads the kernels of a captured graph, in an order in which they can be launched.
 ///
 /// # Safety
 /// `graph` is a graph of the current context, and the modules of its kernels are loaded.
@@ -64,7 +64,7 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
     unsafe {
         sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count).said(DOING)?;
         let mut nodes = vec![std::ptr::null_mut(); count];
-        // Of an empty graph the driver will not list the nodes.
+        // The driver refuses to list the nodes of an empty graph.
         if count > 0 {
             sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count).said(DOING)?;
         }
@@ -72,19 +72,19 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
         for (node, programmatic) in ordered(graph, &nodes)? {
             let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
             sys::cuGraphNodeGetType(node, &raw mut kind).said(DOING)?;
-            // An empty node only waits, which the order keeps.
+            // An empty node only orders others.
             if kind == sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY {
                 continue;
             }
             if kind != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
                 return Ok(Outcome::NotAKernel(format!(
-                    "the launcher put a {} on its stream; only kernels are replayed",
+                    "the launcher put a {} on its stream; only kernels can be replayed",
                     name_of(kind)
                 )));
             }
             let mut launch = launch(node)?;
             if programmatic {
-                // Capture turns the attribute into a kind of edge; on a stream it is the attribute again.
+                // Capture turns this attribute into a kind of edge; a replay needs the attribute.
                 let id =
                     sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
                 let mut value = vec![0; 64];
@@ -116,66 +116,70 @@ fn name_of(kind: sys::CUgraphNodeType) -> String {
         .replace('_', " ")
 }
 
-/// The nodes in an order in which each stands behind all that it waits for. Branches that join again (a launcher may
-/// fork within its capture) are replayed one after another, which is right and never faster.
-///
-/// With each: whether it may begin before the one in front of it is done (programmatic dependent launch).
-unsafe fn ordered(
-    graph: sys::CUgraph,
-    nodes: &[sys::CUgraphNode],
-) -> Result<Vec<(sys::CUgraphNode, bool)>, GpuError> {
+/// An edge of a captured graph.
+struct Edge {
+    from: sys::CUgraphNode,
+    to: sys::CUgraphNode,
+    data: sys::CUgraphEdgeData,
+}
+
+/// The edges of a graph, with their data: programmatic dependent launch is a kind of edge.
+unsafe fn edges(graph: sys::CUgraph) -> Result<Vec<Edge>, GpuError> {
     const DOING: &str = "reading the order of the captured launches";
-    if nodes.len() < 2 {
-        return Ok(nodes.iter().map(|node| (*node, false)).collect());
-    }
     let mut count = 0;
-    // SAFETY: as in `read`. An edge may carry data (programmatic launch), so the call that takes it is used.
-    let (from, to, data) = unsafe {
-        sys::cuGraphGetEdges_v2(
-            graph,
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            &raw mut count,
-        )
-        .said(DOING)?;
+    // SAFETY: as in `read`.
+    unsafe {
+        let none = std::ptr::null_mut();
+        sys::cuGraphGetEdges_v2(graph, none, none, std::ptr::null_mut(), &raw mut count)
+            .said(DOING)?;
         let mut from = vec![std::ptr::null_mut(); count];
         let mut to = vec![std::ptr::null_mut(); count];
         let mut data: Vec<sys::CUgraphEdgeData> = vec![std::mem::zeroed(); count];
         if count > 0 {
-            sys::cuGraphGetEdges_v2(
-                graph,
-                from.as_mut_ptr(),
-                to.as_mut_ptr(),
-                data.as_mut_ptr(),
-                &raw mut count,
-            )
-            .said(DOING)?;
+            let (from, to, data) = (from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr());
+            sys::cuGraphGetEdges_v2(graph, from, to, data, &raw mut count).said(DOING)?;
         }
-        (from, to, data)
-    };
+        let ends = from.into_iter().zip(to).zip(data);
+        Ok(ends
+            .map(|((from, to), data)| Edge { from, to, data })
+            .collect())
+    }
+}
+
+/// The nodes in topological order. Branches that join again (a launcher may fork its stream within the capture) are replayed
+/// one after another, which is correct and never faster.
+///
+/// With each node: whether it may start before the previous one ends (programmatic dependent launch).
+unsafe fn ordered(
+    graph: sys::CUgraph,
+    nodes: &[sys::CUgraphNode],
+) -> Result<Vec<(sys::CUgraphNode, bool)>, GpuError> {
+    if nodes.len() < 2 {
+        return Ok(nodes.iter().map(|node| (*node, false)).collect());
+    }
+    // SAFETY: by the caller.
+    let edges = unsafe { edges(graph) }?;
     let mut waiting: Vec<sys::CUgraphNode> = nodes.to_vec();
     let mut order: Vec<(sys::CUgraphNode, bool)> = Vec::with_capacity(nodes.len());
     while !waiting.is_empty() {
         let ready = waiting.iter().position(|node| {
-            !from
-                .iter()
-                .zip(&to)
-                .any(|(before, after)| after == node && waiting.contains(before))
+            let mut before = edges.iter().filter(|edge| edge.to == *node);
+            !before.any(|edge| waiting.contains(&edge.from))
         });
         let Some(ready) = ready else {
-            return Err(GpuError::new(DOING, "they wait for each other in a circle"));
+            return Err(GpuError::new(
+                "ordering the captured launches",
+                "the graph has a cycle",
+            ));
         };
         let node = waiting.remove(ready);
-        let mut edges = from
-            .iter()
-            .zip(&to)
-            .zip(&data)
-            .filter(|((_, after), _)| **after == node);
-        // One edge, from the launch right before it, that waits for its trigger only.
-        let programmatic = match (edges.next(), edges.next(), order.last()) {
-            (Some(((before, _), edge)), None, Some((last, _))) => {
-                before == last && edge.type_ == PROGRAMMATIC && edge.from_port == ON_TRIGGER
+        let mut before = edges.iter().filter(|edge| edge.to == node);
+        // A single edge, from the previous launch, that waits for its trigger alone.
+        let programmatic = match (before.next(), before.next(), order.last()) {
+            (Some(edge), None, Some((last, _))) => {
+                edge.from == *last
+                    && edge.data.type_ == PROGRAMMATIC
+                    && edge.data.from_port == ON_TRIGGER
             }
             _ => false,
         };
@@ -184,7 +188,7 @@ unsafe fn ordered(
     Ok(order)
 }
 
-/// One kernel node as data.
+/// A kernel node as data.
 unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
     const DOING: &str = "reading a captured launch";
     // SAFETY: as in `read`.
@@ -210,7 +214,7 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
                 return Err(GpuError::new(
                     DOING,
                     format!(
-                        "{symbol} was launched with packed arguments (`extra`), which are not recorded"
+                        "{symbol} was launched with packed arguments (`extra`), which cannot be recorded: pass them as `kernelParams`"
                     ),
                 ));
             }

@@ -1,12 +1,12 @@
-//! What a card is.
+//! The cards of this machine.
 
 use cudarc::driver::result;
 use cudarc::driver::sys::CUdevice_attribute as A;
 use serde::{Deserialize, Serialize};
 
-use super::driver::{GpuError, Said};
+use super::driver::{self, GpuError, Said};
 
-/// A card, as its driver describes it.
+/// A card, as the driver describes it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Card {
     /// `NVIDIA H100 80GB HBM3`
@@ -19,16 +19,16 @@ pub struct Card {
     pub l2_bytes: u64,
     /// Bytes of device memory.
     pub memory_bytes: u64,
-    /// The driver's version where it can be read, `580.159.04`.
+    /// The driver's version, `580.159.04`; none where it cannot be read.
     pub driver: Option<String>,
-    /// The CUDA version that the driver speaks, `13.0`.
+    /// The CUDA version that the driver supports, `13.0`.
     pub cuda: String,
-    /// Peak memory bandwidth by memory clock and bus width, GB/s.
+    /// Peak memory bandwidth in GB/s, from memory clock and bus width.
     pub peak_gbs: Option<f64>,
 }
 
 impl Card {
-    /// A short name for files: `h100`, `a100`, `t4`, else the driver's name in small letters with hyphens.
+    /// A short name for files: `h100`, `a100`, `t4`, otherwise the name in lower case with hyphens.
     pub fn slug(&self) -> String {
         slug(&self.name)
     }
@@ -49,17 +49,32 @@ pub fn slug(name: &str) -> String {
     words.join("-")
 }
 
-/// Asks the driver about a card.
+/// The cards of this machine.
+///
+/// # Errors
+/// A sentence for people: no driver, too old a driver, no card.
+pub fn probe() -> Result<Vec<Card>, String> {
+    let version = driver::load().map_err(|error| error.said)?;
+    let count = result::device::get_count().map_err(|error| error.to_string())?;
+    if count == 0 {
+        return Err("the driver finds no card".to_owned());
+    }
+    (0..count)
+        .map(|ordinal| describe(ordinal, version).map_err(|error| error.to_string()))
+        .collect()
+}
+
+/// A card's properties; `cuda` is the version that the driver supports.
 pub(super) fn describe(ordinal: i32, cuda: i32) -> Result<Card, GpuError> {
     let doing = format!("asking about card {ordinal}");
     let device = result::device::get(ordinal).said(&doing)?;
-    // SAFETY: `device` is one that the driver gave.
+    // SAFETY: the driver returned `device`.
     let ask = |attribute| unsafe { result::device::get_attribute(device, attribute) }.said(&doing);
     let name = result::device::get_name(device).said(&doing)?;
     // SAFETY: as above.
     let memory = unsafe { result::device::total_mem(device) }.said(&doing)?;
     let number = |value: i32| u32::try_from(value).unwrap_or(0);
-    // Both in the driver's units: kHz and bits. Two transfers a clock.
+    // In kHz and bits; two transfers a clock.
     let (clock, width) = (
         ask(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
         ask(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
@@ -80,7 +95,7 @@ pub(super) fn describe(ordinal: i32, cuda: i32) -> Result<Card, GpuError> {
     })
 }
 
-/// `580.159.04`, from the kernel module's own words.
+/// `580.159.04`, as the kernel module reports it.
 fn driver_version() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
     text.lines()

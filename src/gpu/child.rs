@@ -1,48 +1,32 @@
-//! The child in which a candidate's host code runs: it calls launchers under capture and tells what they launched.
+//! The recording process: it runs a candidate's host code, calls launchers under stream capture, and reports what they
+//! launched.
 //!
-//! Nothing executes here. The addresses are the parent's, and nothing is mapped at them in this process.
+//! No kernel executes here. Pointer arguments are addresses of the parent's context, unmapped in this one.
 
 use std::fs::File;
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
 
 use cudarc::driver::{result, sys};
-use serde::{Deserialize, Serialize};
 
 use super::driver::{self, GpuError, Said};
 use super::launcher::Library;
-use super::recording::{Outcome, Reply, Request, Value};
+use super::recording::{Calls, Outcome, Reply, Value};
 use super::{capture, confine};
+use crate::worker::Record;
 
-/// The first line that the parent sends.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct Setup {
-    /// The card, by its number.
-    pub ordinal: usize,
-    /// The shared object with the launchers.
-    pub library: PathBuf,
-    /// The one folder that may be written to.
-    pub scratch: PathBuf,
-}
-
-/// Serves the parent until it hangs up.
-pub fn serve() -> anyhow::Result<()> {
+/// Answers each line of standard input with a line of the original standard output, until the input ends.
+pub(crate) fn serve(setup: &Record) -> anyhow::Result<()> {
     let mut reply = confine::private_stdout()?;
     confine::limit();
-    let mut lines = std::io::stdin().lock().lines();
-    let Some(line) = lines.next() else {
-        return Ok(());
-    };
-    let setup: Setup = serde_json::from_str(&line?)?;
-    let stage = match Stage::new(&setup) {
+    let stage = match Stage::new(setup) {
         Ok((stage, confinement)) => {
             say(&mut reply, &Reply::Ready { confinement })?;
             stage
         }
         Err(why) => return say(&mut reply, &Reply::Refused { why }),
     };
-    for line in lines {
-        let request: Request = serde_json::from_str(&line?)?;
+    for line in std::io::stdin().lock().lines() {
+        let request: Calls = serde_json::from_str(&line?)?;
         let mut outcomes = Vec::with_capacity(request.calls.len());
         for values in &request.calls {
             match stage.record(&request.launcher, values) {
@@ -58,7 +42,7 @@ pub fn serve() -> anyhow::Result<()> {
             },
         )?;
     }
-    // What the library would do on its way out is of no interest.
+    // Without running the library's destructors.
     std::process::exit(0)
 }
 
@@ -69,24 +53,24 @@ fn say(to: &mut File, reply: &Reply) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A context, a stream, and the candidate's library.
+/// A context's stream, and the candidate's library.
 struct Stage {
     stream: sys::CUstream,
     library: Library,
 }
 
 impl Stage {
-    fn new(setup: &Setup) -> Result<(Self, Vec<String>), String> {
+    fn new(setup: &Record) -> Result<(Self, Vec<String>), String> {
         let stream = open(setup.ordinal).map_err(|error| error.to_string())?;
         let confinement = confine::lock_down(&setup.scratch)?;
-        // SAFETY: the candidate's constructors run here, which is what this process is for.
+        // SAFETY: the library's constructors run locked down.
         let library = unsafe { Library::open(&setup.library) }?;
         Ok((Self { stream, library }, confinement))
     }
 
-    /// One call of a launcher under capture.
+    /// Calls a launcher under capture.
     fn record(&self, launcher: &str, values: &[Value]) -> Result<Outcome, GpuError> {
-        // SAFETY: stream and graph are this process's own.
+        // SAFETY: stream and graph belong to this process.
         unsafe {
             result::stream::begin_capture(
                 self.stream,
@@ -144,7 +128,7 @@ impl Stage {
     }
 }
 
-/// A context on the card, and a stream. A blocking one: a launch on the legacy stream then breaks the capture.
+/// Opens the card and creates a blocking stream, so that a launch on the legacy stream invalidates the capture.
 fn open(ordinal: usize) -> Result<sys::CUstream, GpuError> {
     const DOING: &str = "opening the card in the recording process";
     driver::load()?;

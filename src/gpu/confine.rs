@@ -1,11 +1,11 @@
-//! What holds the child: limits, no network, no other process, no file but in its scratch folder.
+//! Confines the recording process: resource limits, no network, no other processes, no writes outside its scratch folder.
 
 use std::fs::File;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit};
 
-/// Moves standard output to a descriptor that nobody knows, so that a candidate's printing is not taken for a report.
+/// Moves standard output to another descriptor, so that what a candidate prints is not read as a reply.
 pub(super) fn private_stdout() -> anyhow::Result<File> {
     let private = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 200)?;
     let null = File::options().write(true).open("/dev/null")?;
@@ -13,14 +13,14 @@ pub(super) fn private_stdout() -> anyhow::Result<File> {
     Ok(File::from(private))
 }
 
-/// Limits that hold from the start: time, file size, no core dumps, and death with the parent.
+/// Limits CPU time and file size, disables core dumps, and ends the process with its parent.
 pub(super) fn limit() {
     let set = |resource, limit| {
         let both = Rlimit {
             current: Some(limit),
             maximum: Some(limit),
         };
-        // A lower limit that was set by somebody else stays.
+        // Fails where a lower limit is in force, which then stays.
         let _ = rustix::process::setrlimit(resource, both);
     };
     set(Resource::Core, 0);
@@ -33,7 +33,7 @@ pub(super) fn limit() {
     }
 }
 
-/// Locks the process down for good. Answers what holds it, or why it cannot be held.
+/// Locks the process down irrevocably. Returns the restrictions in force, or why they cannot be set.
 #[cfg(target_os = "linux")]
 pub(super) fn lock_down(scratch: &Path) -> Result<Vec<String>, String> {
     let mut held = vec!["limits on time, memory and file size".to_owned()];
@@ -52,13 +52,12 @@ pub(super) fn lock_down(scratch: &Path) -> Result<Vec<String>, String> {
     Ok(held)
 }
 
-/// Elsewhere there is no NVIDIA driver either.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn lock_down(_scratch: &Path) -> Result<Vec<String>, String> {
     Err("candidates are recorded on Linux only".to_owned())
 }
 
-/// Reads are free; writes go to the scratch folder and the card.
+/// Allows reads everywhere, and writes to the scratch folder and the card.
 #[cfg(target_os = "linux")]
 fn files(scratch: &Path) -> Result<landlock::RulesetStatus, landlock::RulesetError> {
     use landlock::{
@@ -92,132 +91,122 @@ fn files(scratch: &Path) -> Result<landlock::RulesetStatus, landlock::RulesetErr
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// `fchmodat2`, which is younger than crate libc's names; the same number everywhere.
+/// System calls with which a library could leave its process or change the machine. They kill the process.
 #[cfg(target_os = "linux")]
-const SYS_FCHMODAT2: i64 = 452;
+const KILLED: &[i64] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_io_uring_setup,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setpriority,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_userfaultfd,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+];
 
-/// System calls with which a library could reach out of its process. What is forbidden kills.
+/// System calls that change modes, owners, times and attributes of files, which Landlock does not cover. They fail.
+#[cfg(target_os = "linux")]
+const DENIED: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    // fchmodat2, which crate libc does not name yet; the number is the same on every architecture.
+    452,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Installs the system-call filters.
 #[cfg(target_os = "linux")]
 fn calls() -> Result<(), seccompiler::Error> {
-    use std::collections::BTreeMap;
-
     use seccompiler::{
         BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op,
         SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
     };
-    let when = |argument, length, op, value| -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    type Rule = (i64, Vec<SeccompRule>);
+    let when = |call, argument, length, op, value| -> Result<Rule, seccompiler::Error> {
         let condition = SeccompCondition::new(argument, length, op, value)?;
-        Ok(vec![SeccompRule::new(vec![condition])?])
+        Ok((call, vec![SeccompRule::new(vec![condition])?]))
     };
-    let own = u64::from(std::process::id());
-    let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> = [
-        libc::SYS_execve,
-        libc::SYS_execveat,
-        libc::SYS_ptrace,
-        libc::SYS_process_vm_readv,
-        libc::SYS_process_vm_writev,
-        libc::SYS_pidfd_open,
-        libc::SYS_pidfd_getfd,
-        libc::SYS_pidfd_send_signal,
-        libc::SYS_tkill,
-        libc::SYS_rt_sigqueueinfo,
-        libc::SYS_rt_tgsigqueueinfo,
-        libc::SYS_io_uring_setup,
-        libc::SYS_bpf,
-        libc::SYS_perf_event_open,
-        libc::SYS_mount,
-        libc::SYS_umount2,
-        libc::SYS_move_mount,
-        libc::SYS_open_tree,
-        libc::SYS_pivot_root,
-        libc::SYS_chroot,
-        libc::SYS_setns,
-        libc::SYS_unshare,
-        libc::SYS_init_module,
-        libc::SYS_finit_module,
-        libc::SYS_delete_module,
-        libc::SYS_kexec_load,
-        libc::SYS_reboot,
-        libc::SYS_swapon,
-        libc::SYS_swapoff,
-        libc::SYS_settimeofday,
-        libc::SYS_clock_settime,
-        libc::SYS_clock_adjtime,
-        libc::SYS_sethostname,
-        libc::SYS_setpriority,
-        libc::SYS_keyctl,
-        libc::SYS_add_key,
-        libc::SYS_open_by_handle_at,
-        libc::SYS_userfaultfd,
-    ]
-    .into_iter()
-    .map(|call| (call, Vec::new()))
-    .collect();
-    #[cfg(target_arch = "x86_64")]
-    for call in [libc::SYS_fork, libc::SYS_vfork] {
-        forbidden.insert(call, Vec::new());
-    }
+    let always = |call: &i64| -> Rule { (*call, Vec::new()) };
     let local = u64::from(libc::AF_UNIX.cast_unsigned());
-    forbidden.insert(libc::SYS_socket, when(0, Length::Dword, Op::Ne, local)?);
-    forbidden.insert(libc::SYS_kill, when(0, Length::Dword, Op::Ne, own)?);
-    forbidden.insert(libc::SYS_tgkill, when(0, Length::Dword, Op::Ne, own)?);
+    let own = u64::from(std::process::id());
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
-    forbidden.insert(
-        libc::SYS_clone,
-        when(0, Length::Qword, Op::MaskedEq(thread), 0)?,
-    );
-    // prlimit64 is also how limits are read: of this process, without setting any.
-    forbidden.insert(libc::SYS_prlimit64, when(2, Length::Qword, Op::Ne, 0)?);
-
-    let arch = || TargetArch::try_from(std::env::consts::ARCH);
-    let filter = SeccompFilter::new(
-        forbidden,
-        SeccompAction::Allow,
-        SeccompAction::KillProcess,
-        arch()?,
-    )?;
-    // clone3 hides its flags from filters: glibc takes the other call when it is not there.
-    // A local socket is refused, not fatal: the driver tries one.
-    #[allow(clippy::cast_sign_loss)]
-    let absent = SeccompAction::Errno(libc::ENOSYS as u32);
-    let hidden = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let hidden = SeccompFilter::new(hidden, SeccompAction::Allow, absent, arch()?)?;
-    #[allow(clippy::cast_sign_loss)]
-    let denied = SeccompAction::Errno(libc::EACCES as u32);
-    let sockets = BTreeMap::from([(libc::SYS_socket, when(0, Length::Dword, Op::Eq, local)?)]);
-    let sockets = SeccompFilter::new(sockets, SeccompAction::Allow, denied, arch()?)?;
-    // Landlock guards what files hold, not their modes, owners, times and attributes.
-    let entries = [
-        libc::SYS_fchmod,
-        libc::SYS_fchmodat,
-        SYS_FCHMODAT2,
-        libc::SYS_fchown,
-        libc::SYS_fchownat,
-        libc::SYS_utimensat,
-        libc::SYS_setxattr,
-        libc::SYS_lsetxattr,
-        libc::SYS_fsetxattr,
-        libc::SYS_removexattr,
-        libc::SYS_lremovexattr,
-        libc::SYS_fremovexattr,
-    ];
-    let mut entries: BTreeMap<i64, Vec<SeccompRule>> =
-        entries.map(|call| (call, Vec::new())).into();
-    #[cfg(target_arch = "x86_64")]
-    for call in [
-        libc::SYS_chmod,
-        libc::SYS_chown,
-        libc::SYS_lchown,
-        libc::SYS_utime,
-        libc::SYS_utimes,
-        libc::SYS_futimesat,
+    let mut killed: Vec<Rule> = KILLED.iter().map(always).collect();
+    killed.extend([
+        when(libc::SYS_socket, 0, Length::Dword, Op::Ne, local)?,
+        when(libc::SYS_kill, 0, Length::Dword, Op::Ne, own)?,
+        when(libc::SYS_tgkill, 0, Length::Dword, Op::Ne, own)?,
+        when(libc::SYS_clone, 0, Length::Qword, Op::MaskedEq(thread), 0)?,
+        // Reading limits is allowed, by passing no new ones.
+        when(libc::SYS_prlimit64, 2, Length::Qword, Op::Ne, 0)?,
+    ]);
+    let mut denied: Vec<Rule> = DENIED.iter().map(always).collect();
+    // The driver tries a local socket, and works without one.
+    denied.push(when(libc::SYS_socket, 0, Length::Dword, Op::Eq, local)?);
+    // A filter cannot see the flags of clone3; glibc falls back to clone where clone3 does not exist.
+    let absent = vec![always(&libc::SYS_clone3)];
+    let errno = |number: i32| SeccompAction::Errno(number.cast_unsigned());
+    for (rules, action) in [
+        (absent, errno(libc::ENOSYS)),
+        (denied, errno(libc::EACCES)),
+        (killed, SeccompAction::KillProcess),
     ] {
-        entries.insert(call, Vec::new());
-    }
-    #[allow(clippy::cast_sign_loss)]
-    let kept = SeccompAction::Errno(libc::EACCES as u32);
-    let entries = SeccompFilter::new(entries, SeccompAction::Allow, kept, arch()?)?;
-    for filter in [hidden, sockets, entries, filter] {
+        let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+        let rules = rules.into_iter().collect();
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?;
         let program: BpfProgram = filter.try_into()?;
         seccompiler::apply_filter_all_threads(&program)?;
     }
@@ -233,12 +222,12 @@ mod tests {
 
     const PROBE: &str = "KERNELS_CONFINE_PROBE";
     const SCRATCH: &str = "KERNELS_CONFINE_SCRATCH";
-    /// What the probe ends with when its deed was done, and when it was refused.
+    /// Exit codes of the probe: its deed succeeded, or failed.
     const DONE: i32 = 10;
     const REFUSED: i32 = 11;
     const NO_LANDLOCK: i32 = 12;
 
-    /// Tries one deed in a process that is locked down. Run by the test below, in a process of its own.
+    /// Tries one deed in a locked-down process. The test below runs it in a process of its own.
     #[test]
     fn probe() {
         let Ok(deed) = std::env::var(PROBE) else {
@@ -249,7 +238,7 @@ mod tests {
         limit();
         let held = lock_down(&scratch).unwrap();
         let guarded = held.iter().any(|line| line.starts_with("Landlock:"));
-        // SAFETY: plain system calls, whose outcome is looked at.
+        // SAFETY: plain system calls.
         let done = unsafe {
             match deed.as_str() {
                 "internet" => libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) >= 0,

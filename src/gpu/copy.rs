@@ -1,4 +1,4 @@
-//! The copies that the roof is measured by.
+//! Device-to-device copies, the upper bound that kernels are compared with.
 
 use super::driver::GpuError;
 use super::graph::driver_copy;
@@ -6,7 +6,7 @@ use super::{Buffer, Device, Launch, Modules};
 
 /// How a copy is made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Manner {
+pub(crate) enum Manner {
     /// The driver's own device-to-device copy.
     Driver,
     /// A kernel of 16-byte loads and stores.
@@ -16,11 +16,11 @@ pub enum Manner {
 }
 
 impl Manner {
-    /// All of them: the fastest is the roof.
-    pub const ALL: [Self; 3] = [Self::Driver, Self::Kernel, Self::Streaming];
+    /// Every manner.
+    pub(crate) const ALL: [Self; 3] = [Self::Driver, Self::Kernel, Self::Streaming];
 
-    /// For people.
-    pub fn name(self) -> &'static str {
+    /// As reports name it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Driver => "the driver's copy",
             Self::Kernel => "a copy kernel",
@@ -29,26 +29,26 @@ impl Manner {
     }
 }
 
-/// Copies on one card.
+/// The copy kernels, loaded on one card.
 #[derive(Debug)]
-pub struct Copier {
+pub(crate) struct Copier {
     kernels: Modules,
 }
 
 impl Copier {
-    /// Bytes that a block of the copy kernels moves.
+    /// Bytes that a thread block copies.
     const BLOCK: u64 = 4 * 512 * 16;
 
     /// Loads the copy kernels.
-    pub fn new(device: &Device) -> Result<Self, GpuError> {
+    pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         let image = include_bytes!("copy.ptx").to_vec();
         Ok(Self {
             kernels: Modules::load(device, &[("the copy kernels".to_owned(), image)])?,
         })
     }
 
-    /// Puts one copy on the stream. `bytes` is a multiple of 16, and so are both places.
-    pub fn copy(
+    /// Copies in stream order. `bytes` and both offsets are multiples of 16.
+    pub(crate) fn copy(
         &self,
         device: &Device,
         manner: Manner,

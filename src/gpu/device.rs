@@ -1,4 +1,4 @@
-//! One card in use: its context, one stream, and a clock.
+//! A card in use: its context, one stream, and events.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Buffer, Card, card};
 /// A card in use by this thread.
 #[derive(Debug)]
 pub struct Device {
-    /// What it is.
+    /// Its properties.
     pub card: Card,
     pub(super) stream: sys::CUstream,
     context: sys::CUcontext,
@@ -18,7 +18,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Takes a card into use, by its number.
+    /// Opens a card by its number, and makes its primary context current to this thread.
     pub fn open(ordinal: usize) -> Result<Self, GpuError> {
         let version = driver::load()?;
         let doing = format!("opening card {ordinal}");
@@ -27,7 +27,7 @@ impl Device {
         if number >= count {
             return Err(GpuError::new(
                 doing,
-                format!("this machine has {count}, counted from 0"),
+                format!("this machine has {count} card(s), counted from 0"),
             ));
         }
         let card = card::describe(number, version)?;
@@ -48,10 +48,15 @@ impl Device {
         })
     }
 
-    /// Makes its context this thread's again, where others use other cards on it.
+    /// Makes its context current again, on a thread where other code uses other cards.
     pub fn make_current(&self) -> Result<(), GpuError> {
         // SAFETY: the context is retained until drop.
-        unsafe { result::ctx::set_current(self.context) }.said("taking the card into use again")
+        unsafe { result::ctx::set_current(self.context) }.said("making the card current")
+    }
+
+    /// Allocates device memory.
+    pub fn allocate(&self, bytes: u64) -> Result<Buffer, GpuError> {
+        Buffer::new(bytes)
     }
 
     /// Bytes of device memory that are free.
@@ -60,7 +65,7 @@ impl Device {
         Ok(free as u64)
     }
 
-    /// Waits for all work, but not forever.
+    /// Waits for all work of the stream, within the time limit.
     pub fn finish(&self, doing: &str) -> Result<(), GpuError> {
         let event = Event::new()?;
         event.record(self)?;
@@ -73,8 +78,8 @@ impl Device {
         if bytes.is_empty() {
             return Ok(());
         }
-        // Not the synchronous copy: it returns while the last piece is still on its way, and no other stream waits.
-        // SAFETY: the range lies in the buffer; from pageable memory the call returns when the host's bytes are read.
+        // The synchronous copy may return before its last piece has arrived, and other streams do not wait for it.
+        // SAFETY: the range lies in the buffer; from pageable memory the call returns once the host's bytes are read.
         unsafe { result::memcpy_htod_async(address, bytes, self.stream) }
             .said("copying to the card")
     }
@@ -106,7 +111,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: nothing of this device is used after it; what is lost on the way out is the process's.
+        // SAFETY: nothing uses the device afterwards; errors are ignored because the context may be lost.
         unsafe {
             let _ = result::stream::destroy(self.stream);
             let _ = result::primary_ctx::release(self.ordinal);
@@ -114,14 +119,15 @@ impl Drop for Device {
     }
 }
 
-/// The context that this thread had before, and has again when this goes: for those who share the thread with others.
+/// The context that was current to this thread; made current again when dropped. For callers whose thread other code uses.
 #[derive(Debug)]
 pub struct Before(Option<sys::CUcontext>);
 
 impl Before {
-    /// Looks which one it is. Without a driver there is none, and nothing happens later.
+    /// Without a driver there is no context, and nothing is restored.
     pub fn remember() -> Self {
-        let context = driver::load().and_then(|_| result::ctx::get_current().said("looking"));
+        let context = driver::load()
+            .and_then(|_| result::ctx::get_current().said("reading the current context"));
         Self(
             context
                 .ok()
@@ -133,31 +139,31 @@ impl Before {
 impl Drop for Before {
     fn drop(&mut self) {
         if let Some(context) = self.0 {
-            // SAFETY: it was this thread's; null stands for none.
+            // SAFETY: it was current to this thread; null means none.
             let _ = unsafe { result::ctx::set_current(context) };
         }
     }
 }
 
-/// A point in the stream.
+/// A CUDA event.
 #[derive(Debug)]
 pub struct Event(sys::CUevent);
 
 impl Event {
-    /// One that keeps the time.
+    /// With a time stamp.
     pub fn new() -> Result<Self, GpuError> {
         result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map(Self)
-            .said("making an event")
+            .said("creating an event")
     }
 
-    /// Marks the point that the stream has come to.
+    /// Records it on the stream.
     pub fn record(&self, device: &Device) -> Result<(), GpuError> {
         // SAFETY: event and stream are alive.
         unsafe { result::event::record(self.0, device.stream) }.said("recording an event")
     }
 
-    /// Waits until the stream has passed it, but not forever.
+    /// Waits until the stream has reached it, within the time limit.
     pub fn wait(&self, doing: &str) -> Result<(), GpuError> {
         let start = Instant::now();
         loop {
@@ -168,7 +174,7 @@ impl Event {
                     if waited > driver::patience() {
                         return Err(GpuError::time_out(doing, driver::patience().as_secs()));
                     }
-                    // Spinning answers at once; after a while nobody is in a hurry.
+                    // Spins while latency matters to a measurement, and sleeps during long waits.
                     if waited > Duration::from_millis(20) {
                         std::thread::sleep(Duration::from_micros(200));
                     } else {
@@ -180,7 +186,7 @@ impl Event {
         }
     }
 
-    /// Microseconds from this one to a later one, both passed.
+    /// Microseconds from this event to a later one; the stream has reached both.
     pub fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
         // SAFETY: both events are alive and recorded.
         let milliseconds =

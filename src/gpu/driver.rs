@@ -1,4 +1,4 @@
-//! The CUDA driver: whether it is there, and its errors.
+//! The CUDA driver: loading it, and its errors.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -6,13 +6,11 @@ use std::time::Duration;
 use cudarc::driver::{result, sys};
 use thiserror::Error;
 
-use super::Card;
-
-/// The oldest CUDA version a driver may speak: `cuFuncGetParamInfo`, by which launches are recorded, came with it.
+/// The oldest CUDA version: it introduced `cuFuncGetParamInfo`, which reads the arguments of a recorded launch.
 const OLDEST: i32 = 12_040;
 
-/// How long a launch on the card, or an answer of the recording process, is waited for: `KERNELS_PATIENCE` seconds,
-/// else 30. A kernel that runs longer is taken for one that never ends.
+/// The time limit of a launch on the card, and of an answer of the recording process: `KERNELS_PATIENCE` seconds, 30 by
+/// default. A kernel that runs longer is treated as one that never ends.
 pub(super) fn patience() -> Duration {
     static SECONDS: OnceLock<u64> = OnceLock::new();
     let seconds = SECONDS.get_or_init(|| {
@@ -24,15 +22,15 @@ pub(super) fn patience() -> Duration {
     Duration::from_secs(*seconds)
 }
 
-/// What the driver said, and to what.
+/// A failed call of the driver.
 #[derive(Clone, Debug, Error)]
 #[error("{doing}: {said}")]
 pub struct GpuError {
-    /// What was tried.
+    /// The operation that failed.
     pub doing: String,
     /// The driver's name for the error, with its text.
     pub said: String,
-    /// Whether the context is lost: an illegal access, a trap, a time-out.
+    /// Whether the CUDA context is lost, as after an illegal access, a trap or a time-out.
     pub sticky: bool,
 }
 
@@ -45,7 +43,7 @@ impl GpuError {
         }
     }
 
-    /// A kernel that did not end in time holds the context like a crash.
+    /// A kernel that does not end blocks the context, as a crash does.
     pub(super) fn time_out(doing: impl Into<String>, seconds: u64) -> Self {
         Self {
             doing: doing.into(),
@@ -55,7 +53,7 @@ impl GpuError {
     }
 }
 
-/// Turns a driver's result into ours.
+/// Adds to a driver's error what was being done.
 pub(super) trait Said<T> {
     fn said(self, doing: &str) -> Result<T, GpuError>;
 }
@@ -104,14 +102,14 @@ impl Said<()> for sys::CUresult {
     }
 }
 
-/// Loads the driver, once; answers the CUDA version that it speaks (13000 is 13.0).
+/// Loads the driver; returns the CUDA version that it supports (13000 is 13.0).
 pub(super) fn load() -> Result<i32, GpuError> {
     const DOING: &str = "loading the NVIDIA driver";
     // SAFETY: only looks whether the library can be opened.
     if !unsafe { sys::is_culib_present() } {
         return Err(GpuError::new(
             DOING,
-            "libcuda.so.1 is not there: this machine has no NVIDIA driver",
+            "libcuda.so.1 cannot be loaded: this machine has no NVIDIA driver",
         ));
     }
     result::init().said(DOING)?;
@@ -122,26 +120,11 @@ pub(super) fn load() -> Result<i32, GpuError> {
         return Err(GpuError::new(
             DOING,
             format!(
-                "it speaks CUDA {}.{}; 12.4 or later is needed, so update the driver",
+                "it supports CUDA {}.{}, and 12.4 or later is needed: update the driver",
                 version / 1000,
                 version % 1000 / 10
             ),
         ));
     }
     Ok(version)
-}
-
-/// The cards of this machine.
-///
-/// # Errors
-/// A sentence for people: no driver, too old a driver, no card.
-pub fn probe() -> Result<Vec<Card>, String> {
-    let version = load().map_err(|error| error.said)?;
-    let count = result::device::get_count().map_err(|error| error.to_string())?;
-    if count == 0 {
-        return Err("the driver finds no card".to_owned());
-    }
-    (0..count)
-        .map(|ordinal| super::card::describe(ordinal, version).map_err(|error| error.to_string()))
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! Many launches as one graph, so that no host work stands between them.
+//! Several launches as one CUDA graph, without host work in between.
 
 use cudarc::driver::{result, sys};
 
@@ -6,22 +6,22 @@ use super::device::Event;
 use super::driver::{GpuError, Said};
 use super::{Buffer, Device};
 
-/// A graph, ready to be launched.
+/// A graph, instantiated.
 #[derive(Debug)]
 pub struct Graph {
-    /// Null where it is somebody else's.
+    /// Null where another owner keeps it.
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
 }
 
 impl Graph {
-    /// Captures what `work` puts on the device's stream.
+    /// Captures what `work` launches on the device's stream.
     pub fn capture(
         device: &Device,
         work: impl FnOnce() -> Result<(), GpuError>,
     ) -> Result<Self, GpuError> {
         const DOING: &str = "building a graph";
-        // SAFETY: the stream is ours; the capture is ended in every case.
+        // SAFETY: the stream is the device's own; the capture is ended in every case.
         let (worked, graph) = unsafe {
             result::stream::begin_capture(
                 device.stream,
@@ -47,10 +47,10 @@ impl Graph {
         }
     }
 
-    /// Makes a graph that somebody else captured ready to be launched here, as our own are. It stays theirs.
+    /// Instantiates a graph that another library captured and keeps.
     ///
     /// # Safety
-    /// `graph` is a live `CUgraph` of the device's context, and what its nodes touch outlives the answer.
+    /// `graph` is a live `CUgraph` of the device's context, and what its nodes access outlives the result.
     pub unsafe fn adopt(device: &Device, graph: u64) -> Result<Self, GpuError> {
         // SAFETY: by the caller. The executable graph is a copy.
         let exec = unsafe { instantiate(device, graph as sys::CUgraph) }?;
@@ -60,13 +60,13 @@ impl Graph {
         })
     }
 
-    /// Puts the graph on the stream.
+    /// Launches the graph on the device's stream.
     pub fn launch(&self, device: &Device) -> Result<(), GpuError> {
         // SAFETY: both are alive.
         unsafe { result::graph::launch(self.exec, device.stream) }.said("launching a graph")
     }
 
-    /// Launches it and answers how long it ran, by the card's clock, in microseconds.
+    /// Launches it and returns how long it ran in microseconds, by the card's clock.
     pub fn time(&self, device: &Device, doing: &str) -> Result<f64, GpuError> {
         let (start, end) = (Event::new()?, Event::new()?);
         start.record(device)?;
@@ -89,7 +89,7 @@ impl Drop for Graph {
     }
 }
 
-/// A graph as the driver runs it, already on the card: that is kept out of the first launch.
+/// Instantiates a graph and uploads it, so that the first launch does not include that.
 ///
 /// # Safety
 /// The graph is alive.
@@ -108,8 +108,8 @@ unsafe fn instantiate(device: &Device, graph: sys::CUgraph) -> Result<sys::CUgra
     Ok(exec)
 }
 
-/// Puts a copy by the driver on the stream.
-pub fn driver_copy(
+/// Copies on the card with the driver's own copy, in stream order.
+pub(crate) fn driver_copy(
     device: &Device,
     to: (&Buffer, u64),
     from: (&Buffer, u64),

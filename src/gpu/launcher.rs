@@ -1,4 +1,4 @@
-//! Calling a launcher: a C function of a project's shared object that returns an int.
+//! Calls a launcher: a C function of a project's shared object that returns an int.
 
 use std::ffi::{CString, c_void};
 use std::path::Path;
@@ -8,7 +8,7 @@ use libffi::middle::{Arg, Cif, CodePtr, Type, arg};
 use super::driver::GpuError;
 use super::recording::Value;
 
-/// A project's shared object in this process.
+/// A project's shared object, loaded.
 #[derive(Debug)]
 pub struct Library(libloading::Library);
 
@@ -24,7 +24,7 @@ impl Library {
             .map_err(|error| format!("loading {}: {error}", path.display()))
     }
 
-    /// Calls a launcher; answers what it returned.
+    /// Calls a launcher and returns its result.
     ///
     /// # Safety
     /// The arguments are those of its C signature, and its pointers and the stream are what it takes them for.
@@ -35,8 +35,8 @@ impl Library {
         stream: u64,
     ) -> Result<i32, GpuError> {
         let name = CString::new(launcher)
-            .map_err(|_| GpuError::new("finding the launcher", "a zero byte"))?;
-        // SAFETY: the type is given by kernel.toml, which is the author's word.
+            .map_err(|_| GpuError::new("finding the launcher", "its name contains a zero byte"))?;
+        // SAFETY: kernel.toml, by the library's author, declares the function's type.
         let symbol = unsafe {
             self.0
                 .get::<unsafe extern "C" fn()>(name.as_bytes_with_nul())
@@ -55,13 +55,13 @@ impl Library {
 /// Calls a C function that returns an int.
 ///
 /// # Safety
-/// Whatever the function does is on its author.
+/// The function's author declared its type; the function may do anything.
 unsafe fn call(code: CodePtr, values: &[Value], stream: u64) -> i32 {
     let words: Vec<u64> = values
         .iter()
         .map(|value| match *value {
             Value::Pointer(address) => address,
-            // The low bytes come first on every machine that has this driver.
+            // Every machine with this driver is little-endian.
             Value::I32(number) => u64::from(number.cast_unsigned()),
             Value::I64(number) => number.cast_unsigned(),
             Value::F32(bits) => u64::from(bits),
@@ -78,6 +78,6 @@ unsafe fn call(code: CodePtr, values: &[Value], stream: u64) -> i32 {
     });
     let cif = Cif::new(types, Type::i32());
     let arguments: Vec<Arg> = words.iter().map(arg).collect();
-    // SAFETY: by the caller. Each word holds its value in its first bytes, where libffi reads it by type.
+    // SAFETY: by the caller. libffi reads each value by its type from the first bytes of its word.
     unsafe { cif.call(code, &arguments) }
 }

@@ -1,4 +1,4 @@
-//! Device code loaded by the measuring process: cubins, or PTX through the driver's compiler.
+//! Device code: cubins, or PTX that the driver compiles.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,13 +22,13 @@ impl Modules {
         const DOING: &str = "loading device code";
         let context = result::ctx::get_current().said(DOING)?;
         let context = context.map_or(0, |context| context as usize);
-        // The driver compiles PTX on the thread that loads it, so each image gets one.
+        // The driver compiles PTX on the thread that loads it: one thread an image.
         let handles: Vec<Result<usize, GpuError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = images
                 .iter()
                 .map(|(name, image)| {
                     scope.spawn(move || {
-                        // PTX must end with a zero byte; a cubin does not mind one.
+                        // PTX must end with a zero byte; a cubin may.
                         let mut bytes = image.clone();
                         bytes.push(0);
                         // SAFETY: the context is the caller's and outlives the scope; the driver copies the image.
@@ -64,26 +64,25 @@ impl Modules {
         failed.map_or(Ok(loaded), Err)
     }
 
-    /// The kernel of that symbol; none where no module has it.
     fn function(&self, symbol: &str) -> Option<sys::CUfunction> {
         if let Some(found) = self.functions.borrow().get(symbol) {
             return Some(*found);
         }
         let name = CString::new(symbol).ok()?;
         let found = self.modules.iter().find_map(|module| {
-            // SAFETY: the module is loaded; an unknown name is an error that we drop.
+            // SAFETY: the module is loaded; an unknown name gives an error.
             unsafe { result::module::get_function(*module, name.clone()) }.ok()
         })?;
         self.functions.borrow_mut().insert(symbol.to_owned(), found);
         Some(found)
     }
 
-    /// Whether the kernel is one of these modules'.
+    /// Whether one of the modules has the kernel.
     pub fn has(&self, symbol: &str) -> bool {
         self.function(symbol).is_some()
     }
 
-    /// Puts a recorded launch on the device's stream. Its argument bytes go to the kernel as they are.
+    /// Repeats a recorded launch on the device's stream, with the recorded bytes as arguments.
     pub fn launch(&self, device: &Device, launch: &Launch) -> Result<(), GpuError> {
         let doing = format!("launching {}", launch.symbol);
         let function = self
@@ -120,7 +119,7 @@ impl Modules {
             attrs: attributes.as_mut_ptr(),
             numAttrs: u32::try_from(attributes.len()).unwrap_or(0),
         };
-        // SAFETY: number and size of the arguments were held against the function's own; the driver copies them.
+        // SAFETY: number and sizes of the arguments match the function's; the driver copies them.
         unsafe {
             sys::cuLaunchKernelEx(
                 &raw const config,
@@ -133,7 +132,7 @@ impl Modules {
     }
 }
 
-/// The child's word on the arguments is not taken: the driver would read past a short one.
+/// Compares the recorded arguments with the function's own: the driver would read past the end of a short one.
 fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Result<(), GpuError> {
     let mut index = 0;
     loop {
@@ -150,7 +149,7 @@ fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Resul
                 return Err(GpuError::new(
                     doing,
                     format!(
-                        "argument {index} has {size} bytes, the recording {}",
+                        "argument {index} has {size} bytes, and in the recording {}",
                         other.map_or("none".to_owned(), |bytes| bytes.len().to_string())
                     ),
                 ));
@@ -163,7 +162,7 @@ fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Resul
         Err(GpuError::new(
             doing,
             format!(
-                "it has {index} arguments, the recording {}",
+                "it has {index} arguments, and in the recording {}",
                 launch.arguments.len()
             ),
         ))

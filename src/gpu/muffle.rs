@@ -1,16 +1,15 @@
-//! Keeps what a candidate prints away from the harness's own standard output.
-//!
-//! `printf` in a kernel ends on the standard output of the process that launched it, where the report goes.
+//! Keeps a candidate's output away from standard output: `printf` in a kernel prints in the process that launched it, where
+//! the report goes.
 
 use std::os::fd::OwnedFd;
 
-/// While it lives, standard output leads nowhere.
+/// Redirects standard output to /dev/null until dropped.
 #[derive(Debug)]
-pub struct Muffle(Option<OwnedFd>);
+pub(crate) struct Muffle(Option<OwnedFd>);
 
 impl Muffle {
-    /// Puts the null device in the place of standard output; does nothing where that cannot be.
-    pub fn new() -> Self {
+    /// Leaves standard output as it is where it cannot be redirected.
+    pub(crate) fn new() -> Self {
         flush();
         let muffled = || -> std::io::Result<OwnedFd> {
             let kept = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 200)?;
@@ -37,12 +36,12 @@ impl Drop for Muffle {
     }
 }
 
-/// The driver prints through the C library, which keeps what is not to a terminal until it is flushed.
+/// The driver prints through the C library, which buffers output that does not go to a terminal.
 fn flush() {
     use std::io::Write;
     let _ = std::io::stdout().flush();
     #[cfg(target_os = "linux")]
-    // SAFETY: a null pointer stands for all open streams.
+    // SAFETY: a null pointer means all open streams.
     unsafe {
         libc::fflush(std::ptr::null_mut());
     }

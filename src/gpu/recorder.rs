@@ -1,32 +1,34 @@
-//! The parent's end: a locked-down child that records, watched.
+//! The harness's end of the recording process: starts it, sends calls, and limits its time and memory.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::child::Setup;
 use super::driver::patience;
-use super::recording::{Outcome, Reply, Request, Value};
+use super::recording::{Calls, Outcome, Reply, Value};
+use crate::worker::{Record, Request};
 
-/// Resident bytes at which the child is stopped.
+/// Resident bytes above which the process is killed.
 const MEMORY: u64 = 16 << 30;
-/// Bytes that a report of one launch may have at most; a longer line is no report.
+/// The signal that ends a process at a forbidden system call.
+const SIGSYS: i32 = 31;
+/// The longest line that is read as a reply.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// Why there is no recording.
+/// Why there is no recording, with an explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The child died or was stopped: the words for it.
+    /// The process died or was stopped.
     Stopped(String),
-    /// The child said something that is no report.
+    /// The process sent something that is not a valid reply.
     BadReport(String),
-    /// The child could not begin: no card, no such library.
+    /// The process could not start: no card, no such library.
     Refused(String),
 }
 
@@ -37,99 +39,36 @@ pub struct Recorder {
     requests: Option<ChildStdin>,
     replies: Receiver<Result<String, String>>,
     errors: Arc<Mutex<Vec<u8>>>,
-    /// What holds the child.
+    /// The restrictions that are in force.
     pub confinement: Vec<String>,
-    scratch: TempDir,
+    _scratch: TempDir,
 }
 
 impl Recorder {
-    /// Starts a child for a library.
+    /// Starts a process for a library.
     pub fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
-        let refused =
-            |what: &str, error: std::io::Error| Answer::Refused(format!("{what}: {error}"));
+        let refused = |what: &str, error: io::Error| Answer::Refused(format!("{what}: {error}"));
         let scratch = tempfile::Builder::new()
             .prefix("kernels-record-")
             .tempdir()
-            .map_err(|error| refused("making a scratch folder", error))?;
-        let program =
-            std::env::current_exe().map_err(|error| refused("finding this program", error))?;
-        let mut command = Command::new(program);
-        command
-            .arg("__record")
-            .current_dir(scratch.path())
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        // What the driver needs to be found; nothing else of ours is the candidate's business.
-        for name in [
-            "LD_LIBRARY_PATH",
-            "PATH",
-            "CUDA_VISIBLE_DEVICES",
-            "CUDA_DEVICE_ORDER",
-            "NVIDIA_VISIBLE_DEVICES",
-        ] {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
-            }
-        }
-        command
-            .env("HOME", scratch.path())
-            .env("TMPDIR", scratch.path())
-            // What this process had the driver compile, the child need not have compiled again; it can only read there.
-            .env("CUDA_CACHE_PATH", compute_cache())
-            .env("CUDA_MODULE_LOADING", "LAZY");
-        let mut child = command
-            .spawn()
-            .map_err(|error| refused("starting the recording process", error))?;
-        let (send, replies) = channel();
-        if let Some(output) = child.stdout.take() {
-            std::thread::spawn(move || {
-                let mut lines = BufReader::new(output);
-                loop {
-                    let mut line = Vec::new();
-                    match (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line) {
-                        Ok(0) | Err(_) => break,
-                        Ok(_) => {
-                            let text = String::from_utf8(line)
-                                .map_err(|_| "bytes that are no text".to_owned());
-                            if send.send(text).is_err() {
-                                break;
-                            }
-                        }
-                    }
-                }
-            });
-        }
-        let errors = Arc::new(Mutex::new(Vec::new()));
-        if let Some(mut output) = child.stderr.take() {
-            let errors = Arc::clone(&errors);
-            std::thread::spawn(move || {
-                let mut chunk = [0; 4096];
-                while let Ok(length @ 1..) = output.read(&mut chunk) {
-                    if let Ok(mut kept) = errors.lock() {
-                        // The first words are the cause; the rest is drained so that the child never waits.
-                        let room = 8192_usize.saturating_sub(kept.len());
-                        kept.extend_from_slice(&chunk[..length.min(room)]);
-                    }
-                }
-            });
-        }
-        let requests = child.stdin.take();
-        let mut recorder = Self {
-            child,
-            requests,
-            replies,
-            errors,
-            confinement: Vec::new(),
-            scratch,
-        };
-        let setup = Setup {
+            .map_err(|error| refused("creating a scratch folder", error))?;
+        let request = Request::Record(Record {
             ordinal,
             library: library.to_path_buf(),
-            scratch: recorder.scratch.path().to_path_buf(),
+            scratch: scratch.path().to_path_buf(),
+        });
+        let mut child = request
+            .command()
+            .and_then(|command| confined(command, scratch.path()).spawn())
+            .map_err(|error| refused("starting the recording process", error))?;
+        let mut recorder = Self {
+            replies: lines_of(child.stdout.take()),
+            errors: beginning_of(child.stderr.take()),
+            requests: child.stdin.take(),
+            child,
+            confinement: Vec::new(),
+            _scratch: scratch,
         };
-        recorder.send(&setup)?;
         match recorder.receive()? {
             Reply::Ready { confinement } => {
                 recorder.confinement = confinement;
@@ -137,7 +76,7 @@ impl Recorder {
             }
             Reply::Refused { why } => Err(Answer::Refused(why)),
             Reply::Recorded { .. } => Err(Answer::BadReport(
-                "a recording before any was asked for".to_owned(),
+                "a recording before any was requested".to_owned(),
             )),
         }
     }
@@ -149,14 +88,14 @@ impl Recorder {
         calls: Vec<Vec<Value>>,
     ) -> Result<Vec<Outcome>, Answer> {
         let wanted = calls.len();
-        let request = Request {
+        let request = Calls {
             nonce: fresh_number(),
             launcher: launcher.to_owned(),
             calls,
         };
         if let Ok(early) = self.replies.try_recv() {
             return Err(Answer::BadReport(format!(
-                "it spoke without being asked: {}",
+                "a line that nobody requested: {}",
                 beginning(&early.unwrap_or_else(|why| why))
             )));
         }
@@ -167,9 +106,9 @@ impl Recorder {
             {
                 Ok(outcomes)
             }
-            Reply::Recorded { nonce, .. } if nonce != request.nonce => Err(Answer::BadReport(
-                "a report that answers another request".to_owned(),
-            )),
+            Reply::Recorded { nonce, .. } if nonce != request.nonce => {
+                Err(Answer::BadReport("a reply to another request".to_owned()))
+            }
             _ => Err(Answer::BadReport(
                 "not one outcome for each call".to_owned(),
             )),
@@ -182,7 +121,7 @@ impl Recorder {
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(requests) => requests.write_all(&line),
-            None => return Err(Answer::Stopped("it was stopped before".to_owned())),
+            None => return Err(Answer::Stopped("it had ended before".to_owned())),
         };
         match sent {
             Ok(()) => Ok(()),
@@ -196,7 +135,7 @@ impl Recorder {
             match self.replies.recv_timeout(Duration::from_millis(50)) {
                 Ok(Ok(line)) => {
                     return serde_json::from_str(&line).map_err(|_| {
-                        Answer::BadReport(format!("no report: {}", beginning(&line)))
+                        Answer::BadReport(format!("not a reply: {}", beginning(&line)))
                     });
                 }
                 Ok(Err(why)) => return Err(Answer::BadReport(why)),
@@ -215,7 +154,7 @@ impl Recorder {
             if resident(self.child.id()) > MEMORY {
                 self.stop();
                 return Err(Answer::Stopped(format!(
-                    "it was stopped: it held more than {} GiB of memory",
+                    "it was stopped: it used more than {} GiB of memory",
                     MEMORY >> 30
                 )));
             }
@@ -228,10 +167,10 @@ impl Recorder {
         let _ = self.child.wait();
     }
 
-    /// How the child ended, with the first of what it said.
+    /// How the process ended, with the beginning of its standard error.
     fn last_words(&mut self) -> String {
         self.requests = None;
-        // It has closed its report; if it lingers all the same, it is ended.
+        // It has closed its standard output; if it does not exit, it is killed.
         let deadline = Instant::now() + Duration::from_secs(2);
         let status = loop {
             match self.child.try_wait() {
@@ -246,9 +185,9 @@ impl Recorder {
             }
         };
         let how = match status {
-            None => "it closed its report and was stopped".to_owned(),
+            None => "it closed its output and was stopped".to_owned(),
             Some(status) => match (status.code(), status.signal()) {
-                (_, Some(31)) => {
+                (_, Some(SIGSYS)) => {
                     "it was stopped at a forbidden system call (network, another program or process, the machine's \
                      settings)"
                         .to_owned()
@@ -277,7 +216,76 @@ impl Drop for Recorder {
     }
 }
 
-/// Where the driver keeps what it compiled.
+/// Sets the process's pipes, folders and environment: what the driver needs, and nothing else of this process.
+fn confined(mut command: Command, scratch: &Path) -> Command {
+    command
+        .current_dir(scratch)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for name in [
+        "LD_LIBRARY_PATH",
+        "PATH",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "NVIDIA_VISIBLE_DEVICES",
+    ] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+        .env("HOME", scratch)
+        .env("TMPDIR", scratch)
+        // Read-only there; spares a second compilation of PTX that this process had compiled.
+        .env("CUDA_CACHE_PATH", compute_cache())
+        .env("CUDA_MODULE_LOADING", "LAZY");
+    command
+}
+
+/// The lines of the process's output, read on a thread.
+fn lines_of(output: Option<ChildStdout>) -> Receiver<Result<String, String>> {
+    let (send, replies) = channel();
+    let Some(output) = output else { return replies };
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(output);
+        loop {
+            let mut line = Vec::new();
+            match (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {
+                    let text = String::from_utf8(line).map_err(|_| "bytes, not text".to_owned());
+                    if send.send(text).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+    });
+    replies
+}
+
+/// The beginning of the process's standard error, read on a thread to its end, so that the process never blocks on it.
+fn beginning_of(errors: Option<ChildStderr>) -> Arc<Mutex<Vec<u8>>> {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let Some(mut errors) = errors else {
+        return kept;
+    };
+    let into = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        let mut chunk = [0; 4096];
+        while let Ok(length @ 1..) = errors.read(&mut chunk) {
+            if let Ok(mut into) = into.lock() {
+                let room = 8192_usize.saturating_sub(into.len());
+                into.extend_from_slice(&chunk[..length.min(room)]);
+            }
+        }
+    });
+    kept
+}
+
+/// The driver's cache of compiled PTX.
 fn compute_cache() -> std::path::PathBuf {
     std::env::var_os("CUDA_CACHE_PATH").map_or_else(
         || {
@@ -289,7 +297,7 @@ fn compute_cache() -> std::path::PathBuf {
     )
 }
 
-/// A number that a candidate cannot know beforehand.
+/// A number that a candidate cannot predict.
 fn fresh_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new()

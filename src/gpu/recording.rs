@@ -1,11 +1,11 @@
-//! A launch as data: what a launcher asked the driver for, and nothing that it computed.
+//! Kernel launches as data, and the messages between the harness and the recording process.
 
 use serde::{Deserialize, Serialize};
 
-/// What one call of a launcher put on its stream, in order.
+/// The launches of one call of a launcher.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Recording {
-    /// The launches; each begins when the one before it is done.
+    /// In stream order.
     pub launches: Vec<Launch>,
 }
 
@@ -14,24 +14,24 @@ pub struct Recording {
 pub struct Launch {
     /// The kernel's symbol.
     pub symbol: String,
-    /// Blocks.
+    /// Thread blocks.
     pub grid: [u32; 3],
-    /// Threads a block.
+    /// Threads per block.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared: u32,
-    /// Launch attributes (`CUlaunchAttributeID`, the bytes of its value): cluster size, cooperative, and so on.
+    /// Launch attributes such as the cluster size: `CUlaunchAttributeID`, and the bytes of its value.
     pub attributes: Vec<(u32, Vec<u8>)>,
-    /// Attributes that the launcher set on the function (`CUfunction_attribute`, value).
+    /// Attributes that the launcher set on the function: `CUfunction_attribute`, and its value.
     pub function: Vec<(u32, i32)>,
     /// The bytes of each argument.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// What the child is asked for: one call of the launcher for each list of arguments.
+/// A request to the recording process: call a launcher once for each list of arguments.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Request {
-    /// Drawn by the parent; the answer repeats it.
+pub struct Calls {
+    /// Chosen by the harness; the reply repeats it.
     pub nonce: u64,
     /// The launcher's symbol.
     pub launcher: String,
@@ -39,7 +39,7 @@ pub struct Request {
     pub calls: Vec<Vec<Value>>,
 }
 
-/// An argument of a launcher, as C passes it.
+/// An argument of a launcher.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Value {
     /// A device address.
@@ -56,29 +56,29 @@ pub enum Value {
     Stream,
 }
 
-/// What the child says.
+/// A message of the recording process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Reply {
     /// It is locked down and has loaded the library.
     Ready {
-        /// What holds it.
+        /// The restrictions that are in force.
         confinement: Vec<String>,
     },
-    /// It could not even begin.
+    /// It cannot record.
     Refused {
         /// Why.
         why: String,
     },
     /// One outcome for each call.
     Recorded {
-        /// As asked.
+        /// That of the request.
         nonce: u64,
         /// In the order of the calls.
         outcomes: Vec<Outcome>,
     },
 }
 
-/// What became of one call.
+/// The result of one call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Outcome {
     /// The launcher returned 0.
@@ -87,11 +87,11 @@ pub enum Outcome {
     Code {
         /// The code.
         code: i32,
-        /// How many nodes it had put on the stream all the same.
+        /// How many nodes it had captured before it returned.
         nodes: usize,
     },
-    /// A node is no kernel.
+    /// A captured node is not a kernel.
     NotAKernel(String),
-    /// Work left the stream, or the capture was broken.
+    /// Work ran outside the captured stream, or the capture failed.
     Escaped(String),
 }

@@ -14,7 +14,7 @@ use crate::project::DType;
 
 /// Which operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// `layer_norm`: of `x`, without modulation.
     LayerNorm,
     /// `adaln`: of `x`.
@@ -38,7 +38,7 @@ impl Kind {
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct AdaLn {
+pub(super) struct AdaLn {
     kind: Kind,
     layer: bool,
     eps: f64,
@@ -57,7 +57,7 @@ impl AdaLn {
     /// For tensors of these sizes. Needs `out` and `x`, after a residual `h` and perhaps `sum`; takes `weight`, `bias`,
     /// `scale`, `shift`, `gate` and the tables where they are there; needs the value `eps`, and takes
     /// `rows_per_modulation` and `norm` (0 `RMSNorm`, 1 `LayerNorm`) where they are.
-    pub fn new(
+    pub(super) fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         kind: Kind,

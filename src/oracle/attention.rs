@@ -34,7 +34,7 @@ const FEW: f64 = 1024.0;
 
 /// The answers of one case.
 #[derive(Debug)]
-pub struct Attention {
+pub(super) struct Attention {
     head_dim: usize,
     tokens_q: usize,
     rows: u64,
@@ -288,12 +288,12 @@ impl Head {
 impl Attention {
     /// Of tensors `q`, `k`, `v` and `o`, each `[batch, tokens, heads, head_dim]`, and `lse` where it is; takes the
     /// values `scale`, and `causal` (1: top left, 2: bottom right).
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
         let sizes = Sizes::of(tensors, values)?;
         let [q, k, v] = ["q", "k", "v"].map(|name| tensors.need(name, "attention"));
         let (q, k, v) = (q?, k?, v?);
         // Each job is some queries of all heads that share one of keys and values.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = crate::base::cores();
         let pairs = sizes.batch * sizes.kv_heads;
         let pieces = (8 * cores).div_ceil(pairs.max(1));
         let queries = sizes.tokens_q.div_ceil(pieces).next_multiple_of(TOGETHER);

@@ -48,14 +48,14 @@ impl Column {
 
 /// The oracle of one case. Everything is worked out at the beginning, with one look at all rows.
 #[derive(Debug)]
-pub struct ColumnSum {
+pub(super) struct ColumnSum {
     outputs: Vec<(String, DType)>,
     columns: Vec<Column>,
 }
 
 impl ColumnSum {
     /// For tensors of these sizes: `x`, and `out` or `out_f32` or both.
-    pub fn new(tensors: &Tensors) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors) -> anyhow::Result<Self> {
         let name = "column_sum";
         let x = tensors.need("x", name)?;
         let width = x.row_length();
@@ -86,7 +86,7 @@ impl ColumnSum {
 #[allow(clippy::cast_precision_loss)]
 fn all(x: &View) -> Vec<Column> {
     let rows = x.rows();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let cores = crate::base::cores() as u64;
     let threads = if rows * x.row_length() < MANY {
         1
     } else {

@@ -100,12 +100,12 @@ fn of_row(tensors: &Tensors, name: &str, row: u64) -> Option<f64> {
 
 /// The oracle of one case of the loss.
 #[derive(Debug)]
-pub struct CrossEntropy(Setting);
+pub(super) struct CrossEntropy(Setting);
 
 impl CrossEntropy {
     /// For tensors of these sizes: `loss`, `lse`, `logits` and `targets`; takes the values `ignore_index` and
     /// `label_smoothing` where they are.
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
         let narrow = ["loss", "lse", "targets"];
         for output in ["loss", "lse"] {
             let view = tensors.need(output, "cross_entropy")?;
@@ -186,12 +186,12 @@ impl Oracle for CrossEntropy {
 
 /// The oracle of one case of the gradient.
 #[derive(Debug)]
-pub struct Backward(Setting);
+pub(super) struct Backward(Setting);
 
 impl Backward {
     /// For tensors of these sizes: `dlogits`, `logits`, `lse`, `targets` and `dloss`; takes the values `ignore_index`
     /// and `label_smoothing` where they are.
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
         Ok(Self(Setting::new(
             "cross_entropy_backward",
             tensors,

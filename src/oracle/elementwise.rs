@@ -11,7 +11,7 @@ use super::{Expected, Oracle, Tensors};
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Elementwise {
+pub(super) struct Elementwise {
     output: &'static str,
     activation: Activation,
     rows: u64,
@@ -22,7 +22,7 @@ pub struct Elementwise {
 impl Elementwise {
     /// For tensors of these sizes. Needs `residual`, `x`, `bias`, `scale` and, unless it is in place, `out`; takes the value
     /// `tanh` where it is.
-    pub fn new(
+    pub(super) fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         in_place: bool,

@@ -83,7 +83,7 @@ pub(super) fn sums(tensors: &Tensors, row: u64, each: u64, into: &mut Expected) 
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct GateResidual {
+pub(super) struct GateResidual {
     output: &'static str,
     rows: u64,
     rows_per_modulation: u64,
@@ -92,7 +92,7 @@ pub struct GateResidual {
 impl GateResidual {
     /// For tensors of these sizes. Needs `h`, `x` and, unless it is in place, `out`; takes `gate` and `gate_table`
     /// where they are there.
-    pub fn new(
+    pub(super) fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         in_place: bool,

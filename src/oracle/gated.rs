@@ -39,7 +39,7 @@ enum Form {
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Gated {
+pub(super) struct Gated {
     activation: Activation,
     form: Form,
     backward: bool,
@@ -94,7 +94,7 @@ impl Activation {
 
 impl Gated {
     /// GEGLU, of tensors `x` and `out`, or `x`, `dy` and `dx`; takes the values `gate_first` and `tanh` where they are.
-    pub fn geglu(
+    pub(super) fn geglu(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         backward: bool,
@@ -109,7 +109,7 @@ impl Gated {
     }
 
     /// `SwiGLU` of tensors `x` and `out`; takes the value `gate_first` where it is.
-    pub fn swiglu_packed(
+    pub(super) fn swiglu_packed(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
     ) -> anyhow::Result<Self> {
@@ -117,7 +117,7 @@ impl Gated {
     }
 
     /// `SwiGLU` of tensors `gate`, `up` and `out`, or `gate`, `up`, `dy`, `d_gate` and `d_up`.
-    pub fn swiglu(tensors: &Tensors, backward: bool) -> anyhow::Result<Self> {
+    pub(super) fn swiglu(tensors: &Tensors, backward: bool) -> anyhow::Result<Self> {
         let (name, all): (_, &[&str]) = if backward {
             ("swiglu_backward", &["gate", "up", "dy", "d_gate", "d_up"])
         } else {

@@ -4,23 +4,23 @@
 //! It says of each element the exact value, and how much the arithmetic of a right kernel may add to the one
 //! rounding of its output: its *slack*.
 
-pub mod adaln;
-pub mod attention;
-pub mod column_sum;
-pub mod cross_entropy;
-pub mod elementwise;
-pub mod gate_residual;
-pub mod gated;
-pub mod python;
-pub mod rms_norm;
-pub mod rms_norm_backward;
-pub mod rope;
-pub mod rope3d;
-pub mod rope3d_table;
-pub mod rounding;
+mod adaln;
+mod attention;
+mod column_sum;
+mod cross_entropy;
+mod elementwise;
+mod gate_residual;
+mod gated;
+pub(crate) mod python;
+mod rms_norm;
+mod rms_norm_backward;
+mod rope;
+mod rope3d;
+mod rope3d_table;
+pub(crate) mod rounding;
 mod server;
-pub mod softmax;
-pub mod transpose;
+mod softmax;
+mod transpose;
 pub mod view;
 
 use std::collections::BTreeMap;

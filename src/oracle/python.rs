@@ -18,7 +18,7 @@ const OF_LARGEST: f64 = 64.0 / 16_777_216.0;
 
 /// A function that gives the results.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// The project's folder.
     pub project: &'a Path,
     /// The file in it that has the function.
@@ -33,7 +33,7 @@ pub struct Call<'a> {
 
 /// The results of one call of the reference.
 #[derive(Debug)]
-pub struct Python {
+pub(crate) struct Python {
     outputs: Vec<(String, DType, Vec<f64>, u64)>,
     tolerance: Tolerance,
 }
@@ -44,7 +44,7 @@ impl Python {
     ///
     /// # Errors
     /// No Python with torch, a reference that raises, or results of other shapes than the outputs'.
-    pub fn run(
+    pub(crate) fn run(
         call: &Call,
         declared: &[BoundTensor],
         inputs: &Tensors,

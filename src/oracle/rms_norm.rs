@@ -13,7 +13,7 @@ use crate::project::DType;
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct RmsNorm {
+pub(super) struct RmsNorm {
     add: bool,
     eps: f64,
     round_first: bool,
@@ -28,7 +28,7 @@ pub struct RmsNorm {
 impl RmsNorm {
     /// For tensors of these sizes. Needs `out` and `x`, and with the add `sum` and `residual`; takes `weight` where
     /// it is there, and the values `eps`, `weight_offset` and `round_first` where they are.
-    pub fn new(
+    pub(super) fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         add: bool,

@@ -21,7 +21,7 @@ const MANY: u64 = 1 << 16;
 
 /// The oracle of one case. Everything that needs a look at all rows is worked out at the beginning.
 #[derive(Debug)]
-pub struct RmsNormBackward {
+pub(super) struct RmsNormBackward {
     outputs: Vec<(String, DType)>,
     rows: u64,
     /// What dy is multiplied with; empty: 1.
@@ -65,7 +65,7 @@ struct Part {
 impl RmsNormBackward {
     /// For tensors of these sizes. Needs `dx`, `dy` and `x`, and a value `eps`; takes `weight` and the value
     /// `weight_offset` where they are.
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
         let name = "rms_norm_backward";
         let x = tensors.need("x", name)?;
         let dy = tensors.need("dy", name)?;
@@ -134,7 +134,7 @@ impl RmsNormBackward {
 /// All rows, on all cores.
 fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
     let rows = x.rows();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let cores = crate::base::cores() as u64;
     let threads = if rows * x.row_length() < MANY {
         1
     } else {

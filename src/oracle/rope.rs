@@ -16,7 +16,7 @@ use crate::project::DType;
 
 /// Which of the four operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Form {
+pub(super) struct Form {
     /// Each head is normalised first.
     pub norm: bool,
     /// The outputs are `q` and `k` themselves, else `q_out` and `k_out`.
@@ -68,7 +68,7 @@ struct Side {
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Rope {
+pub(super) struct Rope {
     sides: Vec<Side>,
     half: usize,
     /// -1 for the inverse.
@@ -80,7 +80,7 @@ impl Rope {
     /// For tensors of these sizes: `q` and `k`, of which one may be absent, `cos` and `sin`, and the outputs where they
     /// are others. Needs the value `rotary_dim`, and `eps` with the norm; takes `inverse` without the norm, and with it
     /// `weight_offset`, `round_first` and the tensors `q_weight` and `k_weight`, where they are there.
-    pub fn new(
+    pub(super) fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         name: &str,

@@ -18,7 +18,7 @@ const AXES: usize = 3;
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Rope3d {
+pub(super) struct Rope3d {
     /// Of each output its name, the tensor that it comes from, and the factors of its norm (empty: 1).
     tensors: Vec<(String, &'static str, Vec<f64>)>,
     lengths: [u64; AXES],
@@ -34,7 +34,7 @@ impl Rope3d {
     /// For tensors of these sizes. Needs `q`, `table` and the values `frames`, `height` and `width`; takes `k` where it
     /// is there, and the value `inverse`. Outputs are `q_out` and `k_out`, or without these `q` and `k`. With the norm
     /// it needs `eps`, and takes `q_weight`, `k_weight` and `round_first` where they are.
-    pub fn new(
+    pub(super) fn new(
         tensors: &Tensors,
         values: &BTreeMap<String, f64>,
         norm: bool,

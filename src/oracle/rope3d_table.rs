@@ -12,7 +12,7 @@ use crate::project::DType;
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Rope3dTable {
+pub(super) struct Rope3dTable {
     rows: u64,
     frequencies: Vec<f32>,
     /// Whether the frequencies were computed, and not given.
@@ -22,7 +22,7 @@ pub struct Rope3dTable {
 impl Rope3dTable {
     /// For tensors of these sizes. Needs `table` and `coords`; takes `frequencies` where they are there, else needs a
     /// value named `theta`.
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
         let name = "rope3d_table";
         let (table, coords) = (tensors.need("table", name)?, tensors.need("coords", name)?);
         anyhow::ensure!(

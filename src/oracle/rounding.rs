@@ -3,10 +3,10 @@
 use crate::project::DType;
 
 /// Half a unit of fp32's last place, relative: what one fp32 operation may lose.
-pub const FP32: f64 = 1.0 / 16_777_216.0;
+pub(crate) const FP32: f64 = 1.0 / 16_777_216.0;
 
 /// The unit in the last place of `value` in a type: the gap between neighbours there. Integers: 1.
-pub fn ulp(dtype: DType, value: f64) -> f64 {
+pub(crate) fn ulp(dtype: DType, value: f64) -> f64 {
     let (fraction_bits, least_exponent) = match dtype {
         DType::F32 => (23, -126),
         DType::F16 => (10, -14),
@@ -18,7 +18,7 @@ pub fn ulp(dtype: DType, value: f64) -> f64 {
 }
 
 /// The smallest normal number of a type: nearer to zero, units are no smaller than there. Integers: 0.
-pub fn smallest_normal(dtype: DType) -> f64 {
+pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
         DType::F16 => 2f64.powi(-14),
@@ -27,7 +27,7 @@ pub fn smallest_normal(dtype: DType) -> f64 {
 }
 
 /// The largest finite number of a type.
-pub fn largest(dtype: DType) -> f64 {
+pub(crate) fn largest(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => f64::from(f32::MAX),
         DType::F16 => 65504.0,
@@ -42,7 +42,7 @@ pub fn largest(dtype: DType) -> f64 {
 ///
 /// Exact: a unit is a power of two, so both steps are free of rounding.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
-pub fn round(dtype: DType, value: f64) -> f64 {
+pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(value as f32),
         DType::F16 | DType::BF16 => {
@@ -66,7 +66,7 @@ pub fn round(dtype: DType, value: f64) -> f64 {
 const F16_BIAS: f64 = f64::from_bits((1023 + 1008) << 52);
 
 /// The value of an fp16 number's bits.
-pub fn f16_to_f64(bits: u16) -> f64 {
+pub(crate) fn f16_to_f64(bits: u16) -> f64 {
     let magnitude = match bits & 0x7fff {
         0x7c00 => f64::INFINITY,
         0x7c01.. => f64::NAN,
@@ -81,7 +81,7 @@ pub fn f16_to_f64(bits: u16) -> f64 {
 
 /// The bits of a number that fp16 represents, infinity and NaN among them.
 #[allow(clippy::cast_possible_truncation)]
-pub fn f16_bits(value: f64) -> u16 {
+pub(crate) fn f16_bits(value: f64) -> u16 {
     let magnitude = match value.abs() {
         nan if nan.is_nan() => 0x7e00,
         f64::INFINITY => 0x7c00,
@@ -91,13 +91,13 @@ pub fn f16_bits(value: f64) -> u16 {
 }
 
 /// The value of a bf16 number's bits: those of the upper half of an f32.
-pub fn bf16_to_f64(bits: u16) -> f64 {
+pub(crate) fn bf16_to_f64(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
 }
 
 /// The bits of a number that bf16 represents, infinity and NaN among them.
 #[allow(clippy::cast_possible_truncation)]
-pub fn bf16_bits(value: f64) -> u16 {
+pub(crate) fn bf16_bits(value: f64) -> u16 {
     ((value as f32).to_bits() >> 16) as u16
 }
 

@@ -12,15 +12,15 @@ use super::{Expected, Oracle, Tensors};
 /// Half-units of fp32's last place that an argument of an exponential may be off by, relative to its distance from the
 /// maximum: the difference or product, that with log2(e), the constant itself, and one more where a part of the row has
 /// a maximum of its own.
-pub const ARGUMENT: f64 = 4.0;
+pub(super) const ARGUMENT: f64 = 4.0;
 /// The same of an exponential of the card (4: 2^-22), another one from a part's maximum to the row's (4), and a product.
-pub const EXPONENTIAL: f64 = 10.0;
+pub(super) const EXPONENTIAL: f64 = 10.0;
 /// What is flushed to zero, absolute: exponentials below fp32's normal numbers.
-pub const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64;
+pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64;
 
 /// A row's exponentials added up.
 #[derive(Clone, Copy, Debug)]
-pub struct RowSum {
+pub(super) struct RowSum {
     /// The largest argument.
     pub max: f64,
     /// Σ exp(argument − max).
@@ -32,7 +32,7 @@ pub struct RowSum {
 impl RowSum {
     /// Of `scale · x` over a row.
     #[allow(clippy::cast_precision_loss)]
-    pub fn of(row: &[f64], scale: f64) -> Self {
+    pub(super) fn of(row: &[f64], scale: f64) -> Self {
         let max = row
             .iter()
             .fold(f64::NEG_INFINITY, |most, x| most.max(scale * x));
@@ -56,14 +56,14 @@ impl RowSum {
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Softmax {
+pub(super) struct Softmax {
     scale: f64,
     rows: u64,
 }
 
 impl Softmax {
     /// For tensors of these sizes: `out` and `x`; takes the value `scale` where it is.
-    pub fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
         let (x, out) = (
             tensors.need("x", "softmax")?,
             tensors.need("out", "softmax")?,

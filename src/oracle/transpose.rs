@@ -8,7 +8,7 @@ use crate::project::DType;
 
 /// The oracle of one case.
 #[derive(Debug)]
-pub struct Transpose {
+pub(super) struct Transpose {
     dtype: DType,
     batch: u64,
     rows: u64,
@@ -17,7 +17,7 @@ pub struct Transpose {
 
 impl Transpose {
     /// For tensors `x` [batch, rows, columns] and `out` [batch, columns, rows] of one type.
-    pub fn new(tensors: &Tensors) -> anyhow::Result<Self> {
+    pub(super) fn new(tensors: &Tensors) -> anyhow::Result<Self> {
         let name = "transpose";
         let (x, out) = (tensors.need("x", name)?, tensors.need("out", name)?);
         match x.shape[..] {

@@ -1,24 +1,21 @@
 //! Numbers drawn from a seed: the same on every platform and in every version of this program.
 
-/// `SplitMix64`: a counter through a mixing function. Small, and enough for drawing sizes.
+use crate::base::SplitMix64;
+
+/// A sequence of sizes.
 #[derive(Clone, Debug)]
-pub struct Draw {
-    state: u64,
-}
+pub struct Draw(SplitMix64);
 
 impl Draw {
     /// A sequence of its own for every pair of a seed and the index of a case set.
     pub fn new(seed: u64, set: u64) -> Self {
         // The index is mixed first: seeds that lie side by side must not share sequences across sets.
-        Self {
-            state: seed ^ mix(set.wrapping_add(1)),
-        }
+        Self(SplitMix64(seed ^ SplitMix64::mix(set.wrapping_add(1))))
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(self.state)
+        self.0.bits()
     }
 
     /// A number below `count`, each as likely as the next; 0 where `count` is 0.
@@ -45,12 +42,6 @@ impl Draw {
         };
         first.wrapping_add_unsigned(offset)
     }
-}
-
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

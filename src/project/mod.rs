@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
+use crate::base::hex;
 use build_toml::Purpose;
 use diagnostic::Document;
 
@@ -157,12 +158,4 @@ fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -46,7 +46,7 @@ pub(super) fn of(root: &Path, sources: &[PathBuf], includes: &[PathBuf]) -> Resu
         let name = file.to_string_lossy().replace('\\', "/");
         hash.update(format!("{}\0{name}\0{}\0{text}", name.len(), text.len()));
     }
-    Ok(super::hex(&hash.finalize()))
+    Ok(crate::base::hex(&hash.finalize()))
 }
 
 /// The text with comments and runs of white space as one space each. What stands in quotes is left as it is.

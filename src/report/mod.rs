@@ -9,6 +9,7 @@ pub mod file;
 pub mod junit;
 pub mod markdown;
 pub mod output;
+mod progress;
 pub mod prompt;
 pub mod sarif;
 pub mod style;
@@ -19,4 +20,5 @@ pub mod xml;
 
 pub use check::{Check, Status, Suite};
 pub use output::Output;
+pub use progress::Progress;
 pub use table::{Cell, Column, Table};

@@ -65,7 +65,7 @@ impl<'a> Compiler<'a> {
         store: &'a Store,
         force: bool,
     ) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let cores = crate::base::cores();
         let files = plan.units.iter().filter(|unit| unit.cuda).count();
         Self {
             root,

@@ -6,7 +6,7 @@ use crate::project::DType;
 
 /// What a comparison found.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Elements compared.
     pub elements: u64,
     /// Elements outside their budget.
@@ -21,9 +21,7 @@ pub struct Comparison {
 
 /// An element outside its budget.
 #[derive(Clone, Debug)]
-pub struct Wrong {
-    /// The output.
-    pub output: usize,
+pub(crate) struct Wrong {
     /// The output's name.
     pub name: String,
     /// The row.
@@ -90,7 +88,7 @@ struct Part {
 }
 
 /// Compares all outputs of a case: `got` with what the oracle says to `given`.
-pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Comparison {
+pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Comparison {
     let mut total = Comparison::default();
     for (index, name) in oracle.outputs().iter().enumerate() {
         let Some(view) = got.get(name) else { continue };
@@ -124,7 +122,7 @@ pub fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Compariso
 /// One output, on all cores.
 fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name: &str) -> Part {
     let rows = oracle.rows(index);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let cores = crate::base::cores() as u64;
     // A thread costs about as much as some thousand elements.
     let threads = cores
         .min(rows)
@@ -226,7 +224,6 @@ fn piece(
             };
             if part.first.is_none() {
                 part.first = Some(Wrong {
-                    output: index,
                     name: name.to_owned(),
                     row,
                     column: column as u64,

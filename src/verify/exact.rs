@@ -1,18 +1,19 @@
-//! One case under compute-sanitizer: every tensor in an allocation of its own of exactly its size, nothing poisoned.
+//! One case under compute-sanitizer: each tensor in an allocation of exactly its size, without poison, which would hide
+//! uninitialised reads.
 
 use anyhow::Result;
 
-use super::check::CaseOutcome;
+use super::case::CaseOutcome;
 use super::finding::Kind;
 use super::inputs::draw;
 use super::layout::{Layout, runs, span_bytes};
 use super::path::CodePath;
-use crate::gpu::{Buffer, Device};
+use crate::gpu::Device;
 use crate::project::{Case, Operation};
 
-/// Runs a case once. Outputs and scratch are left as they were allocated, so that a read of them shows; the results are not
-/// compared, which a verification without the tool does.
-pub fn run(
+/// Runs a case once. Outputs and scratch stay uninitialised, so that reads of them are reported; results are not compared,
+/// which a verification without the tool does.
+pub(super) fn run(
     device: &Device,
     path: &mut CodePath,
     operation: &Operation,
@@ -20,12 +21,11 @@ pub fn run(
     seed: u64,
 ) -> Result<CaseOutcome> {
     let bound = operation.bind(case)?;
-    let mut outcome = CaseOutcome::default();
     let mut buffers = Vec::new();
     let mut starts = Vec::new();
     for (index, tensor) in bound.tensors.iter().enumerate() {
         let before = tensor.offset * tensor.dtype.size() as u64;
-        let buffer = Buffer::new(device, before + span_bytes(tensor))?;
+        let buffer = device.allocate(before + span_bytes(tensor))?;
         if tensor.role.is_given() {
             let elements = draw(tensor, case.inputs, seed, index as u64);
             let mut from = 0;
@@ -41,21 +41,21 @@ pub fn run(
         starts.push(buffer.address() + before);
         buffers.push(buffer);
     }
-    // Addresses as they are: the slot begins at zero.
+    // Absolute addresses, for a slot at zero.
     let layout = Layout { starts, bytes: 0 };
     let recordings = match path.record(&operation.launcher, &bound, &layout, &[0])? {
         Ok(recordings) => recordings,
-        Err(fault) => {
-            outcome.faults.push(fault);
-            return Ok(outcome);
-        }
+        Err(fault) => return Ok(fault.into()),
     };
     let launched = recordings
         .iter()
         .flat_map(|recording| &recording.launches)
         .try_for_each(|launch| path.modules.launch(device, launch))
         .and_then(|()| device.finish(&format!("running {}", case.label)));
-    outcome.launches += 1;
+    let mut outcome = CaseOutcome {
+        launches: 1,
+        ..CaseOutcome::default()
+    };
     if let Err(error) = launched {
         outcome.lost = error.sticky;
         outcome.faults.push((Kind::LaunchFailed, error.to_string()));

@@ -1,4 +1,4 @@
-//! What a candidate's library would put in the place of the driver's, the runtime's or the C library's functions.
+//! Finds functions with which a candidate's library would interpose those of the driver, the runtime or the C library.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use object::{Object, ObjectSymbol};
 
-/// The functions of a library that interpose, as a sentence; none where it has none.
-pub fn interposed(library: &Path) -> Result<Option<String>> {
+/// The interposing functions of a library, as a sentence.
+pub(super) fn interposed(library: &Path) -> Result<Option<String>> {
     let own = defined(library)?;
     let mut system = BTreeSet::new();
     for path in loaded() {
@@ -21,7 +21,7 @@ pub fn interposed(library: &Path) -> Result<Option<String>> {
         .collect();
     Ok((!found.is_empty()).then(|| {
         format!(
-            "the project's library defines {}, which the system or the CUDA driver defines: a launcher has no use for that",
+            "the project's library defines {}, which the system or the CUDA driver defines: rename them, or make them static",
             found.join(", ")
         )
     }))
@@ -46,7 +46,7 @@ fn is_cuda(name: &str) -> bool {
     })
 }
 
-/// The dynamic symbols that a shared object defines, as others see them.
+/// The global dynamic symbols that a shared object defines.
 fn defined(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     let file = object::File::parse(&*bytes)
@@ -58,7 +58,7 @@ fn defined(path: &Path) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// The C library as this process has it loaded, with what belongs to it.
+/// The files of the C library that this process has loaded.
 fn loaded() -> Vec<PathBuf> {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else {
         return Vec::new();

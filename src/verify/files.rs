@@ -1,4 +1,4 @@
-//! The files that a candidate must not touch: its sources, its description, and what was built of them.
+//! Files that a candidate must not change: its sources, kernel.toml and build.toml, and the compiled code.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 use crate::compile::Target;
 use crate::project::Project;
 
-/// Files as they were before any child ran.
+/// Files as they were before any recording process ran.
 #[derive(Debug)]
-pub struct Files(Vec<(PathBuf, Stamp, [u8; 32])>);
+pub(super) struct Files(Vec<(PathBuf, Stamp, [u8; 32])>);
 
-/// What changes with a file. The time of change cannot be set back by the one who changed it.
+/// Inode, size and change time, which a process cannot set.
 #[derive(Debug, PartialEq)]
 struct Stamp(u64, u64, i64, i64);
 
@@ -25,8 +25,8 @@ impl From<&Metadata> for Stamp {
 }
 
 impl Files {
-    /// As they are now.
-    pub fn of(project: &Project, target: &Target) -> Result<Self> {
+    /// Reads the files.
+    pub(super) fn of(project: &Project, target: &Target) -> Result<Self> {
         let mut paths = vec![target.library.clone()];
         for unit in &target.units {
             paths.extend([
@@ -46,9 +46,9 @@ impl Files {
         Ok(Self(files))
     }
 
-    /// The first that is not as it was. Contents are read only where the file's entry changed: somebody else's backup
-    /// or a new link to it is no change.
-    pub fn changed(&self) -> Option<String> {
+    /// The first that changed. Its content is read only if its inode, size or change time differ: a backup or a new link may
+    /// change these alone.
+    pub(super) fn changed(&self) -> Option<String> {
         self.0
             .iter()
             .find(|(path, stamp, digest)| {

@@ -1,26 +1,28 @@
-//! What verification says.
+//! The report of a verification.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::gpu::Card;
 
-/// What is wrong with a candidate, by name. The text in kebab-case is the name that people and tests see.
+/// A kind of fault. Reports name it in kebab-case.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// An output element still holds the poison it was given before the launch.
+    /// An output element still holds the poison from before the launch.
     Unwritten,
-    /// An element is further from the oracle than its error budget.
+    /// An element differs from the oracle by more than its error budget.
     WrongValue,
-    /// NaN or infinity where the oracle has a number.
+    /// NaN or infinity where the oracle expects a finite number.
     NotFinite,
-    /// Every element is inside its budget, and the whole is not: ‖out − ref‖ / ‖ref‖.
+    /// Each element is within its budget, but ‖out − ref‖ / ‖ref‖ is not.
     RelativeNorm,
     /// An input changed.
     InputModified,
     /// A byte outside a tensor changed.
     RedZone,
-    /// The same launch on the same bytes gave other bytes.
+    /// The same launch on the same inputs gave other bytes.
     NotDeterministic,
     /// The launcher launched nothing.
     NoLaunch,
@@ -28,27 +30,27 @@ pub enum Kind {
     LauncherFailed,
     /// The launcher accepted arguments that it must refuse, or launched for them.
     NotRefused,
-    /// A node of the recording is no kernel.
+    /// The launcher captured something other than a kernel.
     NotAKernel,
-    /// A kernel that is not in the project's own machine code.
+    /// The launcher launched a kernel that is not in the project's own machine code.
     ForeignKernel,
     /// Work escaped the captured stream: another stream, a synchronisation, an illegal access under capture.
     EscapedStream,
-    /// The child died, ran out of time or memory, or was stopped at a forbidden call.
+    /// The recording process died, exceeded its time or memory, or was stopped at a forbidden system call.
     ChildStopped,
-    /// The child's report is not one.
+    /// The recording process sent an invalid reply.
     BadReport,
     /// The shared object defines a symbol of the driver, the runtime or the C library.
     Interposes,
-    /// A file of the build or the project changed while the child ran.
+    /// A file of the build or the project changed while the recording process ran.
     FilesChanged,
     /// The launch failed on the card.
     LaunchFailed,
-    /// A timed output is wrong although the same case passed before.
+    /// An output of a timed launch is wrong.
     TimedOutput,
-    /// Faster than the bytes can move.
+    /// The time is less than the memory needs to move the bytes.
     TooFast,
-    /// compute-sanitizer found something.
+    /// compute-sanitizer found an error.
     Sanitizer,
 }
 
@@ -62,22 +64,34 @@ impl Kind {
     }
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Finding {
-    /// What.
+    /// Its kind.
     pub kind: Kind,
     /// The operation.
     pub operation: String,
-    /// The case's label; none when it is about the whole project.
+    /// The case's label; none for the whole project.
     pub case: Option<String>,
     /// `sm_90`, or `compute_75 through the driver's compiler`.
     pub path: String,
-    /// For people, with coordinates, expected, got, ulps where there are such.
+    /// An explanation: where, expected and actual value, error.
     pub message: String,
 }
 
-/// What was verified on one code path.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let case = self.case.as_deref().unwrap_or("");
+        let (kind, operation, path) = (self.kind.name(), &self.operation, &self.path);
+        write!(
+            f,
+            "{kind} {operation} {case} [{path}]\n    {}",
+            self.message
+        )
+    }
+}
+
+/// The verification of one code path.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct PathReport {
     /// The architecture that the code was compiled for.
@@ -105,18 +119,18 @@ pub struct VerifyReport {
     pub card: Card,
     /// The compiler's version.
     pub compiler: String,
-    /// The seed that draws the same cases and inputs again.
+    /// The seed of cases and inputs.
     pub seed: u64,
-    /// What held the child: `seccomp`, `landlock`, `no network namespace`, …
+    /// The restrictions of the recording process.
     pub confinement: Vec<String>,
     /// The code paths.
     pub paths: Vec<PathReport>,
-    /// What is wrong; empty: all is right.
+    /// The faults; none: the project passed.
     pub findings: Vec<Finding>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether there are no findings.
     pub fn passed(&self) -> bool {
         self.findings.is_empty()
     }

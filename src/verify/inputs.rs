@@ -7,17 +7,17 @@ use crate::project::{BoundTensor, DType, Inputs, Integers};
 
 use super::random::Random;
 
-/// Normally distributed numbers, drawn once: rows are cut from them at random places. Drawing each element anew would
-/// take most of a verification's time.
+/// How many normal numbers are drawn, once: rows are copied from random places among them. Drawing each element would take
+/// most of a verification's time.
 const POOL: usize = 1 << 20;
-/// Elements from which on the rows are shared among the cores.
+/// Tensors of at least this many elements are filled on all cores.
 const MANY: u64 = 1 << 16;
 
 /// The elements of a tensor in row-major order, without the gaps of its strides, as bytes.
 ///
-/// Each row depends on the seed, the stream and its number alone. Tensors of one dimension (weights, scales) are normal
-/// whatever the distribution: it is about rows.
-pub fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec<u8> {
+/// Each row depends on the seed, the stream and its number alone. Tensors of one dimension (weights, scales) are always
+/// normal: the distributions describe rows.
+pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec<u8> {
     let length = usize::try_from(tensor.shape.last().copied().unwrap_or(1)).unwrap_or(0);
     let row_bytes = length * tensor.dtype.size();
     if tensor.elements() == 0 || row_bytes == 0 {
@@ -51,7 +51,7 @@ pub fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec
         }
     };
     let rows = bytes.len() / row_bytes;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = crate::base::cores();
     if tensor.elements() < MANY || cores == 1 {
         fill(0, &mut bytes);
     } else {
@@ -66,13 +66,10 @@ pub fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec
     bytes
 }
 
-/// An integer of those that kernel.toml names; one in eight is `also`, where that is asked for. An empty range gives its
-/// first: there is a tensor to be filled all the same.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "at most 2^53, as when it was bound"
-)]
-pub fn integer(from: &Integers<i64>, also: bool, random: &mut Random) -> f64 {
+/// An integer from the range in kernel.toml; with `also`, one in eight from its list of other values. An empty range gives its
+/// first.
+#[allow(clippy::cast_precision_loss, reason = "binding limits it to 2^53")]
+pub(crate) fn integer(from: &Integers<i64>, also: bool, random: &mut Random) -> f64 {
     let count = from.also.len() as u64;
     if also && count > 0 && random.below(8) == 0 {
         let at = usize::try_from(random.below(count)).unwrap_or(0);
@@ -110,7 +107,7 @@ fn fill(
     while row.len() < length {
         let start = usize::try_from(random.below(POOL as u64)).unwrap_or(0);
         let count = (length - row.len()).min(POOL - start).min(4096);
-        // Another sign and size each time, so that no two pieces are the same numbers.
+        // A random sign and scale, so that no two pieces are equal.
         let factor = (0.75 + 0.5 * random.unit()) * if random.below(2) == 0 { -1.0 } else { 1.0 };
         row.extend(
             pool()[start..start + count]
@@ -122,7 +119,7 @@ fn fill(
     match inputs {
         Inputs::Normal => {}
         Inputs::Wide => {
-            // f16 holds 2^-24 to 2^16, of which a row needs some at either side.
+            // f16 has exponents from -24 to 15; a row spans several around its own.
             let (least, range) = if half { (-8, 15) } else { (-12, 25) };
             let exponent = least + i32::try_from(random.below(range)).unwrap_or(0);
             scale(row, 2f64.powi(exponent));

@@ -1,19 +1,19 @@
-//! Where the tensors of a case lie in device memory: each between two red zones.
+//! The layout of a case in device memory: a slot with every tensor between two red zones.
 
 use crate::project::{Bound, BoundTensor};
 
-/// Bytes of red zone on either side of a tensor, at least.
-pub const RED_ZONE: u64 = 4096;
-/// Tensors begin at a multiple of this, plus the offset that a case asks for.
+/// The least bytes of red zone on either side of a tensor.
+pub(crate) const RED_ZONE: u64 = 4096;
+/// Tensors start at a multiple of this, plus the offset that a case sets.
 const ALIGNMENT: u64 = 256;
 const PAGE: u64 = 4096;
 
-/// Where each tensor of [`Bound::tensors`] begins, in bytes from the start of a slot.
+/// The places of the tensors of [`Bound::tensors`] in a slot.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The byte of each tensor's first element.
+    /// The offset in bytes of each tensor's first element.
     pub starts: Vec<u64>,
-    /// Bytes of the slot, a multiple of the page.
+    /// The slot's size, a multiple of the page.
     pub bytes: u64,
 }
 
@@ -23,7 +23,7 @@ impl Layout {
         let mut starts = Vec::new();
         let mut end = 0u64;
         for (index, tensor) in bound.tensors.iter().enumerate() {
-            // Odd numbers of pages apart, so that no two tensors of a power-of-two size share their memory channels.
+            // An odd number of pages apart, so that tensors whose size is a power of two use different memory channels.
             let stagger = PAGE * (2 * index as u64 + 1);
             let start = (end + RED_ZONE + stagger).next_multiple_of(ALIGNMENT)
                 + tensor.offset * tensor.dtype.size() as u64;
@@ -36,20 +36,20 @@ impl Layout {
         }
     }
 
-    /// The bytes of a tensor in a slot, gaps between its rows included.
+    /// The bytes of a tensor in a slot, with the gaps between its rows.
     pub fn range(&self, bound: &Bound, index: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(self.starts[index]).unwrap_or(usize::MAX);
         start..start + usize::try_from(span_bytes(&bound.tensors[index])).unwrap_or(usize::MAX)
     }
 }
 
-/// Bytes from a tensor's first element to behind its last.
-pub fn span_bytes(tensor: &BoundTensor) -> u64 {
+/// Bytes from a tensor's first element to the end of its last.
+pub(crate) fn span_bytes(tensor: &BoundTensor) -> u64 {
     tensor.span() * tensor.dtype.size() as u64
 }
 
-/// Calls `each` with the byte range, from the tensor's first element, of every run of elements without gaps.
-pub fn runs(tensor: &BoundTensor, mut each: impl FnMut(std::ops::Range<usize>)) {
+/// Calls `each` with the byte range of every run of elements without gaps, counted from the tensor's first element.
+pub(crate) fn runs(tensor: &BoundTensor, mut each: impl FnMut(std::ops::Range<usize>)) {
     let size = tensor.dtype.size() as u64;
     if tensor.elements() == 0 {
         return;

@@ -1,18 +1,23 @@
-//! Inputs, poison, red zones, comparison.
+//! Verification: runs every case on every code path, and compares every byte with what an oracle in double precision
+//! expects.
 
-pub mod beside;
-pub mod check;
-pub mod compare;
-pub mod exact;
-pub mod exports;
-pub mod files;
-pub mod finding;
-pub mod inputs;
-pub mod layout;
+mod beside;
+mod case;
+pub(crate) mod compare;
+mod exact;
+mod exports;
+mod files;
+pub(crate) mod finding;
+pub(crate) mod inputs;
+pub(crate) mod judge;
+pub(crate) mod layout;
 pub mod path;
-pub mod random;
-pub mod run;
-pub mod sanitize;
-pub mod slot;
+pub(crate) mod random;
+pub(crate) mod reference;
+pub(crate) mod run;
+pub(crate) mod sanitize;
+mod select;
+pub(crate) mod slot;
 
+pub use crate::worker::Choice;
 pub use finding::{Finding, Kind, PathReport, VerifyReport};

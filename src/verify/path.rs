@@ -1,4 +1,4 @@
-//! One code path of a project: machine code, or PTX through the driver's compiler, with the child that records for it.
+//! One code path of a project, machine code or PTX that the driver compiles, with the process that records its launches.
 
 use anyhow::{Context, Result};
 
@@ -12,32 +12,32 @@ use crate::project::{Bound, BoundArgument, Project};
 use super::files::Files;
 use super::layout::Layout;
 
-/// Recording processes that may end in a path; then none is started for what is left of it.
-const CHILDREN: u32 = 3;
+/// Recording processes of a path that may end early; then no other is started.
+const MOST_PROCESSES: u32 = 3;
 
 /// A code path, loaded and ready.
 #[derive(Debug)]
 pub struct CodePath<'a> {
     /// The architecture that it was compiled for.
     pub target: &'a Target,
-    /// Whether the driver compiles it.
+    /// Whether the driver compiles it from PTX.
     pub jit: bool,
     /// The device code.
     pub modules: Modules,
     ordinal: usize,
     recorder: Option<Recorder>,
     files: Files,
-    /// What is wrong with the library itself: then no child loads it.
+    /// The fault of the library itself, which no process then loads.
     unfit: Option<Fault>,
-    /// Recording processes that ended before their time.
+    /// Recording processes that ended early.
     ended: u32,
 }
 
-/// What stands in the way of a recording: a kind, and words.
+/// A kind of fault, and an explanation.
 pub type Fault = (Kind, String);
 
 impl<'a> CodePath<'a> {
-    /// Loads the code of one target. The images are read before any child is started.
+    /// Loads the code of one target, before any recording process is started.
     pub fn load(
         device: &Device,
         ordinal: usize,
@@ -77,7 +77,7 @@ impl<'a> CodePath<'a> {
         }
     }
 
-    /// What holds the child.
+    /// The restrictions of the recording process.
     pub fn confinement(&self) -> Vec<String> {
         self.recorder
             .as_ref()
@@ -88,7 +88,7 @@ impl<'a> CodePath<'a> {
     /// Records one call of a launcher for each base address of a slot.
     ///
     /// # Errors
-    /// Only what is no candidate's fault. What is, is a fault.
+    /// Errors of the harness; faults of the candidate are in the result.
     pub fn record(
         &mut self,
         launcher: &str,
@@ -108,14 +108,14 @@ impl<'a> CodePath<'a> {
                     return Ok(Err((
                         Kind::LauncherFailed,
                         format!(
-                            "{launcher} returned {code} (it is recorded, not run: copies and fills by the driver fail here, \
-                             too; only kernels may be launched)"
+                            "{launcher} returned {code} (its launches are recorded, not run: copies and fills by the driver \
+                             fail here, too; only kernels may be launched)"
                         ),
                     )));
                 }
                 Outcome::NotAKernel(why) => return Ok(Err((Kind::NotAKernel, why))),
                 Outcome::Escaped(why) => {
-                    // The child's context may be lost: the next case gets a new one.
+                    // That process's context may be lost: the next case gets another.
                     return Ok(Err(self.ended(Kind::EscapedStream, why)));
                 }
             }
@@ -145,7 +145,7 @@ impl<'a> CodePath<'a> {
         Ok(Ok(recordings))
     }
 
-    /// As [`CodePath::record`], with every outcome as it is; for arguments that must be refused.
+    /// As [`CodePath::record`], with the outcomes as they are.
     pub fn ask(
         &mut self,
         launcher: &str,
@@ -164,7 +164,7 @@ impl<'a> CodePath<'a> {
             match Recorder::start(self.ordinal, &self.target.library) {
                 Ok(recorder) => self.recorder = Some(recorder),
                 Err(Answer::Refused(why)) => {
-                    anyhow::bail!("the recording process could not begin: {why}")
+                    anyhow::bail!("the recording process could not start: {why}")
                 }
                 Err(answer) => return Ok(Err(self.fault(answer))),
             }
@@ -191,16 +191,18 @@ impl<'a> CodePath<'a> {
         }
     }
 
-    /// The child is done with. A library that ends every one is not given one a case.
+    /// Counts a process that ended, so that a library that ends every process does not get one for each case.
     fn ended(&mut self, kind: Kind, why: String) -> Fault {
         self.recorder = None;
         self.ended += 1;
-        if self.ended < CHILDREN {
+        if self.ended < MOST_PROCESSES {
             return (kind, why);
         }
         let fault = (
             kind,
-            format!("{why} (as {CHILDREN} times here: no other process is started for it)"),
+            format!(
+                "{why} (this happened {MOST_PROCESSES} times: no other process is started for this library)"
+            ),
         );
         self.unfit = Some(fault.clone());
         fault
@@ -224,7 +226,7 @@ fn values(bound: &Bound, layout: &Layout, base: u64) -> Vec<Value> {
         .collect()
 }
 
-/// Which targets of a build a card can run, and how: its machine code first, then older PTX.
+/// The targets of a build that a card can run, each with whether the driver compiles it: machine code first, then older PTX.
 pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool)> {
     let mut targets: Vec<&Target> = build
         .targets
@@ -233,7 +235,7 @@ pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool
         .collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
     let mut chosen = Vec::new();
-    // Machine code runs on its own generation, from its own revision on.
+    // Machine code runs on its own generation and the same or a later revision.
     if let Some(native) = targets.iter().find(|target| target.arch / 10 == arch / 10) {
         chosen.push((*native, false));
     } else if let Some(nearest) = targets.first() {

@@ -1,50 +1,50 @@
-//! Random numbers for inputs: fast, the same on every machine for the same seed, of no use for secrets.
+//! Pseudo-random numbers for inputs: fast, and the same on every machine for the same seed.
 
-/// A generator (`SplitMix64`: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+use crate::base::SplitMix64;
+
+/// A generator of floating-point numbers and small integers.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
-    /// From a seed and a stream number, so that every tensor has numbers of its own.
-    pub fn new(seed: u64, stream: u64) -> Self {
-        let mut mixed = Self(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95));
+    /// A sequence for each pair of seed and stream.
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        let mut mixed = Self(SplitMix64(
+            seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95),
+        ));
         mixed.bits();
         mixed
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0.bits()
     }
 
-    /// An integer under `bound`, which is not zero.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        // The high half of the product: the bias is under bound / 2^64.
+    /// An integer below `bound`, which is not zero.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        // The high half of the product, with a bias below bound / 2^64.
         u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
     /// Uniform in (0, 1].
     #[allow(clippy::cast_precision_loss)]
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
     /// Two independent standard normals (Box and Muller).
-    pub fn normals(&mut self) -> [f64; 2] {
+    pub(crate) fn normals(&mut self) -> [f64; 2] {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         let (sine, cosine) = (std::f64::consts::TAU * self.unit()).sin_cos();
         [radius * cosine, radius * sine]
     }
 }
 
-/// A seed that differs every time.
-pub fn fresh_seed() -> u64 {
+/// A new seed.
+pub(crate) fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    // Short enough to be typed again.
+    // Nine digits, short enough to type.
     std::collections::hash_map::RandomState::new()
         .build_hasher()
         .finish()

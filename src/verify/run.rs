@@ -1,142 +1,168 @@
 //! A whole verification: every code path, operation and case.
 
-use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use super::beside::Beside;
-use super::check::{Arena, CaseOutcome, Prepared, check, check_refusal};
+use super::case::{Arena, CaseOutcome, Prepared, Setting, check_refusal};
 use super::finding::{Finding, PathReport, VerifyReport};
-use super::path::{CodePath, choose};
+use super::path::{CodePath, Fault, choose};
 use super::random::fresh_seed;
 use super::{exact, sanitize};
-use crate::compile::Build;
+use crate::compile::{Build, Target};
 use crate::gpu::Device;
 use crate::gpu::muffle::Muffle;
-use crate::project::{Case, DType, Operation, Project};
+use crate::project::{Case, Operation, Project};
+use crate::worker::{self, Choice};
 
-/// Findings that are told of one operation on one path; the rest are counted.
-const TOLD: usize = 12;
+/// Findings that are reported of one operation on one path; the rest is counted.
+const MOST_FINDINGS: usize = 12;
 
-/// Cases whose inputs are drawn ahead.
+/// Cases whose inputs are drawn in advance.
 const AHEAD: usize = 2;
 
-/// What to verify.
-#[derive(Clone, Debug, Default)]
-pub struct Choice {
-    /// Only operations and cases whose name contains this.
-    pub filter: Option<String>,
-    /// Only these dtypes; empty: all.
-    pub dtypes: Vec<DType>,
-    /// Instead of the project's cases, these.
-    pub shapes: Vec<String>,
-    /// The seed; none: a fresh one.
-    pub seed: Option<u64>,
-    /// The card, by its number.
-    pub ordinal: usize,
-    /// Only the code for this card.
-    pub native_only: bool,
-    /// Only the code for this architecture.
-    pub only_arch: Option<u32>,
-}
-
-impl Choice {
-    /// The cases of an operation that are meant, of one of its tables.
-    pub fn cases(
-        &self,
-        operation: &Operation,
-        sets: &[crate::project::CaseSet],
-        seed: u64,
-    ) -> Result<Vec<Case>> {
-        let mut cases = if self.shapes.is_empty() {
-            operation.cases(sets, seed)?
-        } else {
-            let mut named = Vec::new();
-            for shape in &self.shapes {
-                for dtype in &operation.dtypes {
-                    named.push(operation.case_of_shape(shape, *dtype)?);
-                }
-            }
-            named
-        };
-        cases.retain(|case| self.dtypes.is_empty() || self.dtypes.contains(&case.dtype));
-        if let Some(text) = &self.filter {
-            cases.retain(|case| {
-                operation.name.contains(text.as_str()) || case.label.contains(text.as_str())
-            });
-        }
-        Ok(cases)
-    }
-}
-
 /// Verifies a project on a card. `tell` is called with what is being done.
-pub fn run(
+pub(crate) fn run(
     project: &Project,
     build: &Build,
     choice: &Choice,
     tell: &dyn Fn(&str),
 ) -> Result<VerifyReport> {
-    // Dropped last, when the context has printed all that it will.
-    let _muffle = Muffle::new();
-    let device = Device::open(choice.ordinal)?;
-    let seed = choice.seed.unwrap_or_else(fresh_seed);
-    let mut report = VerifyReport {
-        project: project.name.clone(),
-        card: device.card.clone(),
-        compiler: build.compiler.clone(),
-        seed,
-        confinement: Vec::new(),
-        paths: Vec::new(),
-        findings: Vec::new(),
-    };
-    let mut paths = choose(build, device.card.arch, choice.native_only);
-    if let Some(arch) = choice.only_arch {
-        paths.retain(|(target, _)| target.arch == arch);
-    }
-    if paths.is_empty() {
-        bail!(
-            "nothing in this build runs on {} (sm_{}): build for it with --arch {}",
-            device.card.name,
-            device.card.arch,
-            device.card.arch
-        );
-    }
-    let mut arena = Arena::default();
-    let mut any = false;
-    // The first path is checked here, the others beside it.
-    let mut here: VecDeque<_> = paths.into();
+    let mut run = Run::new(project, build, choice, tell)?;
+    let mut paths = run.paths(choice.native_only)?.into_iter();
+    let first = paths.next();
+    let mut here = Vec::new();
     let mut beside = Vec::new();
-    if sanitize::inside().is_none() {
-        for (target, _) in here.drain(1..) {
-            beside.push(Beside::start(project, target, choice, seed)?);
+    for (target, jit) in paths {
+        let choice = Choice {
+            seed: Some(run.report.seed),
+            ..choice.clone()
+        };
+        match Beside::start(project, target, choice) {
+            Ok(started) => beside.push(started),
+            Err(_) => here.push((target, jit)),
         }
     }
-    loop {
-        let Some((target, jit)) = here.pop_front() else {
-            if beside.is_empty() {
-                break;
-            }
-            let mut one = beside.remove(0);
-            tell(&format!(
-                "waiting for the code for compute_{}",
-                one.target.arch
-            ));
-            match one.finish() {
-                Ok(other) => {
-                    any = true;
-                    report.paths.extend(other.paths);
-                    report.findings.extend(other.findings);
-                }
-                // Whatever kept it from reporting, here it will show.
-                Err(_) => here.push_back((one.target, true)),
-            }
-            continue;
-        };
+    let mut lost = match first {
+        Some((target, jit)) => run.code_path(target, jit, false)?,
+        None => false,
+    };
+    for mut other in beside {
+        tell(&format!(
+            "waiting for the code for compute_{}",
+            other.target.arch
+        ));
+        match other.finish() {
+            Ok(report) => run.add(report),
+            // Repeated in this process, it shows what kept it from reporting.
+            Err(_) => here.push((other.target, true)),
+        }
+    }
+    for (target, jit) in here {
+        if lost {
+            break;
+        }
+        lost = run.code_path(target, jit, false)?;
+    }
+    run.finish(lost)
+}
+
+/// Verifies one code path, in a process that another verification or compute-sanitizer started.
+pub(crate) fn run_path(
+    project: &Project,
+    build: &Build,
+    choice: &Choice,
+    path: worker::CodePath,
+) -> Result<VerifyReport> {
+    let mut run = Run::new(project, build, choice, &|_| {})?;
+    let (wanted, sanitized) = match path {
+        worker::CodePath::Arch(arch) => (Some(arch), false),
+        worker::CodePath::Sanitized => (None, true),
+    };
+    let mut lost = false;
+    for (target, jit) in run.paths(sanitized)? {
+        if wanted.is_none_or(|arch| arch == target.arch) && !lost {
+            lost = run.code_path(target, jit, sanitized)?;
+        }
+    }
+    run.finish(lost)
+}
+
+/// A verification under way. The fields are dropped in this order: standard output is restored last, after the context has
+/// printed everything.
+struct Run<'a> {
+    project: &'a Project,
+    build: &'a Build,
+    choice: &'a Choice,
+    tell: &'a dyn Fn(&str),
+    report: VerifyReport,
+    /// Whether any case was run, here or in another process.
+    any: bool,
+    arena: Arena,
+    device: Device,
+    _muffle: Muffle,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        project: &'a Project,
+        build: &'a Build,
+        choice: &'a Choice,
+        tell: &'a dyn Fn(&str),
+    ) -> Result<Self> {
+        let muffle = Muffle::new();
+        let device = Device::open(choice.ordinal)?;
+        Ok(Self {
+            project,
+            build,
+            choice,
+            tell,
+            report: VerifyReport {
+                project: project.name.clone(),
+                card: device.card.clone(),
+                compiler: build.compiler.clone(),
+                seed: choice.seed.unwrap_or_else(fresh_seed),
+                confinement: Vec::new(),
+                paths: Vec::new(),
+                findings: Vec::new(),
+            },
+            any: false,
+            arena: Arena::default(),
+            device,
+            _muffle: muffle,
+        })
+    }
+
+    /// The targets that the card can run, each with whether the driver compiles it.
+    fn paths(&self, native_only: bool) -> Result<Vec<(&'a Target, bool)>> {
+        let card = &self.device.card;
+        let paths = choose(self.build, card.arch, native_only);
+        if paths.is_empty() {
+            bail!(
+                "nothing in this build runs on {} (sm_{}): build for it with --arch {}",
+                card.name,
+                card.arch,
+                card.arch
+            );
+        }
+        Ok(paths)
+    }
+
+    /// Adds the report of another process.
+    fn add(&mut self, other: VerifyReport) {
+        self.any = true;
+        self.report.paths.extend(other.paths);
+        self.report.findings.extend(other.findings);
+    }
+
+    /// Verifies one code path; returns whether the context is lost.
+    fn code_path(&mut self, target: &Target, jit: bool, sanitized: bool) -> Result<bool> {
         let start = Instant::now();
-        tell(&format!("loading the code for sm_{}", target.arch));
-        let mut path = CodePath::load(&device, choice.ordinal, project, target, jit)?;
+        (self.tell)(&format!("loading the code for sm_{}", target.arch));
+        let mut path =
+            CodePath::load(&self.device, self.choice.ordinal, self.project, target, jit)?;
         let mut summary = PathReport {
             arch: target.arch,
             jit,
@@ -147,131 +173,194 @@ pub fn run(
             seconds: 0.0,
         };
         let mut lost = false;
-        let name = path.name();
+        let project = self.project;
         for operation in &project.spec.operations {
-            let mut cases = choice.cases(operation, &operation.verify, seed)?;
-            if sanitize::inside().is_some() {
-                cases = sanitize::thinned(operation, cases);
-            }
-            let mut findings = Vec::new();
-            let mut each = |case: &Case, outcome: CaseOutcome| {
-                any = true;
-                summary.cases += 1;
-                summary.launches += outcome.launches;
-                summary.elements += outcome.elements;
-                summary.worst = summary.worst.max(outcome.worst);
-                for (kind, message) in outcome.faults {
-                    findings.push(Finding {
-                        kind,
-                        operation: operation.name.clone(),
-                        case: Some(case.label.clone()),
-                        path: name.clone(),
-                        message,
-                    });
-                }
-                lost |= outcome.lost;
-                !lost
-            };
-            if sanitize::inside().is_some() {
-                for case in &cases {
-                    tell(&format!("{name}: {} {}", operation.name, case.label));
-                    let outcome = exact::run(&device, &mut path, operation, case, seed)?;
-                    if !each(case, outcome) {
-                        break;
-                    }
-                }
+            let mut findings = Findings::new(operation, path.name());
+            lost = if sanitized {
+                self.sanitized(&mut path, operation, &mut summary, &mut findings)?
             } else {
-                std::thread::scope(|scope| -> Result<()> {
-                    let (ahead, prepared) = sync_channel(AHEAD);
-                    let cases = &cases;
-                    // Ends with the last case, or when nobody receives any more.
-                    scope.spawn(move || {
-                        cases.iter().all(|case| {
-                            ahead
-                                .send(Prepared::new(project, operation, case, seed))
-                                .is_ok()
-                        })
-                    });
-                    for (case, prepared) in cases.iter().zip(prepared) {
-                        tell(&format!("{name}: {} {}", operation.name, case.label));
-                        let outcome = check(
-                            &device, &mut arena, project, &mut path, operation, case, &prepared?,
-                        )?;
-                        if !each(case, outcome) {
-                            break;
-                        }
-                    }
-                    Ok(())
-                })?;
+                self.cases(&mut path, operation, &mut summary, &mut findings)?
+            };
+            if !lost && self.choice.is_whole() {
+                self.refusals(&mut path, operation, &mut summary, &mut findings)?;
             }
-            if !lost && choice.shapes.is_empty() && choice.filter.is_none() {
-                for case in operation.cases(&operation.reject, seed)? {
-                    let base = arena.reserve(&device, 1 << 22)?.address();
-                    summary.cases += 1;
-                    if let Some((kind, message)) = check_refusal(&mut path, operation, &case, base)?
-                    {
-                        findings.push(Finding {
-                            kind,
-                            operation: operation.name.clone(),
-                            case: Some(case.label.clone()),
-                            path: path.name(),
-                            message,
-                        });
-                    }
-                }
-            }
-            shorten(&mut findings);
-            report.findings.append(&mut findings);
+            self.report.findings.extend(findings.shortened());
             if lost {
                 break;
             }
         }
-        if report.confinement.is_empty() {
-            report.confinement = path.confinement();
+        if self.report.confinement.is_empty() {
+            self.report.confinement = path.confinement();
         }
         // JSON has no infinity.
         summary.worst = summary.worst.min(1e300);
         summary.seconds = start.elapsed().as_secs_f64();
-        report.paths.push(summary);
+        self.report.paths.push(summary);
         if lost {
-            if let Some(last) = report.findings.last_mut() {
+            if let Some(last) = self.report.findings.last_mut() {
                 last.message.push_str(
-                    " (the card's context is lost with this: nothing after it was run on this path; `kernels verify --sanitize` \
+                    " (the CUDA context is lost with this: nothing after it was run on this path; `kernels verify --sanitize` \
                      shows where it happens)",
                 );
             }
-            // What is still on the card dies with the process, which must not wait for a kernel that never ends.
+            // Unloading would wait for a kernel that may never end.
             std::mem::forget(path);
-            std::mem::forget(arena);
-            std::mem::forget(device);
-            for other in beside.iter_mut().filter_map(|one| one.finish().ok()) {
-                report.paths.extend(other.paths);
-                report.findings.extend(other.findings);
-            }
-            return Ok(report);
         }
+        Ok(lost)
     }
-    if !any {
-        bail!(
-            "no case is left of {}: --filter, --dtype or --shape leave nothing",
-            project.name
-        );
-    }
-    Ok(report)
-}
 
-/// The first findings of each kind, and how many more there are.
-fn shorten(findings: &mut Vec<Finding>) {
-    let all = findings.len();
-    if all > TOLD {
-        findings.truncate(TOLD);
-        if let Some(last) = findings.last_mut() {
-            use std::fmt::Write;
-            let _ = write!(
-                last.message,
-                " (and {} more findings of this operation here)",
-                all - TOLD
+    /// Checks the cases of one operation; returns whether the context is lost.
+    fn cases(
+        &mut self,
+        path: &mut CodePath,
+        operation: &Operation,
+        summary: &mut PathReport,
+        findings: &mut Findings,
+    ) -> Result<bool> {
+        let (project, seed) = (self.project, self.report.seed);
+        let cases = self.choice.cases(operation, &operation.verify, seed)?;
+        std::thread::scope(|scope| -> Result<bool> {
+            let (ahead, prepared) = sync_channel(AHEAD);
+            let cases = &cases;
+            // Ends after the last case, or when nobody receives any more.
+            scope.spawn(move || {
+                cases.iter().all(|case| {
+                    let prepared = Prepared::new(project, operation, case, seed);
+                    ahead.send(prepared).is_ok()
+                })
+            });
+            for (case, prepared) in cases.iter().zip(prepared) {
+                self.announce(path, operation, case);
+                let setting = Setting {
+                    device: &self.device,
+                    project,
+                    operation,
+                    case,
+                };
+                let outcome = prepared?.check(&setting, &mut self.arena, path)?;
+                if self.count(case, outcome, summary, findings) {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
+    /// Checks that the launcher refuses what kernel.toml says it refuses.
+    fn refusals(
+        &mut self,
+        path: &mut CodePath,
+        operation: &Operation,
+        summary: &mut PathReport,
+        findings: &mut Findings,
+    ) -> Result<()> {
+        for case in operation.cases(&operation.reject, self.report.seed)? {
+            let base = self.arena.reserve(&self.device, 1 << 22)?.address();
+            summary.cases += 1;
+            if let Some(fault) = check_refusal(path, operation, &case, base)? {
+                findings.add(&case, fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the small cases of one operation under compute-sanitizer.
+    fn sanitized(
+        &mut self,
+        path: &mut CodePath,
+        operation: &Operation,
+        summary: &mut PathReport,
+        findings: &mut Findings,
+    ) -> Result<bool> {
+        let seed = self.report.seed;
+        let cases = self.choice.cases(operation, &operation.verify, seed)?;
+        for case in sanitize::thinned(operation, cases) {
+            self.announce(path, operation, &case);
+            let outcome = exact::run(&self.device, path, operation, &case, seed)?;
+            if self.count(&case, outcome, summary, findings) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn announce(&self, path: &CodePath, operation: &Operation, case: &Case) {
+        (self.tell)(&format!(
+            "{}: {} {}",
+            path.name(),
+            operation.name,
+            case.label
+        ));
+    }
+
+    /// Adds a case to the report; returns whether the context is lost.
+    fn count(
+        &mut self,
+        case: &Case,
+        outcome: CaseOutcome,
+        summary: &mut PathReport,
+        findings: &mut Findings,
+    ) -> bool {
+        self.any = true;
+        summary.cases += 1;
+        summary.launches += outcome.launches;
+        summary.elements += outcome.elements;
+        summary.worst = summary.worst.max(outcome.worst);
+        for fault in outcome.faults {
+            findings.add(case, fault);
+        }
+        outcome.lost
+    }
+
+    fn finish(self, lost: bool) -> Result<VerifyReport> {
+        if lost {
+            // Freed when the process ends; freeing here would wait for a kernel that may never end.
+            std::mem::forget(self.arena);
+            std::mem::forget(self.device);
+        } else if !self.any {
+            bail!(
+                "no case is left of {}: --filter, --dtype or --shape leave nothing",
+                self.project.name
             );
         }
+        Ok(self.report)
+    }
+}
+
+/// The findings of one operation on one code path.
+struct Findings<'a> {
+    operation: &'a Operation,
+    path: String,
+    found: Vec<Finding>,
+}
+
+impl<'a> Findings<'a> {
+    fn new(operation: &'a Operation, path: String) -> Self {
+        Self {
+            operation,
+            path,
+            found: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, case: &Case, (kind, message): Fault) {
+        self.found.push(Finding {
+            kind,
+            operation: self.operation.name.clone(),
+            case: Some(case.label.clone()),
+            path: self.path.clone(),
+            message,
+        });
+    }
+
+    /// The first findings; the last of them says how many more there are.
+    fn shortened(mut self) -> Vec<Finding> {
+        let more = self.found.len().saturating_sub(MOST_FINDINGS);
+        self.found.truncate(MOST_FINDINGS);
+        if let Some(last) = self.found.last_mut().filter(|_| more > 0) {
+            let note = format!(" (and {more} more findings of this operation here)");
+            last.message.push_str(&note);
+        }
+        self.found
     }
 }

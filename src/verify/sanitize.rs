@@ -1,7 +1,7 @@
-//! compute-sanitizer around a verification: memcheck, racecheck, initcheck.
+//! Verification under compute-sanitizer: memcheck, racecheck, initcheck.
 //!
-//! The harness runs itself under the tool. Inside, every tensor has an allocation of its own of exactly its size and
-//! nothing is poisoned, so that the tool sees what red zones and poison would hide from it.
+//! The harness runs itself under the tool. There, each tensor has an allocation of exactly its size and nothing is poisoned:
+//! red zones and poison would hide errors from the tool.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,21 +9,20 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+use super::finding::VerifyReport;
 use crate::project::{Case, Operation};
+use crate::worker::{Choice, CodePath, Request, Verify};
 
-/// Tells the inner process which tool it runs under.
-const INSIDE: &str = "KERNELS_SANITIZER";
-/// The tools.
 const TOOLS: [&str; 3] = ["memcheck", "racecheck", "initcheck"];
-/// What compute-sanitizer exits with when it found something.
+/// The exit code that compute-sanitizer is told to use when it finds an error.
 const FOUND: i32 = 86;
-/// Cases of an operation that are run under a tool, at most: they are a hundred times slower there.
+/// The most cases of an operation: under a tool they run a hundred times slower.
 const MOST_CASES: usize = 48;
-/// Bytes that a case may move under a tool.
+/// The largest case, in bytes that it moves.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// The cases that are run under a tool: of those that are small enough, an even choice.
-pub fn thinned(operation: &Operation, cases: Vec<Case>) -> Vec<Case> {
+/// The cases that are run under a tool: evenly spread over those that are small enough.
+pub(crate) fn thinned(operation: &Operation, cases: Vec<Case>) -> Vec<Case> {
     let small: Vec<Case> = cases
         .into_iter()
         .filter(|case| {
@@ -36,86 +35,72 @@ pub fn thinned(operation: &Operation, cases: Vec<Case>) -> Vec<Case> {
     small.into_iter().step_by(step).collect()
 }
 
-/// What one tool said.
+/// The result of one tool.
 #[derive(Clone, Debug, Serialize)]
-pub struct ToolResult {
+pub(crate) struct ToolResult {
     /// Its name.
     pub tool: String,
     /// Whether it found nothing.
     pub clean: bool,
-    /// Its last line.
+    /// The last line of its log with a summary.
     pub summary: String,
-    /// The first of what it found.
+    /// The beginning of its log.
     pub text: String,
 }
 
-/// The tool that this process runs under.
-pub fn inside() -> Option<String> {
-    std::env::var(INSIDE).ok()
+/// Runs every tool over a project.
+pub(crate) fn run(project: &Path, choice: &Choice) -> Result<Vec<ToolResult>> {
+    let sanitizer = find()?;
+    let request = Request::Verify(Verify {
+        project: project.to_path_buf(),
+        choice: choice.clone(),
+        path: CodePath::Sanitized,
+    });
+    TOOLS
+        .iter()
+        .map(|tool| run_tool(&sanitizer, tool, &request))
+        .collect()
 }
 
-/// Runs every tool over the project in a folder; `arguments` go to the inner `kernels verify`.
-pub fn run(dir: &Path, arguments: &[String]) -> Result<Vec<ToolResult>> {
-    let sanitizer = find()?;
-    let program = std::env::current_exe()?;
-    let mut results = Vec::new();
-    for tool in TOOLS {
-        let log = tempfile::NamedTempFile::new()?;
-        let mut command = Command::new(&sanitizer);
-        command
-            .args([
-                "--tool",
-                tool,
-                "--target-processes",
-                "application-only",
-                "--print-limit",
-                "20",
-                // The driver answers some questions of the harness with an error, which is the answer.
-                "--report-api-errors",
-                "no",
-            ])
-            .args(["--error-exitcode", &FOUND.to_string(), "--log-file"])
-            .arg(log.path())
-            .arg(&program)
-            .arg("verify")
-            .arg(dir)
-            .args(arguments)
-            .env(INSIDE, tool)
-            .stdin(Stdio::null());
-        let output = command
-            .output()
-            .with_context(|| format!("starting {}", sanitizer.display()))?;
-        let text = std::fs::read_to_string(log.path()).unwrap_or_default();
-        let code = output.status.code();
-        if !output.status.success() && code != Some(FOUND) {
-            bail!(
-                "{tool}: the verification itself failed under the tool ({}):\n{}{}",
-                output.status,
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            );
+fn run_tool(sanitizer: &Path, tool: &str, request: &Request) -> Result<ToolResult> {
+    let log = tempfile::NamedTempFile::new()?;
+    let (program, arguments) = request.arguments()?;
+    let output = Command::new(sanitizer)
+        .args(["--tool", tool])
+        .args(["--target-processes", "application-only"])
+        .args(["--print-limit", "20"])
+        // The harness asks the driver questions whose answer is an error code.
+        .args(["--report-api-errors", "no"])
+        .args(["--error-exitcode", &FOUND.to_string(), "--log-file"])
+        .arg(log.path())
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("starting {}", sanitizer.display()))?;
+    if !output.status.success() && output.status.code() != Some(FOUND) {
+        let mut said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if let Ok(report) = serde_json::from_slice::<VerifyReport>(&output.stdout) {
+            let findings = report.findings.iter().map(ToString::to_string);
+            said.push_str(&findings.collect::<Vec<_>>().join("\n"));
         }
-        let lines: Vec<&str> = text
-            .lines()
-            .map(|line| line.trim_start_matches('=').trim())
-            .collect();
-        results.push(ToolResult {
-            tool: tool.to_owned(),
-            clean: output.status.success(),
-            summary: lines
-                .iter()
-                .rev()
-                .find(|line| line.contains("SUMMARY"))
-                .map_or_else(|| "no summary".to_owned(), |line| (*line).to_owned()),
-            text: lines
-                .iter()
-                .take(60)
-                .copied()
-                .collect::<Vec<_>>()
-                .join("\n"),
-        });
+        bail!(
+            "{tool}: the verification itself failed under the tool ({}):\n{said}",
+            output.status
+        );
     }
-    Ok(results)
+    let text = std::fs::read_to_string(log.path()).unwrap_or_default();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| line.trim_start_matches('=').trim())
+        .collect();
+    let summary = lines.iter().rev().find(|line| line.contains("SUMMARY"));
+    Ok(ToolResult {
+        tool: tool.to_owned(),
+        clean: output.status.success(),
+        summary: summary.map_or_else(|| "no summary".to_owned(), |line| (*line).to_owned()),
+        text: lines.into_iter().take(60).collect::<Vec<_>>().join("\n"),
+    })
 }
 
 fn find() -> Result<PathBuf> {
@@ -136,6 +121,6 @@ fn find() -> Result<PathBuf> {
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
         .with_context(|| {
-            format!("{name} is not in PATH, CUDA_HOME or /usr/local/cuda: it comes with the CUDA toolkit")
+            format!("{name} is not in PATH, CUDA_HOME or /usr/local/cuda: install the CUDA toolkit, which contains it")
         })
 }

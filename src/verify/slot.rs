@@ -1,4 +1,4 @@
-//! The host's picture of one slot: tensors, red zones and gaps, as they should be.
+//! The expected content of a slot, on the host: tensors, red zones and gaps.
 
 use crate::oracle::{Tensors, View};
 use crate::project::{Bound, Inputs, Role};
@@ -6,18 +6,19 @@ use crate::project::{Bound, Inputs, Role};
 use super::inputs::draw;
 use super::layout::{Layout, runs};
 
-/// What untouched bytes hold. Two kinds, so that no candidate can write the one that is there.
+/// The content of bytes that the launcher has not written. Runs use one or the other, so that a candidate cannot leave an
+/// element as it is and have it pass for a result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Poison {
-    /// Every byte 0xff: NaN in all floating-point types, so that a read of it shows in the result.
+pub(crate) enum Poison {
+    /// 0xff in every byte: NaN in each floating-point type, so that reading it affects the result.
     NotANumber,
-    /// Every byte 0x5a: a large finite number.
+    /// 0x5a in every byte: a large finite number.
     Finite,
 }
 
 impl Poison {
     /// The byte.
-    pub fn byte(self) -> u8 {
+    pub(crate) fn byte(self) -> u8 {
         match self {
             Self::NotANumber => 0xff,
             Self::Finite => 0x5a,
@@ -27,20 +28,23 @@ impl Poison {
 
 /// A slot on the host.
 #[derive(Clone, Debug)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What everything but the inputs holds.
-    pub poison: Poison,
 }
 
 impl Slot {
-    /// Poisons everything and draws the inputs.
-    pub fn new(bound: &Bound, layout: &Layout, poison: Poison, inputs: Inputs, seed: u64) -> Self {
+    /// Draws the inputs, and poisons everything else.
+    pub(crate) fn new(
+        bound: &Bound,
+        layout: &Layout,
+        poison: Poison,
+        inputs: Inputs,
+        seed: u64,
+    ) -> Self {
         let length = usize::try_from(layout.bytes).unwrap_or(usize::MAX);
         let mut slot = Self {
             bytes: vec![poison.byte(); length],
-            poison,
         };
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
@@ -59,12 +63,11 @@ impl Slot {
         slot
     }
 
-    /// The same inputs in another poison.
+    /// The same inputs with another poison.
     #[must_use]
-    pub fn repoisoned(&self, bound: &Bound, layout: &Layout, poison: Poison) -> Self {
+    pub(crate) fn repoisoned(&self, bound: &Bound, layout: &Layout, poison: Poison) -> Self {
         let mut other = Self {
             bytes: vec![poison.byte(); self.bytes.len()],
-            poison,
         };
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
@@ -79,9 +82,9 @@ impl Slot {
         other
     }
 
-    /// What of `after`, the same slot after a launch, is not as it was and should be.
-    pub fn damage(&self, bound: &Bound, layout: &Layout, after: &[u8]) -> Option<Damage> {
-        // Bytes that the launcher may write are passed over; everything else must be as it was.
+    /// The first byte of `after`, the slot after a launch, that changed and must not.
+    pub(crate) fn damage(&self, bound: &Bound, layout: &Layout, after: &[u8]) -> Option<Damage> {
+        // Compares everything except the bytes that the launcher may write.
         let mut at = 0;
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_written() {
@@ -131,7 +134,7 @@ impl Slot {
                 };
             }
         }
-        // The tensor that it is nearest to.
+        // In a red zone: name the nearest tensor.
         let nearest = (0..bound.tensors.len())
             .map(|index| {
                 let range = layout.range(bound, index);
@@ -155,17 +158,17 @@ impl Slot {
     }
 }
 
-/// Bytes that changed and must not.
+/// A changed byte, described.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Damage {
+pub(crate) enum Damage {
     /// An input.
     Input(String),
     /// A red zone or a gap.
     Zone(String),
 }
 
-/// The tensors of a slot, to be read: inputs from `inputs`, what the launcher writes from `after`; no scratch.
-pub fn tensors<'a>(
+/// The tensors of a slot without scratch: inputs from `inputs`, outputs from `after`.
+pub(crate) fn tensors<'a>(
     bound: &Bound,
     layout: &Layout,
     inputs: &'a [u8],
@@ -185,8 +188,8 @@ pub fn tensors<'a>(
     all
 }
 
-/// What the launcher left in what it writes; for the comparison of tensors that are input and output at once.
-pub fn results<'a>(bound: &Bound, layout: &Layout, after: &'a [u8]) -> Tensors<'a> {
+/// The results of a launch: outputs, and tensors that are input and output, from `after`.
+pub(crate) fn results<'a>(bound: &Bound, layout: &Layout, after: &'a [u8]) -> Tensors<'a> {
     let mut all = Tensors::default();
     for (index, tensor) in bound.tensors.iter().enumerate() {
         if tensor.role.is_result() {

@@ -1,5 +1,5 @@
-//! benches/gpu/peers.py reads kernel.toml for itself, so that it runs where nothing is but Python and torch. It must call
-//! the launchers with the arguments that the harness calls them with.
+//! benches/gpu/peers.py has the program bind the cases. It must call the launchers with the arguments that the harness calls
+//! them with.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +16,7 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
         Command::new("python3")
             .args(arguments)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("KERNELS_PROGRAM", env!("CARGO_BIN_EXE_kernels"))
             .output()
             .expect("python3")
     };

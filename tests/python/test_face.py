@@ -91,10 +91,10 @@ class Command(unittest.TestCase):
         # Without a card the recording process says so; that it speaks shows that it was started.
         program = PACKAGE / "bin" / "kernels"
         self.assertTrue(program.stat().st_mode & stat.S_IXUSR)
-        setup = json.dumps({"ordinal": 0, "library": "/no/such/library.so", "scratch": tempfile.gettempdir()})
+        request = json.dumps({"record": {"ordinal": 0, "library": "/no/such/library.so", "scratch": tempfile.gettempdir()}})
         said = subprocess.run(
-            [sys.executable, "-m", "kernels_harness", "__record"],
-            input=setup + "\n", capture_output=True, text=True, check=False,
+            [sys.executable, "-m", "kernels_harness", "__worker", request],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("Refused", json.loads(said.stdout))

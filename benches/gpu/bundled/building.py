@@ -75,7 +75,7 @@ class Libraries:
         self.building = {
             project.name: Building(project, folder, arch)
             for project in projects
-            if not all(any(has(library, operation.launcher) for library in self.given) for operation in project.operations)
+            if not all(any(has(library, case.operation.launcher) for library in self.given) for one in project.operations for case in one.cases("bench"))
         }
 
     def launcher(self, operation):
@@ -83,7 +83,7 @@ class Libraries:
         for library in self.given:
             if has(library, operation.launcher):
                 return launcher(library, operation)
-        return launcher(self.building[operation.project.name].library(), operation)
+        return launcher(self.building[operation.project].library(), operation)
 
     def wait(self):
         """Waits for all compilers, so that none runs beside a measurement. Answers what was not built."""

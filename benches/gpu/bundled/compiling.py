@@ -3,7 +3,6 @@ on the card they time alone, so that no autotuner chooses amid the others' noise
 
 import ctypes
 import fcntl
-import functools
 import gc
 import importlib
 import multiprocessing
@@ -18,7 +17,6 @@ from peers.through_inductor import MODES, compiled, configure
 from peers.tensors import Slots
 
 from . import CACHE
-from .project import Project
 
 # What takes longest is begun first.
 ORDER = ["compile-max", "quack", "compile", "liger"]
@@ -47,12 +45,10 @@ class CardLock:
 
 
 class Task:
-    """One thing to compile. Cases do not travel between processes: a folder, an operation and a case's number do."""
+    """One thing to compile, for one case."""
 
     def __init__(self, name, formulation, row):
-        self.name, self.formulation, self.row = name, formulation, str(row.case)
-        operation = row.case.operation
-        self.folder, self.operation, self.number = str(operation.project.folder), operation.name, row.number
+        self.name, self.formulation, self.row, self.case = name, formulation, str(row.case), row.case
 
     @property
     def key(self):
@@ -62,15 +58,10 @@ class Task:
         return " ".join(part for part in self.key if part)
 
 
-@functools.cache
-def bench_cases(folder, name):
-    return next(operation for operation in Project(folder).operations if operation.name == name).cases("bench")
-
-
 def compile_task(task, args):
     import torch
 
-    case = bench_cases(task.folder, task.operation)[task.number]
+    case = task.case
     adapter = of_case(case)
     with CardLock():
         tensors = Slots(case, 1, fill=adapter.fill)[0]

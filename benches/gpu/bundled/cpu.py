@@ -12,7 +12,7 @@ from peers.operations.adapter import wide
 from peers.peer_modules import described
 from peers.tensors import UNREAD, Slots, torch_dtype
 
-from .project import Case, projects
+from .project import projects
 
 MOST_ELEMENTS, MOST_CASES = 300_000, 40
 # What torch has no code for on a CPU.
@@ -90,26 +90,27 @@ def whole(cases):
         return
 
 
+def shape_of(operation, given):
+    """The sizes of a fixture's case as `--shape` takes them: names of sizes and presence are read off its tensors."""
+    values = {name: value for name, value in given["values"].items() if name in operation.names}
+    for argument in operation.tensors:
+        tensor = given["tensors"].get(argument["name"]) or given["outputs"].get(argument["name"])
+        if argument["present"] in operation.names:
+            values.setdefault(argument["present"], int(tensor is not None))
+        for formula, size in zip(argument["shape"], tensor["shape"] if tensor else [], strict=False):
+            if formula in operation.names:
+                values.setdefault(formula, size)
+    dtypes = [tensor["dtype"] for tensor in given["tensors"].values() if tensor["dtype"] in operation.dtypes]
+    return operation.name, (dtypes or operation.dtypes)[0], ",".join(f"{name}={value!r}" for name, value in values.items())
+
+
 def fixture(operation, path):
     """The reference against what the model's module gave in fp64."""
     import torch
 
-    found = []
-    for number, given in enumerate(json.loads(path.read_text())["cases"]):
-        dtype = next((tensor["dtype"] for tensor in given["tensors"].values() if tensor["dtype"] in TOLERANCE), "f32")
-        names = operation.names()
-        values = {name: value for name, value in given["values"].items() if name in names}
-        # Sizes are the tensors' own; what is not there is not present.
-        for argument in operation.arguments:
-            tensor = given["tensors"].get(argument.name) or given["outputs"].get(argument.name)
-            if argument.kind != "tensor":
-                continue
-            if argument.present and argument.present.text in names:
-                values.setdefault(argument.present.text, int(tensor is not None))
-            for formula, size in zip(argument.shape, tensor["shape"] if tensor else [], strict=False):
-                if formula.text in names:
-                    values.setdefault(formula.text, size)
-        case = Case(operation, dtype, values)
+    found, fixtures = [], json.loads(path.read_text())["cases"]
+    cases = operation.project.shaped([shape_of(operation, given) for given in fixtures])
+    for number, (given, case) in enumerate(zip(fixtures, cases, strict=True)):
         adapter = of_case(case)
         tensors = {
             name: torch.tensor(tensor["data"], dtype=torch_dtype(tensor["dtype"])).reshape(tensor["shape"])
@@ -134,7 +135,7 @@ def check(args):
 
     torch.set_grad_enabled(False)
     torch.manual_seed(1)
-    found, unreadable = projects(args.projects)
+    found, unreadable = projects(args.program, args.projects, verify=True)
     skipped = set()
     wrong = [f"project {name}: {why}" for name, why in unreadable.items()]
     for operation in [operation for project in found for operation in project.operations]:

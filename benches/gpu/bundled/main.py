@@ -38,10 +38,17 @@ a missing one is named. A file of the same name ending in .txt says which revisi
 """
 
 
+def program():
+    """The kernels program, which reads the projects."""
+    built = [str(ROOT / "target" / profile / "kernels") for profile in ("release", "debug")]
+    return os.environ.get("KERNELS_PROGRAM") or next((path for path in built if os.path.isfile(path)), "kernels")
+
+
 def parse():
     parser = argparse.ArgumentParser(
         prog="peers.py", description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--program", metavar="FILE", default=program(), help="the kernels program (default: KERNELS_PROGRAM, else of target/, else in PATH)")
     parser.add_argument("--projects", metavar="DIR", default=str(ROOT / "kernels"), help="kernel projects (default: kernels/)")
     parser.add_argument("--library", action="append", default=[], metavar="FILE", help="a built library with launchers: its projects are not built; may be repeated")
     parser.add_argument("--build", metavar="DIR", help="where projects' libraries are built (default: a temporary folder)")
@@ -69,13 +76,13 @@ def parse():
 
 
 def chosen_rows(args):
-    found, unreadable = projects(args.projects)
+    found, unreadable = projects(args.program, args.projects)
     for name, why in unreadable.items():
         print(f"  SKIPPED project {name}: {why}")
     rows = [row for row in all_rows(found) if not args.only or any(text in f"{row} " for text in args.only)]
     if not rows:
         sys.exit(f"--only leaves no row; there are: {', '.join(map(str, all_rows(found)))}")
-    return [project for project in found if any(row.case.operation.project is project for row in rows)], rows
+    return [project for project in found if any(row.case.operation.project == project.name for row in rows)], rows
 
 
 def listed(row):

@@ -6,10 +6,10 @@ from peers.operations.adapter import is_variant
 
 
 class Row:
-    """`number`: the case's among its operation's bench cases. `unknown`: why its outputs cannot be checked."""
+    """`unknown`: why its outputs cannot be checked."""
 
-    def __init__(self, case, number):
-        self.case, self.number, self.adapter, self.unknown = case, number, None, None
+    def __init__(self, case):
+        self.case, self.adapter, self.unknown = case, None, None
         try:
             self.adapter = of_case(case)
         except Skip as error:
@@ -30,7 +30,7 @@ def all_rows(projects):
     ranked = []
     for project in projects:
         for operation in project.operations:
-            rows = [Row(case, number) for number, case in enumerate(operation.cases("bench"))]
+            rows = [Row(case) for case in operation.cases("bench")]
             sizes = [row.case.bytes for row in rows if row.case.dtype == "bf16"]
             for place, row in enumerate(rows):
                 rank = 3 if row.case.dtype != "bf16" else 2 if is_variant(row.case) else 0 if row.case.bytes in (min(sizes), max(sizes)) else 1

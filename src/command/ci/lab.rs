@@ -6,8 +6,7 @@ use crate::compile::{self, Build};
 use crate::gpu::{self, Card};
 use crate::project::Project;
 use crate::toolchain::{self, Toolchain};
-use crate::verify::run::Choice;
-use crate::verify::{self, VerifyReport};
+use crate::verify::{self, Choice, VerifyReport};
 
 /// Timed rounds of a case.
 const ROUNDS: u32 = 30;

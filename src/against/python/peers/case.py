@@ -71,6 +71,7 @@ class Given(Called):
 
     def __init__(self, given):
         self.operation, self.label, self.dtype, self.bytes = Operation(given), given["case"], given["dtype"], given["bytes"]
+        self.inputs = given["inputs"]
         self.values, self.all, self.reference = given["values"], given["all"], given.get("reference")
         self.plan = [tuple(entry) for entry in given["arguments"]]
         self.tensors = {

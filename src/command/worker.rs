@@ -1,0 +1,42 @@
+//! `kernels __worker`: the program run again as a child process, by itself or by a Python program.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use super::prepare::{self, Progress};
+use crate::against;
+use crate::gpu::child;
+use crate::report::Output;
+use crate::verify::run;
+use crate::worker::{CodePath, Request, Verify};
+
+/// Does what the request says.
+pub(super) fn run(request: &str) -> Result<ExitCode> {
+    let output = Output::new(true, true);
+    match serde_json::from_str(request).context("reading the request of __worker")? {
+        Request::Record(request) => child::serve(&request)?,
+        Request::Verify(request) => return verify(&request, output),
+        Request::Cases(request) => output.json(&against::cases(&request)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
+    let Verify {
+        project,
+        choice,
+        path,
+    } = request;
+    let native_only = choice.native_only || matches!(path, CodePath::Sanitized);
+    let card = prepare::card(choice.ordinal)?;
+    let progress = Progress::new(output);
+    let (project, build) = prepare::build_for(project, &card, !native_only, &progress)?;
+    let report = run::run_path(&project, &build, choice, *path)?;
+    output.json(&report);
+    Ok(if report.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

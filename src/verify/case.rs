@@ -1,0 +1,272 @@
+//! One case on one code path: four launches, and a comparison of every byte.
+
+use anyhow::{Result, bail};
+
+use super::compare::compare;
+use super::finding::Kind;
+use super::judge::{damaged, differing, judge, unwritten};
+use super::layout::Layout;
+use super::path::{CodePath, Fault};
+use super::reference::oracle_for;
+use super::slot::{Poison, Slot, results, tensors};
+use crate::base::cores;
+use crate::gpu::recording::Outcome;
+use crate::gpu::{Buffer, Device, GpuError, Recording};
+use crate::oracle::Oracle;
+use crate::project::{Bound, BoundTensor, Case, Operation, OracleRef, Project};
+
+/// Device memory that cases use one after another.
+#[derive(Debug, Default)]
+pub(super) struct Arena(Option<Buffer>);
+
+impl Arena {
+    /// A buffer of at least `bytes`.
+    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<&Buffer, GpuError> {
+        let buffer = match self.0.take().filter(|buffer| buffer.bytes() >= bytes) {
+            Some(buffer) => buffer,
+            None => device.allocate(bytes.next_multiple_of(1 << 22))?,
+        };
+        Ok(self.0.insert(buffer))
+    }
+}
+
+/// The result of one case.
+#[derive(Debug, Default)]
+pub(super) struct CaseOutcome {
+    pub(super) faults: Vec<Fault>,
+    /// Launches that were checked.
+    pub(super) launches: u64,
+    /// Elements that were compared with the oracle.
+    pub(super) elements: u64,
+    /// The largest error in units of its budget.
+    pub(super) worst: f64,
+    /// The context is lost: nothing more can be run.
+    pub(super) lost: bool,
+}
+
+impl From<Fault> for CaseOutcome {
+    fn from(fault: Fault) -> Self {
+        Self {
+            faults: vec![fault],
+            ..Self::default()
+        }
+    }
+}
+
+/// What a case is checked with.
+pub(super) struct Setting<'a> {
+    pub(super) device: &'a Device,
+    pub(super) project: &'a Project,
+    pub(super) operation: &'a Operation,
+    pub(super) case: &'a Case,
+}
+
+/// The runs that are compared with the oracle. The second differs from the first only in poison: its outputs are compared
+/// with the first run's instead.
+const COMPARED: [usize; 3] = [0, 2, 3];
+
+/// References in Python that run at once for one code path; up to three paths run side by side.
+const REFERENCES: usize = 3;
+
+/// References in Python run in advance for cases of at most this many elements, because their results are kept in memory.
+const MOST_ELEMENTS: u64 = 1 << 26;
+
+/// A case with its inputs drawn, which takes the host about as long as everything else and is done in advance.
+pub(super) struct Prepared {
+    bound: Bound,
+    layout: Layout,
+    /// Each slot, and which of two places in device memory it goes to: the same inputs under two poisons, then other inputs at
+    /// the other place, then other inputs at the first one.
+    runs: [(Slot, usize); 4],
+    /// The references in Python for the runs of [`COMPARED`], where they ran in advance.
+    references: Vec<Box<dyn Oracle>>,
+}
+
+impl Prepared {
+    /// Binds the case and draws its inputs.
+    pub(super) fn new(
+        project: &Project,
+        operation: &Operation,
+        case: &Case,
+        seed: u64,
+    ) -> Result<Self> {
+        let bound = operation.bind(case)?;
+        let layout = Layout::new(&bound);
+        let draw = |poison, stream: u64| {
+            let seed = seed.wrapping_add(stream);
+            Slot::new(&bound, &layout, poison, case.inputs, seed)
+        };
+        let first = draw(Poison::NotANumber, 1);
+        let again = first.repoisoned(&bound, &layout, Poison::Finite);
+        let runs = [
+            (first, 0),
+            (again, 0),
+            (draw(Poison::NotANumber, 2), 1),
+            (draw(Poison::Finite, 3), 0),
+        ];
+        let mut prepared = Self {
+            bound,
+            layout,
+            runs,
+            references: Vec::new(),
+        };
+        let elements: u64 = prepared
+            .bound
+            .tensors
+            .iter()
+            .map(BoundTensor::elements)
+            .sum();
+        if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
+            prepared.references = prepared.references(project, operation)?;
+        }
+        Ok(prepared)
+    }
+
+    fn references(&self, project: &Project, operation: &Operation) -> Result<Vec<Box<dyn Oracle>>> {
+        let cores = cores();
+        let at_once = (cores / REFERENCES).clamp(1, REFERENCES);
+        let threads = (cores / (REFERENCES * at_once)).max(1);
+        let mut all = Vec::new();
+        for some in COMPARED.chunks(at_once) {
+            let some: Vec<_> = std::thread::scope(|scope| {
+                let started: Vec<_> = some
+                    .iter()
+                    .map(|run| {
+                        scope.spawn(|| {
+                            let bytes = &self.runs[*run].0.bytes;
+                            let given = tensors(&self.bound, &self.layout, bytes, bytes);
+                            oracle_for(project, operation, &self.bound, &given, threads)
+                        })
+                    })
+                    .collect();
+                started
+                    .into_iter()
+                    .map(|one| one.join().unwrap_or_else(|_| bail!("a reference panicked")))
+                    .collect()
+            });
+            for one in some {
+                all.push(one?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Checks the case on a code path.
+    pub(super) fn check(
+        &self,
+        setting: &Setting,
+        arena: &mut Arena,
+        path: &mut CodePath,
+    ) -> Result<CaseOutcome> {
+        let Setting { device, case, .. } = setting;
+        let (bound, layout) = (&self.bound, &self.layout);
+        let buffer = arena.reserve(device, 2 * layout.bytes)?;
+        let places = [0, layout.bytes];
+        let bases = places.map(|place| buffer.address() + place);
+        let launcher = &setting.operation.launcher;
+        let recordings = match path.record(launcher, bound, layout, &bases)? {
+            Ok(recordings) => recordings,
+            Err(fault) => return Ok(fault.into()),
+        };
+        let mut outcome = CaseOutcome::default();
+        let mut after: Vec<Vec<u8>> = Vec::new();
+        for (slot, place) in &self.runs {
+            let memory = (buffer, places[*place]);
+            let doing = format!("running {}", case.label);
+            match replay(device, path, memory, slot, &recordings[*place], &doing) {
+                Ok(bytes) => after.push(bytes),
+                Err(error) => {
+                    outcome.lost = error.sticky;
+                    outcome.faults.push((Kind::LaunchFailed, error.to_string()));
+                    return Ok(outcome);
+                }
+            }
+            outcome.launches += 1;
+        }
+        self.judge(setting, &after, &mut outcome)?;
+        Ok(outcome)
+    }
+
+    /// Judges the slots after the four launches.
+    fn judge(&self, setting: &Setting, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
+        let (bound, layout) = (&self.bound, &self.layout);
+        let mut pairs = self.runs.iter().zip(after);
+        outcome
+            .faults
+            .extend(pairs.find_map(|((slot, _), after)| damaged(slot, bound, layout, after)));
+        if let Some(what) = unwritten(bound, layout, &after[0], &after[1]) {
+            outcome.faults.push((Kind::Unwritten, what));
+            return Ok(());
+        }
+        for (place, index) in COMPARED.into_iter().enumerate() {
+            let given = tensors(bound, layout, &self.runs[index].0.bytes, &after[index]);
+            let got = results(bound, layout, &after[index]);
+            let comparison = if let Some(oracle) = self.references.get(place) {
+                compare(oracle.as_ref(), &given, &got)
+            } else {
+                let (project, operation) = (setting.project, setting.operation);
+                let oracle = oracle_for(project, operation, bound, &given, cores())?;
+                compare(oracle.as_ref(), &given, &got)
+            };
+            outcome.elements += comparison.elements;
+            outcome.worst = outcome.worst.max(comparison.worst);
+            if let Some(fault) = judge(&comparison) {
+                outcome.faults.push(fault);
+                break;
+            }
+        }
+        if let Some(what) = differing(bound, layout, &after[0], &after[1]) {
+            outcome.faults.push((Kind::NotDeterministic, what));
+        }
+        Ok(())
+    }
+}
+
+/// Uploads a slot, replays a recording on it, and downloads it.
+fn replay(
+    device: &Device,
+    path: &CodePath,
+    (buffer, place): (&Buffer, u64),
+    slot: &Slot,
+    recording: &Recording,
+    doing: &str,
+) -> Result<Vec<u8>, GpuError> {
+    device.upload(buffer, place, &slot.bytes)?;
+    for launch in &recording.launches {
+        path.modules.launch(device, launch)?;
+    }
+    device.finish(doing)?;
+    let mut after = vec![0; slot.bytes.len()];
+    device.download(buffer, place, &mut after)?;
+    Ok(after)
+}
+
+/// Checks that the launcher refuses a case: it returns an error code, and launches nothing.
+pub(super) fn check_refusal(
+    path: &mut CodePath,
+    operation: &Operation,
+    case: &Case,
+    base: u64,
+) -> Result<Option<Fault>> {
+    let bound = operation.bind(case)?;
+    let layout = Layout::new(&bound);
+    let launcher = &operation.launcher;
+    let outcomes = match path.ask(launcher, &bound, &layout, &[base])? {
+        Ok(outcomes) => outcomes,
+        Err(fault) => return Ok(Some(fault)),
+    };
+    let accepted = format!("{launcher} accepted arguments that kernel.toml says it refuses");
+    let message = match outcomes.first() {
+        Some(Outcome::Code { nodes: 0, .. }) => return Ok(None),
+        Some(Outcome::Code { code, nodes }) => {
+            format!("{launcher} returned {code}, having launched {nodes} kernel(s)")
+        }
+        Some(Outcome::Done(recording)) => {
+            let kernels = recording.launches.len();
+            format!("{accepted}, and launched {kernels} kernel(s)")
+        }
+        Some(Outcome::Escaped(why) | Outcome::NotAKernel(why)) => format!("{accepted}: {why}"),
+        None => accepted,
+    };
+    Ok(Some((Kind::NotRefused, message)))
+}

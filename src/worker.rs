@@ -1,0 +1,94 @@
+//! The program run again as a child process, `kernels __worker REQUEST`: the request is one argument of JSON.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::project::DType;
+
+/// The hidden subcommand.
+pub(crate) const COMMAND: &str = "__worker";
+
+/// What the child process does.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Record launches of a project's library, as the parent asks for them on standard input.
+    Record(Record),
+    /// Verify one code path, and print the report as JSON.
+    Verify(Verify),
+    /// Print the bound cases of a project as JSON, for Python programs that launch them.
+    Cases(Cases),
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Record {
+    /// The card, by its number.
+    pub(crate) ordinal: usize,
+    /// The shared object with the launchers.
+    pub(crate) library: PathBuf,
+    /// The one folder that the process may write to.
+    pub(crate) scratch: PathBuf,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Verify {
+    pub(crate) project: PathBuf,
+    pub(crate) choice: Choice,
+    pub(crate) path: CodePath,
+}
+
+/// Which code path a child process verifies.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CodePath {
+    /// The code for this architecture.
+    Arch(u32),
+    /// The card's machine code, under compute-sanitizer: each tensor has an allocation of exactly its size.
+    Sanitized,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Cases {
+    pub(crate) project: PathBuf,
+    /// Also the cases of `[[operation.verify]]`, less those that are drawn at random.
+    #[serde(default)]
+    pub(crate) verify: bool,
+    /// Cases besides: each an operation, a dtype, and sizes as `--shape` takes them.
+    #[serde(default)]
+    pub(crate) shapes: Vec<(String, DType, String)>,
+}
+
+/// Which cases to verify or time, and on which card.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Choice {
+    /// Only operations and cases whose name contains this.
+    pub filter: Option<String>,
+    /// Only these dtypes; empty: all.
+    pub dtypes: Vec<DType>,
+    /// These cases instead of the project's.
+    pub shapes: Vec<String>,
+    /// The seed; none: a fresh one.
+    pub seed: Option<u64>,
+    /// The card, by its number.
+    pub ordinal: usize,
+    /// Only the card's own machine code.
+    pub native_only: bool,
+}
+
+impl Request {
+    /// This program's path, and the arguments that give it the request.
+    pub(crate) fn arguments(&self) -> io::Result<(PathBuf, [String; 2])> {
+        let request = serde_json::to_string(self)?;
+        Ok((std::env::current_exe()?, [COMMAND.to_owned(), request]))
+    }
+
+    pub(crate) fn command(&self) -> io::Result<Command> {
+        let (program, arguments) = self.arguments()?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok(command)
+    }
+}
