@@ -9,6 +9,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "skills" / "cuda-kernels" / "scripts"
+# Bytecode is kept in a folder of its own, or nowhere.
+QUIET = {} if sys.pycache_prefix else {"PYTHONDONTWRITEBYTECODE": "1"}
 NAMES = (
     "benchmark_example",
     "benchmark_rmsnorm",
@@ -56,7 +58,7 @@ def run(name, *arguments, python=(sys.executable,), **environment):
     """A process of its own: (exit code, stdout, stderr)."""
     done = subprocess.run(
         [*python, str(SCRIPTS / f"{name}.py"), *map(str, arguments)],
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **environment},
+        env={**os.environ, **QUIET, "HF_HUB_OFFLINE": "1", **environment},
         capture_output=True,
         text=True,
         timeout=600,
