@@ -22,6 +22,7 @@ pub mod oracle;
 pub mod project;
 pub mod report;
 pub mod scaffold;
+pub mod session;
 pub mod skill;
 pub mod toolchain;
 pub mod variant;

@@ -7,24 +7,21 @@ use serde_json::json;
 
 use super::bench_e2e;
 use super::failure::Usage;
-use super::prepare::{self, Progress};
+use super::prepare;
 use crate::against::{self, Interpreter, Peer};
-use crate::bench::{BenchReport, run};
+use crate::bench::BenchReport;
 use crate::cli::project::Bench;
-use crate::evidence;
 use crate::report::table::window;
-use crate::report::{Output, beside, export, style, timing};
-use crate::verify;
-
-/// Timed rounds of a case.
-const ROUNDS: u32 = 30;
+use crate::report::{Output, Progress, beside, export, style, timing};
+use crate::session::{ROUNDS, Session};
+use crate::verify::Choice;
+use crate::verify::VerifyReport;
 
 /// Times a project on a card; exit 1 on findings.
 pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if arguments.e2e {
         return bench_e2e::run(arguments, output);
     }
-    let rounds = arguments.rounds.unwrap_or(ROUNDS);
     for path in &arguments.export {
         export::of(path)?;
     }
@@ -43,40 +40,29 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         )
         .into());
     }
+    let rounds = arguments.rounds.unwrap_or(ROUNDS);
     let progress = Progress::new(output);
+    let tell = |what: &str| progress.tell(what);
     let card = prepare::card(selection.device)?;
-    let (project, build) = prepare::build_for(&arguments.dir, &card, arguments.record, &progress)?;
-    let over = build.over_budget(&project);
-    if arguments.record && !over.is_empty() {
-        bail!(
-            "nothing was recorded, a budget is overrun:\n{}",
-            over.join("\n")
-        );
-    }
+    let session = Session::open(&arguments.dir, &card, arguments.record, &tell)?;
     let choice = prepare::choice(selection, true)?;
     let verified = if arguments.record {
-        let mut every_path = choice.clone();
-        every_path.native_only = false;
-        let verified =
-            verify::run::run(&project, &build, &every_path, &|what| progress.tell(what))?;
-        progress.done();
-        super::verify::show(&verified, output);
-        if !verified.passed() {
-            bail!("nothing was timed or recorded: verification found the above");
-        }
-        Some(verified)
+        Some(verified(&session, &choice, &progress, output)?)
     } else {
         None
     };
-    let mut report = run::run(&project, &build, &choice, rounds, &|what| {
-        progress.tell(what);
-    })?;
+    let mut report = session.bench(&choice, rounds, &tell)?;
     // What was measured is shown whatever becomes of the others.
     let others = python.map_or(Ok(()), |python| {
         let who = (peers.as_slice(), &python, rounds);
-        against::run(&mut report, &project, &build, &choice, who, &|what| {
-            progress.tell(what);
-        })
+        against::run(
+            &mut report,
+            &session.project,
+            &session.build,
+            &choice,
+            who,
+            &tell,
+        )
     });
     progress.done();
     show(&report, output);
@@ -85,16 +71,11 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         output.note(format!("wrote {}", path.display()));
     }
     others?;
-    let mut recorded = Vec::new();
     if let Some(verified) = &verified {
-        let folder = evidence::folder(&project.root, arguments.evidence.as_deref());
-        let digest = build.device_digest()?;
-        recorded = evidence::record(&folder, &report, verified, &digest, (&project).into())?;
+        let recorded = session.record(arguments.evidence.as_deref(), &report, verified)?;
         for path in &recorded {
             output.note(format!("recorded {}", path.display()));
         }
-    }
-    if verified.is_some() {
         output.json(&json!({ "bench": report, "verification": verified, "recorded": recorded }));
     } else {
         output.json(&report);
@@ -104,6 +85,27 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The verification that evidence needs, on every code path; an error where it found anything.
+fn verified(
+    session: &Session,
+    choice: &Choice,
+    progress: &Progress,
+    output: Output,
+) -> Result<VerifyReport> {
+    session.within_budgets()?;
+    let every_path = Choice {
+        native_only: false,
+        ..choice.clone()
+    };
+    let verified = session.verify(&every_path, &|what| progress.tell(what))?;
+    progress.done();
+    super::verify::show(&verified, output);
+    if !verified.passed() {
+        bail!("nothing was timed or recorded: verification found the above");
+    }
+    Ok(verified)
 }
 
 /// The report for people.

@@ -187,26 +187,6 @@ fn line(dir: &Path, finding: &Finding) -> String {
     )
 }
 
-/// The errors as lines, for a report that shows them among other checks.
-pub(crate) fn errors(dir: &Path, report: &Report) -> Vec<String> {
-    let of = |finding: &Finding| {
-        format!(
-            "{}:{}:{}: {} [{}]",
-            dir.join(&finding.path).display(),
-            finding.place.line,
-            finding.place.column,
-            finding.message,
-            finding.rule
-        )
-    };
-    report
-        .findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .map(of)
-        .collect()
-}
-
 fn to_json(reports: &[(&Path, Report, Vec<Fix>)], ok: bool) -> Value {
     let sum = |severity| {
         reports

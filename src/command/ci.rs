@@ -1,21 +1,18 @@
 //! `kernels ci`.
 
-pub mod checks;
-pub mod lab;
-pub mod workflow;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
 
-use self::checks::Wanted;
-use self::lab::{Here, Lab};
 use super::failure::Usage;
+use super::workflow;
 use crate::cli::project::Ci;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::{Output, file, junit, style, summary};
+use crate::session::checks::{self, Wanted};
+use crate::session::machine::{Here, Lab};
 
 /// Checks every project, in the order given; one that fails does not keep the others from being checked.
 pub fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {

@@ -25,6 +25,7 @@ pub mod update;
 pub mod validate;
 pub mod verify;
 mod worker;
+mod workflow;
 
 use std::process::ExitCode;
 

@@ -1,21 +1,13 @@
-//! What verify, bench and ci do first: read the project, find the compiler, build.
-
-use std::path::Path;
+//! What verify and bench share: the card, the choice of cases, the heading of a report.
 
 use anyhow::Result;
 
 use crate::cli::project::Selection;
 use crate::command::failure::Usage;
-use crate::compile::{self, Build};
 use crate::gpu::{self, Card};
-use crate::project::{DType, Project};
-pub(super) use crate::report::Progress;
+use crate::project::DType;
 use crate::report::{Output, style};
-use crate::toolchain::Toolchain;
 use crate::verify::Choice;
-
-/// The architectures whose PTX stands in for a T4 and an A100 on any later card.
-pub const STAND_INS: [u32; 2] = [75, 80];
 
 /// The card of that number, or why there is none.
 pub fn card(ordinal: usize) -> Result<Card> {
@@ -31,34 +23,6 @@ pub fn card(ordinal: usize) -> Result<Card> {
         ))
         .into()
     })
-}
-
-/// A project read and compiled for a card, and for the stand-ins that are older than it.
-pub fn build_for(
-    dir: &Path,
-    card: &Card,
-    stand_ins: bool,
-    progress: &Progress,
-) -> Result<(Project, Build)> {
-    let project = Project::open(dir)?;
-    let toolchain = Toolchain::find()?;
-    let mut archs: Vec<u32> = if stand_ins {
-        STAND_INS
-            .into_iter()
-            .filter(|arch| *arch < card.arch)
-            .collect()
-    } else {
-        Vec::new()
-    };
-    archs.push(card.arch);
-    // A card that is too old is an error; a stand-in that is, is left out.
-    project.of_archs(&[card.arch])?;
-    let archs = project.of_archs(&archs)?;
-    progress.tell(&format!("building {}", project.name));
-    let build = compile::build(&project, &archs, &toolchain, false, &|line| {
-        progress.tell(line);
-    })?;
-    Ok((project, build))
 }
 
 /// What a selection on the command line means.

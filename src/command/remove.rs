@@ -10,8 +10,8 @@ use crate::agent::{Machine, Scope};
 use crate::cli;
 use crate::install::apply;
 use crate::install::discover::{self, Install};
-use crate::install::plan::Options;
 use crate::install::remove;
+use crate::install::step::Options;
 use crate::report::{Output, style};
 
 /// Removes a skill from the places named, or from all of one level.

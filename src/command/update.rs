@@ -9,8 +9,8 @@ use super::{add, target};
 use crate::agent::Machine;
 use crate::cli;
 use crate::install::apply;
-use crate::install::plan::Options;
 use crate::install::refusal::Refused;
+use crate::install::step::Options;
 use crate::install::{Refusal, State};
 use crate::report::{Output, style};
 

@@ -4,24 +4,26 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use super::prepare::{self, Progress};
+use super::prepare;
 use crate::cli::project::Verify;
 use crate::project::Project;
-use crate::report::{Output, style};
-use crate::verify::{Choice, Finding, VerifyReport, run, sanitize};
+use crate::report::{Output, Progress, style};
+use crate::session::Session;
+use crate::verify::{Choice, Finding, VerifyReport, sanitize};
 
 /// Checks a project on a card; exit 1 on findings.
 pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
+    let tell = |what: &str| progress.tell(what);
     let card = prepare::card(arguments.selection.device)?;
     let native_only = arguments.native_only || arguments.sanitize;
-    let (project, build) = prepare::build_for(&arguments.dir, &card, !native_only, &progress)?;
+    let session = Session::open(&arguments.dir, &card, !native_only, &tell)?;
     let choice = prepare::choice(&arguments.selection, native_only)?;
     if arguments.sanitize {
         progress.done();
-        return sanitize_all(&project, &choice, output);
+        return sanitize_all(&session.project, &choice, output);
     }
-    let report = run::run(&project, &build, &choice, &|what| progress.tell(what))?;
+    let report = session.verify(&choice, &tell)?;
     progress.done();
     show(&report, output);
     output.json(&report);

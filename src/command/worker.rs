@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use super::prepare::{self, Progress};
+use super::prepare;
 use crate::against;
 use crate::gpu::child;
-use crate::report::Output;
+use crate::report::{Output, Progress};
+use crate::session::Session;
 use crate::verify::run;
 use crate::worker::{CodePath, Request, Verify};
 
@@ -31,8 +32,9 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     let native_only = choice.native_only || matches!(path, CodePath::Sanitized);
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
-    let (project, build) = prepare::build_for(project, &card, !native_only, &progress)?;
-    let report = run::run_path(&project, &build, choice, *path)?;
+    let tell = |what: &str| progress.tell(what);
+    let session = Session::open(project, &card, !native_only, &tell)?;
+    let report = run::run_path(&session.project, &session.build, choice, *path)?;
     output.json(&report);
     Ok(if report.passed() {
         ExitCode::SUCCESS

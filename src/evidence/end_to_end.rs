@@ -59,23 +59,7 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
         .card
         .as_ref()
         .context("nothing is recorded: the script names no card")?;
-    let findings = result.findings();
-    let of_compile = |line: &String| line.contains(", compile failed: ");
-    if let Some(finding) = findings.iter().find(|line| !of_compile(line)) {
-        bail!(
-            "nothing is recorded, because something is wrong ({} in all): {finding}",
-            findings.len()
-        );
-    }
-    for needed in NEEDED {
-        ensure!(
-            result
-                .cases
-                .iter()
-                .any(|case| case.median(needed).is_some()),
-            "nothing is recorded: {needed} was not timed"
-        );
-    }
+    sound(result)?;
     let mut evidence = EndToEndEvidence {
         format: FORMAT,
         folder: seen_from(dir, project)?,
@@ -108,6 +92,28 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
     let written = EndToEndEvidence::read(&path)?;
     file::write(&picture, chart(&written.result).as_bytes())?;
     Ok(vec![path, picture])
+}
+
+/// Whether a result may become evidence: nothing is wrong, and both that are needed were timed.
+fn sound(result: &EndToEnd) -> Result<()> {
+    let findings = result.findings();
+    let of_compile = |line: &String| line.contains(", compile failed: ");
+    if let Some(finding) = findings.iter().find(|line| !of_compile(line)) {
+        bail!(
+            "nothing is recorded, because something is wrong ({} in all): {finding}",
+            findings.len()
+        );
+    }
+    for needed in NEEDED {
+        ensure!(
+            result
+                .cases
+                .iter()
+                .any(|case| case.median(needed).is_some()),
+            "nothing is recorded: {needed} was not timed"
+        );
+    }
+    Ok(())
 }
 
 /// A folder's name as seen from that in which `evidence` lies.

@@ -9,10 +9,11 @@ use super::area::Area;
 use super::discover::all_places;
 use super::lock::Lock;
 use super::place::{Place, create_folders, merge, remove_empty};
-use super::plan::{Action, Options, Plan, Step, plan};
+use super::plan::{Plan, plan};
 use super::receipt::{Receipt, recordable};
 use super::refusal::Refusal;
-use super::transaction::{Recovered, Transaction};
+use super::step::{Action, Options, Step};
+use super::transaction::{Recovered, Transaction, recover_area};
 use crate::agent::{Machine, Scope};
 use crate::skill::source::Skill;
 
@@ -48,8 +49,8 @@ pub fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
     }
     let _locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
     let mut recovered = Vec::new();
-    for area in areas {
-        recovered.extend(area.recover()?);
+    for area in &areas {
+        recovered.extend(recover_area(area)?);
     }
     Ok(recovered)
 }
@@ -143,7 +144,7 @@ fn install_locked(
     let (areas, _locks) = lock_folders(wanted, made)?;
     let mut recovered = Vec::new();
     for area in &areas {
-        recovered.extend(area.recover()?);
+        recovered.extend(recover_area(area)?);
     }
     let plan = plan(machine, skill, places, options);
     refuse(&plan)?;
@@ -316,11 +317,4 @@ fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prep
         transaction: Some(transaction),
         note,
     })
-}
-
-impl Action {
-    /// Whether the step writes anything.
-    pub fn changes_anything(&self) -> bool {
-        !matches!(self, Self::Unchanged | Self::KeepLink { .. })
-    }
 }

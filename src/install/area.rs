@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::place::hint;
-use super::transaction::{Recovered, Transaction};
 use crate::base::disk;
 
 const AREA: &str = ".kernels";
@@ -131,16 +130,6 @@ impl Area {
             let _ = fs::remove_file(ignore);
             let _ = fs::remove_dir(root);
         }
-    }
-
-    /// Finishes or undoes what interrupted runs left. The host must be locked.
-    pub fn recover(&self) -> Result<Vec<Recovered>> {
-        let mut recovered = Vec::new();
-        for at in self.interrupted() {
-            recovered.extend(Transaction::resume(self, &at)?);
-        }
-        self.tidy();
-        Ok(recovered)
     }
 
     /// The folders of changes that were never finished.

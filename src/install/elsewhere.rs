@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::plan::Step;
 use super::state::{State, judge};
+use super::step::Step;
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
 use crate::skill::source::Skill;

@@ -17,11 +17,13 @@ mod elsewhere;
 pub mod lock;
 pub mod place;
 pub mod plan;
+mod protect;
 pub mod receipt;
 pub mod refusal;
 pub mod remove;
 pub mod scan;
 pub mod state;
+pub mod step;
 pub mod transaction;
 
 pub use place::Place;

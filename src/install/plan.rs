@@ -5,73 +5,15 @@ use std::path::{Path, PathBuf};
 
 use super::elsewhere;
 use super::place::{Place, merge};
+use super::protect::protect;
 use super::receipt::relative;
 use super::refusal::Refused;
-use super::scan::Change;
 use super::state::{Foreign, Judgement, State, judge};
+use super::step::{Action, Options, Step};
 use super::transaction::{OldTree, link_fingerprint};
 use crate::agent::table::{self, Copies};
-use crate::agent::{Machine, Scope};
+use crate::agent::{Agent, Machine, Scope};
 use crate::skill::source::Skill;
-
-/// How to treat what is already there.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Replace what is protected, after moving it to a backup.
-    pub force: bool,
-    /// One real copy, links elsewhere.
-    pub link: bool,
-}
-
-/// What happens at one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Put the skill where nothing is.
-    Install,
-    /// Write a receipt beside a copy that is the skill already.
-    Adopt,
-    /// Replace an untouched other version.
-    Update {
-        /// The version that is there, where it is known.
-        from: Option<String>,
-    },
-    /// Put back files that are gone.
-    Repair(Vec<Change>),
-    /// Move what is there to a backup and put the skill in its place.
-    Replace {
-        /// What is there.
-        what: String,
-    },
-    /// Put a relative link.
-    Link {
-        /// Where it points, from the skills folder.
-        to: PathBuf,
-        /// Whether a copy must not stand in for it: some agent would list the skill twice.
-        only: bool,
-        /// What is moved to a backup for it, if anything is.
-        replaces: Option<String>,
-    },
-    /// Nothing: it is there.
-    Unchanged,
-    /// Nothing: a link is there already.
-    KeepLink {
-        /// Where it points, as written.
-        to: PathBuf,
-    },
-}
-
-/// One place and what happens there.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// Where.
-    pub place: Place,
-    /// What.
-    pub action: Action,
-    /// What is to become of what is there.
-    pub old: OldTree,
-    /// How many folders above an existing install it had created, to be remembered.
-    pub created_folders: usize,
-}
 
 /// All steps, real copies before links, and everything that is protected.
 #[derive(Clone, Debug, Default)]
@@ -168,74 +110,79 @@ fn choose_links(
     options: Options,
 ) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
-    for agent in table::all()
-        .iter()
-        .filter(|agent| agent.copies == Copies::Each)
-    {
+    let lists_each = |agent: &&'static Agent| agent.copies == Copies::Each;
+    for agent in table::all().iter().filter(lists_each) {
         for scope in [Scope::Project, Scope::User] {
-            let folders: Vec<PathBuf> = machine
-                .folders_read(agent, scope)
-                .iter()
-                .filter_map(|folder| super::place::resolve(folder).ok())
-                .collect();
-            let planned = || places.iter().filter(|p| folders.contains(&p.folder));
-            if planned().next().is_none() {
-                continue;
-            }
-            let unplanned: Vec<_> = folders
-                .iter()
-                .filter(|folder| !places.iter().any(|p| p.folder == **folder))
-                .filter(|folder| is_real(&folder.join(name)))
-                .cloned()
-                .collect();
-            if planned().count() + unplanned.len() < 2 {
-                continue;
-            }
-            let primary = unplanned
-                .first()
-                .cloned()
-                .or_else(|| primary(places.iter().filter(|p| folders.contains(&p.folder)), name));
-            let Some(primary) = primary else { continue };
-            for place in planned().filter(|place| place.folder != primary) {
-                let only = place.agents.iter().all(|a| a.copies == Copies::Each);
-                links.push(Link {
-                    folder: place.folder.clone(),
-                    primary: primary.join(name),
-                    only,
-                });
-            }
-            if unplanned.contains(&primary) {
-                places.push(Place {
-                    folder: primary,
-                    scope,
-                    agents: vec![agent],
-                });
-            }
+            links.extend(links_of_agent(machine, agent, scope, name, places));
         }
     }
     if options.link {
-        let linkable = |p: &&Place| p.scope != Scope::Dest;
-        let taken: Vec<_> = links.iter().map(|link| link.folder.clone()).collect();
-        let candidates = places
-            .iter()
-            .filter(linkable)
-            .filter(|p| !taken.contains(&p.folder));
-        if let Some(primary) = primary(candidates, name) {
-            for place in places
-                .iter()
-                .filter(linkable)
-                .filter(|p| p.folder != primary)
-            {
-                links.retain(|link| link.folder != place.folder);
-                links.push(Link {
-                    folder: place.folder.clone(),
-                    primary: primary.join(name),
-                    only: false,
-                });
-            }
-        }
+        link_all(&mut links, places, name);
     }
     links
+}
+
+/// The links that keep an agent that lists every copy from finding a second one. A copy that is there already stays
+/// the real one, and is planned too.
+fn links_of_agent(
+    machine: &Machine,
+    agent: &'static Agent,
+    scope: Scope,
+    name: &str,
+    places: &mut Vec<Place>,
+) -> Vec<Link> {
+    let folders: Vec<PathBuf> = machine
+        .folders_read(agent, scope)
+        .iter()
+        .filter_map(|folder| super::place::resolve(folder).ok())
+        .collect();
+    let planned = || places.iter().filter(|p| folders.contains(&p.folder));
+    let unplanned: Vec<_> = folders
+        .iter()
+        .filter(|folder| !places.iter().any(|p| p.folder == **folder))
+        .filter(|folder| is_real(&folder.join(name)))
+        .cloned()
+        .collect();
+    if planned().next().is_none() || planned().count() + unplanned.len() < 2 {
+        return Vec::new();
+    }
+    let there = unplanned.first().cloned();
+    let Some(primary) = there.clone().or_else(|| primary(planned(), name)) else {
+        return Vec::new();
+    };
+    let links = planned()
+        .filter(|place| place.folder != primary)
+        .map(|place| Link {
+            folder: place.folder.clone(),
+            primary: primary.join(name),
+            only: place.agents.iter().all(|a| a.copies == Copies::Each),
+        })
+        .collect();
+    if let Some(folder) = there {
+        places.push(Place {
+            folder,
+            scope,
+            agents: vec![agent],
+        });
+    }
+    links
+}
+
+/// Makes every place but one a link, as `--link` asks.
+fn link_all(links: &mut Vec<Link>, places: &[Place], name: &str) {
+    let linkable = || places.iter().filter(|place| place.scope != Scope::Dest);
+    let candidates = linkable().filter(|p| !links.iter().any(|link| link.folder == p.folder));
+    let Some(primary) = primary(candidates, name) else {
+        return;
+    };
+    for place in linkable().filter(|place| place.folder != primary) {
+        links.retain(|link| link.folder != place.folder);
+        links.push(Link {
+            folder: place.folder.clone(),
+            primary: primary.join(name),
+            only: false,
+        });
+    }
 }
 
 /// The place for the one real copy: where one is already, else the shared folder, else the first.
@@ -342,84 +289,5 @@ fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -
                 },
             ))
         }
-    }
-}
-
-/// Names what is protected at `dest`: an error without `--force`, a description with it.
-pub fn protect(
-    dest: &Path,
-    judged: &Judgement,
-    options: Options,
-    command: &str,
-) -> Result<String, Refused> {
-    let refuse = |reason: String, changes: &[Change], advice: Vec<String>| Refused {
-        path: dest.to_path_buf(),
-        reason,
-        changes: changes.to_vec(),
-        advice,
-    };
-    let again = match command {
-        "remove" => "--force moves it to a backup, then removes it",
-        _ => "--force moves it to a backup, then installs",
-    };
-    let skill = dest.file_name().unwrap_or_default().to_string_lossy();
-    let see = format!("`kernels skills diff {skill}` shows the edits");
-    let upgrade = "upgrade kernels to manage it".to_owned();
-    let (what, refused) = match &judged.state {
-        State::Unreadable(why) => {
-            // What cannot be read cannot be backed up by moving it blindly, forced or not.
-            return Err(refuse(format!("cannot be read: {why}"), &[], vec![]));
-        }
-        State::Modified(changes) => (
-            "edited tree",
-            refuse(
-                "was edited since it was installed:".to_owned(),
-                changes,
-                vec![see, again.to_owned()],
-            ),
-        ),
-        State::Newer => {
-            let version = judged.version.as_deref().unwrap_or("a later version");
-            let reason = format!("is {version}, newer than what this kernels carries");
-            (
-                "newer version",
-                refuse(reason, &[], vec![upgrade, again.to_owned()]),
-            )
-        }
-        State::Foreign(Foreign::LaterReceipt) => {
-            let reason = "was installed by a later kernels".to_owned();
-            (
-                "newer install",
-                refuse(reason, &[], vec![upgrade, again.to_owned()]),
-            )
-        }
-        State::Foreign(Foreign::Folder) => {
-            let reason = "was not installed by kernels".to_owned();
-            (
-                "foreign folder",
-                refuse(reason, &[], vec![again.to_owned()]),
-            )
-        }
-        State::Foreign(Foreign::NotAFolder) => {
-            let reason = "is not a folder".to_owned();
-            ("file", refuse(reason, &[], vec![again.to_owned()]))
-        }
-        State::Foreign(Foreign::Link(to)) => {
-            let reason = format!(
-                "is a link to {}, which kernels does not write through",
-                to.display()
-            );
-            let keep =
-                "--force moves the link itself to a backup; what it points to stays".to_owned();
-            ("link", refuse(reason, &[], vec![keep]))
-        }
-        State::Absent | State::Current { .. } | State::Stale | State::Missing(_) => {
-            return Ok(String::new());
-        }
-    };
-    if options.force {
-        Ok(what.to_owned())
-    } else {
-        Err(refused)
     }
 }

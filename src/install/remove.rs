@@ -9,10 +9,11 @@ use super::area::Area;
 use super::discover::Install;
 use super::lock::Lock;
 use super::place::remove_empty;
-use super::plan::{Options, protect};
+use super::protect::protect;
 use super::refusal::{Refusal, Refused};
 use super::state::{Foreign, State, judge};
-use super::transaction::{OldTree, Transaction, link_fingerprint};
+use super::step::Options;
+use super::transaction::{OldTree, Transaction, link_fingerprint, recover_area};
 use crate::agent::Machine;
 
 /// One install that is to go, or went.
@@ -96,7 +97,7 @@ pub fn remove(
     }
     let locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
     for area in &areas {
-        area.recover()?;
+        recover_area(area)?;
     }
     // Another process may have removed some meanwhile.
     let targets: Vec<_> = targets

@@ -90,6 +90,16 @@ impl Settled {
     }
 }
 
+/// Finishes or undoes what interrupted runs left in an area. Its host must be locked.
+pub fn recover_area(area: &Area) -> Result<Vec<Recovered>> {
+    let mut recovered = Vec::new();
+    for at in area.interrupted() {
+        recovered.extend(Transaction::resume(area, &at)?);
+    }
+    area.tidy();
+    Ok(recovered)
+}
+
 fn read_journal(at: &Path) -> Option<Journal> {
     let journal: Journal =
         serde_json::from_slice(&disk::read_plain(&at.join(JOURNAL), JOURNAL_LIMIT).ok()?).ok()?;

@@ -8,14 +8,14 @@ use std::process::Command;
 
 use crate::support::{Sandbox, report, write};
 use kernels::bench::BenchReport;
-use kernels::command::ci::checks::{self, Wanted};
-use kernels::command::ci::lab::Lab;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence::{self, Texts};
 use kernels::gpu::Card;
 use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Spec, Tolerance};
 use kernels::report::check::{Check, Status, Suite};
 use kernels::report::{junit, summary};
+use kernels::session::checks::{self, Wanted};
+use kernels::session::machine::Lab;
 use kernels::toolchain::Toolchain;
 use kernels::verify::{Kind, VerifyReport};
 use proptest::prelude::*;

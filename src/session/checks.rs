@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-use super::lab::Lab;
+use super::machine::Lab;
 use crate::base::arch;
 use crate::base::plural;
 use crate::bench::BenchReport;
 use crate::check::{self, Severity};
-use crate::command;
 use crate::compile::{Build, Target};
 use crate::evidence::{self, Evidence, Freshness};
 use crate::project::Project;
@@ -72,11 +71,31 @@ fn text(dir: &Path) -> Check {
             Check::passed("check", "text", report.summary())
         }
         Ok(report) => {
-            let errors = command::check::errors(dir, &report);
+            let errors = errors(dir, &report);
             Check::failed("check", "text", errors.join("\n"))
         }
         Err(error) => Check::failed("check", "text", format!("{error:#}")),
     }
+}
+
+/// The errors, a line each.
+fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
+    let of = |finding: &check::Finding| {
+        format!(
+            "{}:{}:{}: {} [{}]",
+            dir.join(&finding.path).display(),
+            finding.place.line,
+            finding.place.column,
+            finding.message,
+            finding.rule
+        )
+    };
+    report
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .map(of)
+        .collect()
 }
 
 /// The checks of a project that could be read; `dir` is its folder as a person named it.
@@ -258,41 +277,25 @@ fn evidence(
         Ok(standings) => standings,
         Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
     };
-    standings
-        .into_iter()
-        .map(|standing| {
-            let name = match &standing.card {
-                Some(card) => format!("{} on {card}", standing.operation),
-                None => standing.operation.clone(),
-            };
-            let file = standing
-                .file
-                .as_deref()
-                .map(|file| file.display().to_string())
-                .unwrap_or_default();
-            match standing.freshness {
-                Freshness::Fresh => Check::passed("evidence", name, file),
-                Freshness::Unknown => Check::skipped(
-                    "evidence",
-                    name,
-                    pinned.as_ref().err().cloned().unwrap_or_default(),
-                ),
-                Freshness::Stale { what } => Check::failed(
-                    "evidence",
-                    name,
-                    format!("{file} is stale: {what}\n{record} anew"),
-                ),
-                Freshness::Missing => {
-                    let text = format!("none recorded in {}; {record}", dir.display());
-                    if wanted.evidence.is_some() {
-                        Check::failed("evidence", name, text)
-                    } else {
-                        Check::skipped("evidence", name, text)
-                    }
-                }
-            }
-        })
-        .collect()
+    let missing = format!("none recorded in {}; {record}", dir.display());
+    let check = |standing: evidence::Standing| {
+        let name = match &standing.card {
+            Some(card) => format!("{} on {card}", standing.operation),
+            None => standing.operation.clone(),
+        };
+        let file = standing.file.unwrap_or_default();
+        let file = file.display().to_string();
+        let fail = |text| Check::failed("evidence", &name, text);
+        let skip = |reason| Check::skipped("evidence", &name, reason);
+        match standing.freshness {
+            Freshness::Fresh => Check::passed("evidence", &name, file),
+            Freshness::Unknown => skip(pinned.as_ref().err().cloned().unwrap_or_default()),
+            Freshness::Stale { what } => fail(format!("{file} is stale: {what}\n{record} anew")),
+            Freshness::Missing if wanted.evidence.is_some() => fail(missing.clone()),
+            Freshness::Missing => skip(missing.clone()),
+        }
+    };
+    standings.into_iter().map(check).collect()
 }
 
 fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {

@@ -1,15 +1,13 @@
 //! What the checks need of the machine: a compiler and a card. A trait, so that the checks can be tested with
 //! every compiler and every card, and with none.
 
+use super::ROUNDS;
 use crate::bench::{self, BenchReport};
 use crate::compile::{self, Build};
 use crate::gpu::{self, Card};
 use crate::project::Project;
 use crate::toolchain::{self, Toolchain};
 use crate::verify::{self, Choice, VerifyReport};
-
-/// Timed rounds of a case.
-const ROUNDS: u32 = 30;
 
 /// A machine on which projects are compiled, verified and timed.
 pub trait Lab {

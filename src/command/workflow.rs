@@ -10,7 +10,7 @@ use crate::toolchain::Toolchain;
 const TEMPLATE: &str = include_str!("workflow.yml");
 
 /// The workflow for some projects, relative to the repository's top.
-pub fn render(dirs: &[PathBuf]) -> Result<String> {
+pub(super) fn render(dirs: &[PathBuf]) -> Result<String> {
     let dirs = dirs
         .iter()
         .map(|dir| quoted(dir))

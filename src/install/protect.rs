@@ -1,0 +1,79 @@
+//! What must not be touched, and what a person can do about it.
+
+use std::path::Path;
+
+use super::refusal::Refused;
+use super::state::{Foreign, Judgement, State};
+use super::step::Options;
+
+/// Names what is protected at `dest`: an error without `--force`, a description with it.
+pub(super) fn protect(
+    dest: &Path,
+    judged: &Judgement,
+    options: Options,
+    command: &str,
+) -> Result<String, Refused> {
+    let skill = dest.file_name().unwrap_or_default().to_string_lossy();
+    let see = format!("`kernels skills diff {skill}` shows the edits");
+    let upgrade = "upgrade kernels to manage it".to_owned();
+    let (what, reason, mut advice) = match &judged.state {
+        State::Absent | State::Current { .. } | State::Stale | State::Missing(_) => {
+            return Ok(String::new());
+        }
+        State::Unreadable(why) => ("", format!("cannot be read: {why}"), vec![]),
+        State::Modified(_) => (
+            "edited tree",
+            "was edited since it was installed:".to_owned(),
+            vec![see],
+        ),
+        State::Newer => {
+            let version = judged.version.as_deref().unwrap_or("a later version");
+            let reason = format!("is {version}, newer than what this kernels carries");
+            ("newer version", reason, vec![upgrade])
+        }
+        State::Foreign(Foreign::LaterReceipt) => (
+            "newer install",
+            "was installed by a later kernels".to_owned(),
+            vec![upgrade],
+        ),
+        State::Foreign(Foreign::Folder) => (
+            "foreign folder",
+            "was not installed by kernels".to_owned(),
+            vec![],
+        ),
+        State::Foreign(Foreign::NotAFolder) => ("file", "is not a folder".to_owned(), vec![]),
+        State::Foreign(Foreign::Link(to)) => (
+            "link",
+            format!(
+                "is a link to {}, which kernels does not write through",
+                to.display()
+            ),
+            vec![],
+        ),
+    };
+    // What cannot be read cannot be moved to a backup either, forced or not.
+    let readable = !matches!(judged.state, State::Unreadable(_));
+    if options.force && readable {
+        return Ok(what.to_owned());
+    }
+    if readable {
+        let again = match (&judged.state, command) {
+            (State::Foreign(Foreign::Link(_)), _) => {
+                "--force moves the link itself to a backup; what it points to stays"
+            }
+            (_, "remove") => "--force moves it to a backup, then removes it",
+            _ => "--force moves it to a backup, then installs",
+        };
+        advice.push(again.to_owned());
+    }
+    let changes = match &judged.state {
+        State::Modified(changes) => changes.clone(),
+        _ => Vec::new(),
+    };
+    Err(Refused {
+        path: dest.to_path_buf(),
+        reason,
+        changes,
+        advice,
+    })
+}

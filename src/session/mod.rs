@@ -1,0 +1,87 @@
+//! One run of a project on a card, from its sources to a report: what `verify`, `bench --record` and `ci` share.
+
+pub mod checks;
+pub mod machine;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+use crate::bench::{self, BenchReport};
+use crate::compile::{self, Build};
+use crate::evidence;
+use crate::gpu::Card;
+use crate::project::Project;
+use crate::toolchain::Toolchain;
+use crate::verify::Choice;
+use crate::verify::{self, VerifyReport};
+
+/// Timed rounds of a case where nothing else is asked for.
+pub const ROUNDS: u32 = 30;
+
+/// The architectures whose PTX stands in for a T4 and an A100 on any later card.
+const STAND_INS: [u32; 2] = [75, 80];
+
+/// Says what is being done.
+pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+
+/// A project that is read and compiled.
+#[derive(Debug)]
+pub struct Session {
+    /// What its files say.
+    pub project: Project,
+    /// What they were compiled to.
+    pub build: Build,
+}
+
+impl Session {
+    /// Reads and compiles a project for a card, and for the stand-ins that are older than it where these are wanted.
+    pub fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
+        let project = Project::open(dir)?;
+        let toolchain = Toolchain::find()?;
+        // A card that is too old is an error; a stand-in that is, is left out.
+        project.of_archs(&[card.arch])?;
+        let older = STAND_INS
+            .into_iter()
+            .filter(|arch| stand_ins && *arch < card.arch);
+        let archs: Vec<u32> = older.chain([card.arch]).collect();
+        let archs = project.of_archs(&archs)?;
+        tell(&format!("building {}", project.name));
+        let build = compile::build(&project, &archs, &toolchain, false, tell)?;
+        Ok(Self { project, build })
+    }
+
+    /// An error where a kernel takes more than its budget: no evidence is recorded of it.
+    pub fn within_budgets(&self) -> Result<()> {
+        let over = self.build.over_budget(&self.project);
+        if over.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "nothing was recorded, a budget is overrun:\n{}",
+            over.join("\n")
+        )
+    }
+
+    /// Checks what is chosen against the oracles.
+    pub fn verify(&self, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
+        verify::run::run(&self.project, &self.build, choice, tell)
+    }
+
+    /// Times what is chosen.
+    pub fn bench(&self, choice: &Choice, rounds: u32, tell: Tell) -> Result<BenchReport> {
+        bench::run::run(&self.project, &self.build, choice, rounds, tell)
+    }
+
+    /// Writes evidence of both reports, and answers the files.
+    pub fn record(
+        &self,
+        folder: Option<&Path>,
+        bench: &BenchReport,
+        verified: &VerifyReport,
+    ) -> Result<Vec<PathBuf>> {
+        let folder = evidence::folder(&self.project.root, folder);
+        let digest = self.build.device_digest()?;
+        evidence::record(&folder, bench, verified, &digest, (&self.project).into())
+    }
+}
