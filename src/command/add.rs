@@ -118,6 +118,11 @@ fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: 
             machine.project().display()
         )));
     }
+    show_steps(machine, skill, done, dry_run, output);
+}
+
+/// A line each place, with what is there and what was kept.
+fn show_steps(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: Output) {
     let rows: Vec<_> = done
         .iter()
         .map(|done| {

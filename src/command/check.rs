@@ -62,16 +62,7 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
             .any(|finding| finding.severity >= limit)
     };
     let ok = !reports.iter().any(|(_, report, _)| failing(report));
-    let render = |format: Format| match format {
-        Format::Sarif => {
-            let projects: Vec<_> = reports
-                .iter()
-                .map(|(dir, report, _)| (*dir, report))
-                .collect();
-            sarif::render(&projects, env!("CARGO_PKG_VERSION"))
-        }
-        Format::Text | Format::Json => to_json(&reports, ok),
-    };
+    let render = |format| rendered(&reports, ok, format);
     for path in &arguments.export {
         let text = serde_json::to_string_pretty(&render(format_of(path)?))? + "\n";
         file::write(path, text.as_bytes())?;
@@ -89,6 +80,22 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// One project's folder, what was found in it, and what was mended.
+type Checked<'a> = (&'a Path, Report, Vec<Fix>);
+
+fn rendered(reports: &[Checked], ok: bool, format: Format) -> Value {
+    match format {
+        Format::Sarif => {
+            let projects: Vec<_> = reports
+                .iter()
+                .map(|(dir, report, _)| (*dir, report))
+                .collect();
+            sarif::render(&projects, env!("CARGO_PKG_VERSION"))
+        }
+        Format::Text | Format::Json => to_json(reports, ok),
+    }
 }
 
 /// A wrong folder is a wrong command line, found before anything is checked.
@@ -187,7 +194,7 @@ fn line(dir: &Path, finding: &Finding) -> String {
     )
 }
 
-fn to_json(reports: &[(&Path, Report, Vec<Fix>)], ok: bool) -> Value {
+fn to_json(reports: &[Checked], ok: bool) -> Value {
     let sum = |severity| {
         reports
             .iter()

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::failure::Usage;
-use crate::base::bundle;
+use crate::base::{bundle, plural};
 use crate::cli::project::Init;
 use crate::report::{Output, style};
 use crate::scaffold::name::{NOBODY, check_owner};
@@ -61,10 +61,7 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         style::faint(format!(
             "{} files, {} of {}",
             project.files.len(),
-            match project.operations.len() {
-                1 => "1 operation".to_owned(),
-                count => format!("{count} operations"),
-            },
+            plural(project.operations.len(), "operation"),
             names(families.iter().map(|family| &family.name)),
         ))
     ));

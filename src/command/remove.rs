@@ -10,7 +10,7 @@ use crate::agent::{Machine, Scope};
 use crate::cli;
 use crate::install::apply;
 use crate::install::discover::{self, Install};
-use crate::install::remove;
+use crate::install::remove::{self, Removal};
 use crate::install::step::Options;
 use crate::report::{Output, style};
 
@@ -56,24 +56,7 @@ pub fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
-    let word = if arguments.dry_run {
-        "remove "
-    } else {
-        "removed"
-    };
-    for removal in &removals {
-        output.line(format!(
-            "  {} {}",
-            style::good(word),
-            machine.show(&removal.install.path)
-        ));
-        if let Some(backup) = &removal.backup {
-            output.line(format!(
-                "          kept in {}",
-                style::strong(machine.show(backup))
-            ));
-        }
-    }
+    show(machine, &removals, arguments.dry_run, output);
     for note in &notes {
         output.note(format!("{} {note}", style::warning("note:")));
     }
@@ -89,6 +72,23 @@ pub fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result
         "notes": notes,
     }));
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {
+    let word = if dry_run { "remove " } else { "removed" };
+    for removal in removals {
+        output.line(format!(
+            "  {} {}",
+            style::good(word),
+            machine.show(&removal.install.path)
+        ));
+        if let Some(backup) = &removal.backup {
+            output.line(format!(
+                "          kept in {}",
+                style::strong(machine.show(backup))
+            ));
+        }
+    }
 }
 
 fn not_there(machine: &Machine, name: &str, all: &[Install]) -> Result<ExitCode> {

@@ -102,34 +102,7 @@ fn torch_json(found: &Torch) -> Value {
 fn show(output: Output) -> ExitCode {
     let used = Toolchain::find();
     let host = HostCompiler::find();
-    let candidates = toolchain::candidates();
-    let mut rows = Vec::new();
-    let mut chosen = false;
-    for candidate in &candidates {
-        let first = !chosen
-            && match (&used, &candidate.found) {
-                (Ok(used), Ok(found)) => used.nvcc == found.nvcc,
-                _ => false,
-            };
-        chosen |= first;
-        let (word, what) = match &candidate.found {
-            Ok(found) if first => (style::good("used  "), describe(found)),
-            Ok(found) => (style::faint("found "), describe(found)),
-            Err(why) => (style::bad("broken"), why.clone()),
-        };
-        output.line(format!(
-            "{word} {what}  {}  {}",
-            candidate.origin,
-            style::faint(candidate.folder.display())
-        ));
-        rows.push(json!({
-            "origin": candidate.origin,
-            "folder": candidate.folder.to_string_lossy(),
-            "used": first,
-            "toolchain": candidate.found.as_ref().ok().map(toolchain_json),
-            "problem": candidate.found.as_ref().err(),
-        }));
-    }
+    let rows = show_candidates(used.as_ref().ok(), output);
     match &host {
         Ok(host) => output.line(format!(
             "host   {}  {}  {}",
@@ -139,23 +112,7 @@ fn show(output: Output) -> ExitCode {
         )),
         Err(error) => output.line(format!("{} {error}", style::bad("host  "))),
     }
-    // Nothing but `kernels build --torch` needs it.
-    let oldest = Version::parse(PINNED_TORCH).unwrap_or(Version {
-        major: 2,
-        minor: 11,
-    });
-    let torch = Torch::find(None, oldest);
-    match &torch {
-        Ok(torch) => output.line(format!(
-            "torch  {}  {}  {}",
-            torch.version,
-            torch.origin,
-            style::faint(torch.folder.display())
-        )),
-        Err(_) => output.line(style::faint(
-            "torch  no headers; for `kernels build --torch`: `kernels toolchain install --torch`",
-        )),
-    }
+    let torch = show_torch(output);
     if used.is_ok() {
         output.line(style::faint(
             "order: CUDA_HOME, PATH, /usr/local/cuda*, /opt/cuda, an active venv's wheels, the cache",
@@ -179,6 +136,60 @@ fn show(output: Output) -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// A line each toolkit that was looked at, and the same for programs.
+fn show_candidates(used: Option<&Toolchain>, output: Output) -> Vec<Value> {
+    let candidates = toolchain::candidates();
+    let mut rows = Vec::new();
+    let mut chosen = false;
+    for candidate in &candidates {
+        let first = !chosen
+            && match (used, &candidate.found) {
+                (Some(used), Ok(found)) => used.nvcc == found.nvcc,
+                _ => false,
+            };
+        chosen |= first;
+        let (word, what) = match &candidate.found {
+            Ok(found) if first => (style::good("used  "), describe(found)),
+            Ok(found) => (style::faint("found "), describe(found)),
+            Err(why) => (style::bad("broken"), why.clone()),
+        };
+        output.line(format!(
+            "{word} {what}  {}  {}",
+            candidate.origin,
+            style::faint(candidate.folder.display())
+        ));
+        rows.push(json!({
+            "origin": candidate.origin,
+            "folder": candidate.folder.to_string_lossy(),
+            "used": first,
+            "toolchain": candidate.found.as_ref().ok().map(toolchain_json),
+            "problem": candidate.found.as_ref().err(),
+        }));
+    }
+    rows
+}
+
+/// The headers of torch, which `kernels build --torch` alone needs.
+fn show_torch(output: Output) -> Result<Torch, toolchain::ToolchainError> {
+    let oldest = Version::parse(PINNED_TORCH).unwrap_or(Version {
+        major: 2,
+        minor: 11,
+    });
+    let torch = Torch::find(None, oldest);
+    match &torch {
+        Ok(torch) => output.line(format!(
+            "torch  {}  {}  {}",
+            torch.version,
+            torch.origin,
+            style::faint(torch.folder.display())
+        )),
+        Err(_) => output.line(style::faint(
+            "torch  no headers; for `kernels build --torch`: `kernels toolchain install --torch`",
+        )),
+    }
+    torch
 }
 
 /// `nvcc 13.0.88 (pinned)`
