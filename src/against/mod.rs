@@ -143,36 +143,34 @@ mod tests {
 
     use super::*;
 
-    /// With a Python that has torch: `KERNELS_PYTHON=… cargo test against::`. Everybody is run once, on the CPU.
-    #[test]
-    fn who_is_right_and_who_is_not_there_is_told_case_by_case() {
-        let python = std::env::var_os("KERNELS_PYTHON").map(PathBuf::from);
-        let Ok(python) = Interpreter::find(python.as_ref(), "--against") else {
-            let line = "\nnot run: the driver of --against, for want of a Python with torch (KERNELS_PYTHON)";
-            let _ = writeln!(std::io::stderr(), "{line}");
-            return;
-        };
+    /// A bundled project's operation in bf16.
+    fn bundled(project: &str, operation: &str, shape: &str) -> Value {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let case = |project: &str, operation: &str, shape: &str| {
-            let project = Project::open(&root.join("kernels").join(project)).unwrap();
-            let operations = &project.spec.operations;
-            let operation = operations.iter().find(|one| one.name == operation).unwrap();
-            let case = operation
-                .case_of_shape(shape, crate::project::DType::BF16)
-                .unwrap();
-            cases::case(&project, operation, &case, &operation.bind(&case).unwrap())
-        };
-        let mut unknown = case("rmsnorm", "rms_norm", "rows=8,width=64");
-        unknown["operation"] = json!("nobodys");
-        // The same operation by its author's own words, right and wrong.
-        let folder = tempfile::tempdir().unwrap();
-        let reference = folder.path().join("reference.py");
+        let project = Project::open(&root.join("kernels").join(project)).unwrap();
+        let operations = &project.spec.operations;
+        let operation = operations.iter().find(|one| one.name == operation).unwrap();
+        let case = operation
+            .case_of_shape(shape, crate::project::DType::BF16)
+            .unwrap();
+        cases::case(&project, operation, &case, &operation.bind(&case).unwrap())
+    }
+
+    /// An operation that peers know only by its project's reference in Python.
+    fn with_reference(unknown: &Value, folder: &Path) -> Value {
+        let reference = folder.join("reference.py");
         std::fs::write(
             &reference,
             "def right(x, weight, eps):\n    return x * (x.double().pow(2).mean(-1, keepdim=True) + eps).rsqrt().to(x.dtype) * weight\n",
         )
         .unwrap();
-        let hub = folder.path().join("hub");
+        let mut own = unknown.clone();
+        own["reference"] = json!({"file": reference, "function": "right"});
+        own
+    }
+
+    /// A kernel of the Hub with `rms_norm` alone.
+    fn hub_kernel(folder: &Path) -> String {
+        let hub = folder.join("hub");
         let variant = hub.join("build/torch-universal");
         std::fs::create_dir_all(&variant).unwrap();
         std::fs::write(
@@ -186,19 +184,16 @@ mod tests {
             r#"{"name": "norm", "id": "_norm_cpu_1234567", "version": 1, "license": "Apache-2.0", "python-depends": [], "backend": {"type": "cpu"}}"#,
         )
         .unwrap();
-        let mut own = unknown.clone();
-        own["reference"] = json!({"file": reference, "function": "right"});
+        format!("hub:{}", hub.display())
+    }
+
+    /// Runs each peer once on the CPU.
+    fn dry_run(python: &Interpreter, peers: &Value, cases: &[Value]) -> Vec<Against> {
         let request = json!({
-            "peers": ["torch", "liger", "quack", "hub:./no/such/folder", format!("hub:{}", hub.display())],
-            "cases": [
-                case("rmsnorm", "rms_norm", "rows=8,width=64"),
-                case("geglu", "swiglu", "rows=8,width=64"),
-                unknown,
-                own,
-            ],
+            "peers": peers, "cases": cases,
             "rounds": 30, "library": "", "device": 0, "version": "0", "dry": true,
         });
-        let mut driver = program::Driver::start(&python, &request, false).unwrap();
+        let mut driver = program::Driver::start(python, &request, false).unwrap();
         let mut rows = Vec::new();
         loop {
             match serde_json::from_str(&driver.line().unwrap()).unwrap() {
@@ -211,9 +206,34 @@ mod tests {
                     assert_eq!((row, error), (rows.len(), None));
                     rows.push(*against.unwrap());
                 }
-                Answer::Done { .. } => break,
+                Answer::Done { .. } => return rows,
             }
         }
+    }
+
+    /// With a Python that has torch: `KERNELS_PYTHON=… cargo test against::`.
+    #[test]
+    fn who_is_right_and_who_is_not_there_is_told_case_by_case() {
+        let python = std::env::var_os("KERNELS_PYTHON").map(PathBuf::from);
+        let Ok(python) = Interpreter::find(python.as_ref(), "--against") else {
+            let line = "\nnot run: the driver of --against, for want of a Python with torch (KERNELS_PYTHON)";
+            let _ = writeln!(std::io::stderr(), "{line}");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let known = bundled("rmsnorm", "rms_norm", "rows=8,width=64");
+        let mut unknown = known.clone();
+        unknown["operation"] = json!("nobodys");
+        let own = with_reference(&unknown, folder.path());
+        let gated = bundled("geglu", "swiglu", "rows=8,width=64");
+        let peers = json!([
+            "torch",
+            "liger",
+            "quack",
+            "hub:./no/such/folder",
+            hub_kernel(folder.path())
+        ]);
+        let rows = dry_run(&python, &peers, &[known, gated, unknown, own]);
         assert_eq!(rows.len(), 4);
         for known in [0, 1, 3] {
             let torch = &rows[known].peers[0];
@@ -224,31 +244,20 @@ mod tests {
             );
         }
         let why = |row: usize, peer: usize| rows[row].peers[peer].skipped.clone().unwrap();
-        for row in [0, 1] {
-            assert!(
-                why(row, 3).contains("there is no ./no/such/folder"),
-                "{}",
-                why(row, 3)
-            );
+        for (row, peer, word) in [
+            (0, 3, "there is no ./no/such/folder"),
+            (1, 3, "there is no ./no/such/folder"),
+            (1, 2, "QuACK has no such operation"),
+            (3, 1, "Liger has no such operation"),
+            (2, 0, "nobody here knows a formula for nobodys"),
+            (2, 1, "nobody here knows a formula for nobodys"),
+            (2, 2, "nobody here knows a formula for nobodys"),
+            (2, 3, "nobody here knows a formula for nobodys"),
+            (2, 4, "nobody here knows a formula for nobodys"),
+        ] {
+            assert!(why(row, peer).contains(word), "{}", why(row, peer));
         }
-        assert!(
-            why(1, 2).contains("QuACK has no such operation"),
-            "{}",
-            why(1, 2)
-        );
-        for peer in 0..5 {
-            assert!(
-                why(2, peer).contains("nobody here knows a formula for nobodys"),
-                "{}",
-                why(2, peer)
-            );
-        }
-        assert!(
-            why(3, 1).contains("Liger has no such operation"),
-            "{}",
-            why(3, 1)
-        );
-        // Whether these are installed is the machine's affair; that they are named is ours.
+        // These may or may not be installed on this machine; they are named in either case.
         let of_hub = &rows[0].peers[4];
         if let Some(why) = &of_hub.skipped {
             assert!(why.contains("kernels cannot be imported"), "{why}");

@@ -1,28 +1,28 @@
-//! Who can be timed beside a project.
+//! The peers that can be timed beside a project.
 
 use std::path::Path;
 
 use thiserror::Error;
 
-/// One of the others.
+/// A peer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Peer {
-    /// One that the driver knows by this name.
+    /// A library or compiler that the driver knows.
     Known(&'static str),
-    /// A kernel that the Hub library loads: a repository, perhaps with `@VERSION`, or a folder.
+    /// A kernel that the Hub library loads: a repository, with or without `@VERSION`, or a folder.
     Hub(String),
 }
 
-/// The names that `--against` takes besides `hub:…`.
+/// The names of known peers.
 const KNOWN: [&str; 5] = ["torch", "compile", "compile-max", "liger", "quack"];
 
-/// A name that is nobody's.
+/// A name of no peer.
 #[derive(Debug, Error)]
 #[error("--against {0}: there are {known}, and hub:OWNER/NAME[@VERSION] or hub:PATH", known = KNOWN.join(", "))]
 pub(crate) struct UnknownPeer(String);
 
 impl Peer {
-    /// From its name.
+    /// Reads a name.
     pub(crate) fn parse(text: &str) -> Result<Self, UnknownPeer> {
         if let Some(known) = KNOWN.into_iter().find(|known| *known == text) {
             return Ok(Self::Known(known));
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// Each once, in the order given.
+    /// Reads names, without repetitions.
     pub(crate) fn parse_all(texts: &[String]) -> Result<Vec<Self>, UnknownPeer> {
         let mut peers = Vec::new();
         for text in texts {
@@ -45,7 +45,7 @@ impl Peer {
         Ok(peers)
     }
 
-    /// As it was given.
+    /// The name.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Known(name) => (*name).to_owned(),
@@ -53,7 +53,7 @@ impl Peer {
         }
     }
 
-    /// Whether it may open a connection: what is no folder here is asked of the Hub.
+    /// Whether it may use the network: a repository may, a folder may not.
     pub(crate) fn may_download(&self) -> bool {
         matches!(self, Self::Hub(place) if !place.starts_with(['.', '/', '~']) && !Path::new(place).exists())
     }

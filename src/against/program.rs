@@ -1,4 +1,4 @@
-//! The Python process, and the program that it runs.
+//! The Python process of `--against`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
@@ -16,7 +16,7 @@ macro_rules! files {
     };
 }
 
-/// The driver and the package that it uses. Named one by one, so that what Python leaves beside its sources stays out.
+/// The driver and its package, file by file, without what Python caches beside them.
 const FILES: &[(&str, &str)] = files![
     "driver.py",
     "peers/__init__.py",
@@ -42,10 +42,10 @@ const FILES: &[(&str, &str)] = files![
     "peers/through_inductor.py",
 ];
 
-/// How much of what it printed is shown when it dies.
+/// How many bytes of its output are shown when it dies.
 const SHOWN: usize = 3000;
 
-/// The process while it works.
+/// The running process.
 #[derive(Debug)]
 pub(super) struct Driver {
     child: Child,
@@ -84,7 +84,7 @@ impl Driver {
         let (Some(mut requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("the driver of --against has no pipes");
         };
-        // A process that died before it read is told of by its last words.
+        // A process that died before it read the request is reported by `line`.
         let _ = writeln!(requests, "{request}");
         Ok(Self {
             child,
@@ -94,7 +94,7 @@ impl Driver {
         })
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     pub(super) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         if self.answers.read_line(&mut line).unwrap_or(0) > 0 {
@@ -110,7 +110,7 @@ impl Driver {
             .find(|at| printed.is_char_boundary(*at))
             .unwrap_or(0);
         bail!(
-            "the driver of --against died ({status}); the last that it said:\n{}",
+            "the driver of --against died ({status}); the end of its output:\n{}",
             &printed[from..]
         );
     }

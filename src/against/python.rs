@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Says whether it will do, without loading torch.
+/// Prints whether the Python is recent enough and has torch, without loading it.
 const LOOK: &str = "import importlib.util, sys; print(sys.version_info >= (3, 10), importlib.util.find_spec('torch') is not None)";
 
-/// An interpreter that was looked at.
+/// A Python interpreter that has torch.
 #[derive(Clone, Debug)]
 pub(crate) struct Interpreter {
     /// The program.
@@ -16,7 +16,7 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// For what `flag` asks for: the one that was named, else `KERNELS_PYTHON`, the active virtual environment's, `python3`.
+    /// The interpreter that was named, else `KERNELS_PYTHON`, the active virtual environment's, `python3`. Errors name `flag`.
     ///
     /// # Errors
     /// It cannot be started, is older than 3.10, or has no torch.
@@ -48,7 +48,7 @@ impl Interpreter {
                 )
             }
             _ => bail!(
-                "{flag}: {} is no Python that works ({}); {next}",
+                "{flag}: {} is not a working Python ({}); {next}",
                 path.display(),
                 output.status
             ),

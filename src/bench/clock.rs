@@ -1,27 +1,26 @@
-//! The clock: a graph between two copies, by the card's own events, held against the host's clock.
+//! Times a graph between two copies by CUDA events, and checks them against the host's clock.
 
 use std::time::Instant;
 
 use crate::gpu::device::Event;
 use crate::gpu::{Device, GpuError, Graph};
 
-/// Three points in the stream, used again and again.
+/// Three events.
 #[derive(Debug)]
 pub(super) struct Clock([Event; 3]);
 
 impl Clock {
-    /// Makes the events.
+    /// Creates the events.
     pub(super) fn new() -> Result<Self, GpuError> {
         Ok(Self([Event::new()?, Event::new()?, Event::new()?]))
     }
 
-    /// Microseconds that `graph` ran, and that the copy right behind it did.
+    /// Microseconds of `graph`, and of the copy that follows it.
     ///
-    /// The copy runs in front as well, untimed: all that is timed is queued behind it, so that no launch by the host
-    /// is.
+    /// An untimed copy runs first: what is timed is queued behind it, so that the host's launches are not part of the time.
     ///
     /// # Errors
-    /// What the driver says; or that the card's clock shows more than the host waited, which cannot be.
+    /// An error of the driver, or events that span more time than the host waited.
     pub(super) fn time(
         &self,
         device: &Device,
@@ -47,7 +46,9 @@ impl Clock {
         if card > host * 1.01 + 5.0 {
             return Err(GpuError {
                 doing: doing.to_owned(),
-                said: format!("the card's clock says {card:.1} µs, the host's {host:.1} µs"),
+                said: format!(
+                    "the card's clock measured {card:.1} µs and the host's {host:.1} µs: the events cannot be right"
+                ),
                 sticky: false,
             });
         }

@@ -1,19 +1,19 @@
-//! Whether the card is in a state to be timed on: what nvidia-smi says before and after.
+//! The card's state before and after timing, as nvidia-smi reports it.
 
 use std::process::{Command, Stdio};
 
-/// What nvidia-smi answers; empty where it is not there.
+/// The state of a card; empty where there is no nvidia-smi.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
-    /// Reasons why the clocks are held down, as people call them.
+    /// Reasons why the clocks are reduced.
     pub throttled: Vec<&'static str>,
-    /// Percent of the last moment in which something ran on the card.
+    /// The card's utilization in percent.
     pub busy_percent: Option<u32>,
     /// Processes on the card besides this one.
     pub others: Vec<String>,
 }
 
-/// The driver's bits of `clocks_event_reasons.active` that slow a kernel down (NVML: nvmlClocksEventReasons).
+/// The bits of `clocks_event_reasons.active` that slow a kernel down (NVML: nvmlClocksEventReasons).
 const REASONS: [(u64, &str); 6] = [
     (0x4, "software power cap"),
     (0x8, "hardware slowdown"),
@@ -53,7 +53,7 @@ impl Health {
                 .lines()
                 .filter(|line| line.split(',').next().map(str::trim) != Some(own.as_str()))
                 .filter(|line| !line.trim().is_empty())
-                // The recording child is ours.
+                // The recording process belongs to this program.
                 .filter(|line| !line.contains("kernels"))
                 .map(|line| line.trim().to_owned())
                 .collect();
@@ -61,12 +61,12 @@ impl Health {
         health
     }
 
-    /// What a reader of the figures should know.
+    /// Remarks on figures that were measured in this state.
     pub(super) fn remarks(&self, when: &str) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.throttled.is_empty() {
             remarks.push(format!(
-                "{when}: the card's clocks are held down ({})",
+                "{when}: the card's clocks are reduced ({})",
                 self.throttled.join(", ")
             ));
         }

@@ -1,4 +1,4 @@
-//! Timing: rotation, graphs, the roof, statistics.
+//! Timing: rotating buffers, CUDA graphs, the copy roof, statistics.
 
 mod clock;
 mod health;

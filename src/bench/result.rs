@@ -1,4 +1,4 @@
-//! What a benchmark says.
+//! The report of a benchmark.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::gpu::Card;
 use crate::project::DType;
 use crate::verify::Finding;
 
-/// A median with its spread, microseconds a launch.
+/// Microseconds per launch: the median and its spread.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Spread {
     /// The median.
@@ -17,92 +17,93 @@ pub struct Spread {
     pub p10: f64,
     /// The ninetieth percentile.
     pub p90: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
     /// How many samples.
     pub samples: u32,
 }
 
-/// Where a launch finds its inputs.
+/// Where the inputs of a launch are.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Residency {
-    /// In device memory: the buffers rotate through at least four times the L2.
+    /// In device memory: rotating buffers hold at least four times the L2.
     Cold,
-    /// One buffer again and again: in the L2, as far as it fits.
+    /// In the L2, as far as they fit: launches use the same buffers.
     Hot,
 }
 
-/// Operations a byte: about as many as tensor cores do while memory brings one (T4 200, A100 150 to 200, H100 300).
+/// Operations per byte, about as many as tensor cores do in the time that memory moves a byte (T4 200, A100 150 to 200, H100
+/// 300).
 const COMPUTE_BOUND: f64 = 200.0;
 
-/// One case timed.
+/// The times of one case.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CaseBench {
     /// The operation.
     pub operation: String,
     /// The case's label.
     pub case: String,
-    /// What `T` is.
+    /// The element type.
     pub dtype: DType,
     /// Sizes and options.
     pub values: BTreeMap<String, f64>,
-    /// The fewest bytes that must move.
+    /// The least bytes that must move.
     pub bytes: u64,
     /// Floating-point operations.
     pub flops: f64,
     /// Cold or hot.
     pub residency: Residency,
-    /// How many buffer sets rotate.
+    /// How many sets of buffers rotate.
     pub slots: u32,
     /// The kernel.
     pub kernel: Spread,
-    /// A copy of the same number of bytes (half read, half written), alternated with the kernel.
+    /// A copy of the same number of bytes (half read, half written), timed in turn with the kernel.
     pub copy: Spread,
-    /// How the copy was made: the fastest of those tried.
+    /// How the copy was made, the fastest way of those tried.
     pub copy_by: String,
     /// The kernels of one launch, as C++ writes them, with grid and block.
     pub launches: Vec<String>,
-    /// How many timed outputs were compared with the oracle, whole.
+    /// How many timed slots were compared with the oracle.
     pub checked: u32,
-    /// What a reader should know: throttled, busy, unsteady.
+    /// Remarks: throttled, busy, unsteady.
     pub remarks: Vec<String>,
-    /// Others' kernels and ours, timed in turn in one process: `--against`.
+    /// The times of `--against`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
 }
 
-/// Others' kernels beside ours: all of them, ours too, in torch's graphs, replayed in turn in one process.
+/// Other libraries' kernels and this project's, captured in CUDA graphs and replayed in turn in one process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Against {
-    /// Whose clock replayed the graphs: `kernels` (the Python module's, which is the harness's) or `torch`.
+    /// What timed the graphs: `kernels` (the harness's clock, through its Python module) or `torch`.
     pub clock: String,
-    /// Ours, in that process.
+    /// The project's kernel, in that process.
     pub kernel: Option<Spread>,
     /// A copy of the same bytes, in that process.
     pub copy: Option<Spread>,
-    /// The others, in the order in which they were asked for.
+    /// The peers, in the order of the command line.
     pub peers: Vec<Beside>,
-    /// What a reader should know: the host was late, the card is shared, ours is wrong there.
+    /// Remarks: the host was late, the card is shared, the project's kernel is wrong there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
-/// One of the others, in one case.
+/// A peer in one case.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Beside {
     /// As `--against` names it.
     pub name: String,
-    /// Its time; none: `skipped` says why.
+    /// Its time; where there is none, `skipped` says why.
     #[serde(default)]
     pub time: Option<Spread>,
-    /// Which of several ways to write it was the fastest.
+    /// The fastest of several formulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
-    /// What is wrong with its results, where something is.
+    /// What is wrong with its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
-    /// What it computes, where that is another function.
+    /// What it computes, where that is a different function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
     /// Why it was not timed.
@@ -111,18 +112,18 @@ pub struct Beside {
 }
 
 impl Against {
-    /// Of a case in which nobody could be timed.
+    /// A case in which nothing could be timed.
     pub fn failed(clock: &str, why: &str) -> Self {
         Self {
             clock: clock.to_owned(),
             kernel: None,
             copy: None,
             peers: Vec::new(),
-            remarks: vec![format!("nobody was timed: {why}")],
+            remarks: vec![format!("nothing was timed: {why}")],
         }
     }
 
-    /// The fastest of those that are right and compute the same.
+    /// The fastest peer that is right and computes the same function.
     pub fn best(&self) -> Option<(&Beside, Spread)> {
         self.peers
             .iter()
@@ -144,7 +145,7 @@ impl CaseBench {
         self.bytes as f64 / self.kernel.median / 1e3
     }
 
-    /// TFLOP/s, of a case that no card can feed from memory as fast as it multiplies: for it the roof says little.
+    /// TFLOP/s of a case that is bound by arithmetic, for which the copy is no useful limit.
     #[allow(clippy::cast_precision_loss)]
     pub fn tflops(&self) -> Option<f64> {
         let bound = self.flops > COMPUTE_BOUND * self.bytes as f64;
@@ -165,8 +166,8 @@ pub struct BenchReport {
     pub seed: u64,
     /// The cases.
     pub cases: Vec<CaseBench>,
-    /// What is wrong; empty: all is right.
+    /// The faults; none: the timed outputs are right.
     pub findings: Vec<Finding>,
-    /// What a reader should know of the whole run: a busy card, clocks held down.
+    /// Remarks on the whole run: a busy card, reduced clocks.
     pub remarks: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Buffer sets that rotate: each launch of a round has inputs of its own, which change before every round.
+//! Rotating buffers: each launch of a round has its own inputs, which change before every round.
 
 use anyhow::Result;
 
@@ -11,12 +11,12 @@ use crate::verify::layout::{Layout, runs};
 use crate::verify::random::Random;
 use crate::verify::slot::{Poison, Slot};
 
-/// Numbers in the pool that inputs are cut from.
+/// Numbers in the pool that inputs are copied from.
 const POOL: usize = 1 << 21;
-/// Elements that are overwritten in an input before a round.
+/// Elements of an input that are overwritten before a round.
 const PATCH: u64 = 16;
 
-/// Normally distributed numbers of one type, made once: drawing hundreds of megabytes takes longer than timing them.
+/// Normally distributed numbers of one type. Drawing hundreds of megabytes would take longer than timing.
 #[derive(Debug)]
 pub(super) struct Pool {
     dtype: DType,
@@ -24,7 +24,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Draws it.
+    /// Draws the numbers.
     pub(super) fn new(dtype: DType, random: &mut Random) -> Self {
         let mut bytes = Vec::with_capacity(POOL * dtype.size());
         for _ in 0..POOL / 2 {
@@ -43,7 +43,7 @@ impl Pool {
         Self { dtype, bytes }
     }
 
-    /// Fills a run of elements, beginning anywhere in the pool, anew every 64 KB.
+    /// Fills a run of elements from random places of the pool, 64 KB at a time.
     fn fill(&self, into: &mut [u8], random: &mut Random) {
         let size = self.dtype.size();
         for piece in into.chunks_mut(1 << 16) {
@@ -54,28 +54,28 @@ impl Pool {
     }
 }
 
-/// The slots of one case on the card, with their inputs on the host.
+/// The slots of one case on the card, and their expected content on the host.
 #[derive(Debug)]
 pub(super) struct Ring {
     /// The slots' memory.
     pub memory: Buffer,
     /// How many.
     pub slots: u32,
-    /// From one slot to the next.
+    /// Bytes from one slot to the next.
     pub step: u64,
-    /// What every slot held at first: inputs, and poison elsewhere.
+    /// The initial content of every slot: inputs, and poison elsewhere.
     base: Vec<u8>,
-    /// What was overwritten since in each slot, in order: where, and with what.
+    /// The overwritten inputs of each slot, in order: offset and bytes.
     patches: Vec<Vec<(usize, Vec<u8>)>>,
-    /// The base on the card, where a tensor is input and output at once.
+    /// The initial content on the card, where a tensor is input and output.
     fresh: Option<Buffer>,
 }
 
-/// What the rest of a slot holds.
+/// The content of a slot other than inputs.
 const POISON: Poison = Poison::NotANumber;
 
 impl Ring {
-    /// Takes memory for `slots` slots, draws their inputs and poisons the rest.
+    /// Allocates `slots` slots, draws their inputs and poisons the rest.
     pub(super) fn new(
         device: &Device,
         bound: &Bound,
@@ -84,7 +84,7 @@ impl Ring {
         pools: &mut Vec<Pool>,
         random: &mut Random,
     ) -> Result<Self> {
-        // An odd number of pages, so that slots of a power-of-two size do not share their memory channels.
+        // An odd number of pages, so that slots whose size is a power of two use different memory channels.
         let step = layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2);
         let memory = device.allocate(step * u64::from(slots))?;
         let mut base = vec![POISON.byte(); usize::try_from(layout.bytes)?];
@@ -96,8 +96,8 @@ impl Ring {
             let into = &mut base[range];
             runs(tensor, |run| fill(tensor, &mut into[run], pools, random));
         }
-        // All slots begin alike and are told apart by their patches: a launch that goes by a sample of its inputs takes
-        // one slot for another, and is found out.
+        // Slots are equal at first and differ by their patches: a launch that recognises a slot by a sample of its inputs
+        // confuses it with another.
         device.upload(&memory, 0, &base)?;
         for slot in 1..u64::from(slots) {
             driver_copy(device, (&memory, slot * step), (&memory, 0), layout.bytes)?;
@@ -120,7 +120,7 @@ impl Ring {
         })
     }
 
-    /// Gives tensors that are input and output at once their first contents again, in every slot.
+    /// Restores tensors that are input and output, in every slot.
     pub(super) fn restore(&self, device: &Device, bound: &Bound, layout: &Layout) -> Result<()> {
         let Some(fresh) = &self.fresh else {
             return Ok(());
@@ -183,7 +183,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Poisons a slot's outputs and scratch.
+    /// Poisons the outputs and scratch of a slot.
     pub(super) fn poison(
         &self,
         device: &Device,
@@ -202,7 +202,7 @@ impl Ring {
         Ok(())
     }
 
-    /// What a slot should hold, as a slot of a verification.
+    /// The expected content of a slot.
     pub(super) fn expected(&self, slot: u32) -> Slot {
         let mut bytes = self.base.clone();
         for (at, patch) in &self.patches[slot as usize] {
@@ -211,7 +211,7 @@ impl Ring {
         Slot { bytes }
     }
 
-    /// A slot as it is on the card.
+    /// Downloads a slot.
     pub(super) fn download(&self, device: &Device, slot: u32) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.base.len()];
         device.download(&self.memory, u64::from(slot) * self.step, &mut bytes)?;
@@ -219,8 +219,8 @@ impl Ring {
     }
 }
 
-/// Fills a run of a tensor's elements: from the pool of its type, or with the integers that kernel.toml asks for, less
-/// those that it has for verification alone.
+/// Fills a run of elements from the pool of the tensor's type, or with integers from the range in kernel.toml. Its list of
+/// other values is for verification alone.
 fn fill(tensor: &BoundTensor, into: &mut [u8], pools: &mut Vec<Pool>, random: &mut Random) {
     let Some(from) = &tensor.integers else {
         pool_of(tensor, pools, random).fill(into, random);
@@ -233,7 +233,7 @@ fn fill(tensor: &BoundTensor, into: &mut [u8], pools: &mut Vec<Pool>, random: &m
     into.copy_from_slice(&bytes);
 }
 
-/// The pool of a tensor's type, drawn when it is first needed.
+/// The pool of a tensor's type, drawn when first needed.
 fn pool_of<'a>(tensor: &BoundTensor, pools: &'a mut Vec<Pool>, random: &mut Random) -> &'a Pool {
     let found = pools.iter().position(|pool| pool.dtype == tensor.dtype);
     let index = found.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! The roof: a copy of the same number of bytes, on the same card, in the same minute.
+//! The copy roof: a copy of the same number of bytes, timed in turn with the kernel.
 
 use anyhow::Result;
 
@@ -7,24 +7,24 @@ use crate::gpu::{Buffer, Device, Graph};
 
 const PAGE: u64 = 4096;
 
-/// A copy, ready to be timed beside a kernel.
+/// A copy to time beside a kernel.
 #[derive(Debug)]
 pub(super) struct Roof {
-    /// The launches, one a pair of buffers.
+    /// The copies, over rotating pairs of buffers.
     pub graph: Graph,
-    /// How many copies a launch of the graph makes.
+    /// How many copies the graph makes.
     pub copies: u32,
-    /// How they are made.
+    /// The fastest manner.
     pub manner: Manner,
     _memory: Buffer,
 }
 
 impl Roof {
-    /// Tries every manner of copying `bytes` (half read, half written) over `slots` pairs of buffers, `copies` times
-    /// a graph, and keeps the fastest.
+    /// Finds the fastest manner of copying `bytes` (half read, half written) over `slots` pairs of buffers, `copies` times
+    /// per graph.
     ///
-    /// A size that is no whole number of pages copies a fifth slower on an H100, and buffers a power of two apart
-    /// share memory channels: sizes are rounded up to pages, and buffers lie an odd number of pages apart.
+    /// On an H100, copies of partial pages are a fifth slower, and buffers whose distance is a power of two share memory
+    /// channels: sizes are rounded up to pages, and buffers lie an odd number of pages apart.
     pub(super) fn measure(
         device: &Device,
         tool: &Copier,

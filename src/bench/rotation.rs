@@ -1,30 +1,30 @@
-//! How many sets of buffers rotate, and how many launches make a graph.
+//! How many sets of buffers rotate, and how many launches a graph has.
 
 use super::result::Residency;
 
-/// The sets are together at least this many times the L2, so that a launch finds nothing of the last round there.
+/// The sets hold at least this many times the L2, so that it keeps nothing from one round to the next.
 const L2_TIMES: u64 = 4;
-/// Sets at most: a case so small that these are not enough is hot, and is called so.
+/// The most sets. A case for which they are too few is reported as hot.
 const MOST_SETS: u64 = 512;
-/// Launches of one graph, at least: the start of a graph is shared among them.
+/// The least launches of a graph, which share its start-up time.
 const LEAST_LAUNCHES: u32 = 8;
-/// Launches of one graph on a single set.
+/// Launches of a graph on a single set.
 const HOT_LAUNCHES: u32 = 50;
 
-/// Sets and launches of a case.
+/// The sets and launches of a case.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rotation {
     /// How many sets of buffers.
     pub sets: u32,
-    /// How many launches a graph makes, a multiple of the sets.
+    /// How many launches a graph has, a multiple of the sets.
     pub launches: u32,
-    /// Cold, unless one set was asked for or the case is too small.
+    /// Hot where one set was requested, or where the case is too small.
     pub residency: Residency,
 }
 
 impl Rotation {
-    /// Of a case that moves `bytes`, on a card with `l2` bytes of L2. `once`: each set is launched on once a graph,
-    /// because a launch leaves its inputs changed.
+    /// For a case that moves `bytes`, on a card with `l2` bytes of L2. `once`: a graph launches once on each set, because a
+    /// launch changes its inputs.
     pub fn of(bytes: u64, l2: u64, wanted: Residency, once: bool) -> Self {
         let needed = (L2_TIMES * l2).div_ceil(bytes.max(1)).max(2);
         let (sets, residency) = match wanted {

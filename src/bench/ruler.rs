@@ -1,4 +1,4 @@
-//! The ruler for graphs that somebody else captured: the clock, the copy roof and the statistics of a benchmark.
+//! Times graphs that another library captured, with a benchmark's clock, copy roof and statistics.
 
 use anyhow::{Result, bail};
 
@@ -13,7 +13,7 @@ use crate::gpu::copy::Copier;
 use crate::gpu::{Card, Device, Graph};
 use crate::verify::random::Random;
 
-/// Rounds in front that nobody counts: clocks rise, code is loaded.
+/// Rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
 
 /// A card, a clock and the copies.
@@ -26,32 +26,32 @@ pub struct Ruler {
     ordinal: usize,
 }
 
-/// What one graph came to.
+/// The times of one graph.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// A launch.
+    /// Microseconds per launch.
     pub launch: Spread,
-    /// A copy of as many bytes, timed right behind it each round.
+    /// A copy of as many bytes, timed after it in each round.
     pub copy: Spread,
-    /// What a reader should know.
+    /// Remarks.
     pub remarks: Vec<String>,
-    /// Why the time cannot be: the memory is slower.
+    /// Why the time cannot be right: the memory is slower.
     pub impossible: Option<String>,
 }
 
-/// What all graphs of a measurement share.
+/// The times of several graphs.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// One for each graph, in the order given.
+    /// For each graph, in the order given.
     pub timed: Vec<Timed>,
     /// How the copy was made: the fastest of those tried.
     pub copy_by: &'static str,
-    /// What a reader should know of the card: busy, shared, clocks held down.
+    /// Remarks on the card: busy, shared, reduced clocks.
     pub remarks: Vec<String>,
 }
 
 impl Ruler {
-    /// Takes a card into use. Its primary context is the one that torch uses, so that memory and graphs are shared.
+    /// Opens a card, in its primary context, which torch uses as well: memory and graphs are shared.
     pub fn open(ordinal: usize) -> Result<Self> {
         let device = Device::open(ordinal)?;
         Ok(Self {
@@ -67,13 +67,13 @@ impl Ruler {
         &self.device.card
     }
 
-    /// How many sets of buffers must rotate for a case that moves `bytes`, and how many launches make a graph.
+    /// How many sets of buffers a case of `bytes` needs, and how many launches a graph should have.
     pub fn rotation(&self, bytes: u64, wanted: Residency, once: bool) -> Rotation {
         Rotation::of(bytes, self.card().l2_bytes, wanted, once)
     }
 
-    /// Times graphs of `rotation.launches` launches each, in a fresh order every round, each between two copies of
-    /// `bytes` (half read, half written). `each_round` may end it.
+    /// Times graphs of `rotation.launches` launches each, in a random order every round, each between two copies of `bytes`
+    /// (half read, half written). An error of `each_round` ends it.
     pub fn measure(
         &self,
         graphs: &[(String, Graph)],
@@ -121,7 +121,7 @@ impl Ruler {
         })
     }
 
-    /// A copy of `bytes` alone (half read, half written), over buffers that rotate: its spread, and how it was made.
+    /// Times a copy of `bytes` alone (half read, half written), over rotating buffers.
     pub fn copy(
         &self,
         bytes: u64,
@@ -149,7 +149,7 @@ impl Ruler {
 
     fn roof(&self, bytes: u64, rotation: Rotation) -> Result<Roof> {
         if bytes == 0 {
-            bail!("nothing that moves no bytes can be held against a copy: say how many bytes");
+            bail!("a copy of 0 bytes cannot be timed: give the number of bytes");
         }
         Roof::measure(
             &self.device,
@@ -161,7 +161,7 @@ impl Ruler {
     }
 }
 
-/// The numbers under `count` in a fresh order.
+/// The numbers below `count` in a random order.
 fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {

@@ -2,11 +2,11 @@
 
 use super::result::Spread;
 
-/// Spread, (p90 − p10) / median, from which samples are called unsteady.
+/// The spread, (p90 − p10) / median, above which samples are unsteady.
 const UNSTEADY: f64 = 0.15;
 
 impl Spread {
-    /// Of samples in microseconds; none of them: zeros.
+    /// The spread of samples in microseconds; zeros where there are none.
     pub fn of(samples: &[f64]) -> Self {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -24,14 +24,14 @@ impl Spread {
         (self.p90 - self.p10) / self.median
     }
 
-    /// The remark on `what` where the samples lie too far apart.
+    /// A remark where the spread is too large.
     pub(super) fn unsteady(&self, what: &str) -> Option<String> {
         let spread = self.relative();
         (spread > UNSTEADY).then(|| format!("{what} is unsteady: spread {:.0} %", 100.0 * spread))
     }
 }
 
-/// Of the times of graphs that make so many launches each.
+/// The spread per launch, from times of graphs with `launches` launches.
 pub(super) fn per_launch(times: &[f64], launches: u32) -> Spread {
     let each: Vec<f64> = times
         .iter()
@@ -40,7 +40,7 @@ pub(super) fn per_launch(times: &[f64], launches: u32) -> Spread {
     Spread::of(&each)
 }
 
-/// A quantile of sorted numbers, between neighbours by their distance.
+/// A quantile of sorted numbers, interpolated linearly.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -14,75 +14,67 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndToEnd {
-    /// [`FORMAT`].
     pub format: u32,
-    /// Of its records: `ltx_video`.
+    /// As records are named: `ltx_video`.
     pub name: String,
-    /// For people: `LTX-Video`.
+    /// As reports name it: `LTX-Video`.
     pub title: String,
-    /// Whether it came to its end.
+    /// Whether the script finished.
     pub finished: bool,
-    /// Whether the model was a small one, to see that everything works.
+    /// Whether the model was a small one, for a test of the script.
     #[serde(default)]
     pub smoke: bool,
-    /// The options that left something out.
+    /// Options with which the run was incomplete.
     #[serde(default)]
     pub partial: Option<String>,
     /// None where nothing was timed.
     pub card: Option<Card>,
-    /// By package, python and torch among them.
+    /// Of packages, with python and torch.
     pub versions: BTreeMap<String, String>,
-    /// The model: its configuration, whose weights.
+    /// Configuration and weights.
     pub model: Value,
-    /// Which build of the kernel.
+    /// The build of the kernel.
     #[serde(default)]
     pub kernel: BTreeMap<String, Option<String>>,
-    /// torch.compile's.
+    /// The mode of torch.compile.
     pub compile_mode: String,
-    /// Timed rounds, at most.
     pub rounds: u32,
-    /// Files and folders beside the project's own that the times depend on, as seen from its folder.
+    /// Files and folders outside the project that the times depend on, relative to it.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// What was timed.
     pub cases: Vec<Case>,
-    /// What was not.
+    /// What was not timed.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
 }
 
-/// The card, as torch tells of it.
+/// The card, as torch reports it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
     /// `NVIDIA H100 80GB HBM3`
     pub name: String,
-    /// The driver's version.
     pub driver: String,
     /// `9.0`
     pub capability: String,
-    /// Bytes of device memory.
     pub memory_bytes: u64,
 }
 
-/// One thing that all contenders did.
+/// A case that all contenders ran.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// In few letters.
+    /// A short name.
     pub name: String,
-    /// For people.
     pub label: String,
-    /// What a time is of: `step`.
+    /// The unit of a time: `step`.
     pub per: String,
-    /// What a reader should know.
+    /// A remark.
     #[serde(default)]
     pub note: Option<String>,
-    /// Who did it.
     pub contenders: Vec<Contender>,
 }
 
-/// One contender of a case.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contender {
@@ -91,24 +83,22 @@ pub struct Contender {
     /// Milliseconds; none where the result was wrong.
     #[serde(default)]
     pub time_ms: Option<Spread>,
-    /// Seconds of its first call, compilation with it.
+    /// Seconds of the first call, with compilation.
     pub first_call_s: f64,
-    /// Of what torch.compile took.
+    /// In what torch.compile compiled.
     #[serde(default)]
     pub graph_breaks: Option<u32>,
-    /// The most device memory that this contender needs.
+    /// The peak of device memory.
     #[serde(default)]
     pub peak_bytes: Option<u64>,
-    /// Of these, what it holds from step to step beside the weights.
+    /// Of these, what it keeps from step to step in addition to the weights.
     #[serde(default)]
     pub own_bytes: Option<u64>,
-    /// Where the time goes.
     #[serde(default)]
     pub profile: Option<Profile>,
-    /// Distances from other results, by which.
+    /// Distances from other results, by their names.
     #[serde(default)]
     pub errors: BTreeMap<String, f64>,
-    /// Why its result is wrong.
     #[serde(default)]
     pub wrong: Option<String>,
 }
@@ -117,15 +107,10 @@ pub struct Contender {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// The middle.
     pub median: f64,
-    /// Tenth percentile.
     pub p10: f64,
-    /// Ninetieth.
     pub p90: f64,
-    /// The least.
     pub min: f64,
-    /// Of how many.
     pub samples: u32,
 }
 
@@ -133,15 +118,15 @@ pub struct Spread {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Kernels, copies and fills a step.
+    /// Kernels, copies and fills per step.
     pub launches: f64,
-    /// Milliseconds in which the card worked.
+    /// Milliseconds in which the card was busy.
     pub busy_ms: f64,
-    /// The share of the step in which it did not.
+    /// The share of the step in which it was not.
     pub host_bound: f64,
     /// Milliseconds by category, `idle` among them.
     pub categories_ms: BTreeMap<String, f64>,
-    /// Kernels by name: milliseconds and launches a step.
+    /// Kernels by name: milliseconds and launches per step.
     #[serde(default)]
     pub largest: Vec<(String, f64, f64)>,
 }
@@ -150,13 +135,10 @@ pub struct Profile {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
-    /// The case's name.
     pub case: String,
-    /// The contender's.
     pub contender: String,
-    /// For people.
     pub why: String,
-    /// Whether it was tried, and failed.
+    /// Whether it failed when it was run.
     #[serde(default)]
     pub failed: bool,
 }
@@ -191,7 +173,7 @@ impl EndToEnd {
         Ok(result)
     }
 
-    /// What cannot be.
+    /// Checks that the figures are consistent.
     fn sound(&self) -> Result<()> {
         ensure!(
             !self.name.is_empty()
@@ -244,7 +226,7 @@ impl EndToEnd {
             .flat_map(|case| case.contenders.iter().map(move |one| (case, one)))
     }
 
-    /// What is wrong, or was tried and failed; one line each.
+    /// Wrong results and failures, one line each.
     pub fn findings(&self) -> Vec<String> {
         let wrong = self.contenders().filter_map(|(case, one)| {
             let wrong = one.wrong.as_ref()?;

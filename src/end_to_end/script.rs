@@ -1,4 +1,4 @@
-//! Running a project's script.
+//! Runs a project's end-to-end benchmark.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,14 +13,13 @@ use crate::against::Interpreter;
 
 /// The script's name, in a project's folder.
 pub(crate) const SCRIPT: &str = "benchmark_e2e.py";
-/// How much of what it printed is shown when it fails.
+/// How many bytes of its output are shown when it fails.
 const SHOWN: usize = 4000;
 
-/// Runs the script of `dir` to its end. `aloud`: it may tell of its progress on stderr.
+/// Runs the script of `dir`. `aloud`: its standard error is shown.
 ///
 /// # Errors
-/// There is none, it wrote no result, or one that cannot be read. A result with wrong figures in it is no error: its
-/// findings say what they are.
+/// The script does not exist, or wrote no result that can be read. A result with wrong figures is no error: it has findings.
 pub(crate) fn run(
     dir: &Path,
     python: &Interpreter,
@@ -29,7 +28,7 @@ pub(crate) fn run(
 ) -> Result<EndToEnd> {
     let folder = tempfile::Builder::new().prefix("kernels-e2e-").tempdir()?;
     let out = folder.path().join("result.json");
-    // What it prints for people who run it alone is printed here from its result.
+    // Its standard output repeats the result, which the caller prints.
     let mut printed = tempfile::tempfile()?;
     let mut command = Command::new(&python.path);
     command
@@ -48,51 +47,40 @@ pub(crate) fn run(
     let status = command
         .status()
         .with_context(|| format!("--e2e: cannot start {}", python.path.display()))?;
+    let script = dir.join(SCRIPT);
+    let script = script.display();
     if !out.is_file() {
-        let said = last(&mut printed)?;
-        let said = match (said.is_empty(), aloud) {
-            (true, true) => "; what it said stands above".to_owned(),
-            (true, false) => String::new(),
-            (false, _) => format!("; the last that it said:\n{said}"),
-        };
-        bail!(
-            "{} wrote no result ({status}){said}",
-            dir.join(SCRIPT).display()
-        );
+        let said = last(
+            &mut printed,
+            if aloud { "; its output is above" } else { "" },
+        )?;
+        bail!("{script} wrote no result ({status}){said}");
     }
-    let result = EndToEnd::read(&out)
-        .with_context(|| format!("--e2e: what {} wrote", dir.join(SCRIPT).display()))?;
+    let result = EndToEnd::read(&out).with_context(|| format!("--e2e: the result of {script}"))?;
     if !result.finished {
-        let said = last(&mut printed)?;
-        bail!(
-            "{} did not come to its end ({status}) after {} cases{}{said}",
-            dir.join(SCRIPT).display(),
-            result.cases.len(),
-            if said.is_empty() {
-                ""
-            } else {
-                "; the last that it said:\n"
-            }
-        );
+        let said = last(&mut printed, "")?;
+        let cases = result.cases.len();
+        bail!("{script} did not finish ({status}) after {cases} cases{said}");
     }
     if !status.success() && result.findings().is_empty() {
-        bail!(
-            "{} failed ({status}), and its result does not say why:\n{}",
-            dir.join(SCRIPT).display(),
-            last(&mut printed)?
-        );
+        let said = last(&mut printed, "")?;
+        bail!("{script} failed ({status}), and its result does not say why{said}");
     }
     Ok(result)
 }
 
-fn last(printed: &mut File) -> Result<String> {
+/// The end of the script's output, introduced; `else_` where there is none.
+fn last(printed: &mut File, else_: &str) -> Result<String> {
     let mut bytes = Vec::new();
     printed.rewind()?;
     printed.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_end();
+    if text.is_empty() {
+        return Ok(else_.to_owned());
+    }
     let from = (text.len().saturating_sub(SHOWN)..=text.len())
         .find(|at| text.is_char_boundary(*at))
         .unwrap_or(0);
-    Ok(text[from..].to_owned())
+    Ok(format!("; the end of its output:\n{}", &text[from..]))
 }

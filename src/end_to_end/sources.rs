@@ -1,5 +1,5 @@
-//! A digest of all that a model's times depend on: the script, the integration, the kernel's sources and binding, and
-//! what the script names beside its own folder. Comments and blank lines do not count.
+//! A digest of what a model's times depend on: the script, the integration, the kernel's sources and binding, and the paths
+//! that the script names. Comments and blank lines do not count.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use walkdir::WalkDir;
 
 use crate::project::source_digest::plain;
 
-/// What is taken for source text of a kernel.
+/// Extensions of source files.
 const COMPILED: [&str; 8] = ["cu", "cuh", "h", "hpp", "cc", "cpp", "inl", "c"];
-/// Folders whose files no timed step runs.
+/// Folders whose files are not part of a timed step.
 const LEFT_OUT: [&str; 4] = ["tests", "build", "benchmarks", "__pycache__"];
 
 /// SHA-256, in hexadecimal, over names and texts.
@@ -23,7 +23,7 @@ pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
     for name in more {
         ensure!(
             Path::new(name).is_relative(),
-            "the script names {name} among its sources, which is no path as seen from {}",
+            "the script names {name} among its sources: give a path relative to {}",
             dir.display()
         );
         let path = dir.join(name);
@@ -33,7 +33,7 @@ pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
             files.insert(name.clone(), path);
         } else {
             bail!(
-                "the script names {name} among its sources, and there is no {}",
+                "the script names {name} among its sources, and {} does not exist",
                 path.display()
             );
         }
@@ -53,7 +53,7 @@ pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
     Ok(crate::base::hex(&hash.finalize()))
 }
 
-/// The sources below a folder, by their names as seen from it.
+/// The sources below a folder, by their relative paths.
 fn collect(dir: &Path, before: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     let walk = WalkDir::new(dir).into_iter().filter_entry(|entry| {
         let name = entry.file_name().to_string_lossy();
@@ -75,8 +75,7 @@ fn collect(dir: &Path, before: &str, files: &mut BTreeMap<String, PathBuf>) -> R
     Ok(())
 }
 
-/// The lines that are more than white space and a comment, without what ends them. White space in front counts in
-/// Python.
+/// The lines that are not empty and not a comment, without trailing white space. Indentation matters in Python.
 fn without_comment_lines(text: &str) -> String {
     let lines = text.lines().map(str::trim_end);
     let lines = lines.filter(|line| !line.is_empty() && !line.trim_start().starts_with('#'));

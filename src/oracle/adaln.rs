@@ -5,10 +5,9 @@
 //! `RMSNorm`. `scale` and `shift` have a row for every `rows_per_modulation` rows of `x`. What is not there is 1
 //! (weight) or 0. After a gated residual, the norm is of `sum = h + x · (gate + gate_table)` as rounded and stored.
 
-use std::collections::BTreeMap;
-
+use super::arguments::Arguments;
 use super::gate_residual::{check_modulation, modulation, rows_per_modulation, sums};
-use super::rounding::{FP32, round};
+use super::rounding::{FP32, round_within};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
@@ -23,17 +22,6 @@ pub(super) enum Kind {
     Gated,
     /// `gate_residual_adaln_in_place`: of `h`, which the sum replaces.
     GatedInPlace,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::LayerNorm => "layer_norm",
-            Self::Modulated => "adaln",
-            Self::Gated => "gate_residual_adaln",
-            Self::GatedInPlace => "gate_residual_adaln_in_place",
-        }
-    }
 }
 
 /// The oracle of one case.
@@ -54,32 +42,16 @@ pub(super) struct AdaLn {
 }
 
 impl AdaLn {
-    /// For tensors of these sizes. Needs `out` and `x`, after a residual `h` and perhaps `sum`; takes `weight`, `bias`,
-    /// `scale`, `shift`, `gate` and the tables where they are there; needs the value `eps`, and takes
-    /// `rows_per_modulation` and `norm` (0 `RMSNorm`, 1 `LayerNorm`) where they are.
-    pub(super) fn new(
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        kind: Kind,
-    ) -> anyhow::Result<Self> {
-        let name = kind.name();
-        let x = tensors.need("x", name)?;
-        let mut all = vec![tensors.need("out", name)?];
-        if matches!(kind, Kind::Gated | Kind::GatedInPlace) {
-            all.push(tensors.need("h", name)?);
-        }
-        if kind == Kind::Gated {
-            all.push(tensors.need("sum", name)?);
-        }
-        for view in all {
-            anyhow::ensure!(
-                view.shape == x.shape,
-                "the oracle {name}: shapes differ, {:?} and {:?}",
-                view.shape,
-                x.shape
-            );
-        }
-        let each = rows_per_modulation(values);
+    /// Needs the tensors `out` and `x`, after a residual also `h` and, unless in place, `sum`, and the value `eps`; takes
+    /// `weight`, `bias`, `scale`, `shift`, `gate` and the tables, and the values `rows_per_modulation` and `norm` (0
+    /// `RMSNorm`, 1 `LayerNorm`).
+    pub(super) fn new(given: &Arguments, kind: Kind) -> anyhow::Result<Self> {
+        let others: &[&str] = match kind {
+            Kind::LayerNorm | Kind::Modulated => &["out"],
+            Kind::Gated => &["out", "h", "sum"],
+            Kind::GatedInPlace => &["out", "h"],
+        };
+        let x = given.tensor_like("x", others)?;
         let names = [
             "weight",
             "bias",
@@ -90,41 +62,27 @@ impl AdaLn {
             "shift_table",
             "gate_table",
         ];
-        let modulations = x.rows().div_ceil(each);
-        check_modulation(tensors, name, &names, modulations, x.row_length())?;
-        let row = |name: &str| {
-            let mut values = Vec::new();
-            if let Some(view) = tensors.get(name) {
-                view.row(0, &mut values);
-            }
-            values
-        };
-        let eps = values
-            .get("eps")
-            .copied()
-            .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `eps`"))?;
-        let norm = values.get("norm").copied().unwrap_or(0.0);
+        check_modulation(given, &names, x)?;
+        let row = |name: &str| given.tensors.row(name, 0).unwrap_or_default();
         #[allow(clippy::cast_precision_loss)]
-        let width = x.row_length() as f64;
-        #[allow(clippy::cast_possible_truncation)]
+        let terms = x.row_length().min(4096) as f64;
         Ok(Self {
             kind,
-            layer: kind == Kind::LayerNorm || norm != 0.0,
-            // The launcher takes a float.
-            eps: f64::from(eps as f32),
+            layer: kind == Kind::LayerNorm || given.flag("norm"),
+            eps: given.float("eps")?,
             dtype: x.dtype,
             rows: x.rows(),
-            rows_per_modulation: each,
+            rows_per_modulation: rows_per_modulation(given),
             weight: row("weight"),
             bias: row("bias"),
             // As for RMSNorm: a plain loop over n terms of one sign may lose n/2 half-units, of which half reaches the
-            // root; beyond some thousand terms nobody sums in one chain.
-            root: (8.0 + width.min(4096.0) / 8.0) * FP32,
-            sum: (4.0 + width.min(4096.0) / 4.0) * FP32,
+            // root; beyond some thousand terms no kernel sums in one chain.
+            root: (8.0 + terms / 8.0) * FP32,
+            sum: (4.0 + terms / 4.0) * FP32,
         })
     }
 
-    /// What is normalised, and how far each element may be from what the candidate stored.
+    /// The input of the norm; its slack is the distance from what the candidate may have stored.
     fn normalised(&self, tensors: &Tensors, row: u64) -> Expected {
         let mut input = Expected::default();
         let stored = match self.kind {
@@ -137,16 +95,11 @@ impl AdaLn {
             input.slack.resize(input.values.len(), 0.0);
             return input;
         }
-        // In place nobody has both h and what replaced it. The sum is rounded here; near a tie, and in f32, where each
-        // fp32 operation shows, the candidate may have stored a neighbour.
+        // In place, the sum replaces h, so the candidate's sum is not known. It is rounded here; near a tie, and in f32, the
+        // candidate may have stored a neighbour.
         sums(tensors, row, self.rows_per_modulation, &mut input);
         for (value, slack) in input.values.iter_mut().zip(&mut input.slack) {
-            let (low, high) = (
-                round(self.dtype, *value - *slack),
-                round(self.dtype, *value + *slack),
-            );
-            *value = round(self.dtype, *value);
-            *slack = (high - *value).max(*value - low);
+            (*value, *slack) = round_within(self.dtype, *value, *slack);
         }
         input
     }
@@ -173,20 +126,9 @@ impl Oracle for AdaLn {
         }
         expected.clear();
         let input = self.normalised(tensors, row);
-        let scale = modulation(
-            tensors,
-            "scale",
-            "scale_table",
-            row,
-            self.rows_per_modulation,
-        );
-        let shift = modulation(
-            tensors,
-            "shift",
-            "shift_table",
-            row,
-            self.rows_per_modulation,
-        );
+        let each = self.rows_per_modulation;
+        let scale = modulation(tensors, "scale", "scale_table", row, each);
+        let shift = modulation(tensors, "shift", "shift_table", row, each);
         #[allow(clippy::cast_precision_loss)]
         let over = |total: f64| total / input.values.len() as f64;
         let unsure = over(input.slack.iter().sum());
@@ -198,8 +140,8 @@ impl Oracle for AdaLn {
         let pairs = || input.values.iter().zip(&input.slack);
         let variance = over(pairs().map(|(v, _)| (v - mean) * (v - mean)).sum());
         let inverse = 1.0 / (variance + self.eps).sqrt();
-        // What the root is off by, relative: its own arithmetic; a mean that is off by d adds d² to the variance; and
-        // what was stored may be other elements.
+        // The relative error of the root: its own arithmetic; an error d of the mean, which adds d² to the variance; and the
+        // slack of the input.
         let stored = over(pairs().map(|(v, s)| (v - mean).abs() * s).sum());
         let root = self.root + (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
         for (column, (value, slack)) in pairs().enumerate() {
@@ -238,6 +180,8 @@ impl Oracle for AdaLn {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::oracle::View;
 
@@ -248,20 +192,9 @@ mod tests {
     }
 
     fn view(bytes: &[u8], rows: u64) -> View<'_> {
-        View {
-            dtype: DType::F32,
-            shape: if rows == 0 {
-                vec![WIDTH as u64]
-            } else {
-                vec![rows, WIDTH as u64]
-            },
-            strides: if rows == 0 {
-                vec![1]
-            } else {
-                vec![WIDTH as u64, 1]
-            },
-            bytes,
-        }
+        let shape = [rows, WIDTH as u64];
+        let shape = if rows == 0 { &shape[1..] } else { &shape };
+        View::dense(DType::F32, shape, bytes)
     }
 
     /// Numbers that look random, around `centre`.
@@ -318,8 +251,8 @@ mod tests {
             ("norm".to_owned(), 1.0),
             ("rows_per_modulation".to_owned(), 2.0),
         ]);
-        let oracle =
-            AdaLn::new(&tensors, &values, Kind::Modulated).unwrap_or_else(|_| unreachable!());
+        let oracle = AdaLn::new(&Arguments::with("", &tensors, &values), Kind::Modulated)
+            .unwrap_or_else(|_| unreachable!());
         let (x, scale, shift, table) = (f32s(&x), f32s(&scale), f32s(&shift), f32s(&table));
         // The third row, whose modulation is the second.
         let row = &x[2 * WIDTH..3 * WIDTH];
@@ -379,7 +312,8 @@ mod tests {
             ("rows_per_modulation".to_owned(), 2.0),
         ]);
         let row = |kind: Kind, output: usize| {
-            let oracle = AdaLn::new(&tensors, &values, kind).unwrap_or_else(|_| unreachable!());
+            let oracle = AdaLn::new(&Arguments::with("", &tensors, &values), kind)
+                .unwrap_or_else(|_| unreachable!());
             let mut expected = Expected::default();
             oracle.row(&tensors, output, 1, &mut expected);
             expected

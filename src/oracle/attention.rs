@@ -1,44 +1,44 @@
 //! Attention: `o = softmax(scale · q kᵀ) v`, and `lse`, the logarithm of the softmax's divisor.
 //!
-//! A row costs as much as the whole kernel's row does, in double precision: the oracle works everything out at once, on
-//! all cores, eight queries of a head at a time over keys and values that lie as the loops want them.
+//! A row of the output costs as many operations as in the kernel, so the oracle computes everything in `new`, on all cores,
+//! eight queries of a head at a time, with keys and values in the layout of the loops.
 //!
 //! **The slack.** A right kernel has fp32 scores, an exponential of the card, probabilities rounded to `T` before the
 //! second product (the tensor cores take nothing wider), and fp32 sums. With `u = 2⁻²⁴`:
-//! - a score is off by `head_dim · u · scale ‖q‖ ‖k‖` at most (a plain loop; tensor cores cut where a loop rounds, and keep
-//!   more bits), and by 16 units more for the shift that keeps the exponential near 1. That is an error of the
+//! - a score is off by `head_dim · u · scale ‖q‖ ‖k‖` at most (a plain loop; tensor cores truncate, and keep more
+//!   bits), and by 16 units more for the shift of the exponent. That is an error of the
 //!   exponent, so `p` moves by a factor, and the other probabilities by theirs: see [`moved`].
 //! - `p` is rounded: 2⁻⁸ of it in bf16, 2⁻¹¹ in f16, where what is below 2⁻¹⁴ of the largest has a fixed unit.
 //! - the exponential, the divisor and the sums over n keys: `(32 + n) · u`.
 //!
-//! All of it times `|v|`, summed. The roundings of many probabilities average out, which no sum of worst cases
-//! sees: of the output as a whole, [`Oracle::relative_norm`] asks what independent errors would come to.
+//! All of it times `|v|`, summed. The roundings of many probabilities average out, which a sum of worst cases does not show:
+//! for the whole output, [`Oracle::relative_norm`] bounds the norm by that of independent errors.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// Keys, or elements of a head, side by side in a panel: as many as fit a loop without a store.
+/// Keys, or elements of a head, in a panel: as many as a loop keeps in registers.
 const LANES: usize = 8;
-/// Queries that go over the keys together.
+/// Queries that are computed together.
 const TOGETHER: usize = 8;
-/// Rounding one number to `T`, in its half-units, as a root mean square; a third more than uniform errors have.
+/// The root mean square of rounding a number to `T`, in half-units; a third above that of uniform errors.
 const ROUNDED: f64 = 0.58;
-/// The same where the unit is fixed, for subnormals: 1/√3 with uniform errors, and a tenth for the draw.
+/// The same for subnormal numbers, whose unit is fixed: 1/√3 for uniform errors, and a tenth for chance.
 const FIXED: f64 = 0.64;
-/// With fewer elements that weigh alike, roundings need not average out.
+/// With a smaller effective number of elements, roundings need not average out.
 const FEW: f64 = 1024.0;
 
-/// The answers of one case.
+/// The oracle of one case.
 #[derive(Debug)]
 pub(super) struct Attention {
     head_dim: usize,
     tokens_q: usize,
     rows: u64,
-    /// In the order of o's elements.
+    /// The elements of o in order.
     o: Vec<f64>,
     slack: Vec<f32>,
     /// `[batch, heads, tokens_q]`, with its slack.
@@ -56,14 +56,14 @@ struct Sizes {
     kv_heads: usize,
     head_dim: usize,
     scale: f64,
-    /// Query i sees `i + 1 + diagonal` keys.
+    /// Query i attends to `i + 1 + diagonal` keys.
     diagonal: i64,
-    /// What rounding to `T` may lose, relative; and below the normal numbers, absolute.
+    /// The error of rounding to `T`: relative, and absolute for subnormal numbers.
     half_unit: f64,
     least: f64,
 }
 
-/// Keys and values of one head as the loops read them.
+/// Keys and values of one head, in the layout of the loops.
 struct Head {
     /// `[keys / LANES][head_dim][LANES]`, zeros behind the last key.
     keys: Vec<f64>,
@@ -73,7 +73,7 @@ struct Head {
     value_squares: Vec<f64>,
 }
 
-/// One query's answers.
+/// The results of one query.
 #[derive(Default)]
 struct Row {
     batch: usize,
@@ -82,13 +82,13 @@ struct Row {
     o: Vec<f64>,
     slack: Vec<f64>,
     lse: (f64, f64),
-    /// The sum of squared errors that independent ones would come to: of rounding p, and of the scores.
+    /// Sums of squared errors, taken as independent: of rounding p, and of the scores.
     rounding: f64,
     scores: f64,
 }
 
-/// A query with `LANES` keys. Two sums of each, or a sum would wait for itself; lanes by their numbers, so that their count
-/// is known where it is compiled: both are several times faster.
+/// The products of a query with `LANES` keys. Two sums per lane hide the latency of addition; indices let the compiler see the
+/// constant count. Either makes it several times faster.
 #[allow(clippy::needless_range_loop)]
 fn dot(q: &[f64], panel: &[f64]) -> [f64; LANES] {
     let (mut even, mut odd) = ([0.0; LANES], [0.0; LANES]);
@@ -108,8 +108,8 @@ fn dot(q: &[f64], panel: &[f64]) -> [f64; LANES] {
     even
 }
 
-/// How far the probability `p` may move when its exponent and the others' are off by `by` together: its odds are
-/// multiplied by `exp(±by)`. Of a probability near 0 or 1 that is next to nothing.
+/// The error of the probability `p` when its exponent and the others' are off by `by` together: its odds are multiplied by
+/// `exp(±by)`, which hardly changes a probability near 0 or 1.
 fn moved(p: f64, by: f64) -> f64 {
     let factor = by.min(600.0).exp_m1();
     p * (1.0 - p) * factor / (1.0 + p.min(1.0 - p) * factor)
@@ -126,9 +126,9 @@ fn read(view: &View, at: [usize; 3], into: &mut Vec<f64>) {
 }
 
 impl Sizes {
-    fn of(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
+    fn of(given: &Arguments) -> anyhow::Result<Self> {
         let need = |name| {
-            let view = tensors.need(name, "attention")?;
+            let view = given.tensor(name)?;
             anyhow::ensure!(
                 view.shape.len() == 4,
                 "the oracle attention: {name} is [batch, tokens, heads, head_dim], but its shape is {:?}",
@@ -150,18 +150,13 @@ impl Sizes {
             v.shape,
             o.shape
         );
-        let scale = values
-            .get("scale")
-            .ok_or_else(|| anyhow::anyhow!("the oracle attention needs a value named `scale`"))?;
         let (half_unit, least) = match o.dtype {
             DType::BF16 => (1.0 / 256.0, 0.0),
             DType::F16 => (1.0 / 2048.0, 1.0 / 33_554_432.0),
             _ => (FP32, 0.0),
         };
         let (tokens_q, tokens_k) = (q.shape[1].cast_signed(), k.shape[1].cast_signed());
-        let causal = values.get("causal").copied().unwrap_or(0.0);
-        #[allow(clippy::cast_possible_truncation, reason = "the launcher gets a float")]
-        let scale = f64::from(*scale as f32);
+        let causal = given.value_or("causal", 0.0);
         Ok(Self {
             batch: dimension(q, 0),
             tokens_q: dimension(q, 1),
@@ -169,7 +164,7 @@ impl Sizes {
             heads: dimension(q, 2),
             kv_heads: dimension(k, 2),
             head_dim: dimension(q, 3),
-            scale,
+            scale: given.float("scale")?,
             diagonal: match causal {
                 1.0 => 0,
                 2.0 => tokens_k - tokens_q,
@@ -180,7 +175,7 @@ impl Sizes {
         })
     }
 
-    /// How many keys a query sees.
+    /// How many keys a query attends to.
     fn seen(&self, query: usize) -> usize {
         let to = i64::try_from(query).unwrap_or(i64::MAX - 1) + 1;
         usize::try_from(to.saturating_add(self.diagonal))
@@ -216,7 +211,7 @@ impl Head {
         made
     }
 
-    /// `q kᵀ` of some queries, key by key.
+    /// `q kᵀ` of some queries.
     fn scores(&self, queries: &[Vec<f64>], keys: usize) -> Vec<Vec<f64>> {
         let mut all = vec![Vec::with_capacity(keys + LANES); queries.len()];
         for panel in 0..keys.div_ceil(LANES) {
@@ -242,7 +237,7 @@ impl Head {
         (sums, slacks)
     }
 
-    /// A query's probabilities, in the place of its scores, and the weights of its slack; all else of the row.
+    /// Replaces a query's scores by its probabilities, completes the row, and returns the weights of its slack.
     fn softmax(&self, sizes: &Sizes, q: &[f64], p: &mut Vec<f64>, row: &mut Row) -> Vec<f64> {
         let keys = sizes.seen(row.query);
         p.truncate(keys);
@@ -261,7 +256,7 @@ impl Head {
             (32 + keys) as f64 * FP32,
         );
         let off = |key: usize| units * length * self.key_norms[key];
-        // The others' error: of those that may count at all.
+        // The largest error of the others that contribute to the sum.
         let others = (0..keys)
             .filter(|key| largest - p[*key] < 60.0 + 2.0 * off(*key))
             .map(off)
@@ -286,13 +281,12 @@ impl Head {
 }
 
 impl Attention {
-    /// Of tensors `q`, `k`, `v` and `o`, each `[batch, tokens, heads, head_dim]`, and `lse` where it is; takes the
-    /// values `scale`, and `causal` (1: top left, 2: bottom right).
-    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
-        let sizes = Sizes::of(tensors, values)?;
-        let [q, k, v] = ["q", "k", "v"].map(|name| tensors.need(name, "attention"));
-        let (q, k, v) = (q?, k?, v?);
-        // Each job is some queries of all heads that share one of keys and values.
+    /// Needs the tensors `q`, `k`, `v` and `o`, each `[batch, tokens, heads, head_dim]`, and the value `scale`; takes the
+    /// tensor `lse`, and the value `causal` (1: top left, 2: bottom right).
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
+        let sizes = Sizes::of(given)?;
+        let (q, k, v) = (given.tensor("q")?, given.tensor("k")?, given.tensor("v")?);
+        // A job is some queries of all heads that share a head of keys and values.
         let cores = crate::base::cores();
         let pairs = sizes.batch * sizes.kv_heads;
         let pieces = (8 * cores).div_ceil(pairs.max(1));
@@ -426,7 +420,7 @@ impl Oracle for Attention {
     }
 
     fn relative_norm(&self, output: usize) -> Option<f64> {
-        // The logarithm goes through zero, and its errors are those of its parts.
+        // The logarithm may be near zero, with errors relative to its parts.
         Some(if output == 0 {
             self.norm
         } else {
@@ -437,6 +431,8 @@ impl Oracle for Attention {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::oracle::rounding::{round, ulp};
     use crate::oracle::view::encode;
@@ -493,19 +489,15 @@ mod tests {
                 let of = usize::from(matches!(*name, "k" | "v"));
                 let (tokens, heads) = (self.tokens[of] as u64, self.heads[of] as u64);
                 let dim = DIM as u64;
-                let view = View {
-                    dtype: DType::BF16,
-                    shape: vec![1, tokens, heads, dim],
-                    strides: vec![tokens * heads * dim, heads * dim, dim, 1],
-                    bytes,
-                };
+                let view = View::dense(DType::BF16, &[1, tokens, heads, dim], bytes);
                 tensors.views.insert((*name).to_owned(), view);
             }
             let values = BTreeMap::from([
                 ("scale".to_owned(), 0.25),
                 ("causal".to_owned(), self.causal),
             ]);
-            let oracle = Attention::new(&tensors, &values).expect("sizes that fit");
+            let oracle =
+                Attention::new(&Arguments::with("", &tensors, &values)).expect("sizes that fit");
             let mut expected = Expected::default();
             oracle.row(&tensors, 1, head as u64, &mut expected);
             let lse = expected.values[query];

@@ -2,22 +2,19 @@
 //!
 //! Outputs are `out` (in the element type) and `out_f32`, those that are there.
 
-use std::ops::Range;
-
+use super::arguments::Arguments;
 use super::rounding::FP32;
+use super::threads::{share, threads_for};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// Elements from which on the rows are shared among the cores.
-const MANY: u64 = 1 << 16;
-
-/// A column on its way down: everything that the slack needs, so that one look at x is enough.
+/// The running sums of a column: all that the slack needs, in one pass over x.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column {
     sum: f64,
     /// The sum of the magnitudes.
     magnitude: f64,
-    /// The sum of the sums so far, and that of their squares.
+    /// The sum of the partial sums, and of their squares.
     path: f64,
     squares: f64,
 }
@@ -30,7 +27,7 @@ impl Column {
         self.squares += self.sum * self.sum;
     }
 
-    /// With the rows below, of which there are so many: their sums so far began at zero.
+    /// Adds the column of the rows below, whose partial sums began at zero.
     fn append(&mut self, below: &Self, rows: f64) {
         self.squares += rows * self.sum * self.sum + 2.0 * self.sum * below.path + below.squares;
         self.path += rows * self.sum + below.path;
@@ -38,15 +35,15 @@ impl Column {
         self.magnitude += below.magnitude;
     }
 
-    /// What a plain loop in fp32 may add. Each of its steps is rounded, by up to half a unit of the sum so far, to either
-    /// side: together they come to about 0.4 times the root of the squares, of which ten times is never reached. Eight
-    /// half-units of the terms' magnitudes leave room for any other order, whose own sums so far are other ones.
+    /// The error of a plain loop in fp32. Each step rounds by up to half a unit of the partial sum, to either side: together
+    /// about 0.4 times the root of the squares, of which ten times is never reached. Eight half-units of the terms'
+    /// magnitudes allow for any other order, which has other partial sums.
     fn slack(&self) -> f64 {
         (4.0 * self.squares.max(0.0).sqrt() + 8.0 * self.magnitude) * FP32
     }
 }
 
-/// The oracle of one case. Everything is worked out at the beginning, with one look at all rows.
+/// The oracle of one case, computed in `new` in one pass over all rows.
 #[derive(Debug)]
 pub(super) struct ColumnSum {
     outputs: Vec<(String, DType)>,
@@ -54,26 +51,18 @@ pub(super) struct ColumnSum {
 }
 
 impl ColumnSum {
-    /// For tensors of these sizes: `x`, and `out` or `out_f32` or both.
-    pub(super) fn new(tensors: &Tensors) -> anyhow::Result<Self> {
-        let name = "column_sum";
-        let x = tensors.need("x", name)?;
-        let width = x.row_length();
+    /// Needs the tensor `x`, and `out` or `out_f32` or both.
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
+        let x = given.tensor("x")?;
         let mut outputs = Vec::new();
-        for one in ["out", "out_f32"] {
-            let Some(view) = tensors.get(one) else {
-                continue;
-            };
-            anyhow::ensure!(
-                view.shape == [width],
-                "the oracle {name}: {one} has the shape {:?} for rows of {width}",
-                view.shape
-            );
-            outputs.push((one.to_owned(), view.dtype));
+        for name in ["out", "out_f32"] {
+            let view = given.vector(name, x.row_length())?;
+            outputs.extend(view.map(|view| (name.to_owned(), view.dtype)));
         }
         anyhow::ensure!(
             !outputs.is_empty(),
-            "the oracle {name} needs a tensor named `out` or `out_f32`"
+            "the oracle {} needs a tensor named `out` or `out_f32`",
+            given.operation
         );
         Ok(Self {
             outputs,
@@ -83,50 +72,28 @@ impl ColumnSum {
 }
 
 /// All rows, on all cores.
-#[allow(clippy::cast_precision_loss)]
 fn all(x: &View) -> Vec<Column> {
-    let rows = x.rows();
-    let cores = crate::base::cores() as u64;
-    let threads = if rows * x.row_length() < MANY {
-        1
-    } else {
-        cores.min(rows)
-    };
-    let step = rows.div_ceil(threads).max(1);
-    let pieces: Vec<(Vec<Column>, f64)> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| {
-                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
-                let count = range.end - range.start;
-                (scope.spawn(move || some(x, range)), count as f64)
-            })
-            .collect();
-        // A piece that panicked leaves sums that are never right.
-        handles
-            .into_iter()
-            .filter_map(|(handle, count)| Some((handle.join().ok()?, count)))
-            .collect()
+    let width = usize::try_from(x.row_length()).unwrap_or(0);
+    let pieces = share(x.rows(), threads_for(x.rows() * x.row_length()), |rows| {
+        #[allow(clippy::cast_precision_loss)]
+        let count = (rows.end - rows.start) as f64;
+        let mut columns = vec![Column::default(); width];
+        let mut values = Vec::new();
+        for row in rows {
+            x.row(row, &mut values);
+            for (column, value) in columns.iter_mut().zip(&values) {
+                column.add(*value);
+            }
+        }
+        (columns, count)
     });
-    let mut total = vec![Column::default(); usize::try_from(x.row_length()).unwrap_or(0)];
+    let mut total = vec![Column::default(); width];
     for (piece, rows) in pieces {
         for (column, below) in total.iter_mut().zip(&piece) {
             column.append(below, rows);
         }
     }
     total
-}
-
-/// Some rows.
-fn some(x: &View, rows: Range<u64>) -> Vec<Column> {
-    let mut columns = vec![Column::default(); usize::try_from(x.row_length()).unwrap_or(0)];
-    let mut values = Vec::new();
-    for row in rows {
-        x.row(row, &mut values);
-        for (column, value) in columns.iter_mut().zip(&values) {
-            column.add(*value);
-        }
-    }
-    columns
 }
 
 impl Oracle for ColumnSum {
@@ -181,22 +148,12 @@ mod tests {
             .flat_map(|at| term(at / width, at % width).to_le_bytes())
             .collect();
         let out = vec![0; 4 * width];
-        let view = |shape: Vec<u64>, bytes| View {
-            dtype: DType::F32,
-            strides: if shape.len() == 2 {
-                vec![width as u64, 1]
-            } else {
-                vec![1]
-            },
-            shape,
-            bytes,
-        };
         let mut tensors = Tensors::default();
-        let given = view(vec![rows as u64, width as u64], &x[..]);
+        let given = View::dense(DType::F32, &[rows as u64, width as u64], &x);
         tensors.views.insert("x".to_owned(), given);
-        let sums = view(vec![width as u64], &out[..]);
+        let sums = View::dense(DType::F32, &[width as u64], &out);
         tensors.views.insert("out_f32".to_owned(), sums);
-        ColumnSum::new(&tensors).unwrap()
+        ColumnSum::new(&Arguments::of("", &tensors)).unwrap()
     }
 
     /// The largest error of these sums in units of what is granted.
@@ -276,18 +233,17 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let bytes = vec![0; 64];
-        let view = |shape: Vec<u64>| View {
-            dtype: DType::F32,
-            strides: vec![1; shape.len()],
-            shape,
-            bytes: &bytes,
-        };
+        let view = |shape: &[u64]| View::dense(DType::F32, shape, &bytes);
         let mut tensors = Tensors::default();
-        tensors.views.insert("x".to_owned(), view(vec![2, 4]));
-        let error = ColumnSum::new(&tensors).unwrap_err().to_string();
+        tensors.views.insert("x".to_owned(), view(&[2, 4]));
+        let error = ColumnSum::new(&Arguments::of("", &tensors))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`out_f32`"), "{error}");
-        tensors.views.insert("out".to_owned(), view(vec![2]));
-        let error = ColumnSum::new(&tensors).unwrap_err().to_string();
+        tensors.views.insert("out".to_owned(), view(&[2]));
+        let error = ColumnSum::new(&Arguments::of("", &tensors))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("out has the shape [2]"), "{error}");
     }
 }

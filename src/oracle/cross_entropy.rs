@@ -6,13 +6,12 @@
 //! `dlogits = (exp(logits − lse) − (1 − s) · [column = target] − s / classes) · dloss`, of an `lse` that is given, and
 //! need not be that of these logits.
 
-use std::collections::BTreeMap;
-
+use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::softmax::{ARGUMENT, EXPONENTIAL, RowSum, UNDERFLOW};
 use super::{Expected, Oracle, Tensors};
 
-/// What both directions have.
+/// The case, in either direction.
 #[derive(Debug)]
 struct Setting {
     rows: u64,
@@ -23,43 +22,24 @@ struct Setting {
 
 impl Setting {
     /// `wide` are the names of tensors like `logits`, `narrow` those with one element a row.
-    fn new(
-        name: &str,
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        wide: &[&str],
-        narrow: &[&str],
-    ) -> anyhow::Result<Self> {
-        let logits = tensors.need("logits", name)?;
-        for other in wide {
-            let view = tensors.need(other, name)?;
-            anyhow::ensure!(
-                view.shape == logits.shape,
-                "the oracle {name}: {other} has the shape {:?}, and logits {:?}",
-                view.shape,
-                logits.shape
-            );
-        }
+    fn new(given: &Arguments, wide: &[&str], narrow: &[&str]) -> anyhow::Result<Self> {
+        let logits = given.tensor_like("logits", wide)?;
         for other in narrow {
-            let view = tensors.need(other, name)?;
+            let view = given.tensor(other)?;
             let elements: u64 = view.shape.iter().product();
             anyhow::ensure!(
                 elements == logits.rows() && (view.row_length() == 1 || view.rows() == 1),
-                "the oracle {name}: {other} has the shape {:?}, where logits has {} rows",
+                "the oracle {}: {other} has the shape {:?}, where logits has {} rows",
+                given.operation,
                 view.shape,
                 logits.rows()
             );
         }
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the launcher takes a float"
-        )]
-        let smoothing = values.get("label_smoothing").copied().unwrap_or(0.0) as f32;
         Ok(Self {
             rows: logits.rows(),
             classes: logits.row_length(),
-            ignore_index: values.get("ignore_index").copied().unwrap_or(-100.0),
-            smoothing: f64::from(smoothing),
+            ignore_index: given.value_or("ignore_index", -100.0),
+            smoothing: given.float_or("label_smoothing", 0.0),
         })
     }
 
@@ -83,9 +63,10 @@ impl Setting {
 
 /// A row of logits, and its target.
 fn inputs(tensors: &Tensors, row: u64) -> Option<(Vec<f64>, f64)> {
-    let mut logits = Vec::new();
-    tensors.get("logits")?.row(row, &mut logits);
-    Some((logits, of_row(tensors, "targets", row)?))
+    Some((
+        tensors.row("logits", row)?,
+        of_row(tensors, "targets", row)?,
+    ))
 }
 
 /// The element of a row of a tensor of `[rows]` or `[rows, 1]`.
@@ -103,25 +84,17 @@ fn of_row(tensors: &Tensors, name: &str, row: u64) -> Option<f64> {
 pub(super) struct CrossEntropy(Setting);
 
 impl CrossEntropy {
-    /// For tensors of these sizes: `loss`, `lse`, `logits` and `targets`; takes the values `ignore_index` and
-    /// `label_smoothing` where they are.
-    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
-        let narrow = ["loss", "lse", "targets"];
+    /// Needs the tensors `loss`, `lse`, `logits` and `targets`; takes the values `ignore_index` and `label_smoothing`.
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
         for output in ["loss", "lse"] {
-            let view = tensors.need(output, "cross_entropy")?;
+            let view = given.tensor(output)?;
             anyhow::ensure!(
                 view.row_length() == 1 && view.shape.len() > 1 || view.shape.contains(&0),
                 "the oracle cross_entropy works row by row: give {output} the shape [rows, 1], not {:?}",
                 view.shape
             );
         }
-        Ok(Self(Setting::new(
-            "cross_entropy",
-            tensors,
-            values,
-            &[],
-            &narrow,
-        )?))
+        Setting::new(given, &[], &["loss", "lse", "targets"]).map(Self)
     }
 }
 
@@ -189,16 +162,10 @@ impl Oracle for CrossEntropy {
 pub(super) struct Backward(Setting);
 
 impl Backward {
-    /// For tensors of these sizes: `dlogits`, `logits`, `lse`, `targets` and `dloss`; takes the values `ignore_index`
-    /// and `label_smoothing` where they are.
-    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
-        Ok(Self(Setting::new(
-            "cross_entropy_backward",
-            tensors,
-            values,
-            &["dlogits"],
-            &["lse", "targets", "dloss"],
-        )?))
+    /// Needs the tensors `dlogits`, `logits`, `lse`, `targets` and `dloss`; takes the values `ignore_index` and
+    /// `label_smoothing`.
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
+        Setting::new(given, &["dlogits"], &["lse", "targets", "dloss"]).map(Self)
     }
 }
 

@@ -3,8 +3,7 @@
 //! `bias` and `scale` have an element a column. With `tanh`, gelu is its approximation by the hyperbolic tangent. In place,
 //! the sum replaces `residual`.
 
-use std::collections::BTreeMap;
-
+use super::arguments::Arguments;
 use super::gated::{ARITHMETIC, Activation, UNDERFLOW};
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors};
@@ -20,46 +19,21 @@ pub(super) struct Elementwise {
 }
 
 impl Elementwise {
-    /// For tensors of these sizes. Needs `residual`, `x`, `bias`, `scale` and, unless it is in place, `out`; takes the value
-    /// `tanh` where it is.
-    pub(super) fn new(
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        in_place: bool,
-    ) -> anyhow::Result<Self> {
-        let (name, output) = if in_place {
-            ("bias_gelu_scale_residual_in_place", "residual")
-        } else {
-            ("bias_gelu_scale_residual", "out")
-        };
-        let x = tensors.need("x", name)?;
-        for view in [tensors.need("residual", name)?, tensors.need(output, name)?] {
-            anyhow::ensure!(
-                view.shape == x.shape,
-                "the oracle {name}: shapes differ, {:?} and {:?}",
-                view.shape,
-                x.shape
-            );
-        }
-        let vector = |which: &str| -> anyhow::Result<Vec<f64>> {
-            let view = tensors.need(which, name)?;
-            anyhow::ensure!(
-                view.shape == [x.row_length()],
-                "the oracle {name}: {which} has the shape {:?} for rows of {}",
-                view.shape,
-                x.row_length()
-            );
+    /// Needs the tensors `residual`, `x`, `bias`, `scale` and, unless it is in place, `out`; takes the value `tanh`.
+    pub(super) fn new(given: &Arguments, in_place: bool) -> anyhow::Result<Self> {
+        let output = if in_place { "residual" } else { "out" };
+        let x = given.tensor_like("x", &["residual", output])?;
+        let vector = |name: &str| -> anyhow::Result<Vec<f64>> {
+            given.tensor(name)?;
             let mut elements = Vec::new();
-            view.row(0, &mut elements);
+            if let Some(view) = given.vector(name, x.row_length())? {
+                view.row(0, &mut elements);
+            }
             Ok(elements)
         };
         Ok(Self {
             output,
-            activation: if values.get("tanh").is_some_and(|value| *value != 0.0) {
-                Activation::GeluTanh
-            } else {
-                Activation::Gelu
-            },
+            activation: Activation::gelu(given),
             rows: x.rows(),
             bias: vector("bias")?,
             scale: vector("scale")?,
@@ -91,12 +65,10 @@ impl Oracle for Elementwise {
 
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let (Some(residual), Some(x)) = (tensors.get("residual"), tensors.get("x")) else {
+        let (Some(before), Some(given)) = (tensors.row("residual", row), tensors.row("x", row))
+        else {
             return;
         };
-        let (mut before, mut given) = (Vec::new(), Vec::new());
-        residual.row(row, &mut before);
-        x.row(row, &mut given);
         for (column, (before, x)) in before.iter().zip(&given).enumerate() {
             let (Some(bias), Some(scale)) = (self.bias.get(column), self.scale.get(column)) else {
                 return;
@@ -118,6 +90,8 @@ impl Oracle for Elementwise {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::oracle::View;
     use crate::oracle::rounding::ulp;
@@ -143,16 +117,12 @@ mod tests {
         let mut tensors = Tensors::default();
         for (name, bytes) in &held {
             let vector = matches!(*name, "bias" | "scale");
-            let view = View {
-                dtype: DType::F32,
-                shape: if vector { vec![1] } else { vec![1, 1] },
-                strides: if vector { vec![1] } else { vec![1, 1] },
-                bytes,
-            };
+            let shape: &[u64] = if vector { &[1] } else { &[1, 1] };
+            let view = View::dense(DType::F32, shape, bytes);
             tensors.views.insert((*name).to_owned(), view);
         }
         let values = BTreeMap::from([("tanh".to_owned(), f64::from(u8::from(tanh)))]);
-        let oracle = Elementwise::new(&tensors, &values, in_place).unwrap();
+        let oracle = Elementwise::new(&Arguments::with("", &tensors, &values), in_place).unwrap();
         assert_eq!(
             oracle.outputs(),
             [if in_place { "residual" } else { "out" }]
@@ -204,15 +174,11 @@ mod tests {
         let mut tensors = Tensors::default();
         for name in ["residual", "x", "out", "scale", "bias"] {
             let vector = matches!(name, "bias" | "scale");
-            let view = View {
-                dtype: DType::F32,
-                shape: if vector { vec![3] } else { vec![2, 4] },
-                strides: if vector { vec![1] } else { vec![4, 1] },
-                bytes: &bytes,
-            };
+            let shape: &[u64] = if vector { &[3] } else { &[2, 4] };
+            let view = View::dense(DType::F32, shape, &bytes);
             tensors.views.insert(name.to_owned(), view);
         }
-        let error = Elementwise::new(&tensors, &BTreeMap::new(), false).unwrap_err();
+        let error = Elementwise::new(&Arguments::of("", &tensors), false).unwrap_err();
         assert!(
             error.to_string().contains("bias has the shape [3]"),
             "{error}"

@@ -8,8 +8,7 @@
 //! Far out on the negative side `p` is tiny and has to be right in its own last places: `1 + erf` cancels there, in
 //! the oracle as in a kernel.
 
-use std::collections::BTreeMap;
-
+use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors};
 
@@ -20,7 +19,7 @@ pub(super) const ARITHMETIC: f64 = 16.0;
 /// Half of fp32's smallest subnormal, twice: what one product below the normal numbers may lose, absolute.
 pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 8_388_608.0;
 
-/// What is done to the gate.
+/// The activation of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activation {
     Gelu,
@@ -28,7 +27,7 @@ pub(super) enum Activation {
     Silu,
 }
 
-/// Where value and gate are.
+/// Which tensors hold value and gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Halves of `x`, and of `dx`.
@@ -55,6 +54,15 @@ pub(super) struct Point {
 }
 
 impl Activation {
+    /// gelu, or with the value `tanh` its approximation.
+    pub(super) fn gelu(given: &Arguments) -> Self {
+        if given.flag("tanh") {
+            Self::GeluTanh
+        } else {
+            Self::Gelu
+        }
+    }
+
     pub(super) fn at(self, x: f64) -> Point {
         // Errors of the argument cost something where p falls to nothing, on the negative side.
         let costs = |much: f64| if x < 0.0 { much } else { 0.0 };
@@ -93,82 +101,44 @@ impl Activation {
 }
 
 impl Gated {
-    /// GEGLU, of tensors `x` and `out`, or `x`, `dy` and `dx`; takes the values `gate_first` and `tanh` where they are.
-    pub(super) fn geglu(
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        backward: bool,
-    ) -> anyhow::Result<Self> {
-        let name = if backward { "geglu_backward" } else { "geglu" };
-        let activation = if flag(values, "tanh") {
-            Activation::GeluTanh
-        } else {
-            Activation::Gelu
-        };
-        Self::packed(name, activation, tensors, values, backward)
+    /// GEGLU: as [`Gated::packed`], and takes the value `tanh`.
+    pub(super) fn geglu(given: &Arguments, backward: bool) -> anyhow::Result<Self> {
+        Ok(Self {
+            activation: Activation::gelu(given),
+            ..Self::packed(given, backward)?
+        })
     }
 
-    /// `SwiGLU` of tensors `x` and `out`; takes the value `gate_first` where it is.
-    pub(super) fn swiglu_packed(
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-    ) -> anyhow::Result<Self> {
-        Self::packed("swiglu_packed", Activation::Silu, tensors, values, false)
-    }
-
-    /// `SwiGLU` of tensors `gate`, `up` and `out`, or `gate`, `up`, `dy`, `d_gate` and `d_up`.
-    pub(super) fn swiglu(tensors: &Tensors, backward: bool) -> anyhow::Result<Self> {
-        let (name, all): (_, &[&str]) = if backward {
-            ("swiglu_backward", &["gate", "up", "dy", "d_gate", "d_up"])
+    /// `SwiGLU` of the tensors `gate`, `up` and `out`, or `gate`, `up`, `dy`, `d_gate` and `d_up`.
+    pub(super) fn swiglu(given: &Arguments, backward: bool) -> anyhow::Result<Self> {
+        let others: &[&str] = if backward {
+            &["up", "dy", "d_gate", "d_up"]
         } else {
-            ("swiglu", &["gate", "up", "out"])
+            &["up", "out"]
         };
-        let gate = tensors.need("gate", name)?;
-        for other in all {
-            let view = tensors.need(other, name)?;
-            anyhow::ensure!(
-                view.shape == gate.shape,
-                "the oracle {name}: {other} has the shape {:?}, and gate {:?}",
-                view.shape,
-                gate.shape
-            );
-        }
         Ok(Self {
             activation: Activation::Silu,
             form: Form::Two,
             backward,
-            rows: gate.rows(),
+            rows: given.tensor_like("gate", others)?.rows(),
         })
     }
 
-    fn packed(
-        name: &str,
-        activation: Activation,
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        backward: bool,
-    ) -> anyhow::Result<Self> {
-        let x = tensors.need("x", name)?;
-        let inner = tensors.need(if backward { "dy" } else { "out" }, name)?;
+    /// `SwiGLU` of the tensors `x` and `out`, or `x`, `dy` and `dx`; takes the value `gate_first`.
+    pub(super) fn packed(given: &Arguments, backward: bool) -> anyhow::Result<Self> {
+        let x = given.tensor_like("x", if backward { &["dx"] } else { &[] })?;
+        let inner = given.tensor(if backward { "dy" } else { "out" })?;
         anyhow::ensure!(
             x.row_length() == 2 * inner.row_length() && x.rows() == inner.rows(),
-            "the oracle {name}: rows of x are two rows of the other, but the shapes are {:?} and {:?}",
+            "the oracle {}: a row of x has twice the elements of one of the other tensor, but the shapes are {:?} and {:?}",
+            given.operation,
             x.shape,
             inner.shape
         );
-        if backward {
-            let dx = tensors.need("dx", name)?;
-            anyhow::ensure!(
-                dx.shape == x.shape,
-                "the oracle {name}: dx has the shape {:?}, and x {:?}",
-                dx.shape,
-                x.shape
-            );
-        }
         Ok(Self {
-            activation,
+            activation: Activation::Silu,
             form: Form::Packed {
-                gate_first: flag(values, "gate_first"),
+                gate_first: given.flag("gate_first"),
             },
             backward,
             rows: x.rows(),
@@ -177,11 +147,7 @@ impl Gated {
 
     /// A row of value and of gate.
     fn inputs(&self, tensors: &Tensors, row: u64) -> Option<(Vec<f64>, Vec<f64>)> {
-        let read = |name: &str| {
-            let mut into = Vec::new();
-            tensors.get(name)?.row(row, &mut into);
-            Some(into)
-        };
+        let read = |name: &str| tensors.row(name, row);
         match self.form {
             Form::Two => Some((read("up")?, read("gate")?)),
             Form::Packed { gate_first } => {
@@ -246,11 +212,9 @@ impl Oracle for Gated {
         if !self.backward {
             return self.forward(&value, &gate, expected);
         }
-        let Some(gradient) = tensors.get("dy") else {
+        let Some(dy) = tensors.row("dy", row) else {
             return;
         };
-        let mut dy = Vec::new();
-        gradient.row(row, &mut dy);
         match (self.form, output) {
             (Form::Two, 0) => self.gate_gradient(&dy, &value, &gate, expected),
             (Form::Two, _) => self.forward(&dy, &gate, expected),
@@ -264,10 +228,6 @@ impl Oracle for Gated {
             }
         }
     }
-}
-
-fn flag(values: &BTreeMap<String, f64>, name: &str) -> bool {
-    values.get(name).is_some_and(|value| *value != 0.0)
 }
 
 /// `1 / (1 + exp(-y))`, its derivative, and `y`.
@@ -313,12 +273,7 @@ mod tests {
         let held: Vec<(&str, Vec<u8>)> = names.iter().map(|(name, x)| (*name, bytes(x))).collect();
         let mut tensors = Tensors::default();
         for (name, data) in &held {
-            let view = View {
-                dtype: DType::F32,
-                shape: vec![1, data.len() as u64 / 4],
-                strides: vec![data.len() as u64 / 4, 1],
-                bytes: data,
-            };
+            let view = View::dense(DType::F32, &[1, data.len() as u64 / 4], data);
             tensors.views.insert((*name).to_owned(), view);
         }
         let values = values.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
@@ -450,16 +405,11 @@ mod tests {
     #[test]
     fn sizes_that_do_not_fit_are_named() {
         let data = bytes(&[0.0; 6]);
-        let view = |length: u64| View {
-            dtype: DType::F32,
-            shape: vec![1, length],
-            strides: vec![length, 1],
-            bytes: &data,
-        };
+        let view = |length: u64| View::dense(DType::F32, &[1, length], &data);
         let mut tensors = Tensors::default();
         tensors.views.insert("x".to_owned(), view(6));
         tensors.views.insert("out".to_owned(), view(2));
-        let error = Gated::geglu(&tensors, &BTreeMap::new(), false).unwrap_err();
-        assert!(error.to_string().contains("two rows"), "{error}");
+        let error = Gated::geglu(&Arguments::of("geglu", &tensors), false).unwrap_err();
+        assert!(error.to_string().contains("twice the elements"), "{error}");
     }
 }

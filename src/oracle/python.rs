@@ -1,4 +1,4 @@
-//! A reference in Python: a function of the project's own file, run with torch on the CPU in its own process.
+//! A reference in Python: a function of a file of the project, run with torch on the CPU in a process of its own.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
-use super::{Expected, Oracle, Tensors, server};
+use super::{Expected, Oracle, Tensors, View, server};
 use crate::oracle::rounding::ulp;
 use crate::project::{BoundTensor, DType, Tolerance};
 
-/// How many units in the last place a result may be off where kernel.toml says nothing.
+/// The tolerance in units in the last place where kernel.toml sets none.
 const ULPS: f64 = 2.0;
-/// And besides, relative to the largest element of the row: fp32 sums that cancel.
+/// An additional tolerance relative to the largest element of the row, for fp32 sums that cancel.
 const OF_LARGEST: f64 = 64.0 / 16_777_216.0;
 
-/// A function that gives the results.
+/// A function to call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     /// The project's folder.
@@ -25,7 +25,7 @@ pub(crate) struct Call<'a> {
     pub file: &'a Path,
     /// Its name.
     pub function: &'a str,
-    /// Input tensors that this case leaves out: the function gets None for each.
+    /// Input tensors that are absent in this case; the function gets None.
     pub absent: &'a [&'a str],
     /// How many threads torch may use.
     pub threads: usize,
@@ -39,8 +39,8 @@ pub(crate) struct Python {
 }
 
 impl Python {
-    /// Runs a function on the inputs; it is given every input tensor as float64, and every scalar, by name. A tensor comes
-    /// before a scalar of its name, which a formula for its presence may be.
+    /// Calls a function with every input tensor as float64 and every scalar, by name. Where a tensor and a scalar (its
+    /// presence) have the same name, it gets the tensor.
     ///
     /// # Errors
     /// No Python with torch, a reference that raises, or results of other shapes than the outputs'.
@@ -51,69 +51,79 @@ impl Python {
         values: &BTreeMap<String, f64>,
         tolerance: Tolerance,
     ) -> Result<Self> {
-        let Call { file, function, .. } = call;
         let folder = tempfile::Builder::new()
             .prefix("kernels-reference-")
             .tempdir()?;
         let mut described = Vec::new();
         for tensor in declared.iter().filter(|tensor| tensor.role.is_given()) {
-            let view = inputs.need(&tensor.name, function)?;
+            let view = inputs.need(&tensor.name, call.function)?;
             let path = folder.path().join(format!("{}.in", tensor.name));
-            let mut out = std::io::BufWriter::new(std::fs::File::create(&path)?);
-            let (mut row, mut bytes) = (Vec::new(), Vec::new());
-            for index in 0..if tensor.elements() == 0 {
-                0
+            if tensor.elements() == 0 {
+                std::fs::write(&path, [])?;
             } else {
-                view.rows()
-            } {
-                view.row(index, &mut row);
-                bytes.clear();
-                bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
-                out.write_all(&bytes)?;
+                write(view, &path)?;
             }
-            out.flush()?;
             described.push(json!({"name": tensor.name, "shape": tensor.shape, "path": path}));
         }
-        let wanted: Vec<&BoundTensor> = declared
+        let wanted: Vec<(&BoundTensor, PathBuf)> = declared
             .iter()
             .filter(|tensor| tensor.role.is_result())
-            .collect();
-        let results: Vec<PathBuf> = (0..wanted.len())
-            .map(|index| folder.path().join(format!("{index}.out")))
+            .map(|tensor| (tensor, folder.path().join(format!("{}.out", tensor.name))))
             .collect();
         let request = json!({
-            "file": call.project.join(file),
-            "function": function,
+            "file": call.project.join(call.file),
+            "function": call.function,
             "inputs": described,
             "absent": call.absent,
             "values": values,
             "threads": call.threads,
-            "outputs": wanted.iter().zip(&results)
+            "outputs": wanted.iter()
                 .map(|(tensor, path)| json!({"name": tensor.name, "shape": tensor.shape, "path": path}))
                 .collect::<Vec<_>>(),
         });
         server::call(&request)?;
-        let mut outputs = Vec::new();
-        for (tensor, path) in wanted.iter().zip(&results) {
-            let bytes =
-                std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-            let numbers: Vec<f64> = bytes
-                .chunks_exact(8)
-                .map(|c| f64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]))
-                .collect();
-            ensure!(
-                numbers.len() as u64 == tensor.elements(),
-                "{function} of {} gave {} elements for {}, which has {}",
-                file.display(),
-                numbers.len(),
-                tensor.name,
-                tensor.elements()
-            );
-            let length = tensor.shape.last().copied().unwrap_or(1);
-            outputs.push((tensor.name.clone(), tensor.dtype, numbers, length));
-        }
+        let outputs = wanted
+            .iter()
+            .map(|(tensor, path)| {
+                let length = tensor.shape.last().copied().unwrap_or(1);
+                let numbers = read(call, tensor, path)?;
+                Ok((tensor.name.clone(), tensor.dtype, numbers, length))
+            })
+            .collect::<Result<_>>()?;
         Ok(Self { outputs, tolerance })
     }
+}
+
+/// Writes a tensor's elements as doubles.
+fn write(view: &View, path: &Path) -> Result<()> {
+    let mut out = std::io::BufWriter::new(std::fs::File::create(path)?);
+    let mut row = Vec::new();
+    for index in 0..view.rows() {
+        view.row(index, &mut row);
+        let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
+        out.write_all(&bytes)?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Reads the doubles of a result.
+fn read(call: &Call, tensor: &BoundTensor, path: &Path) -> Result<Vec<f64>> {
+    let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let (eights, _) = bytes.as_chunks::<8>();
+    let numbers: Vec<f64> = eights
+        .iter()
+        .map(|eight| f64::from_le_bytes(*eight))
+        .collect();
+    ensure!(
+        numbers.len() as u64 == tensor.elements(),
+        "{} of {} gave {} elements for {}, which has {}",
+        call.function,
+        call.file.display(),
+        numbers.len(),
+        tensor.name,
+        tensor.elements()
+    );
+    Ok(numbers)
 }
 
 impl Oracle for Python {
@@ -134,7 +144,7 @@ impl Oracle for Python {
             .iter()
             .fold(0f64, |most, value| most.max(value.abs()));
         let absolute = self.tolerance.absolute.unwrap_or(largest * OF_LARGEST);
-        // Half a unit is the comparison's own.
+        // The comparison itself allows half a unit.
         let ulps = (self.tolerance.ulps.unwrap_or(ULPS) - 0.5).max(0.0);
         expected.clear();
         for value in values {
@@ -142,7 +152,7 @@ impl Oracle for Python {
         }
     }
 
-    /// Who sets a tolerance for the elements means it for the whole as well.
+    /// A tolerance for the elements replaces the bound for the whole output.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         let elements = self.tolerance.ulps.is_some() || self.tolerance.absolute.is_some();
         let whole = self.tolerance.relative_norm;
@@ -154,112 +164,117 @@ impl Oracle for Python {
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
-    use crate::oracle::View;
     use crate::project::Role;
 
-    fn tensor(name: &str, role: Role) -> BoundTensor {
-        BoundTensor {
-            name: name.to_owned(),
-            role,
-            dtype: DType::F32,
-            shape: vec![2, 3],
-            strides: vec![5, 1],
-            offset: 0,
-            integers: None,
-        }
-    }
+    const REFERENCE: &str = "
+print('noise')
+def double(x, factor):
+    return x * factor
+def two(x):
+    return x, x
+def raises(x):
+    raise ValueError('no such thing')
+def dies(x):
+    import os; os._exit(3)
+def plain(x, weight, factor):
+    assert weight is None
+    return x * factor
+def writes(x, factor):
+    x *= factor
+    return x
+def turned(x, factor):
+    return (x * factor).t().contiguous().t().float()
+";
 
-    /// With a Python that has torch: `KERNELS_PYTHON=… cargo test oracle::python`.
-    #[test]
-    fn a_reference_is_called_by_name_and_its_faults_are_told() {
+    /// Whether `KERNELS_PYTHON` has torch.
+    fn has_torch() -> bool {
         let python = std::env::var_os("KERNELS_PYTHON").unwrap_or_else(|| "python3".into());
         let torch = std::process::Command::new(python)
             .args(["-c", "import torch"])
             .output();
-        if !torch.is_ok_and(|output| output.status.success()) {
+        let found = torch.is_ok_and(|output| output.status.success());
+        if !found {
             let line =
                 "\nnot run: the Python oracle, for want of a Python with torch (KERNELS_PYTHON)";
             let _ = writeln!(std::io::stderr(), "{line}");
-            return;
         }
+        found
+    }
+
+    /// Calls a function with `rows` rows of three numbers, five elements apart.
+    fn run(function: &str, rows: u64) -> Result<Python> {
+        let tensor = |name: &str, role| BoundTensor {
+            name: name.to_owned(),
+            role,
+            dtype: DType::F32,
+            shape: vec![rows, 3],
+            strides: vec![5, 1],
+            offset: 0,
+            integers: None,
+        };
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(
-            folder.path().join("reference.py"),
-            "print('noise')\ndef double(x, factor):\n    return x * factor\n\
-             def two(x):\n    return x, x\ndef raises(x):\n    raise ValueError('no such thing')\n\
-             def dies(x):\n    import os; os._exit(3)\n\
-             def plain(x, weight, factor):\n    assert weight is None\n    return x * factor\n\
-             def writes(x, factor):\n    x *= factor\n    return x\n\
-             def turned(x, factor):\n    return (x * factor).t().contiguous().t().float()\n",
-        )
-        .unwrap();
+        std::fs::write(folder.path().join("reference.py"), REFERENCE).unwrap();
         let declared = [tensor("y", Role::Output), tensor("x", Role::Input)];
         let bytes: Vec<u8> = (0..8u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
         let mut given = Tensors::default();
-        given
-            .views
-            .insert("x".to_owned(), View::new(&declared[1], &bytes));
+        let x = View::new(&declared[1], &bytes);
+        given.views.insert("x".to_owned(), x);
         let values = BTreeMap::from([("factor".to_owned(), 2.5), ("weight".to_owned(), 0.0)]);
-        let run = |function: &str| {
-            let call = Call {
-                project: folder.path(),
-                file: Path::new("reference.py"),
-                function,
-                absent: &["weight"],
-                threads: 1,
-            };
-            Python::run(&call, &declared, &given, &values, Tolerance::default())
+        let call = Call {
+            project: folder.path(),
+            file: Path::new("reference.py"),
+            function,
+            absent: &["weight"],
+            threads: 1,
         };
+        Python::run(&call, &declared, &given, &values, Tolerance::default())
+    }
+
+    fn row(oracle: &Python, row: u64) -> Vec<f64> {
         let mut expected = Expected::default();
-        for function in ["double", "double", "plain", "writes", "turned"] {
-            let oracle = run(function).unwrap();
-            assert_eq!(
-                (oracle.rows(0), oracle.outputs()),
-                (2, vec!["y".to_owned()])
-            );
-            oracle.row(&given, 0, 1, &mut expected);
-            // The second row begins after a gap of two.
-            assert_eq!(expected.values, [12.5, 15.0, 17.5]);
+        oracle.row(&Tensors::default(), 0, row, &mut expected);
+        expected.values
+    }
+
+    #[test]
+    fn a_reference_is_called_by_name() {
+        if !has_torch() {
+            return;
         }
-        // Several at once are answered by as many processes.
+        for function in ["double", "double", "plain", "writes", "turned"] {
+            let oracle = run(function, 2).unwrap();
+            assert_eq!(oracle.outputs(), ["y"]);
+            assert_eq!(oracle.rows(0), 2);
+            // The second row begins after a gap of two.
+            assert_eq!(row(&oracle, 1), [12.5, 15.0, 17.5]);
+        }
+        assert_eq!(run("double", 0).unwrap().rows(0), 0);
+        // Concurrent calls get a process each.
         std::thread::scope(|scope| {
-            let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| run("double"))).collect();
+            let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| run("double", 2))).collect();
             for one in asked {
-                let oracle = one.join().unwrap().unwrap();
-                let mut expected = Expected::default();
-                oracle.row(&given, 0, 0, &mut expected);
-                assert_eq!(expected.values, [0.0, 2.5, 5.0]);
+                assert_eq!(row(&one.join().unwrap().unwrap(), 0), [0.0, 2.5, 5.0]);
             }
         });
+    }
+
+    #[test]
+    fn faults_of_a_reference_are_reported() {
+        if !has_torch() {
+            return;
+        }
         for (function, word) in [
             ("two", "returned 2 tensors"),
             ("raises", "no such thing"),
             ("missing", "has no function missing"),
             ("dies", "died"),
         ] {
-            let error = format!("{:#}", run(function).unwrap_err());
+            let error = format!("{:#}", run(function, 2).unwrap_err());
             assert!(error.contains(word), "{function}: {error}");
         }
         assert!(
-            run("double").is_ok(),
+            run("double", 2).is_ok(),
             "a reference that died keeps others from running"
         );
-        let mut none = declared.clone();
-        for tensor in &mut none {
-            tensor.shape[0] = 0;
-        }
-        let mut nothing = Tensors::default();
-        nothing
-            .views
-            .insert("x".to_owned(), View::new(&none[1], &[]));
-        let call = Call {
-            project: folder.path(),
-            file: Path::new("reference.py"),
-            function: "double",
-            absent: &[],
-            threads: 1,
-        };
-        let oracle = Python::run(&call, &none, &nothing, &values, Tolerance::default()).unwrap();
-        assert_eq!(oracle.rows(0), 0);
     }
 }

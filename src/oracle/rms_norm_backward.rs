@@ -7,19 +7,18 @@
 //! Without `weight` the factor is 1; `dw` is the same then. Outputs are `dx`, and `dw` (in the element type) and `dw_f32`
 //! where they are there.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::arguments::Arguments;
 use super::rounding::FP32;
+use super::threads::{share, threads_for};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// How far dx in fp32 may be off as a whole, relative to its two terms: as much as the norm itself.
+/// The relative norm of dx in fp32, relative to its two terms: the same as that of the forward norm.
 const NORM: f64 = 2e-5;
-/// Elements from which on the rows are shared among the cores.
-const MANY: u64 = 1 << 16;
 
-/// The oracle of one case. Everything that needs a look at all rows is worked out at the beginning.
+/// The oracle of one case. `new` computes everything that depends on all rows.
 #[derive(Debug)]
 pub(super) struct RmsNormBackward {
     outputs: Vec<(String, DType)>,
@@ -39,73 +38,59 @@ pub(super) struct RmsNormBackward {
     down: f64,
 }
 
-/// What a plain loop over the n terms of a row in fp32 may add, relative to the sum of their magnitudes. Terms may be
-/// equal (a constant row), and then err to the same side for half of the loop; beyond some thousand terms nobody sums in
-/// one chain.
+/// The error of a plain fp32 loop over the n terms of a row, relative to the sum of their magnitudes. Terms may be equal (a
+/// constant row), whose roundings have the same sign for half of the loop; beyond some thousand terms no kernel sums in one
+/// chain.
 #[allow(clippy::cast_precision_loss)]
 fn across(terms: u64) -> f64 {
     (8.0 + terms.min(4096) as f64 / 4.0) * FP32
 }
 
-/// The same of the n terms of a column, one a row. Rows differ, so the roundings fall to either side: of a plain loop over
-/// terms of one sign they come to about sqrt(n) / 6 half-units, of terms that cancel to less. More than this would let
-/// terms pass that were rounded to bf16.
+/// The same of the n terms of a column. Rows differ, so the roundings have either sign: in a plain loop over terms of one
+/// sign they add up to about sqrt(n) / 6 half-units, over terms that cancel to less. A larger bound would accept terms that
+/// were rounded to bf16.
 #[allow(clippy::cast_precision_loss)]
 fn down(terms: u64) -> f64 {
     (8.0 + (terms as f64).sqrt()) * FP32
 }
 
-/// What some rows come to.
+/// The results of some rows; fields as in [`RmsNormBackward`].
 struct Part {
     means: Vec<[f64; 3]>,
     sums: Vec<[f64; 2]>,
     norms: [f64; 2],
 }
 
-impl RmsNormBackward {
-    /// For tensors of these sizes. Needs `dx`, `dy` and `x`, and a value `eps`; takes `weight` and the value
-    /// `weight_offset` where they are.
-    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
-        let name = "rms_norm_backward";
-        let x = tensors.need("x", name)?;
-        let dy = tensors.need("dy", name)?;
-        let dx = tensors.need("dx", name)?;
-        for view in [dy, dx] {
-            anyhow::ensure!(
-                view.shape == x.shape,
-                "the oracle {name}: shapes differ, {:?} and {:?}",
-                view.shape,
-                x.shape
-            );
+impl Part {
+    fn new(x: &View) -> Self {
+        Self {
+            means: Vec::new(),
+            sums: vec![[0.0; 2]; usize::try_from(x.row_length()).unwrap_or(0)],
+            norms: [0.0; 2],
         }
+    }
+}
+
+impl RmsNormBackward {
+    /// Needs the tensors `dx`, `dy` and `x`, and the value `eps`; takes the tensors `weight`, `dw` and `dw_f32`, and the value
+    /// `weight_offset`.
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
+        let x = given.tensor_like("x", &["dy", "dx"])?;
+        let (dy, dx) = (given.tensor("dy")?, given.tensor("dx")?);
         let width = x.row_length();
         let mut outputs = vec![("dx".to_owned(), dx.dtype)];
-        for one in ["weight", "dw", "dw_f32"] {
-            let Some(view) = tensors.get(one) else {
-                continue;
-            };
-            anyhow::ensure!(
-                view.shape == [width],
-                "the oracle {name}: {one} has the shape {:?} for rows of {width}",
-                view.shape
-            );
-            if one != "weight" {
-                outputs.push((one.to_owned(), view.dtype));
-            }
+        for name in ["dw", "dw_f32"] {
+            let view = given.vector(name, width)?;
+            outputs.extend(view.map(|view| (name.to_owned(), view.dtype)));
         }
-        // The launcher takes floats.
-        #[allow(clippy::cast_possible_truncation)]
-        let value = |name: &str| values.get(name).map(|value| f64::from(*value as f32));
-        let eps = value("eps")
-            .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `eps`"))?;
         let mut factors = Vec::new();
-        if let Some(weight) = tensors.get("weight") {
+        if let Some(weight) = given.vector("weight", width)? {
             weight.row(0, &mut factors);
         }
         for factor in &mut factors {
-            *factor += value("weight_offset").unwrap_or(0.0);
+            *factor += given.float_or("weight_offset", 0.0);
         }
-        let part = all(x, dy, &factors, eps);
+        let part = all(x, dy, &factors, given.float("eps")?);
         Ok(Self {
             outputs,
             rows: x.rows(),
@@ -113,15 +98,15 @@ impl RmsNormBackward {
             means: part.means,
             sums: part.sums,
             norms: part.norms,
-            // Half of what the sum of squares is off by reaches the root.
+            // Half of the error of the sum of squares reaches the root.
             root: (8.0 * FP32).midpoint(across(width)),
             across: across(width),
             down: down(x.rows()),
         })
     }
 
-    /// What a column's sum may be off by, relative to its terms' magnitudes: each has r's error and two roundings of its
-    /// own; the rest is the sum's, in whatever order.
+    /// The error of a column's sum, relative to its terms' magnitudes: each term has r's error and two roundings of its own;
+    /// the rest is that of the sum, in any order.
     fn column(&self) -> f64 {
         self.root + 2.0 * FP32 + self.down
     }
@@ -133,42 +118,17 @@ impl RmsNormBackward {
 
 /// All rows, on all cores.
 fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
-    let rows = x.rows();
-    let cores = crate::base::cores() as u64;
-    let threads = if rows * x.row_length() < MANY {
-        1
-    } else {
-        cores.min(rows)
-    };
-    let step = rows.div_ceil(threads).max(1);
-    let pieces: Vec<Part> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| {
-                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
-                scope.spawn(move || some(x, dy, factors, eps, range))
-            })
-            .collect();
-        // A piece that panicked leaves rows without an expectation, which are then never right.
-        handles
-            .into_iter()
-            .filter_map(|handle| handle.join().ok())
-            .collect()
-    });
-    let width = usize::try_from(x.row_length()).unwrap_or(0);
-    let mut total = Part {
-        means: Vec::new(),
-        sums: vec![[0.0; 2]; width],
-        norms: [0.0; 2],
-    };
+    let threads = threads_for(x.rows() * x.row_length());
+    let mut pieces = share(x.rows(), threads, |rows| some(x, dy, factors, eps, rows)).into_iter();
+    // A piece that panicked leaves rows without an expectation, which then never pass.
+    let mut total = pieces.next().unwrap_or_else(|| Part::new(x));
     for piece in pieces {
         total.means.extend(piece.means);
         for (sum, more) in total.sums.iter_mut().zip(piece.sums) {
             *sum = [sum[0] + more[0], sum[1] + more[1]];
         }
-        total.norms = [
-            total.norms[0] + piece.norms[0],
-            total.norms[1] + piece.norms[1],
-        ];
+        let [norm, terms] = piece.norms;
+        total.norms = [total.norms[0] + norm, total.norms[1] + terms];
     }
     total
 }
@@ -178,11 +138,7 @@ fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
 fn some(x: &View, dy: &View, factors: &[f64], eps: f64, rows: Range<u64>) -> Part {
     let width = usize::try_from(x.row_length()).unwrap_or(0);
     let factor = |column: usize| factors.get(column).copied().unwrap_or(1.0);
-    let mut part = Part {
-        means: Vec::new(),
-        sums: vec![[0.0; 2]; width],
-        norms: [0.0; 2],
-    };
+    let mut part = Part::new(x);
     let (mut values, mut gradients) = (Vec::new(), Vec::new());
     for row in rows {
         x.row(row, &mut values);
@@ -227,7 +183,8 @@ impl Oracle for RmsNormBackward {
             }
             return;
         }
-        let (Some(x), Some(dy)) = (tensors.get("x"), tensors.get("dy")) else {
+        let (Some(values), Some(gradients)) = (tensors.row("x", row), tensors.row("dy", row))
+        else {
             return;
         };
         let Some([r, mean, magnitude]) = usize::try_from(row)
@@ -236,9 +193,6 @@ impl Oracle for RmsNormBackward {
         else {
             return;
         };
-        let (mut values, mut gradients) = (Vec::new(), Vec::new());
-        x.row(row, &mut values);
-        dy.row(row, &mut gradients);
         for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
             let (g, xhat) = (dy * self.factor(column), x * r);
             // r is in the second term three times. The mean is off by its products' roundings and its sum's, relative to
@@ -274,6 +228,8 @@ impl Oracle for RmsNormBackward {
     clippy::cast_precision_loss
 )]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::oracle::rounding::{round, ulp};
 
@@ -312,17 +268,13 @@ mod tests {
             for (name, bytes) in &self.bytes {
                 let elements = bytes.len() as u64 / 4;
                 let width = WIDTH as u64;
-                let (shape, strides) = if elements == width {
-                    (vec![width], vec![1])
+                let shape = [elements / width, width];
+                let shape = if elements == width {
+                    &shape[1..]
                 } else {
-                    (vec![elements / width, width], vec![width, 1])
+                    &shape
                 };
-                let view = View {
-                    dtype: DType::F32,
-                    shape,
-                    strides,
-                    bytes,
-                };
+                let view = View::dense(DType::F32, shape, bytes);
                 all.views.insert((*name).to_owned(), view);
             }
             all
@@ -338,7 +290,7 @@ mod tests {
         fn oracle(&self) -> RmsNormBackward {
             let values =
                 BTreeMap::from([("eps".to_owned(), 1e-3), ("weight_offset".to_owned(), 1.0)]);
-            RmsNormBackward::new(&self.tensors(), &values).unwrap()
+            RmsNormBackward::new(&Arguments::with("", &self.tensors(), &values)).unwrap()
         }
 
         fn expected(&self, output: usize) -> Expected {

@@ -6,13 +6,12 @@
 //! `inverse` turns the other way. With the norm, x is `x · rsqrt(mean(x²) + eps) · (weight + weight_offset)` of the
 //! whole head, and `round_first` rounds it to the element type before the weight, as `Qwen3RMSNorm` does.
 
-use std::collections::BTreeMap;
-
 use anyhow::ensure;
 
-use super::rounding::{FP32, round};
-use super::{Expected, Oracle, Tensors};
-use crate::project::DType;
+use super::arguments::Arguments;
+use super::rms_norm::Norm;
+use super::rounding::FP32;
+use super::{Expected, Oracle, Tensors, View};
 
 /// Which of the four operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,46 +22,12 @@ pub(super) struct Form {
     pub in_place: bool,
 }
 
-/// The norm of one case.
-#[derive(Debug)]
-struct Norm {
-    eps: f64,
-    round_first: bool,
-    /// What each column is multiplied with, for q and for k; empty: 1.
-    factors: [Vec<f64>; 2],
-    /// Relative error that fp32 arithmetic may add over a head of this size.
-    arithmetic: f64,
-}
-
-impl Norm {
-    /// A head of q (0) or k (1) becomes its norm.
-    fn apply(&self, dtype: DType, side: usize, values: &mut [f64], slacks: &mut [f64]) {
-        #[allow(clippy::cast_precision_loss)]
-        let mean = values.iter().map(|v| v * v).sum::<f64>() / values.len() as f64;
-        let inverse = 1.0 / (mean + self.eps).sqrt();
-        for (column, (value, slack)) in values.iter_mut().zip(slacks).enumerate() {
-            let factor = self.factors[side].get(column).copied().unwrap_or(1.0);
-            let mut normed = *value * inverse;
-            *slack = normed.abs() * self.arithmetic;
-            if self.round_first {
-                // Near a tie the fp32 value may round to the other side: then that neighbour is right as well.
-                let (low, high) = (round(dtype, normed - *slack), round(dtype, normed + *slack));
-                normed = round(dtype, normed);
-                *slack = (high - normed).max(normed - low);
-            }
-            *value = normed * factor;
-            *slack = *slack * factor.abs() + value.abs() * 2.0 * FP32;
-        }
-    }
-}
-
 /// An output.
 #[derive(Debug)]
 struct Side {
     output: &'static str,
     input: &'static str,
-    /// 0: q, 1: k.
-    index: usize,
+    norm: Option<Norm>,
     rows: u64,
 }
 
@@ -73,106 +38,68 @@ pub(super) struct Rope {
     half: usize,
     /// -1 for the inverse.
     sign: f64,
-    norm: Option<Norm>,
 }
 
 impl Rope {
-    /// For tensors of these sizes: `q` and `k`, of which one may be absent, `cos` and `sin`, and the outputs where they
-    /// are others. Needs the value `rotary_dim`, and `eps` with the norm; takes `inverse` without the norm, and with it
-    /// `weight_offset`, `round_first` and the tensors `q_weight` and `k_weight`, where they are there.
-    pub(super) fn new(
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        name: &str,
-        form: Form,
-    ) -> anyhow::Result<Self> {
-        let value = |name: &str| values.get(name).copied();
-        let need = |wanted: &str| {
-            value(wanted)
-                .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `{wanted}`"))
-        };
+    /// Needs the tensors `q` or `k` or both, `cos` and `sin`, and the outputs where these are others, and the value
+    /// `rotary_dim`. Without the norm it takes the value `inverse`, with it what [`Norm`] takes for `q_weight` and `k_weight`.
+    pub(super) fn new(given: &Arguments, form: Form) -> anyhow::Result<Self> {
         let names = if form.in_place {
-            [("q", "q"), ("k", "k")]
+            [("q", "q", "q_weight"), ("k", "k", "k_weight")]
         } else {
-            [("q_out", "q"), ("k_out", "k")]
+            [("q_out", "q", "q_weight"), ("k_out", "k", "k_weight")]
         };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let half = (need("rotary_dim")? / 2.0) as u64;
-        let (cos, sin) = (tensors.need("cos", name)?, tensors.need("sin", name)?);
+        let half = (given.value("rotary_dim")? / 2.0) as u64;
         let mut sides = Vec::new();
-        let mut width = 0;
-        for (index, (output, input)) in names.into_iter().enumerate() {
-            let Some(x) = tensors.get(input) else {
+        for (output, input, weight) in names {
+            let Some(x) = given.tensors.get(input) else {
                 continue;
             };
-            let out = tensors.need(output, name)?;
-            width = x.row_length();
+            check_shapes(given, half, (input, x), output)?;
+            let norm = form.norm.then(|| Norm::new(given, weight, x.row_length()));
             sides.push(Side {
                 output,
                 input,
-                index,
+                norm: norm.transpose()?,
                 rows: x.rows(),
             });
-            ensure!(
-                x.shape.len() == 4 && x.shape == out.shape && 2 * half <= width,
-                "the oracle {name}: {input} is {:?} and {output} {:?}, and {half} pairs are rotated",
-                x.shape,
-                out.shape
-            );
-            for table in [cos, sin] {
-                ensure!(
-                    table.shape.len() == 3
-                        && (table.shape[0] == 1 || table.shape[0] == x.shape[0])
-                        && table.shape[1] == x.shape[1]
-                        && table.shape[2] >= half,
-                    "the oracle {name}: a table is {:?} for {input} of {:?} and {half} pairs",
-                    table.shape,
-                    x.shape
-                );
-            }
         }
-        // The launcher takes floats.
-        #[allow(clippy::cast_possible_truncation)]
-        let float = |value: f64| f64::from(value as f32);
-        let norm = if form.norm {
-            let mut factors = [Vec::new(), Vec::new()];
-            for (into, weight) in factors.iter_mut().zip(["q_weight", "k_weight"]) {
-                let Some(weight) = tensors.get(weight) else {
-                    continue;
-                };
-                ensure!(
-                    weight.shape == [width],
-                    "the oracle {name}: a weight is {:?} for heads of {width}",
-                    weight.shape
-                );
-                weight.row(0, into);
-                for factor in into {
-                    *factor += float(value("weight_offset").unwrap_or(0.0));
-                }
-            }
-            #[allow(clippy::cast_precision_loss)]
-            let terms = width.min(4096) as f64;
-            Some(Norm {
-                eps: float(need("eps")?),
-                round_first: value("round_first").unwrap_or(0.0) != 0.0,
-                factors,
-                // As for `rms_norm`: a plain loop over the squares is honest.
-                arithmetic: (8.0 + terms / 8.0) * FP32,
-            })
-        } else {
-            None
-        };
+        let inverse = !form.norm && given.flag("inverse");
         Ok(Self {
             sides,
             half: usize::try_from(half)?,
-            sign: if !form.norm && value("inverse").unwrap_or(0.0) != 0.0 {
-                -1.0
-            } else {
-                1.0
-            },
-            norm,
+            sign: if inverse { -1.0 } else { 1.0 },
         })
     }
+}
+
+/// Checks that an input, its output and the tables go together.
+fn check_shapes(
+    given: &Arguments,
+    half: u64,
+    (input, x): (&str, &View),
+    output: &str,
+) -> anyhow::Result<()> {
+    let (name, out) = (given.operation, given.tensor(output)?);
+    ensure!(
+        x.shape.len() == 4 && x.shape == out.shape && 2 * half <= x.row_length(),
+        "the oracle {name}: {input} is {:?} and {output} {:?}, and {half} pairs are rotated",
+        x.shape,
+        out.shape
+    );
+    for table in [given.tensor("cos")?, given.tensor("sin")?] {
+        ensure!(
+            table.shape.len() == 3
+                && (table.shape[0] == 1 || table.shape[0] == x.shape[0])
+                && table.shape[1] == x.shape[1]
+                && table.shape[2] >= half,
+            "the oracle {name}: a table is {:?} for {input} of {:?} and {half} pairs",
+            table.shape,
+            x.shape
+        );
+    }
+    Ok(())
 }
 
 impl Oracle for Rope {
@@ -194,12 +121,13 @@ impl Oracle for Rope {
         let (Some(x), (Some(cos), Some(sin))) = (tensors.get(side.input), tables) else {
             return;
         };
-        let mut values = Vec::new();
-        x.row(row, &mut values);
-        let mut slacks = vec![0.0; values.len()];
-        if let Some(norm) = &self.norm {
-            norm.apply(x.dtype, side.index, &mut values, &mut slacks);
+        let mut head = Expected::default();
+        x.row(row, &mut head.values);
+        head.slack.resize(head.values.len(), 0.0);
+        if let Some(norm) = &side.norm {
+            norm.apply(x.dtype, &mut head);
         }
+        let (values, slacks) = (head.values, head.slack);
 
         let (tokens, heads) = (x.shape[1], x.shape[2]);
         let (batch, token) = (row / heads / tokens, row / heads % tokens);
@@ -237,8 +165,9 @@ impl Oracle for Rope {
 #[allow(clippy::unwrap_used, clippy::float_cmp, clippy::cast_precision_loss)]
 mod tests {
     use super::*;
-    use crate::oracle::View;
+    use crate::oracle::rounding::round;
     use crate::oracle::view::encode;
+    use crate::project::DType;
 
     fn bytes(dtype: DType, count: u64, from: f64) -> Vec<u8> {
         let mut all = Vec::new();
@@ -246,19 +175,6 @@ mod tests {
             encode(dtype, (from + i as f64 * 0.37).sin(), &mut all);
         }
         all
-    }
-
-    fn view(dtype: DType, shape: &[u64], bytes: &'static [u8]) -> View<'static> {
-        let mut strides = vec![1; shape.len()];
-        for i in (1..shape.len()).rev() {
-            strides[i - 1] = strides[i] * shape[i];
-        }
-        View {
-            dtype,
-            shape: shape.to_vec(),
-            strides,
-            bytes,
-        }
     }
 
     /// 2 x 3 tokens with 2 heads of q and 1 of k, of 6 elements each.
@@ -276,14 +192,14 @@ mod tests {
         ] {
             let bytes = bytes(dtype, shape.iter().product(), from).leak();
             all.views
-                .insert(name.to_owned(), view(dtype, &shape, bytes));
+                .insert(name.to_owned(), View::dense(dtype, &shape, bytes));
         }
         all
     }
 
     fn oracle(tensors: &Tensors, form: Form, values: &[(&str, f64)]) -> Rope {
         let values = values.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
-        Rope::new(tensors, &values, "rope", form).unwrap()
+        Rope::new(&Arguments::with("rope", tensors, &values), form).unwrap()
     }
 
     fn row(tensors: &Tensors, name: &str, row: u64) -> Vec<f64> {

@@ -7,9 +7,8 @@
 //! `rms_norm(x) · weight` over the whole token; with `round_first` that is rounded to the element type, as by a norm
 //! module that stores its output.
 
-use std::collections::BTreeMap;
-
-use super::rounding::{FP32, round};
+use super::arguments::Arguments;
+use super::rounding::{FP32, round_within};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
@@ -31,72 +30,45 @@ pub(super) struct Rope3d {
 }
 
 impl Rope3d {
-    /// For tensors of these sizes. Needs `q`, `table` and the values `frames`, `height` and `width`; takes `k` where it
-    /// is there, and the value `inverse`. Outputs are `q_out` and `k_out`, or without these `q` and `k`. With the norm
-    /// it needs `eps`, and takes `q_weight`, `k_weight` and `round_first` where they are.
-    pub(super) fn new(
-        tensors: &Tensors,
-        values: &BTreeMap<String, f64>,
-        norm: bool,
-    ) -> anyhow::Result<Self> {
-        let name = if norm { "qk_norm_rope3d" } else { "rope3d" };
-        let q = tensors.need("q", name)?;
-        let table = tensors.need("table", name)?;
-        let value = |value: &str| {
-            values
-                .get(value)
-                .copied()
-                .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `{value}`"))
-        };
+    /// Needs the tensors `q` and `table`, and the values `frames`, `height` and `width`; takes the tensor `k`, and the value
+    /// `inverse`. Outputs are `q_out` and `k_out`, or without these `q` and `k`. With the norm it needs the value `eps`, and
+    /// takes the tensors `q_weight` and `k_weight`, and the value `round_first`.
+    pub(super) fn new(given: &Arguments, norm: bool) -> anyhow::Result<Self> {
+        let (q, table) = (given.tensor("q")?, given.tensor("table")?);
         let mut lengths = [0; AXES];
         for (length, axis) in lengths.iter_mut().zip(["frames", "height", "width"]) {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let size = value(axis)? as u64;
+            let size = given.value(axis)? as u64;
             *length = size;
         }
         let (dim, positions) = (q.row_length(), lengths.iter().sum::<u64>());
         anyhow::ensure!(
             table.shape.len() == 3 && table.shape[1..] == [positions, dim / 6 * 2 + 2],
-            "the oracle {name}: table has the shape {:?}, and {positions} positions of {dim} elements need {:?}",
+            "the oracle {}: table has the shape {:?}, and {positions} positions of {dim} elements need {:?}",
+            given.operation,
             table.shape,
             [positions, dim / 6 * 2 + 2]
         );
         let mut outputs = Vec::new();
         for (input, output, weight) in [("q", "q_out", "q_weight"), ("k", "k_out", "k_weight")] {
-            let Some(view) = tensors.get(input) else {
+            if given.tensors.get(input).is_none() {
                 continue;
-            };
-            anyhow::ensure!(
-                view.shape == q.shape,
-                "the oracle {name}: shapes differ, {:?} and {:?}",
-                view.shape,
-                q.shape
-            );
-            let mut factors = Vec::new();
-            if let Some(weight) = tensors.get(weight).filter(|_| norm) {
-                weight.row(0, &mut factors);
             }
-            let output = if tensors.get(output).is_some() {
-                output
-            } else {
-                input
-            };
-            outputs.push((output.to_owned(), input, factors));
+            given.tensor_like("q", &[input])?;
+            let weight = given.tensors.row(weight, 0).filter(|_| norm);
+            let separate = given.tensors.get(output).is_some();
+            let output = if separate { output } else { input };
+            outputs.push((output.to_owned(), input, weight.unwrap_or_default()));
         }
-        let flag = |name: &str| values.get(name).copied().unwrap_or(0.0) != 0.0;
-        #[allow(clippy::cast_possible_truncation)]
-        let eps = norm
-            .then(|| value("eps"))
-            .transpose()?
-            .map(|eps| f64::from(eps as f32));
+        let norm = norm.then(|| given.float("eps"));
         Ok(Self {
             tensors: outputs,
             lengths,
             rows: q.rows(),
             dtype: q.dtype,
-            sign: if flag("inverse") { -1.0 } else { 1.0 },
-            norm: eps,
-            round_first: flag("round_first"),
+            sign: if given.flag("inverse") { -1.0 } else { 1.0 },
+            norm: norm.transpose()?,
+            round_first: given.flag("round_first"),
         })
     }
 
@@ -120,11 +92,7 @@ impl Rope3d {
                 if !self.round_first {
                     return (exact, slack);
                 }
-                // Near a tie the fp32 value may round to the other side: then that neighbour is right as well.
-                let low = round(self.dtype, exact - slack);
-                let high = round(self.dtype, exact + slack);
-                let rounded = round(self.dtype, exact);
-                (rounded, (high - rounded).max(rounded - low))
+                round_within(self.dtype, exact, slack)
             })
             .unzip()
     }
@@ -159,11 +127,9 @@ impl Oracle for Rope3d {
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
         let (_, input, factors) = &self.tensors[output];
-        let (Some(view), Some(turns)) = (tensors.get(input), self.turns(tensors, row)) else {
+        let (Some(x), Some(turns)) = (tensors.row(input, row), self.turns(tensors, row)) else {
             return;
         };
-        let mut x = Vec::new();
-        view.row(row, &mut x);
         let padding = x.len() % 6 / 2;
         let (x, slack) = self.normed(x, factors);
         for (pair, (x, slack)) in x.chunks_exact(2).zip(slack.chunks_exact(2)).enumerate() {
@@ -191,6 +157,8 @@ impl Oracle for Rope3d {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::float_cmp)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::oracle::View;
 
@@ -208,16 +176,7 @@ mod tests {
     fn tensors(given: &Given) -> Tensors<'_> {
         let mut all = Tensors::default();
         for (name, (shape, bytes)) in given {
-            let mut strides = vec![1; shape.len()];
-            for index in (1..shape.len()).rev() {
-                strides[index - 1] = strides[index] * shape[index];
-            }
-            let view = View {
-                dtype: DType::F32,
-                shape: shape.clone(),
-                strides,
-                bytes,
-            };
+            let view = View::dense(DType::F32, shape, bytes);
             all.views.insert((*name).to_owned(), view);
         }
         all
@@ -252,7 +211,7 @@ mod tests {
     fn a_pair_turns_with_its_axis_and_the_padding_stays() {
         let (mut given, mut values) = given();
         let all = tensors(&given);
-        let oracle = Rope3d::new(&all, &values, false).unwrap();
+        let oracle = Rope3d::new(&Arguments::with("", &all, &values), false).unwrap();
         assert_eq!(oracle.outputs(), ["q_out"]);
         let mut expected = Expected::default();
         // The second batch element, second frame, third column: positions 1, 2 and 5 of the second table.
@@ -271,7 +230,7 @@ mod tests {
         assert!((swapped - expected.values[2]).abs() > 1000.0 * expected.slack[2]);
 
         values.insert("inverse".to_owned(), 1.0);
-        let inverse = Rope3d::new(&all, &values, false).unwrap();
+        let inverse = Rope3d::new(&Arguments::with("", &all, &values), false).unwrap();
         inverse.row(&all, 0, 11, &mut expected);
         assert_eq!(expected.values[2], x[2] * 12.0 + x[3] * 100.0);
 
@@ -279,13 +238,13 @@ mod tests {
         given.remove("q_out");
         given.get_mut("table").unwrap().0[0] = 1;
         let all = tensors(&given);
-        let oracle = Rope3d::new(&all, &values, false).unwrap();
+        let oracle = Rope3d::new(&Arguments::with("", &all, &values), false).unwrap();
         assert_eq!(oracle.outputs(), ["q"]);
         oracle.row(&all, 0, 11, &mut expected);
         assert_eq!(expected.values[2], x[2] * 2.0 + x[3] * 100.0);
 
         values.insert("width".to_owned(), 4.0);
-        let error = Rope3d::new(&all, &values, false).unwrap_err();
+        let error = Rope3d::new(&Arguments::with("", &all, &values), false).unwrap_err();
         assert!(error.to_string().contains("7 positions"), "{error}");
     }
 
@@ -295,7 +254,7 @@ mod tests {
         let weight: Vec<f64> = (1..9u8).map(f64::from).collect();
         put(&mut given, "q_weight", &[8], &weight);
         let all = tensors(&given);
-        let oracle = Rope3d::new(&all, &values, true).unwrap();
+        let oracle = Rope3d::new(&Arguments::with("", &all, &values), true).unwrap();
         let mut expected = Expected::default();
         oracle.row(&all, 0, 0, &mut expected);
         // Token 0 is -3, -2, -1, 0, 1, 2, 3, -3: positions 0, 2 and 3 of the first table.

@@ -4,8 +4,7 @@
 //! The angle is defined by its fp32 roundings: it reaches 15,000 rad, where a unit of its last place is 1e-3 rad. So the
 //! fp32 steps are done in fp32 here as well, and cosine and sine of what they give in double precision.
 
-use std::collections::BTreeMap;
-
+use super::arguments::Arguments;
 use super::rounding::{FP32, ulp};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
@@ -20,38 +19,32 @@ pub(super) struct Rope3dTable {
 }
 
 impl Rope3dTable {
-    /// For tensors of these sizes. Needs `table` and `coords`; takes `frequencies` where they are there, else needs a
-    /// value named `theta`.
-    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
-        let name = "rope3d_table";
-        let (table, coords) = (tensors.need("table", name)?, tensors.need("coords", name)?);
+    /// Needs the tensors `table` and `coords`, and the tensor `frequencies` or the value `theta`.
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
+        let (table, coords) = (given.tensor("table")?, given.tensor("coords")?);
         anyhow::ensure!(
             table.shape.len() == 3 && table.shape[..2] == coords.shape[..] && table.shape[2] >= 2,
-            "the oracle {name}: table has the shape {:?} for coords of {:?}",
+            "the oracle rope3d_table: table has the shape {:?} for coords of {:?}",
             table.shape,
             coords.shape
         );
         let count = (table.row_length() - 2) / 2;
-        let given = tensors.get("frequencies");
-        #[allow(clippy::cast_possible_truncation)]
-        let frequencies = if let Some(given) = given {
-            let mut row = Vec::new();
-            if count > 0 {
-                given.row(0, &mut row);
-            }
-            row.iter().map(|value| *value as f32).collect()
-        } else {
-            let theta = values
-                .get("theta")
-                .ok_or_else(|| anyhow::anyhow!("the oracle {name} needs a value named `theta`"))?;
-            (0..count)
-                .map(|index| frequency(index, count, *theta as f32))
-                .collect()
-        };
+        let frequencies = given.tensors.get("frequencies");
         Ok(Self {
             rows: table.rows(),
-            frequencies,
-            computed: given.is_none(),
+            computed: frequencies.is_none(),
+            #[allow(clippy::cast_possible_truncation)]
+            frequencies: if let Some(view) = frequencies {
+                let mut row = Vec::new();
+                if count > 0 {
+                    view.row(0, &mut row);
+                }
+                row.iter().map(|value| *value as f32).collect()
+            } else {
+                let theta = given.value("theta")? as f32;
+                let all = (0..count).map(|index| frequency(index, count, theta));
+                all.collect()
+            },
         })
     }
 }
@@ -120,20 +113,13 @@ impl Oracle for Rope3dTable {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::float_cmp)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::oracle::View;
 
     fn view(shape: &[u64], bytes: &'static [u8]) -> View<'static> {
-        let mut strides = vec![1; shape.len()];
-        for index in (1..shape.len()).rev() {
-            strides[index - 1] = strides[index] * shape[index];
-        }
-        View {
-            dtype: DType::F32,
-            shape: shape.to_vec(),
-            strides,
-            bytes,
-        }
+        View::dense(DType::F32, shape, bytes)
     }
 
     /// One position, of coordinate 0.75, with four frequencies.
@@ -167,7 +153,7 @@ mod tests {
     fn a_row_is_the_padding_and_then_each_frequency() {
         let values = BTreeMap::from([("theta".to_owned(), 16.0)]);
         let all = tensors();
-        let oracle = Rope3dTable::new(&all, &values).unwrap();
+        let oracle = Rope3dTable::new(&Arguments::with("", &all, &values)).unwrap();
         let mut expected = Expected::default();
         oracle.row(&all, 0, 0, &mut expected);
         assert_eq!(expected.values[..2], [1.0, 0.0]);
@@ -179,7 +165,7 @@ mod tests {
         assert!((expected.values[8] - 1.0).abs() < 1e-6);
         // An angle in double precision throughout is another one where angles are large.
         let values = BTreeMap::from([("theta".to_owned(), 10_000.0)]);
-        let oracle = Rope3dTable::new(&all, &values).unwrap();
+        let oracle = Rope3dTable::new(&Arguments::with("", &all, &values)).unwrap();
         oracle.row(&all, 0, 0, &mut expected);
         let double = 0.5 * 10_000f64.powf(2.0 / 3.0) * std::f64::consts::FRAC_PI_2;
         assert!((double.cos() - expected.values[6]).abs() > 1e-6);

@@ -1,8 +1,8 @@
-//! The floating-point types, seen from double precision.
+//! Rounding of doubles to the element types.
 
 use crate::project::DType;
 
-/// Half a unit of fp32's last place, relative: what one fp32 operation may lose.
+/// Half a unit in fp32's last place, relative: the error bound of one fp32 operation.
 pub(crate) const FP32: f64 = 1.0 / 16_777_216.0;
 
 /// The unit in the last place of `value` in a type: the gap between neighbours there. Integers: 1.
@@ -17,7 +17,7 @@ pub(crate) fn ulp(dtype: DType, value: f64) -> f64 {
     2f64.powi(exponent - fraction_bits)
 }
 
-/// The smallest normal number of a type: nearer to zero, units are no smaller than there. Integers: 0.
+/// The smallest normal number of a type; below it, units stay the same. Integers: 0.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
@@ -99,6 +99,14 @@ pub(crate) fn bf16_to_f64(bits: u16) -> f64 {
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn bf16_bits(value: f64) -> u16 {
     ((value as f32).to_bits() >> 16) as u16
+}
+
+/// A value that may be off by `slack`, after rounding. Near a tie it may round to either side: then the other neighbour is
+/// within the new slack.
+pub(crate) fn round_within(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
+    let (low, high) = (round(dtype, value - slack), round(dtype, value + slack));
+    let rounded = round(dtype, value);
+    (rounded, (high - rounded).max(rounded - low))
 }
 
 /// floor(log2 |value|), from the bits; of zero and subnormal doubles, something below any type's exponents.

@@ -1,4 +1,4 @@
-//! Python processes that serve references: importing torch takes seconds, which are spent once a process.
+//! Python processes that run references. Importing torch takes seconds, so processes are kept and used again.
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// What runs in the Python process.
 const DRIVER: &str = include_str!("driver.py");
 
-/// Those that nobody talks to. There come to be as many as were asked at once.
+/// The idle processes. As many exist as were used at once.
 static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
 /// Sends a request to an idle process, or to a new one.
@@ -26,7 +26,7 @@ pub(super) fn call(request: &serde_json::Value) -> Result<()> {
         None => Server::start()?,
     };
     let outcome = server.ask(request);
-    // One that died is not asked again.
+    // A process that died is not kept.
     if matches!(server.child.try_wait(), Ok(None)) {
         idle().push(server);
     }
@@ -40,7 +40,7 @@ struct Server {
     errors: std::fs::File,
 }
 
-/// What the driver says to a request.
+/// The reply to a request.
 #[derive(Deserialize)]
 struct Answer {
     ok: bool,
@@ -49,8 +49,8 @@ struct Answer {
 }
 
 impl Server {
-    /// Starts the interpreter that is active, without the card and without a way to reach it. It ends with its input,
-    /// at the latest when this process does.
+    /// Starts the Python of `KERNELS_PYTHON`, or the active one, without access to the card. It ends when its standard input is
+    /// closed, at the latest with this process.
     fn start() -> Result<Self> {
         let python = std::env::var_os("KERNELS_PYTHON")
             .map_or_else(|| PathBuf::from("python3"), PathBuf::from);
@@ -69,7 +69,7 @@ impl Server {
                 )
             })?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("the Python reference has no pipes");
+            bail!("the Python process of the reference has no pipes");
         };
         Ok(Self {
             child,

@@ -1,11 +1,10 @@
 //! Softmax over rows: `out = exp(scale · x − max) / Σ exp(scale · x − max)`.
 //!
 //! An exponential magnifies errors of its argument: `e^(d + δ) = e^d (1 + δ)`. The argument that counts is the distance
-//! from the row's maximum, `d = scale · (x − max)`, and its rounding is relative to `|d|`; a kernel that rounds
-//! `scale · x` by itself, before it takes the maximum off, is further away than it must be where the logits are large.
+//! from the row's maximum, `d = scale · (x − max)`, and its rounding is relative to `|d|`. A kernel that rounds `scale · x`
+//! before it subtracts the maximum has larger errors than necessary where the logits are large.
 
-use std::collections::BTreeMap;
-
+use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors};
 
@@ -15,10 +14,10 @@ use super::{Expected, Oracle, Tensors};
 pub(super) const ARGUMENT: f64 = 4.0;
 /// The same of an exponential of the card (4: 2^-22), another one from a part's maximum to the row's (4), and a product.
 pub(super) const EXPONENTIAL: f64 = 10.0;
-/// What is flushed to zero, absolute: exponentials below fp32's normal numbers.
+/// The absolute error of flushing to zero: exponentials below fp32's normal numbers.
 pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64;
 
-/// A row's exponentials added up.
+/// The sum of a row's exponentials.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowSum {
     /// The largest argument.
@@ -43,8 +42,8 @@ impl RowSum {
             sum += e;
             distance += e * d.abs();
         }
-        // Each term's own error, weighed, and that of adding them: a plain loop is honest, and its roundings of n/2
-        // half-units on the average do not all lean one way.
+        // Each term's own error, weighted, and that of the sum: a plain loop is allowed, whose n/2 half-units of rounding
+        // on average partly cancel.
         let adding = (row.len() as f64).min(4096.0) / 4.0;
         Self {
             max,
@@ -62,26 +61,11 @@ pub(super) struct Softmax {
 }
 
 impl Softmax {
-    /// For tensors of these sizes: `out` and `x`; takes the value `scale` where it is.
-    pub(super) fn new(tensors: &Tensors, values: &BTreeMap<String, f64>) -> anyhow::Result<Self> {
-        let (x, out) = (
-            tensors.need("x", "softmax")?,
-            tensors.need("out", "softmax")?,
-        );
-        anyhow::ensure!(
-            x.shape == out.shape,
-            "the oracle softmax: x has the shape {:?}, and out {:?}",
-            x.shape,
-            out.shape
-        );
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the launcher takes a float"
-        )]
-        let scale = f64::from(values.get("scale").copied().unwrap_or(1.0) as f32);
+    /// Needs the tensors `out` and `x`; takes the value `scale`.
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
         Ok(Self {
-            scale,
-            rows: x.rows(),
+            scale: given.float_or("scale", 1.0),
+            rows: given.tensor_like("x", &["out"])?.rows(),
         })
     }
 }
@@ -97,9 +81,9 @@ impl Oracle for Softmax {
 
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let Some(x) = tensors.get("x") else { return };
-        let mut input = Vec::new();
-        x.row(row, &mut input);
+        let Some(input) = tensors.row("x", row) else {
+            return;
+        };
         let total = RowSum::of(&input, self.scale);
         for x in &input {
             let d = self.scale * x - total.max;

@@ -1,7 +1,8 @@
-//! Matrices turned over: `out[batch, column, row] = x[batch, row, column]`.
+//! Transposed matrices: `out[batch, column, row] = x[batch, row, column]`.
 //!
-//! Nothing is computed, so nothing may be off: the slack takes back what the comparison grants for one rounding.
+//! Nothing is rounded: a negative slack cancels the half unit that the comparison allows.
 
+use super::arguments::Arguments;
 use super::rounding::ulp;
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
@@ -17,9 +18,8 @@ pub(super) struct Transpose {
 
 impl Transpose {
     /// For tensors `x` [batch, rows, columns] and `out` [batch, columns, rows] of one type.
-    pub(super) fn new(tensors: &Tensors) -> anyhow::Result<Self> {
-        let name = "transpose";
-        let (x, out) = (tensors.need("x", name)?, tensors.need("out", name)?);
+    pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
+        let (x, out) = (given.tensor("x")?, given.tensor("out")?);
         match x.shape[..] {
             [batch, rows, columns]
                 if out.shape == [batch, columns, rows] && out.dtype == x.dtype =>
@@ -32,7 +32,7 @@ impl Transpose {
                 })
             }
             _ => anyhow::bail!(
-                "the oracle {name}: x has the shape {:?} and out {:?}, where [batch, rows, columns] and [batch, \
+                "the oracle transpose: x has the shape {:?} and out {:?}, where [batch, rows, columns] and [batch, \
                  columns, rows] of one type are needed",
                 x.shape,
                 out.shape
@@ -40,7 +40,7 @@ impl Transpose {
         }
     }
 
-    /// Less than half a unit, and more than the quarter that half a unit is just below a power of two.
+    /// Allows less than a quarter unit, which is half a unit just below a power of two.
     fn slack(&self, value: f64) -> f64 {
         -ulp(self.dtype, value) / 8.0
     }
@@ -77,13 +77,8 @@ mod tests {
     use crate::oracle::view::encode;
     use crate::verify::compare::compare;
 
-    fn view(dtype: DType, shape: [u64; 3], bytes: &[u8]) -> View<'_> {
-        View {
-            dtype,
-            shape: shape.to_vec(),
-            strides: vec![shape[1] * shape[2], shape[2], 1],
-            bytes,
-        }
+    fn given<'a>(tensors: &'a Tensors<'a>) -> Arguments<'a> {
+        Arguments::of("transpose", tensors)
     }
 
     fn bytes(dtype: DType, values: &[f64]) -> Vec<u8> {
@@ -98,10 +93,12 @@ mod tests {
         let (x, out) = (bytes(dtype, x), bytes(dtype, out));
         let [batch, rows, columns] = shape;
         let mut tensors = Tensors::default();
-        tensors.views.insert("x".to_owned(), view(dtype, shape, &x));
-        let turned = view(dtype, [batch, columns, rows], &out);
+        tensors
+            .views
+            .insert("x".to_owned(), View::dense(dtype, &shape, &x));
+        let turned = View::dense(dtype, &[batch, columns, rows], &out);
         tensors.views.insert("out".to_owned(), turned);
-        let oracle = Transpose::new(&tensors).unwrap();
+        let oracle = Transpose::new(&given(&tensors)).unwrap();
         compare(&oracle, &tensors, &tensors).wrong
     }
 
@@ -138,10 +135,10 @@ mod tests {
             let held = bytes(DType::F32, &x);
             let mut tensors = Tensors::default();
             for name in ["x", "out"] {
-                let one = view(DType::F32, [2, 1, 4], &held);
+                let one = View::dense(DType::F32, &[2, 1, 4], &held);
                 tensors.views.insert(name.to_owned(), one);
             }
-            Transpose::new(&tensors).unwrap_err()
+            Transpose::new(&given(&tensors)).unwrap_err()
         };
         assert!(error.to_string().contains("[2, 1, 4]"), "{error}");
     }

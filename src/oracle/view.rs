@@ -1,4 +1,4 @@
-//! Tensors as the oracle sees them: bytes on the host, read as doubles.
+//! Tensors on the host, read as doubles.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,31 @@ pub struct View<'a> {
     pub shape: Vec<u64>,
     /// The strides in elements.
     pub strides: Vec<u64>,
-    /// The bytes from the first element to behind the last.
+    /// The bytes from the first element to the end of the last.
     pub bytes: &'a [u8],
 }
 
 impl<'a> View<'a> {
-    /// A bound tensor's elements. `bytes` begins with the first element.
+    /// The elements of a bound tensor. `bytes` starts with the first element.
     pub fn new(tensor: &BoundTensor, bytes: &'a [u8]) -> Self {
         Self {
             dtype: tensor.dtype,
             shape: tensor.shape.clone(),
             strides: tensor.strides.clone(),
+            bytes,
+        }
+    }
+
+    /// A tensor without gaps.
+    pub fn dense(dtype: DType, shape: &[u64], bytes: &'a [u8]) -> Self {
+        let mut strides = vec![1; shape.len()];
+        for at in (1..shape.len()).rev() {
+            strides[at - 1] = strides[at] * shape[at];
+        }
+        Self {
+            dtype,
+            shape: shape.to_vec(),
+            strides,
             bytes,
         }
     }
@@ -124,7 +138,7 @@ pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
 /// All tensors of a case, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Tensors<'a> {
-    /// The views; absent tensors are not there.
+    /// The views, without those of absent tensors.
     pub views: BTreeMap<String, View<'a>>,
 }
 
@@ -134,7 +148,14 @@ impl<'a> Tensors<'a> {
         self.views.get(name)
     }
 
-    /// The tensor of that name, which the operation cannot do without.
+    /// A row of the tensor of that name.
+    pub(super) fn row(&self, name: &str, row: u64) -> Option<Vec<f64>> {
+        let mut values = Vec::new();
+        self.get(name)?.row(row, &mut values);
+        Some(values)
+    }
+
+    /// The tensor of that name, which the operation needs.
     pub fn need(&self, name: &str, operation: &str) -> anyhow::Result<&View<'a>> {
         self.get(name).ok_or_else(|| {
             anyhow::anyhow!(

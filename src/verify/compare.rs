@@ -1,10 +1,12 @@
-//! Outputs against the oracle, element by element, on all cores.
+//! Compares outputs with the oracle, element by element, on all cores.
 
+use crate::base::cores;
 use crate::oracle::rounding::{largest, smallest_normal, ulp};
+use crate::oracle::threads::share;
 use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     /// Elements compared.
@@ -38,9 +40,9 @@ pub(crate) struct Wrong {
     pub allowed: f64,
 }
 
-/// The largest relative norm of a result that was rounded once, or twice where the model does so. Over few elements
-/// the roundings need not average out: then it is what a single one may be. `elements` is how many equal ones would
-/// weigh as much: a few large ones may be most of the norm.
+/// The largest relative norm of the error of a result that was rounded once, or twice where the model does so. Over few
+/// elements roundings need not average out: then the bound is that of a single one. `elements` is the effective number, for
+/// a few large elements may dominate the norm.
 fn norm_bound(dtype: DType, elements: f64) -> f64 {
     let few = elements < 4096.0;
     match dtype {
@@ -48,14 +50,14 @@ fn norm_bound(dtype: DType, elements: f64) -> f64 {
         DType::BF16 => 3.2e-3,
         DType::F16 if few => 1.0 / 1024.0,
         DType::F16 => 4.2e-4,
-        // A plain loop over the row in fp32 leans one way for the whole row.
+        // The error of a plain fp32 loop over a row has the same sign in the whole row.
         DType::F32 => 2e-5,
         DType::I32 | DType::I64 => 0.0,
     }
 }
 
-/// The square of what rounding `value` may be off by where that is not relative to it: half a unit of the subnormal
-/// numbers. Of a normal number 0.
+/// The square of the rounding error of a subnormal `value`, at most half a unit, which is not relative to it. 0 for a normal
+/// number.
 fn subnormal(dtype: DType, value: f64) -> f64 {
     if value.abs() < smallest_normal(dtype) {
         value.abs().min(ulp(dtype, value) / 2.0).powi(2)
@@ -64,8 +66,8 @@ fn subnormal(dtype: DType, value: f64) -> f64 {
     }
 }
 
-/// A bound with the errors of subnormal elements beside it, both squares added up. In rows of equal elements (a softmax's
-/// f16 probabilities of 1 / 50257) these all lean the same way: they do not average out.
+/// A bound extended by the errors of subnormal elements. In rows of equal elements (a softmax's f16 probabilities of
+/// 1 / 50257) these are equal, and do not average out.
 fn with_subnormal(bound: f64, subnormal: f64, reference: f64) -> f64 {
     if subnormal > 0.0 {
         bound.hypot((subnormal / reference).sqrt())
@@ -87,7 +89,7 @@ struct Part {
     loose: bool,
 }
 
-/// Compares all outputs of a case: `got` with what the oracle says to `given`.
+/// Compares all outputs of a case: `got`, with the oracle's for `given`.
 pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Comparison {
     let mut total = Comparison::default();
     for (index, name) in oracle.outputs().iter().enumerate() {
@@ -104,7 +106,7 @@ pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Co
         } else {
             (sum.error / sum.reference).sqrt()
         };
-        // Where the oracle itself grants more than rounding (tiny subnormal rows), only the elements count.
+        // Where the slack exceeds the rounding (tiny subnormal rows), only the elements are judged.
         let bound = match oracle.relative_norm(index) {
             Some(bound) => bound,
             None if sum.loose => f64::INFINITY,
@@ -122,27 +124,19 @@ pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Co
 /// One output, on all cores.
 fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name: &str) -> Part {
     let rows = oracle.rows(index);
-    let cores = crate::base::cores() as u64;
     // A thread costs about as much as some thousand elements.
-    let threads = cores
-        .min(rows)
-        .min(rows * view.row_length().max(oracle.reads(index)) / 16_384)
-        .max(1);
-    let step = rows.div_ceil(threads).max(1);
-    if threads == 1 {
-        return piece(oracle, given, view, index, name, 0..rows);
-    }
-    let pieces: Vec<Part> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads)
-            .map(|thread| {
-                let range = (thread * step).min(rows)..((thread + 1) * step).min(rows);
-                scope.spawn(move || piece(oracle, given, view, index, name, range))
-            })
-            .collect();
-        handles
-            .into_iter()
-            .filter_map(|handle| handle.join().ok())
-            .collect()
+    let threads = cores() as u64;
+    let threads = threads.min(rows * view.row_length().max(oracle.reads(index)) / 16_384);
+    let pieces = share(rows, threads, |rows| {
+        let mut part = Part::default();
+        let mut expected = Expected::default();
+        let mut got = Vec::new();
+        for row in rows {
+            oracle.row(given, index, row, &mut expected);
+            view.row(row, &mut got);
+            part.row(view.dtype, &mut expected, &got, (name, row));
+        }
+        part
     });
     let mut sum = Part::default();
     for part in pieces {
@@ -159,83 +153,73 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
     sum
 }
 
-/// Some rows of one output.
-fn piece(
-    oracle: &dyn Oracle,
-    given: &Tensors,
-    view: &View,
-    index: usize,
-    name: &str,
-    rows: std::ops::Range<u64>,
-) -> Part {
-    let mut part = Part::default();
-    let mut expected = Expected::default();
-    let mut got = Vec::new();
-    let most = largest(view.dtype);
-    for row in rows {
-        oracle.row(given, index, row, &mut expected);
-        view.row(row, &mut got);
-        // An element that the oracle says nothing of is never right.
+impl Part {
+    /// Adds a row.
+    fn row(
+        &mut self,
+        dtype: DType,
+        expected: &mut Expected,
+        got: &[f64],
+        (name, row): (&str, u64),
+    ) {
+        // NaN never passes: an element that the oracle does not give is wrong.
         expected.values.resize(got.len(), f64::NAN);
         expected.slack.resize(got.len(), 0.0);
-        for (column, ((&got, &value), &slack)) in got
-            .iter()
-            .zip(&expected.values)
-            .zip(&expected.slack)
-            .enumerate()
-        {
-            part.elements += 1;
-            let unit = ulp(view.dtype, value);
-            // What is rounded is the candidate's own value, which may lie where units are larger.
-            let budget = ulp(view.dtype, value.abs() + slack) / 2.0 + slack;
-            let error = if value.abs() > most {
-                // Beyond the type, infinity of the same sign is the right rounding, and the largest number is near.
-                if (got.is_infinite() && got.is_sign_positive() == value.is_sign_positive())
-                    || (got - value).abs() <= budget
-                {
-                    0.0
-                } else {
-                    f64::INFINITY
-                }
-            } else {
-                (got - value).abs()
-            };
-            part.error += if error.is_finite() {
+        let pairs = got.iter().zip(&expected.values).zip(&expected.slack);
+        for (column, ((&got, &value), &slack)) in pairs.enumerate() {
+            let unit = ulp(dtype, value);
+            // The candidate rounds its own value, whose unit may be larger.
+            let budget = ulp(dtype, value.abs() + slack) / 2.0 + slack;
+            let error = error(dtype, got, value, budget);
+            self.elements += 1;
+            self.error += if error.is_finite() {
                 error * error
             } else {
                 f64::INFINITY
             };
-            part.reference += value * value;
-            part.fourth += value.powi(4);
-            part.subnormal += subnormal(view.dtype, value);
-            part.loose |= unit > value.abs() / 64.0 && value != 0.0
-                || slack > 4.0 * unit && view.dtype != DType::F32;
+            self.reference += value * value;
+            self.fourth += value.powi(4);
+            self.subnormal += subnormal(dtype, value);
+            self.loose |= unit > value.abs() / 64.0 && value != 0.0
+                || slack > 4.0 * unit && dtype != DType::F32;
             let share = error / budget;
-            // NaN is neither under nor over: it must be asked for by what passes.
+            // A comparison with NaN is false: passing must be what is compared.
             if share <= 1.0 {
-                part.worst = part.worst.max(share);
+                self.worst = self.worst.max(share);
                 continue;
             }
-            part.wrong += 1;
-            part.worst = if share.is_nan() {
+            self.wrong += 1;
+            self.worst = if share.is_nan() {
                 f64::INFINITY
             } else {
-                part.worst.max(share)
+                self.worst.max(share)
             };
-            if part.first.is_none() {
-                part.first = Some(Wrong {
-                    name: name.to_owned(),
-                    row,
-                    column: column as u64,
-                    expected: value,
-                    got,
-                    ulps: error / unit,
-                    allowed: budget / unit,
-                });
-            }
+            self.first.get_or_insert_with(|| Wrong {
+                name: name.to_owned(),
+                row,
+                column: column as u64,
+                expected: value,
+                got,
+                ulps: error / unit,
+                allowed: budget / unit,
+            });
         }
     }
-    part
+}
+
+/// The distance of an element from its exact value.
+fn error(dtype: DType, got: f64, value: f64, budget: f64) -> f64 {
+    let distance = (got - value).abs();
+    if value.abs() <= largest(dtype) || value.is_nan() {
+        return distance;
+    }
+    // Beyond the type's range, the right rounding is infinity of the same sign, and the largest number may be near enough.
+    let infinite = got.is_infinite() && got.is_sign_positive() == value.is_sign_positive();
+    if infinite || distance <= budget {
+        0.0
+    } else {
+        f64::INFINITY
+    }
 }
 
 #[cfg(test)]

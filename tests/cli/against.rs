@@ -48,7 +48,7 @@ fn a_python_that_will_not_do_is_told_of_before_a_card_is_looked_for() {
     for (path, words) in [
         (no_torch.as_path(), "has no torch"),
         (old.as_path(), "is older than Python 3.10"),
-        (broken.as_path(), "is no Python that works"),
+        (broken.as_path(), "is not a working Python"),
         (Path::new("/no/such/python"), "cannot start /no/such/python"),
     ] {
         let named = path.to_str().unwrap();

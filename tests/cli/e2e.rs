@@ -404,7 +404,7 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
         ("has a time, and its result is wrong: off", |all| {
             all["cases"][0]["contenders"][0]["wrong"] = json!("off");
         }),
-        ("did not come to its end", |all| {
+        ("did not finish", |all| {
             all["finished"] = json!(false);
         }),
     ];
