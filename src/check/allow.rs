@@ -1,16 +1,17 @@
 //! Findings that a project allows, each with its reason: in kernel.toml, or in a comment at the line.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::Serialize;
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use super::finding::Finding;
 use super::findings::Findings;
 use super::load::Project;
-use super::manifest;
 use super::rule;
-use super::text::Text;
+use super::text::{Text, toml_comments};
 use crate::project::KERNEL_TOML;
 
 /// A finding that was allowed.
@@ -33,72 +34,34 @@ struct Allow {
     /// In a comment: the lines whose findings it allows.
     lines: Option<Range<usize>>,
     reason: String,
-    /// The file it stands in, as an index.
+    /// Which of the texts it stands in.
     file: usize,
     at: Range<usize>,
     used: bool,
 }
 
-/// The files with comments, and the kernel.toml, by which allows are placed.
-enum Place<'p> {
-    Project(&'p Text),
-    Own(Text),
-}
-
-impl Place<'_> {
-    fn text(&self) -> &Text {
-        match self {
-            Self::Project(text) => text,
-            Self::Own(text) => text,
-        }
-    }
+/// All allows, with the texts in which they stand.
+#[derive(Default)]
+struct Allows<'p> {
+    texts: Vec<Cow<'p, Text>>,
+    all: Vec<Allow>,
 }
 
 /// Takes the allowed findings out; what is wrong with the allows is found.
 pub(super) fn apply(project: &Project, findings: &mut Findings) -> Vec<Allowed> {
-    let mut places: Vec<Place<'_>> = Vec::new();
-    let mut allows: Vec<Allow> = Vec::new();
+    let mut allows = Allows::default();
     for unit in &project.units {
-        let comments = &unit.code.lexed.comments;
-        in_comments(&unit.code.text, comments, &mut places, &mut allows);
+        allows.read_comments(&unit.code.text, &unit.code.lexed.comments);
     }
     for module in &project.modules {
-        in_comments(
-            &module.python.text,
-            &module.python.comments,
-            &mut places,
-            &mut allows,
-        );
+        allows.read_comments(&module.python.text, &module.python.comments);
     }
-    let build = &project.manifest.text;
-    in_comments(
-        build,
-        &manifest::comments(&build.content),
-        &mut places,
-        &mut allows,
-    );
-    in_kernel_toml(project, &mut places, &mut allows, findings);
-    sound(&places, &mut allows, findings);
+    allows.read_comments(&project.build, &toml_comments(&project.build.content));
+    allows.read_kernel_toml(project, findings);
+    allows.remove_unsound(findings);
     let mut allowed = Vec::new();
     findings.0.retain(|finding| {
-        let matching = allows.iter_mut().find(|allow| {
-            let here = match (&allow.lines, &allow.path) {
-                (Some(lines), _) => {
-                    places[allow.file].text().path == finding.path
-                        && lines.contains(&finding.place.line)
-                }
-                (None, Some(path)) => {
-                    finding.path == *path
-                        || finding
-                            .path
-                            .strip_prefix(path.as_str())
-                            .is_some_and(|rest| rest.starts_with('/'))
-                }
-                (None, None) => true,
-            };
-            here && allow.rule == finding.rule
-        });
-        let Some(allow) = matching else {
+        let Some(allow) = allows.covering(finding) else {
             return true;
         };
         allow.used = true;
@@ -109,193 +72,169 @@ pub(super) fn apply(project: &Project, findings: &mut Findings) -> Vec<Allowed> 
         });
         false
     });
-    for allow in allows.iter().filter(|allow| !allow.used) {
-        let place = allow
-            .path
-            .as_ref()
-            .map(|path| format!(" in {path}"))
-            .unwrap_or_default();
-        let message = format!("nothing{place} breaks {}; remove this allow", allow.rule);
-        findings.add(
-            "allow/unused",
-            places[allow.file].text(),
-            &allow.at,
-            message,
-        );
-    }
+    allows.report_unused(findings);
     allowed
 }
 
-/// Reads `kernels: allow(rule): reason` in comments.
-fn in_comments<'p>(
-    text: &'p Text,
-    comments: &[Range<usize>],
-    places: &mut Vec<Place<'p>>,
-    allows: &mut Vec<Allow>,
-) {
-    for comment in comments {
-        let words = &text.content[comment.clone()];
-        let inside =
-            words.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '*' | '!'));
-        let start = comment.start + (words.len() - inside.len());
-        let Some(rest) = inside.strip_prefix("kernels:").map(str::trim_start) else {
-            continue;
-        };
-        let Some(rest) = rest.strip_prefix("allow").map(str::trim_start) else {
-            continue;
-        };
-        let Some((rules, rest)) = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'))
-        else {
-            continue;
-        };
-        let reason = rest.trim_start().strip_prefix(':').unwrap_or_default();
-        let reason = reason.trim().trim_end_matches("*/").trim();
-        let file = places.len();
-        places.push(Place::Project(text));
-        let first = text.line(comment.start);
-        let last = text.line(comment.end.max(comment.start + 1) - 1);
-        for rule in rules.split(',').map(str::trim) {
-            allows.push(Allow {
-                rule: rule.to_owned(),
-                path: None,
-                // The comment's own line, and the one below: it stands behind the code or above it.
-                lines: Some(first..last + 2),
-                reason: reason.to_owned(),
-                file,
-                at: start..comment.end,
-                used: false,
-            });
-        }
-    }
-}
-
-/// Reads the `[[check.allow]]` tables of kernel.toml.
-fn in_kernel_toml(
-    project: &Project,
-    places: &mut Vec<Place<'_>>,
-    allows: &mut Vec<Allow>,
-    findings: &mut Findings,
-) {
-    let full = project.root.join(KERNEL_TOML);
-    if !full.is_file() {
-        return;
-    }
-    let own = |text: String, exact| Text::new(KERNEL_TOML.to_owned(), text, exact);
-    let real = std::fs::canonicalize(&full).unwrap_or(full);
-    let text = match Text::read(&real, KERNEL_TOML.to_owned()) {
-        Ok(text) if text.exact => text,
-        Ok(_) => {
-            let message = "not UTF-8, which TOML must be; save it as UTF-8";
-            findings.add(
-                "kernel-toml/syntax",
-                &own(String::new(), true),
-                &(0..0),
-                message,
-            );
-            return;
-        }
-        Err(error) => {
-            let message =
-                format!("cannot be read ({error}); mend that, or its allows count for nothing");
-            findings.add(
-                "kernel-toml/syntax",
-                &own(String::new(), true),
-                &(0..0),
-                message,
-            );
-            return;
-        }
-    };
-    let shift = text.content.len() - text.content.trim_start_matches('\u{feff}').len();
-    let at = |range: Range<usize>| range.start + shift..range.end + shift;
-    let file = places.len();
-    let (table, errors) = DeTable::parse_recoverable(&text.content[shift..]);
-    for error in &errors {
-        let message = format!(
-            "no TOML, so its allows count for nothing: {}",
-            error.message()
-        );
-        findings.add(
-            "kernel-toml/syntax",
-            &text,
-            &at(error.span().unwrap_or(0..0)),
-            message,
-        );
-    }
-    if errors.is_empty()
-        && let Some(check) = table.get_ref().get("check")
-    {
-        let list = check
-            .get_ref()
-            .get("allow")
-            .and_then(|list| list.get_ref().as_array());
-        for item in list.into_iter().flat_map(|list| list.iter()) {
-            let word = |key| {
-                item.get_ref()
-                    .get(key)
-                    .and_then(|value| value.get_ref().as_str())
-            };
-            let Some(rule) = word("rule") else {
-                let message = "an allow without `rule`; name one of `kernels check --list`";
-                findings.add("kernel-toml/syntax", &text, &at(item.span()), message);
+impl<'p> Allows<'p> {
+    /// Reads `kernels: allow(rule): reason` in comments.
+    fn read_comments(&mut self, text: &'p Text, comments: &[Range<usize>]) {
+        let file = self.texts.len();
+        self.texts.push(Cow::Borrowed(text));
+        for comment in comments {
+            let words = &text.content[comment.clone()];
+            let inside = words
+                .trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '*' | '!'));
+            let start = comment.start + (words.len() - inside.len());
+            let Some((rules, rest)) = rules_of(inside) else {
                 continue;
             };
-            let span = item
-                .get_ref()
-                .get("rule")
-                .map_or(item.span(), toml::Spanned::span);
-            allows.push(Allow {
+            let reason = rest.trim_start().strip_prefix(':').unwrap_or_default();
+            let reason = reason.trim().trim_end_matches("*/").trim();
+            let first = text.line(comment.start);
+            let last = text.line(comment.end.max(comment.start + 1) - 1);
+            for rule in rules.split(',').map(str::trim) {
+                self.all.push(Allow {
+                    rule: rule.to_owned(),
+                    path: None,
+                    // The comment's own line, and the one below: it stands behind the code or above it.
+                    lines: Some(first..last + 2),
+                    reason: reason.to_owned(),
+                    file,
+                    at: start..comment.end,
+                    used: false,
+                });
+            }
+        }
+    }
+
+    /// Reads the `[[check.allow]]` tables of kernel.toml.
+    fn read_kernel_toml(&mut self, project: &Project, findings: &mut Findings) {
+        const RULE: &str = "kernel-toml/syntax";
+        let full = project.root.join(KERNEL_TOML);
+        if !full.is_file() {
+            return;
+        }
+        let real = std::fs::canonicalize(&full).unwrap_or(full);
+        let problem = match Text::read(&real, KERNEL_TOML.to_owned()) {
+            Ok(text) if text.exact => {
+                let (table, errors) = DeTable::parse_recoverable(&text.content);
+                for error in &errors {
+                    let at = error.span().unwrap_or(0..0);
+                    let message =
+                        format!("no TOML, so its allows are not read: {}", error.message());
+                    findings.add(RULE, &text, &at, message);
+                }
+                if errors.is_empty()
+                    && let Some(check) = table.get_ref().get("check")
+                {
+                    self.read_tables(check, &text, findings);
+                }
+                self.texts.push(Cow::Owned(text.clone()));
+                return;
+            }
+            Ok(_) => "not UTF-8, which TOML must be; save it as UTF-8".to_owned(),
+            Err(error) => format!("cannot be read, so its allows are not read: {error}"),
+        };
+        let empty = Text::new(KERNEL_TOML.to_owned(), String::new(), true);
+        findings.add(RULE, &empty, &(0..0), problem);
+    }
+
+    /// Reads the tables of `check`; the text of kernel.toml is the next of `texts`.
+    fn read_tables(&mut self, check: &Spanned<DeValue<'_>>, text: &Text, findings: &mut Findings) {
+        const RULE: &str = "kernel-toml/syntax";
+        let list = check.get_ref().get("allow");
+        let Some(list) = list.and_then(|list| list.get_ref().as_array()) else {
+            let message =
+                "[check] holds [[check.allow]] tables and nothing else; write one, or remove it";
+            findings.add(RULE, text, &check.span(), message);
+            return;
+        };
+        for item in list {
+            let value = |key| item.get_ref().get(key);
+            let word = |key| value(key).and_then(|value| value.get_ref().as_str());
+            let Some(rule) = word("rule") else {
+                let message = "an allow without `rule`; name one of `kernels check --list`";
+                findings.add(RULE, text, &item.span(), message);
+                continue;
+            };
+            let path = word("path").map(|path| {
+                path.trim_start_matches("./")
+                    .trim_end_matches('/')
+                    .to_owned()
+            });
+            self.all.push(Allow {
                 rule: rule.to_owned(),
-                path: word("path").map(|path| {
-                    path.trim_start_matches("./")
-                        .trim_end_matches('/')
-                        .to_owned()
-                }),
+                path,
                 lines: None,
                 reason: word("reason").unwrap_or_default().trim().to_owned(),
-                file,
-                at: at(span),
+                file: self.texts.len(),
+                at: value("rule").map_or(item.span(), Spanned::span),
                 used: false,
             });
         }
-        if list.is_none() {
-            let message =
-                "[check] holds [[check.allow]] tables and nothing else; write one, or remove it";
-            findings.add("kernel-toml/syntax", &text, &at(check.span()), message);
+    }
+
+    /// Takes out the allows that name no rule or give no reason; each is found.
+    fn remove_unsound(&mut self, findings: &mut Findings) {
+        let texts = &self.texts;
+        self.all.retain(|allow| {
+            let name = &allow.rule;
+            let known = rule::find(name).filter(|_| !name.starts_with("allow/"));
+            let (breaks, message) = if known.is_none() {
+                let message =
+                    format!("there is no rule `{name}` to allow; see `kernels check --list`");
+                ("allow/unknown-rule", message)
+            } else if allow.reason.is_empty() {
+                let next = match allow.lines {
+                    Some(_) => "one behind a colon",
+                    None => "reason = \"…\"",
+                };
+                let message = format!("{name} is allowed without a reason; write {next}");
+                ("allow/no-reason", message)
+            } else {
+                return true;
+            };
+            findings.add(breaks, &texts[allow.file], &allow.at, message);
+            false
+        });
+    }
+
+    /// The first allow of a finding.
+    fn covering(&mut self, finding: &Finding) -> Option<&mut Allow> {
+        let texts = &self.texts;
+        self.all.iter_mut().find(|allow| {
+            allow.rule == finding.rule
+                && match (&allow.lines, &allow.path) {
+                    (Some(lines), _) => {
+                        texts[allow.file].path == finding.path
+                            && lines.contains(&finding.place.line)
+                    }
+                    (None, Some(path)) => {
+                        let below = finding.path.strip_prefix(path.as_str());
+                        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                    }
+                    (None, None) => true,
+                }
+        })
+    }
+
+    fn report_unused(&self, findings: &mut Findings) {
+        for allow in self.all.iter().filter(|allow| !allow.used) {
+            let place = allow.path.as_ref().map(|path| format!(" in {path}"));
+            let message = format!(
+                "nothing{} breaks {}; remove this allow",
+                place.unwrap_or_default(),
+                allow.rule
+            );
+            findings.add("allow/unused", &self.texts[allow.file], &allow.at, message);
         }
     }
-    places.push(Place::Own(text));
 }
 
-/// Takes out the allows that name no rule or give no reason; each is found.
-fn sound(places: &[Place<'_>], allows: &mut Vec<Allow>, findings: &mut Findings) {
-    allows.retain(|allow| {
-        let text = places[allow.file].text();
-        let known = rule::find(&allow.rule).filter(|_| !allow.rule.starts_with("allow/"));
-        if known.is_none() {
-            let message = format!(
-                "there is no rule `{}` to allow; see `kernels check --list`",
-                allow.rule
-            );
-            findings.add("allow/unknown-rule", text, &allow.at, message);
-            return false;
-        }
-        if allow.reason.is_empty() {
-            let message = format!(
-                "{} is allowed without a reason; write one behind a colon",
-                allow.rule
-            );
-            let message = if allow.lines.is_some() {
-                message
-            } else {
-                format!(
-                    "{} is allowed without a reason; write reason = \"…\"",
-                    allow.rule
-                )
-            };
-            findings.add("allow/no-reason", text, &allow.at, message);
-            return false;
-        }
-        true
-    });
+/// The rules of `kernels: allow(rules) rest`, and the rest.
+fn rules_of(comment: &str) -> Option<(&str, &str)> {
+    let rest = comment.strip_prefix("kernels:")?.trim_start();
+    let rest = rest.strip_prefix("allow")?.trim_start();
+    rest.strip_prefix('(')?.split_once(')')
 }

@@ -3,35 +3,50 @@
 use super::finding::Edit;
 use super::findings::Findings;
 use super::load::Project;
-use super::manifest::{Framework, Kind, Manifest, Words, version};
+use super::text::Text;
+use crate::base::arch::{Capability, KERNEL_BUILDER};
 use crate::project::BUILD_TOML;
-use crate::project::build_toml::is_kernel_name;
+use crate::project::diagnostic::{Document, Problem};
+use crate::project::manifest::{
+    self, Fault, Kernel, Kind, Manifest, Words, is_kernel_name, numbers,
+};
+
+/// Reads the file; every problem of its form is a finding. Answers as well whether there is none.
+pub(super) fn read(text: &Text, findings: &mut Findings) -> (Manifest, bool) {
+    if !text.exact {
+        let message = "not UTF-8, which TOML must be; save it as UTF-8";
+        findings.add("build-toml/syntax", text, &(0..0), message);
+        return (Manifest::default(), false);
+    }
+    let document = Document::new(BUILD_TOML.into(), text.content.clone());
+    let (manifest, faults) = manifest::read(&document);
+    for fault in &faults {
+        let Problem {
+            span,
+            message,
+            help,
+        } = &fault.problem;
+        let parts: Vec<&str> = std::iter::once(message)
+            .chain(help)
+            .map(String::as_str)
+            .collect();
+        findings.add(fault.rule, text, span, parts.join("; "));
+    }
+    (manifest, !faults.iter().any(Fault::is_of_form))
+}
 
 pub(super) fn check(project: &Project, findings: &mut Findings) {
-    let manifest = &project.manifest;
-    general(manifest, findings);
-    backends(manifest, findings);
-    for list in capabilities(manifest) {
-        cuda_capabilities(manifest, list, findings);
-    }
-    for list in rocm(manifest) {
-        rocm_archs(manifest, list, findings);
-    }
-    depends(manifest, findings);
+    general(project, findings);
+    ranges(project, findings);
+    repository(project, findings);
+    backends(project, findings);
+    architectures(project, findings);
+    depends(project, findings);
     package(project, findings);
 }
 
-fn general(manifest: &Manifest, findings: &mut Findings) {
-    let text = &manifest.text;
-    if let Some(name) = &manifest.name
-        && !is_kernel_name(&name.value)
-    {
-        let message = format!(
-            "`{}` is no kernel name; use small letters, digits and hyphens, a letter first, no hyphen last, two at least",
-            name.value
-        );
-        findings.add("name/kernel", text, &name.at, message);
-    }
+fn general(project: &Project, findings: &mut Findings) {
+    let (manifest, text) = (&project.manifest, &project.build);
     if let Some(license) = &manifest.license
         && license.value.trim().is_empty()
     {
@@ -48,7 +63,7 @@ fn general(manifest: &Manifest, findings: &mut Findings) {
             .map_or(text.content.len(), |end| at + end);
         let crlf = text.content[..line].ends_with('\r');
         let at = if crlf { line - 1 } else { line };
-        if manifest.sound && text.exact {
+        if project.sound && text.exact {
             findings.mended_by(Edit {
                 path: BUILD_TOML.to_owned(),
                 at: at..at,
@@ -57,16 +72,28 @@ fn general(manifest: &Manifest, findings: &mut Findings) {
             });
         }
     }
-    for (what, low, high) in &manifest.ranges {
-        if version(&low.value) > version(&high.value) {
+}
+
+fn ranges(project: &Project, findings: &mut Findings) {
+    let manifest = &project.manifest;
+    let torch = manifest
+        .framework()
+        .map(|framework| ("torch", &framework.range));
+    for (what, range) in std::iter::once(("CUDA", &manifest.cuda)).chain(torch) {
+        if let (Some(low), Some(high)) = (&range.low, &range.high)
+            && numbers(&low.value) > numbers(&high.value)
+        {
             let message = format!(
                 "{what}'s minver {} is above its maxver {}, which leaves nothing to build; swap or remove them",
                 low.value, high.value
             );
-            findings.add("build-toml/version-range", text, &low.at, message);
+            findings.add("build-toml/version-range", &project.build, &low.at, message);
         }
     }
-    if let Some(id) = &manifest.repo_id {
+}
+
+fn repository(project: &Project, findings: &mut Findings) {
+    if let Some(id) = &project.manifest.repo_id {
         let sound = id.value.split_once('/').is_some_and(|(owner, name)| {
             [owner, name].iter().all(|part| {
                 !part.is_empty()
@@ -80,13 +107,13 @@ fn general(manifest: &Manifest, findings: &mut Findings) {
                 "`{}` is no repository of the Hub; write owner/name",
                 id.value
             );
-            findings.add("build-toml/repo-id", text, &id.at, message);
+            findings.add("build-toml/repo-id", &project.build, &id.at, message);
         }
     }
 }
 
-fn backends(manifest: &Manifest, findings: &mut Findings) {
-    let text = &manifest.text;
+fn backends(project: &Project, findings: &mut Findings) {
+    let (manifest, text) = (&project.manifest, &project.build);
     let Some(backends) = &manifest.backends else {
         return;
     };
@@ -112,7 +139,7 @@ fn backends(manifest: &Manifest, findings: &mut Findings) {
         return;
     }
     for backend in &backends.items {
-        let built = |kernel: &super::manifest::Kernel| {
+        let built = |kernel: &Kernel| {
             kernel
                 .backend
                 .as_ref()
@@ -128,70 +155,40 @@ fn backends(manifest: &Manifest, findings: &mut Findings) {
     }
 }
 
-fn capabilities(manifest: &Manifest) -> impl Iterator<Item = &Words> {
-    let kernels = manifest
-        .kernels
-        .iter()
-        .filter_map(|kernel| kernel.capabilities.as_ref());
-    let framework = manifest
-        .framework
-        .as_ref()
-        .and_then(|one: &Framework| one.capabilities.as_ref());
-    kernels.chain(framework)
-}
-
-fn rocm(manifest: &Manifest) -> impl Iterator<Item = &Words> {
-    let kernels = manifest
-        .kernels
-        .iter()
-        .filter_map(|kernel| kernel.rocm_archs.as_ref());
-    let framework = manifest
-        .framework
-        .as_ref()
-        .and_then(|one: &Framework| one.rocm_archs.as_ref());
-    kernels.chain(framework)
-}
-
-/// What NVIDIA has made since 5.0.
-const EXISTING: [&str; 21] = [
-    "5.0", "5.2", "5.3", "6.0", "6.1", "6.2", "7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.8",
-    "8.9", "9.0", "10.0", "10.1", "10.3", "11.0", "12.0", "12.1",
-];
-
-/// What kernel-builder compiles for.
-const BUILT: [&str; 12] = [
-    "7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.1", "11.0", "12.0",
-];
-
-fn cuda_capabilities(manifest: &Manifest, list: &Words, findings: &mut Findings) {
-    let mut sound = true;
-    for word in &list.items {
-        if !EXISTING.contains(&bare(&word.value)) {
-            sound = false;
-            let message = format!(
-                "`{}` is no compute capability; write one with a point, such as \"9.0\" or \"9.0a\"",
-                word.value
-            );
-            findings.add("build-toml/capability", &manifest.text, &word.at, message);
-        }
+fn architectures(project: &Project, findings: &mut Findings) {
+    let manifest = &project.manifest;
+    let framework = manifest.framework();
+    let kernels = manifest.kernels.iter();
+    let lists = kernels.filter_map(|kernel| kernel.capabilities.as_ref());
+    for list in lists.chain(framework.and_then(|one| one.capabilities.as_ref())) {
+        cuda_capabilities(&project.build, list, findings);
     }
-    let built = |word: &super::manifest::Word| BUILT.contains(&bare(&word.value));
-    if sound && !list.items.is_empty() && !list.items.iter().any(built) {
+    let kernels = manifest.kernels.iter();
+    let lists = kernels.filter_map(|kernel| kernel.rocm_archs.as_ref());
+    for list in lists.chain(framework.and_then(|one| one.rocm_archs.as_ref())) {
+        rocm_archs(&project.build, list, findings);
+    }
+}
+
+/// At least one of them is compiled by kernel-builder. One that is no capability was found when it was read.
+fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) {
+    let known = list
+        .items
+        .iter()
+        .filter_map(|word| Capability::parse(&word.value));
+    let known: Vec<u32> = known.map(|capability| capability.number).collect();
+    let built = known.iter().any(|number| KERNEL_BUILDER.contains(number));
+    if known.len() == list.items.len() && !known.is_empty() && !built {
+        let all = KERNEL_BUILDER.map(|number| Capability::new(number).to_string());
         let message = format!(
             "none of these is compiled by kernel-builder; add one of {}",
-            BUILT.join(", ")
+            all.join(", ")
         );
-        findings.add("build-toml/capability", &manifest.text, &list.at, message);
+        findings.add("build-toml/capability", text, &list.at, message);
     }
 }
 
-/// Without `+PTX` and the letter of an architecture's own features.
-fn bare(capability: &str) -> &str {
-    let plain = capability.strip_suffix("+PTX").unwrap_or(capability);
-    plain.strip_suffix(['a', 'f']).unwrap_or(plain)
-}
-
-fn rocm_archs(manifest: &Manifest, list: &Words, findings: &mut Findings) {
+fn rocm_archs(text: &Text, list: &Words, findings: &mut Findings) {
     for word in &list.items {
         let digits = word.value.strip_prefix("gfx").unwrap_or_default();
         let sound = matches!(digits.len(), 3 | 4)
@@ -203,7 +200,7 @@ fn rocm_archs(manifest: &Manifest, list: &Words, findings: &mut Findings) {
                 "`{}` is no ROCm architecture; write one such as \"gfx942\"",
                 word.value
             );
-            findings.add("build-toml/capability", &manifest.text, &word.at, message);
+            findings.add("build-toml/capability", text, &word.at, message);
         }
     }
 }
@@ -241,7 +238,8 @@ pub(super) const PYTHON_DEPENDS: [PythonDepends; 6] = [
     (Some("xpu"), "onednn", &["onednn"]),
 ];
 
-fn depends(manifest: &Manifest, findings: &mut Findings) {
+fn depends(project: &Project, findings: &mut Findings) {
+    let manifest = &project.manifest;
     for kernel in &manifest.kernels {
         for word in kernel.depends.iter().flat_map(|list| &list.items) {
             if !DEPENDS.contains(&word.value.as_str()) {
@@ -250,7 +248,7 @@ fn depends(manifest: &Manifest, findings: &mut Findings) {
                     word.value,
                     DEPENDS.join(", ")
                 );
-                findings.add("depends/not-allowed", &manifest.text, &word.at, message);
+                findings.add("depends/not-allowed", &project.build, &word.at, message);
             }
         }
     }
@@ -274,7 +272,7 @@ fn depends(manifest: &Manifest, findings: &mut Findings) {
                         allowed.join(", ")
                     }
                 );
-                findings.add("depends/not-allowed", &manifest.text, &word.at, message);
+                findings.add("depends/not-allowed", &project.build, &word.at, message);
             }
         }
     }
@@ -283,7 +281,7 @@ fn depends(manifest: &Manifest, findings: &mut Findings) {
 /// The Python package lies where the builder looks for it.
 fn package(project: &Project, findings: &mut Findings) {
     let manifest = &project.manifest;
-    let (Some(name), Some(framework)) = (&manifest.name, &manifest.framework) else {
+    let (Some(name), Some(framework)) = (&manifest.name, manifest.framework()) else {
         return;
     };
     if !project.is_bound() || !is_kernel_name(&name.value) {
@@ -306,12 +304,12 @@ fn package(project: &Project, findings: &mut Findings) {
             "the kernel `{}` needs {folder}/__init__.py, its Python package{other}",
             name.value
         );
-        findings.add("name/package", &manifest.text, &name.at, message);
+        findings.add("name/package", &project.build, &name.at, message);
     } else if project.root.join(&folder).join(&python).exists() {
         let message = format!(
             "{folder} holds another `{python}`, the layout of old builders, which this one refuses; move its files up"
         );
-        findings.add("name/package", &manifest.text, &name.at, message);
+        findings.add("name/package", &project.build, &name.at, message);
     }
 }
 

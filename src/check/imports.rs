@@ -6,9 +6,9 @@ use super::build_toml::PYTHON_DEPENDS;
 use super::finding::Edit;
 use super::findings::Findings;
 use super::load::{Module, Project};
-use super::manifest::Kind;
 use super::python::{Import, Python};
 use super::stdlib;
+use crate::project::manifest::Kind;
 
 pub(super) fn check(project: &Project, findings: &mut Findings) {
     let Some(name) = project.python_name() else {
@@ -193,8 +193,7 @@ fn is_allowed(project: &Project, top: &str) -> bool {
                 .any(|(_, depends, modules)| *depends == word.value && modules.contains(&top))
         });
     let tvm = manifest
-        .framework
-        .as_ref()
+        .framework()
         .is_some_and(|one| one.kind == Kind::TvmFfi);
     let tpu = manifest
         .backends

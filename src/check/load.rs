@@ -8,16 +8,20 @@ use walkdir::WalkDir;
 
 use super::code::{Code, Include};
 use super::findings::Findings;
-use super::manifest::{Kind, Manifest, Word, Words};
 use super::python::Python;
 use super::text::Text;
+use crate::project::manifest::{Kind, Manifest, Word, Words};
 
 /// A project with all that rules look at.
 #[derive(Debug)]
 pub(super) struct Project {
     /// Its folder, links resolved.
     pub(super) root: PathBuf,
+    /// build.toml.
+    pub(super) build: Text,
     pub(super) manifest: Manifest,
+    /// Whether every key and value of build.toml is of the form that it must have.
+    pub(super) sound: bool,
     /// The C++ and CUDA files, by path.
     pub(super) units: Vec<Unit>,
     /// The folder that holds the package, where it is there: `torch-ext`.
@@ -81,7 +85,7 @@ impl Project {
 
     /// Whether there is a binding or a package yet; a project may begin with its kernels alone.
     pub(super) fn is_bound(&self) -> bool {
-        let framework = self.manifest.framework.as_ref();
+        let framework = self.manifest.framework();
         self.ext.is_some()
             || framework.is_some_and(|framework| {
                 framework.kind != Kind::Torch
@@ -116,7 +120,7 @@ impl Project {
 
 /// The lists of sources.
 fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
-    let framework = manifest.framework.as_ref().and_then(|one| one.src.as_ref());
+    let framework = manifest.framework().and_then(|one| one.src.as_ref());
     let kernels = manifest.kernels.iter().enumerate();
     framework
         .map(|list| (Origin::Framework, list))
@@ -126,17 +130,30 @@ fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
 }
 
 /// Reads the project's files; those that cannot be read are found.
-pub(super) fn load(root: &Path, manifest: Manifest, findings: &mut Findings) -> Project {
-    let units = units(root, &manifest, findings);
+pub(super) fn load(
+    root: &Path,
+    build: Text,
+    (manifest, sound): (Manifest, bool),
+    findings: &mut Findings,
+) -> Project {
+    let loader = Loader {
+        root,
+        build: &build,
+        findings,
+        units: BTreeMap::new(),
+    };
+    let units = loader.follow(&manifest);
     let mut project = Project {
         root: root.to_owned(),
+        build,
         manifest,
+        sound,
         units,
         ext: None,
         modules: Vec::new(),
         package_files: BTreeSet::new(),
     };
-    let kind = project.manifest.framework.as_ref().map(|one| one.kind);
+    let kind = project.manifest.framework().map(|one| one.kind);
     let ext = match kind {
         Some(Kind::TvmFfi) => "tvm-ffi-ext",
         _ => "torch-ext",
@@ -204,53 +221,58 @@ fn other_case(root: &Path, path: &str) -> Option<String> {
         .find(|there| there.eq_ignore_ascii_case(name) && there != name)
 }
 
-/// Reads and follows the lists of sources.
-fn units(root: &Path, manifest: &Manifest, findings: &mut Findings) -> Vec<Unit> {
-    let mut units: BTreeMap<String, Unit> = BTreeMap::new();
-    let all: Vec<String> = manifest
-        .backends
-        .iter()
-        .flat_map(|list| &list.items)
-        .map(|word| word.value.clone())
-        .collect();
-    let shared = manifest
-        .framework
-        .as_ref()
-        .and_then(|one| one.include.as_ref());
-    include_folders(root, manifest, shared, findings);
-    for (origin, list) in lists(manifest) {
-        let (backends, own) = match origin {
-            Origin::Framework => (all.clone(), None),
-            Origin::Kernel(at) => {
-                let kernel = &manifest.kernels[at];
-                include_folders(root, manifest, kernel.include.as_ref(), findings);
-                let backend = kernel.backend.iter().map(|word| word.value.clone());
-                (backend.collect(), kernel.include.as_ref())
+/// Reads the files that the lists of sources lead to.
+struct Loader<'a> {
+    root: &'a Path,
+    build: &'a Text,
+    findings: &'a mut Findings,
+    units: BTreeMap<String, Unit>,
+}
+
+impl Loader<'_> {
+    /// Reads and follows all lists of sources.
+    fn follow(mut self, manifest: &Manifest) -> Vec<Unit> {
+        let shared = manifest.framework().and_then(|one| one.include.as_ref());
+        self.include_folders(shared);
+        for (origin, list) in lists(manifest) {
+            let (backends, own) = match origin {
+                Origin::Framework => (Words::texts(manifest.backends.as_ref()), None),
+                Origin::Kernel(at) => {
+                    let kernel = &manifest.kernels[at];
+                    self.include_folders(kernel.include.as_ref());
+                    let backend = kernel.backend.iter().map(|word| word.value.clone());
+                    (backend.collect(), kernel.include.as_ref())
+                }
+            };
+            let folders: Vec<String> = [own, shared]
+                .into_iter()
+                .flatten()
+                .flat_map(|list| &list.items)
+                .map(|word| inside(Path::new(""), &word.value).unwrap_or_default())
+                .collect();
+            let mut listed: Vec<String> = Vec::new();
+            for word in &list.items {
+                if let Some(path) = self.source(word)
+                    && let Some(unit) = self.visit(&path, origin, Some(word))
+                {
+                    unit.listed = true;
+                    unit.backends.extend(backends.iter().cloned());
+                    listed.push(path);
+                }
             }
-        };
-        let folders: Vec<String> = [own, shared]
-            .into_iter()
-            .flatten()
-            .flat_map(|list| &list.items)
-            .map(|word| inside(Path::new(""), &word.value).unwrap_or_default())
-            .collect();
-        let mut listed: Vec<String> = Vec::new();
-        for word in &list.items {
-            if let Some(path) = source(root, manifest, word, findings)
-                && let Some(unit) = visit(root, &path, origin, &mut units, |problem| {
-                    findings.add(
-                        "sources/missing",
-                        &manifest.text,
-                        &word.at,
-                        format!("`{path}` {problem}"),
-                    );
-                })
-            {
-                unit.listed = true;
-                unit.backends.extend(backends.iter().cloned());
-                listed.push(path);
-            }
+            self.follow_includes(listed, origin, &backends, &folders);
         }
+        self.units.into_values().collect()
+    }
+
+    /// Reads what listed files include.
+    fn follow_includes(
+        &mut self,
+        listed: Vec<String>,
+        origin: Origin,
+        backends: &[String],
+        folders: &[String],
+    ) {
         // What compiled files include is followed first, so that it is known of what a compiler sees.
         let is_compiled = |path: &String| COMPILED.contains(&ending(path).as_str());
         let (sources, headers): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_compiled);
@@ -261,14 +283,16 @@ fn units(root: &Path, manifest: &Manifest, findings: &mut Findings) -> Vec<Unit>
                 .filter(|path| compiled || seen.insert(path.clone()));
             let mut queue: VecDeque<String> = fresh.collect();
             while let Some(path) = queue.pop_front() {
-                if let Some(unit) = units.get_mut(&path) {
+                if let Some(unit) = self.units.get_mut(&path) {
                     unit.compiled |= compiled;
                 }
-                for (target, at) in targets(root, &units[&path].code, &folders, findings) {
+                for (target, at) in
+                    targets(self.root, &self.units[&path].code, folders, self.findings)
+                {
                     if !seen.insert(target.clone()) {
                         continue;
                     }
-                    if let Some(unit) = visit(root, &target, origin, &mut units, |_| {}) {
+                    if let Some(unit) = self.visit(&target, origin, None) {
                         unit.backends.extend(backends.iter().cloned());
                         unit.included.get_or_insert((path.clone(), at));
                         queue.push_back(target);
@@ -277,107 +301,99 @@ fn units(root: &Path, manifest: &Manifest, findings: &mut Findings) -> Vec<Unit>
             }
         }
     }
-    units.into_values().collect()
-}
 
-fn include_folders(
-    root: &Path,
-    manifest: &Manifest,
-    list: Option<&Words>,
-    findings: &mut Findings,
-) {
-    for word in list.iter().flat_map(|list| &list.items) {
-        let path = match inside(Path::new(""), &word.value) {
-            Some(path) => path,
-            None if matches!(word.value.as_str(), "." | "./") => continue,
-            None => {
-                outside(manifest, word, "leaves the project", findings);
-                continue;
+    fn include_folders(&mut self, list: Option<&Words>) {
+        for word in list.into_iter().flat_map(|list| &list.items) {
+            let path = match inside(Path::new(""), &word.value) {
+                Some(path) => path,
+                None if matches!(word.value.as_str(), "." | "./") => continue,
+                None => {
+                    self.outside(word, "leaves the project");
+                    continue;
+                }
+            };
+            if !self.root.join(&path).is_dir() {
+                let problem = "is no folder; correct the path or remove it";
+                self.missing(
+                    word,
+                    &format!("the include folder `{}` {problem}", word.value),
+                );
             }
-        };
-        if !root.join(&path).is_dir() {
-            let message = format!(
-                "the include folder `{}` is not there; mend the path or remove it",
-                word.value
-            );
-            findings.add("sources/missing", &manifest.text, &word.at, message);
         }
     }
-}
 
-fn outside(manifest: &Manifest, word: &Word, why: &str, findings: &mut Findings) {
-    let message = format!(
-        "`{}` {why}; the builder copies the project's folder alone, so move the file into it",
-        word.value
-    );
-    findings.add("sources/outside", &manifest.text, &word.at, message);
-}
+    fn missing(&mut self, word: &Word, message: &str) {
+        self.findings
+            .add("sources/missing", self.build, &word.at, message);
+    }
 
-/// The path of a listed source, where it can be read; else that is found.
-fn source(
-    root: &Path,
-    manifest: &Manifest,
-    word: &Word,
-    findings: &mut Findings,
-) -> Option<String> {
-    let Some(path) = inside(Path::new(""), &word.value) else {
-        outside(manifest, word, "leaves the project", findings);
-        return None;
-    };
-    let problem = match real(root, &path) {
-        Err((true, problem)) => {
-            outside(manifest, word, &problem, findings);
+    fn outside(&mut self, word: &Word, why: &str) {
+        let message = format!(
+            "`{}` {why}; the builder copies the project's folder alone, so move the file into it",
+            word.value
+        );
+        self.findings
+            .add("sources/outside", self.build, &word.at, message);
+    }
+
+    /// The path of a listed source, where it can be read; else that is found.
+    fn source(&mut self, word: &Word) -> Option<String> {
+        let Some(path) = inside(Path::new(""), &word.value) else {
+            self.outside(word, "leaves the project");
+            return None;
+        };
+        let problem = match real(self.root, &path) {
+            Err((true, problem)) => {
+                self.outside(word, &problem);
+                return None;
+            }
+            Err((false, problem)) => problem,
+            Ok(real) if real.is_dir() => "is a folder".to_owned(),
+            Ok(_) => return Some(path),
+        };
+        let next = "write the file or take it out of `src`";
+        self.missing(word, &format!("`{}` {problem}; {next}", word.value));
+        None
+    }
+
+    /// The unit of a path, read if it was not yet; none for what holds no C++. What a `src` names, at `word`, must be
+    /// readable.
+    fn visit(&mut self, path: &str, origin: Origin, word: Option<&Word>) -> Option<&mut Unit> {
+        if !CODE.contains(&ending(path).as_str()) {
             return None;
         }
-        Err((false, problem)) => problem,
-        Ok(real) if real.is_dir() => "is a folder".to_owned(),
-        Ok(_) => return Some(path),
-    };
-    let message = format!(
-        "`{}` {problem}; write the file or take it out of `src`",
-        word.value
-    );
-    findings.add("sources/missing", &manifest.text, &word.at, message);
-    None
+        if !self.units.contains_key(path) {
+            let real = real(self.root, path).ok()?;
+            let problem = match Text::read(&real, path.to_owned()) {
+                Ok(text) if !text.content.contains('\0') => {
+                    self.units.insert(path.to_owned(), Unit::new(text, origin));
+                    return self.units.get_mut(path);
+                }
+                Ok(_) => "is a binary file; list the source it was made of".to_owned(),
+                Err(error) => {
+                    format!("cannot be read ({error}); correct that or take it out of `src`")
+                }
+            };
+            if let Some(word) = word {
+                self.missing(word, &format!("`{path}` {problem}"));
+            }
+            return None;
+        }
+        self.units.get_mut(path)
+    }
 }
 
-/// The unit of a path, read if it was not yet; none for what holds no C++.
-fn visit<'u>(
-    root: &Path,
-    path: &str,
-    origin: Origin,
-    units: &'u mut BTreeMap<String, Unit>,
-    unreadable: impl FnOnce(String),
-) -> Option<&'u mut Unit> {
-    if !CODE.contains(&ending(path).as_str()) {
-        return None;
-    }
-    if !units.contains_key(path) {
-        let real = real(root, path).ok()?;
-        let text = match Text::read(&real, path.to_owned()) {
-            Ok(text) if text.content.contains('\0') => {
-                unreadable("is a binary file; list the source it was made of".to_owned());
-                return None;
-            }
-            Ok(text) => text,
-            Err(error) => {
-                unreadable(format!(
-                    "cannot be read ({error}); mend that or take it out of `src`"
-                ));
-                return None;
-            }
-        };
-        let unit = Unit {
+impl Unit {
+    fn new(text: Text, origin: Origin) -> Self {
+        Self {
             code: Code::new(text),
             backends: BTreeSet::new(),
             listed: false,
             compiled: false,
             included: None,
             origin,
-        };
-        units.insert(path.to_owned(), unit);
+        }
     }
-    units.get_mut(path)
 }
 
 /// The files of the project that a file includes, with the bytes that say so.

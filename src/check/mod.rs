@@ -13,7 +13,6 @@ mod findings;
 mod fix;
 mod imports;
 mod load;
-mod manifest;
 mod ops;
 mod package;
 mod python;
@@ -105,8 +104,8 @@ pub fn check(dir: &Path) -> Result<Report> {
     let text = Text::read(&real, BUILD_TOML.to_owned())
         .with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
     let mut findings = Findings::default();
-    let manifest = manifest::read(text, &mut findings);
-    let project = load::load(&root, manifest, &mut findings);
+    let manifest = build_toml::read(&text, &mut findings);
+    let project = load::load(&root, text, manifest, &mut findings);
     let ops = ops::gather(&project);
     build_toml::check(&project, &mut findings);
     sources::check(&project, &mut findings);
@@ -136,7 +135,7 @@ pub fn check(dir: &Path) -> Result<Report> {
 
 fn notes(project: &Project) -> Vec<String> {
     let mut notes = Vec::new();
-    if project.manifest.framework.is_some() && !project.is_bound() {
+    if project.manifest.framework().is_some() && !project.is_bound() {
         notes.push(
             "no binding and no torch-ext yet, so what they must hold was not looked at; the Hub builds nothing without them"
                 .to_owned(),
@@ -155,7 +154,7 @@ fn texts(project: &Project, findings: &[Finding]) -> BTreeMap<String, String> {
     };
     units
         .chain(modules)
-        .chain([&project.manifest.text])
+        .chain([&project.build])
         .filter(|text| edited(&text.path))
         .map(|text| (text.path.clone(), text.content.clone()))
         .collect()

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::findings::Findings;
 use super::load::{Module, Project};
-use super::manifest::Kind;
 use super::ops::{self, Naming, Ops};
 use super::python::Python;
 use super::text::Text;
+use crate::project::manifest::Kind;
 
 pub(super) fn check(project: &Project, ops: &Ops, findings: &mut Findings) {
     setup_py(project, findings);
@@ -94,8 +94,7 @@ fn unknown_ops(project: &Project, module: &Module, ops: &Ops, findings: &mut Fin
     let python = &module.python;
     let torch = project
         .manifest
-        .framework
-        .as_ref()
+        .framework()
         .is_some_and(|one| one.kind == Kind::Torch);
     let imported = python.imports().into_iter().any(|import| {
         import.dots > 0
@@ -285,7 +284,7 @@ fn setup_py(project: &Project, findings: &mut Findings) {
         .into_iter()
         .find(|import| import.module.contains("cpp_extension"));
     // The builder writes one too, for local work, and other files beside it; CMake's where something is compiled.
-    let framework = project.manifest.framework.as_ref();
+    let framework = project.manifest.framework();
     let noarch = framework.is_some_and(|framework| framework.kind == Kind::Noarch);
     let beside = |file| project.root.join(file).is_file();
     let written = beside("pyproject.toml") && (noarch || beside("CMakeLists.txt"));

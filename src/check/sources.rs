@@ -7,8 +7,8 @@ use std::fs;
 use super::finding::Edit;
 use super::findings::Findings;
 use super::load::{COMPILED, Origin, Project, ending};
-use super::manifest::Words;
 use crate::project::BUILD_TOML;
+use crate::project::manifest::Words;
 
 pub(super) fn check(project: &Project, findings: &mut Findings) {
     unlisted(project, findings);
@@ -46,8 +46,7 @@ fn unlisted(project: &Project, findings: &mut Findings) {
             Origin::Framework => {
                 let list = project
                     .manifest
-                    .framework
-                    .as_ref()
+                    .framework()
                     .and_then(|one| one.src.as_ref());
                 ("the framework".to_owned(), list)
             }
@@ -78,7 +77,7 @@ fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
         path.bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"._-/+".contains(&byte))
     };
-    let file = &project.manifest.text;
+    let file = &project.build;
     if !file.exact || !paths.iter().all(plain) {
         return None;
     }
@@ -139,57 +138,16 @@ fn has_comma(tail: &str) -> bool {
 
 /// A source beside listed ones that nothing lists or includes was probably forgotten.
 fn extra(project: &Project, findings: &mut Findings) {
-    let listed = project.listed();
-    let folders: BTreeSet<&str> = listed
-        .iter()
-        .filter(|path| COMPILED.contains(&ending(path).as_str()))
-        .map(|path| path.rsplit_once('/').map_or("", |(folder, _)| folder))
-        .collect();
-    let mut found = BTreeSet::new();
-    for folder in folders {
-        let Ok(entries) = fs::read_dir(project.root.join(folder)) else {
-            continue;
-        };
-        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let path = if folder.is_empty() {
-                name.clone()
-            } else {
-                format!("{folder}/{name}")
-            };
-            // Kinds that the project lists nowhere are another build's.
-            let alike = |one: &String| ending(one) == ending(&path);
-            if COMPILED.contains(&ending(&path).as_str())
-                && !name.starts_with('.')
-                && listed.iter().any(alike)
-                // Another case of its letters is a misspelt entry, which is found as one.
-                && !listed.iter().any(|one| one.eq_ignore_ascii_case(&path))
-                && project.unit(&path).is_none()
-            {
-                found.insert(path);
-            }
-        }
-    }
-    let at = project
-        .manifest
+    let manifest = &project.manifest;
+    let kernels = manifest
         .kernels
         .iter()
-        .find_map(|kernel| kernel.src.as_ref())
-        .or_else(|| {
-            project
-                .manifest
-                .framework
-                .as_ref()
-                .and_then(|one| one.src.as_ref())
-        })
-        .map_or(0..0, |list| list.at.clone());
+        .filter_map(|kernel| kernel.src.as_ref());
+    let framework = manifest.framework().and_then(|one| one.src.as_ref());
+    let first = kernels.chain(framework).next();
+    let at = first.map_or(0..0, |list| list.at.clone());
     // One finding a folder: a library's folder may hold many that are left out on purpose.
-    let mut by_folder: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for path in found {
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        by_folder.entry(folder.to_owned()).or_default().push(path);
-    }
-    for paths in by_folder.into_values() {
+    for paths in forgotten(project).into_values() {
         let named: Vec<String> = paths
             .iter()
             .take(3)
@@ -203,8 +161,47 @@ fn extra(project: &Project, findings: &mut Findings) {
             "beside listed sources and in no `src`: {}{more}; list what belongs to the kernel, or move it away",
             named.join(", ")
         );
-        findings.add("sources/extra", &project.manifest.text, &at, message);
+        findings.add("sources/extra", &project.build, &at, message);
     }
+}
+
+/// By folder, the sources that nothing lists beside those that are listed.
+fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
+    let listed = project.listed();
+    let is_source = |path: &str| COMPILED.contains(&ending(path).as_str());
+    let folder_of = |path: &str| {
+        path.rsplit_once('/')
+            .map_or("", |(folder, _)| folder)
+            .to_owned()
+    };
+    let folders = listed
+        .iter()
+        .filter(|path| is_source(path))
+        .map(|path| folder_of(path));
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for folder in folders.collect::<BTreeSet<String>>() {
+        let Ok(entries) = fs::read_dir(project.root.join(&folder)) else {
+            continue;
+        };
+        for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = format!("{folder}/{name}")
+                .trim_start_matches('/')
+                .to_owned();
+            // Kinds that the project lists nowhere are another build's.
+            let alike = |one: &String| ending(one) == ending(&path);
+            if is_source(&path)
+                && !name.starts_with('.')
+                && listed.iter().any(alike)
+                // Another case of its letters is a misspelt entry, which is found as one.
+                && !listed.iter().any(|one| one.eq_ignore_ascii_case(&path))
+                && project.unit(&path).is_none()
+            {
+                found.entry(folder.clone()).or_default().insert(path);
+            }
+        }
+    }
+    found
 }
 
 /// Endings that are no data: code, pages, and what tools leave behind.
@@ -214,7 +211,7 @@ const NO_DATA: [&str; 9] = [
 
 /// A data file with an ending that `pyext` lacks is not in the kernel that a user loads.
 fn data(project: &Project, findings: &mut Findings) {
-    let Some(framework) = &project.manifest.framework else {
+    let Some(framework) = project.manifest.framework() else {
         return;
     };
     let shipped = |path: &str| {
@@ -245,11 +242,6 @@ fn data(project: &Project, findings: &mut Findings) {
             "`{name}` in the package is not shipped: `pyext` lacks \"{ending}\"; add pyext = [\"{ending}\", \"py\"]"
         );
         let at = framework.pyext.as_ref().map_or(at, |list| list.at.clone());
-        findings.add(
-            "sources/data-not-shipped",
-            &project.manifest.text,
-            &at,
-            message,
-        );
+        findings.add("sources/data-not-shipped", &project.build, &at, message);
     }
 }

@@ -11,7 +11,7 @@ use crate::base::disk;
 const LIMIT: u64 = 8 << 20;
 
 /// A file that was read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Text {
     /// Relative to the project, with `/` between folders.
     pub(super) path: String,
@@ -106,6 +106,38 @@ pub(super) fn closing<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Option<us
     closing
 }
 
+/// The bytes of a TOML file's comments, without the `#`.
+pub(super) fn toml_comments(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(offset) = text[at..].find(['#', '"', '\'']) {
+        at += offset;
+        let rest = &text[at..];
+        let line = rest.find('\n').unwrap_or(rest.len());
+        if rest.starts_with('#') {
+            found.push(at + 1..at + rest[..line].trim_end_matches('\r').len());
+            at += line;
+            continue;
+        }
+        let quote = &rest[..1];
+        let triple = quote.repeat(3);
+        let (open, close, end) = if rest.starts_with(&triple) {
+            (3, triple.as_str(), rest.len())
+        } else {
+            (1, quote, line)
+        };
+        let mut inside = open;
+        while inside < end && !rest[inside..].starts_with(close) {
+            if quote == "\"" && rest[inside..].starts_with('\\') {
+                inside += 1;
+            }
+            inside += rest[inside..].chars().next().map_or(1, char::len_utf8);
+        }
+        at = text.len().min(at + end.min(inside + close.len()).max(open));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +153,15 @@ mod tests {
         assert_eq!(text.line_range(9), text.content.len()..text.content.len());
         let end = text.content.len();
         assert_eq!((of(end..end + 5).line, of(end..end + 5).end_column), (3, 1));
+    }
+
+    #[test]
+    fn comments_are_not_in_strings() {
+        let text = "a = \"# no\" # one\r\nb = '''\n# no\n''' #two\nc = \"\\\"# no\"\nd = \"open # no\n#three";
+        let found: Vec<_> = toml_comments(text)
+            .into_iter()
+            .map(|at| &text[at])
+            .collect();
+        assert_eq!(found, [" one", "two", "three"]);
     }
 }

@@ -3,11 +3,11 @@
 use super::code::Include;
 use super::findings::Findings;
 use super::load::{Project, Unit};
-use super::manifest::{Framework, Kind};
 use super::ops::{Library, Ops, libraries};
+use crate::project::manifest::{Framework, Kind};
 
 pub(super) fn check(project: &Project, ops: &Ops, findings: &mut Findings) {
-    let framework = project.manifest.framework.as_ref();
+    let framework = project.manifest.framework();
     for unit in project.compiled() {
         headers(unit, framework, findings);
         for library in libraries(&unit.code) {
@@ -27,7 +27,8 @@ fn headers(unit: &Unit, framework: Option<&Framework>, findings: &mut Findings) 
     let text = &unit.code.text;
     let stable = framework.is_some_and(|framework| {
         let mut backends = unit.backends.iter();
-        !unit.backends.is_empty() && backends.all(|backend| framework.stable.covers(backend))
+        !unit.backends.is_empty()
+            && backends.all(|backend| framework.stable_abi.of(backend).is_some())
     });
     for include in unit.code.includes() {
         let Include { name, at, .. } = include;

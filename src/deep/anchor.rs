@@ -66,29 +66,9 @@ fn resolve(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// A heading as GitHub names it in links: small letters, hyphens for spaces, no punctuation.
-pub(super) fn slug(heading: &str) -> String {
-    heading
-        .trim()
-        .to_lowercase()
-        .chars()
-        .filter_map(|c| match c {
-            ' ' => Some('-'),
-            c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c),
-            _ => None,
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{resolve, slug};
-
-    #[test]
-    fn headings_are_named_as_github_names_them() {
-        assert_eq!(slug("RoPE: pairs, or `halves`"), "rope-pairs-or-halves");
-        assert_eq!(slug("128-bit loads & stores"), "128-bit-loads--stores");
-    }
+    use super::resolve;
 
     #[test]
     fn links_are_resolved_from_their_file() {

@@ -1,15 +1,16 @@
 //! A Markdown file of the skill: its fenced blocks, its harnesses, its inline code, its headings and its links.
 
+use std::ops::Range;
+
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-use super::anchor::slug;
 use super::fence::{self, Block};
 use super::report::Gathered;
 use crate::skill::Tree;
 use crate::skill::links::body_start;
 
 /// One file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Document {
     /// Relative to the skill.
     pub(super) path: String,
@@ -54,119 +55,135 @@ pub(super) fn read(tree: &Tree, gathered: &mut Gathered) -> Vec<Document> {
     documents
 }
 
+/// A document being read.
+struct Builder<'t, 'g> {
+    path: &'t str,
+    /// The file below its front matter.
+    body: &'t str,
+    /// Lines of the front matter.
+    before: usize,
+    document: Document,
+    gathered: &'g mut Gathered,
+}
+
 fn document(path: &str, text: &str, gathered: &mut Gathered) -> Document {
-    let body = body_start(text);
-    let line_of = |at: usize| text[..body + at].matches('\n').count() + 1;
-    let mut document = Document {
-        path: path.to_owned(),
-        blocks: Vec::new(),
-        harnesses: Vec::new(),
-        spans: Vec::new(),
-        base: None,
-        anchors: Vec::new(),
-        links: Vec::new(),
+    let start = body_start(text);
+    let mut builder = Builder {
+        path,
+        body: &text[start..],
+        before: text[..start].matches('\n').count(),
+        document: Document {
+            path: path.to_owned(),
+            ..Document::default()
+        },
+        gathered,
     };
-    // The block, and the heading, that the events are inside of.
-    let mut code: Option<(Option<String>, std::ops::Range<usize>, String)> = None;
-    let mut heading: Option<String> = None;
-    for (event, range) in Parser::new(&text[body..]).into_offset_iter() {
-        match event {
-            Event::Start(Tag::CodeBlock(kind)) => {
-                let info = match kind {
-                    CodeBlockKind::Fenced(info) => Some(info.to_string()),
-                    CodeBlockKind::Indented => None,
-                };
-                code = Some((info, range, String::new()));
-            }
-            Event::End(TagEnd::CodeBlock) => {
-                let Some((info, range, content)) = code.take() else {
-                    continue;
-                };
-                let line = line_of(range.start);
-                let source = &text[body..][range];
-                match info {
-                    Some(info) => {
-                        let block = fence::block(path, line, &info, &content, source);
-                        document.blocks.push(block);
+    builder.read();
+    builder.document
+}
+
+impl Builder<'_, '_> {
+    fn line_of(&self, at: usize) -> usize {
+        self.before + self.body[..at].matches('\n').count() + 1
+    }
+
+    fn fault(&mut self, line: usize, message: impl Into<String>) {
+        self.gathered.find("fence", self.path, line, message);
+    }
+
+    fn read(&mut self) {
+        // The text of the code block and of the heading that is open.
+        let mut code: Option<String> = None;
+        let mut heading: Option<String> = None;
+        let body = self.body;
+        let mut info = None;
+        for (event, range) in Parser::new(body).into_offset_iter() {
+            match event {
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    info = match kind {
+                        CodeBlockKind::Fenced(info) => Some(info.to_string()),
+                        CodeBlockKind::Indented => None,
+                    };
+                    code = Some(String::new());
+                }
+                Event::End(TagEnd::CodeBlock) => {
+                    let content = code.take().unwrap_or_default();
+                    self.code_block(info.take(), &content, range);
+                }
+                Event::Text(part) => {
+                    if let Some(open) = code.as_mut().or(heading.as_mut()) {
+                        open.push_str(&part);
                     }
-                    None if content.starts_with("```") || content.starts_with("~~~") => {
-                        gathered.find(
-                            "fence",
-                            path,
-                            line,
-                            "this fence is indented by four spaces or more, so Markdown takes it and what follows for text; \
-                             indent it less",
-                        );
+                }
+                Event::Code(span) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&span);
                     }
-                    None => {}
+                    let line = self.line_of(range.start);
+                    self.document.spans.push((line, span.to_string()));
                 }
-            }
-            Event::Text(part) => {
-                if let Some((_, _, content)) = &mut code {
-                    content.push_str(&part);
-                } else if let Some(heading) = &mut heading {
-                    heading.push_str(&part);
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    self.heading(&heading.take().unwrap_or_default());
                 }
-            }
-            Event::Code(span) => {
-                if let Some(heading) = &mut heading {
-                    heading.push_str(&span);
+                Event::Start(Tag::Link { dest_url, .. }) => {
+                    let line = self.line_of(range.start);
+                    self.document.links.push((line, dest_url.to_string()));
                 }
-                document
-                    .spans
-                    .push((line_of(range.start), span.to_string()));
+                Event::Start(Tag::HtmlBlock) => self.html_block(range),
+                Event::InlineHtml(html) => anchors_of_html(&html, &mut self.document.anchors),
+                _ => {}
             }
-            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
-            Event::End(TagEnd::Heading(_)) => {
-                let slug = slug(&heading.take().unwrap_or_default());
-                let same = |known: &&String| {
-                    let rest = known.strip_prefix(&slug).unwrap_or("?");
-                    rest.is_empty()
-                        || rest
-                            .strip_prefix('-')
-                            .is_some_and(|number| number.parse::<u32>().is_ok())
-                };
-                // The second of a name gets `-1`, as GitHub counts.
-                let before = document.anchors.iter().filter(same).count();
-                document.anchors.push(match before {
-                    0 => slug,
-                    number => format!("{slug}-{number}"),
-                });
-            }
-            Event::Start(Tag::Link { dest_url, .. }) => {
-                document
-                    .links
-                    .push((line_of(range.start), dest_url.to_string()));
-            }
-            Event::Start(Tag::HtmlBlock) => {
-                let source = &text[body..][range.clone()];
-                anchors_of_html(source, &mut document.anchors);
-                if let Some(base) = base(source) {
-                    document.base = Some((line_of(range.start), beside(path, base)));
-                }
-                harness(
-                    path,
-                    line_of(range.start),
-                    source,
-                    &mut document.harnesses,
-                    gathered,
-                );
-            }
-            Event::InlineHtml(html) => anchors_of_html(&html, &mut document.anchors),
-            _ => {}
         }
     }
-    for block in &document.blocks {
+
+    fn code_block(&mut self, info: Option<String>, content: &str, range: Range<usize>) {
+        let line = self.line_of(range.start);
+        let Some(info) = info else {
+            if content.starts_with("```") || content.starts_with("~~~") {
+                self.fault(
+                    line,
+                    "this fence is indented by four spaces or more, so Markdown takes it and what follows for text; indent it less",
+                );
+            }
+            return;
+        };
+        let block = fence::block(self.path, line, &info, content, &self.body[range]);
         if !block.closed {
-            gathered.find(
-                "fence",
-                path,
-                block.line,
+            self.fault(
+                line,
                 "this fence is never closed; close it with a line of as many marks as it opens with",
             );
         }
+        self.document.blocks.push(block);
     }
-    document
+
+    fn heading(&mut self, text: &str) {
+        let slug = slug(text);
+        let same = |known: &&String| {
+            let rest = known.strip_prefix(&slug).unwrap_or("?");
+            let number = rest.strip_prefix('-').map(str::parse::<u32>);
+            rest.is_empty() || matches!(number, Some(Ok(_)))
+        };
+        // The second heading of a name gets `-1`, as GitHub counts.
+        let anchor = match self.document.anchors.iter().filter(same).count() {
+            0 => slug,
+            number => format!("{slug}-{number}"),
+        };
+        self.document.anchors.push(anchor);
+    }
+
+    fn html_block(&mut self, range: Range<usize>) {
+        let (line, source) = (self.line_of(range.start), &self.body[range]);
+        anchors_of_html(source, &mut self.document.anchors);
+        if let Some(base) = base(source) {
+            self.document.base = Some((line, beside(self.path, base)));
+        }
+        match harness(line, source, &self.document.harnesses) {
+            Ok(harness) => self.document.harnesses.extend(harness),
+            Err(message) => self.fault(line, message),
+        }
+    }
 }
 
 /// `id="…"` and `name="…"`.
@@ -195,53 +212,66 @@ fn beside(path: &str, name: &str) -> String {
     }
 }
 
-/// `<!-- harness NAME`, code, `-->`
-fn harness(
-    path: &str,
-    line: usize,
-    source: &str,
-    harnesses: &mut Vec<Harness>,
-    gathered: &mut Gathered,
-) {
+/// `<!-- harness NAME`, code, `-->`; none for any other comment, an error for one that is not as it must be.
+fn harness(line: usize, source: &str, known: &[Harness]) -> Result<Option<Harness>, String> {
     let source = source.replace("\r\n", "\n");
     let Some(rest) = source
         .trim_start()
         .strip_prefix("<!--")
-        .map(str::trim_start)
-        .and_then(|rest| rest.strip_prefix("harness"))
+        .and_then(|rest| rest.trim_start().strip_prefix("harness"))
     else {
-        return;
+        return Ok(None);
     };
     let (first, rest) = rest.split_once('\n').unwrap_or((rest, ""));
     let name = first.trim();
-    let mut wrong = |message: String| gathered.find("fence", path, line, message);
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains("-->") {
-        wrong("a harness is `<!-- harness NAME`, then code with {{block}} on a line of its own, then `-->`".to_owned());
-        return;
+        return Err("a harness is `<!-- harness NAME`, then code with {{block}} on a line of its own, then `-->`".to_owned());
     }
     let Some((text, _)) = rest.split_once("-->") else {
-        wrong(format!(
+        return Err(format!(
             "the comment of the harness {name} is never closed; end it with `-->`"
         ));
-        return;
     };
     let holes = text.lines().filter(|line| line.trim() == HOLE).count();
     if holes != 1 || text.matches(HOLE).count() != 1 {
-        wrong(format!(
+        return Err(format!(
             "the harness {name} has {HOLE} {holes} times on a line of its own; it needs one"
         ));
-        return;
     }
-    if let Some(known) = harnesses.iter().find(|known| known.name == name) {
-        wrong(format!(
+    if let Some(known) = known.iter().find(|known| known.name == name) {
+        return Err(format!(
             "a second harness {name}; the first is at line {}",
             known.line
         ));
-        return;
     }
-    harnesses.push(Harness {
+    Ok(Some(Harness {
         name: name.to_owned(),
         line,
         text: text.to_owned(),
-    });
+    }))
+}
+
+/// A heading as GitHub names it in links: small letters, hyphens for spaces, no punctuation.
+fn slug(heading: &str) -> String {
+    heading
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter_map(|c| match c {
+            ' ' => Some('-'),
+            c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slug;
+
+    #[test]
+    fn headings_are_named_as_github_names_them() {
+        assert_eq!(slug("RoPE: pairs, or `halves`"), "rope-pairs-or-halves");
+        assert_eq!(slug("128-bit loads & stores"), "128-bit-loads--stores");
+    }
 }

@@ -16,6 +16,7 @@ use super::layout::Work;
 use super::process;
 use super::report::Gathered;
 use super::shell::Command;
+use crate::base::text::nearest;
 use crate::check;
 use crate::skill::Tree;
 
@@ -59,12 +60,7 @@ impl Script {
 
     /// `; there is --warmup`
     pub(super) fn near(&self, flag: &str) -> String {
-        let score = |known: &&String| {
-            let same = known.chars().zip(flag.chars()).take_while(|(a, b)| a == b);
-            same.count()
-        };
-        let best = self.flags.iter().max_by_key(score);
-        best.filter(|known| score(known) > 3)
+        nearest(flag, self.flags.iter().map(String::as_str))
             .map_or(String::new(), |known| format!("; there is {known}"))
     }
 }
@@ -121,22 +117,57 @@ pub(super) fn check(
         return Ok(scripts);
     }
     let python = &options.python;
+    let request = request(tree, root, &items);
+    let (answers, failure) = match process::run(&mut program(python, work)?, &request, SECONDS) {
+        Err(_) => (Vec::new(), format!("there is no {}", python.display())),
+        Ok(ran) => {
+            let read = |line: &str| serde_json::from_str::<Answer>(line).ok();
+            let failure = if ran.is_late {
+                format!("{} was not done after {SECONDS} s", python.display())
+            } else {
+                let last = ran.err.trim().lines().last().unwrap_or_default();
+                format!("{} ended early ({}) {last}", python.display(), ran.status)
+            };
+            (ran.out.lines().filter_map(read).collect(), failure)
+        }
+    };
+    let parsed = answers.iter().any(|answer| answer.state == "parsing done");
+    if !parsed {
+        scripts.reason.clone_from(&failure);
+    }
+    let notes = Notes {
+        items: &items,
+        python,
+        failure: &failure,
+        gathered,
+    };
+    notes.note(&answers);
+    collect(&items, &answers, &mut scripts);
+    Ok(scripts)
+}
+
+/// What the Python program is asked.
+fn request(tree: &Tree, root: Option<&Path>, items: &[Item]) -> Vec<u8> {
+    let asked = items.iter().enumerate().map(|(id, item)| {
+        json!({
+            "id": id,
+            "name": item.file,
+            "text": item.text,
+            "kind": if item.is_file { "file" } else { "block" },
+            "script": item.is_script,
+        })
+    });
     let request = json!({
         "skill": root,
-        "modules": modules(tree, &items),
+        "modules": modules(tree, items),
         "stdlib": check::stdlib_modules(),
-        "items": items
-            .iter()
-            .enumerate()
-            .map(|(id, item)| json!({
-                "id": id,
-                "name": item.file,
-                "text": item.text,
-                "kind": if item.is_file { "file" } else { "block" },
-                "script": item.is_script,
-            }))
-            .collect::<Vec<_>>(),
+        "items": asked.collect::<Vec<_>>(),
     });
+    request.to_string().into_bytes()
+}
+
+/// The Python that looks at the items, in an empty folder and without the network.
+fn program(python: &Path, work: &Work) -> Result<Program> {
     let mut program = Program::new(python);
     program
         .args(["-B", "-c", PROGRAM])
@@ -152,122 +183,117 @@ pub(super) fn check(
             .map(|path| std::path::absolute(&path).unwrap_or(path));
         program.env("PYTHONPATH", env::join_paths(paths)?);
     }
-    let ran = process::run(&mut program, request.to_string().as_bytes(), SECONDS);
-    let (answers, failure) = match ran {
-        Err(_) => (Vec::new(), format!("there is no {}", python.display())),
-        Ok(ran) => {
-            let read = |line: &str| serde_json::from_str::<Answer>(line).ok();
-            let failure = if ran.is_late {
-                format!("{} was not done after {SECONDS} s", python.display())
-            } else {
-                let last = ran.err.trim().lines().last().unwrap_or_default();
-                format!("{} ended early ({}) {last}", python.display(), ran.status)
-            };
-            (
-                ran.out.lines().filter_map(read).collect::<Vec<_>>(),
-                failure,
-            )
-        }
-    };
-    scripts.reason.clone_from(&failure);
-    note(&items, &answers, python, &failure, gathered);
-    if answers.iter().any(|answer| answer.state == "parsing done") {
-        scripts.reason = String::new();
-    }
-    collect(&items, &answers, &mut scripts);
-    Ok(scripts)
+    Ok(program)
 }
 
-/// What was found, and what was not answered.
-fn note(items: &[Item], answers: &[Answer], python: &Path, failure: &str, gathered: &mut Gathered) {
-    let mut answered: BTreeSet<usize> = BTreeSet::new();
-    // A line may import several names: it is one import.
-    let mut lines: BTreeMap<(usize, usize), Vec<&Answer>> = BTreeMap::new();
-    for answer in answers {
-        let Some(id) = answer.id else { continue };
-        let item = &items[id];
-        match answer.state.as_str() {
-            "syntax" => {
-                answered.insert(id);
-                gathered.checked(item.kind, 1);
-                let line = item.before + answer.line.unwrap_or(1);
-                let message = format!("{} does not parse: {}", item.name, answer.message);
-                gathered.find("python", &item.file, line, message);
-            }
-            "parsed" => {
-                answered.insert(id);
-                gathered.checked(item.kind, 1);
-            }
-            "flags" => {}
-            _ if answer.is_use => {
-                let at = item.before + answer.line.unwrap_or(1);
-                match answer.state.as_str() {
-                    "wrong" => {
-                        let message =
-                            format!("{} uses what is not there: {}", item.name, answer.message);
-                        gathered.find("import", &item.file, at, message);
-                    }
-                    "unsure" => {
-                        let what = format!("use of {}", answer.module);
-                        gathered.unchecked(&what, &answer.message, &item.file, at);
-                    }
-                    _ => gathered.checked("name of a module", 1),
+/// Turns answers into what was found, what was checked and what was not.
+struct Notes<'a> {
+    items: &'a [Item],
+    python: &'a Path,
+    /// Why there are no more answers.
+    failure: &'a str,
+    gathered: &'a mut Gathered,
+}
+
+impl Notes<'_> {
+    fn note(mut self, answers: &[Answer]) {
+        let mut answered: BTreeSet<usize> = BTreeSet::new();
+        // A line may import several names: it is one import.
+        let mut lines: BTreeMap<(usize, usize), Vec<&Answer>> = BTreeMap::new();
+        for answer in answers {
+            let Some(id) = answer.id else { continue };
+            match answer.state.as_str() {
+                "syntax" | "parsed" => {
+                    answered.insert(id);
+                    self.parsed(&self.items[id], answer);
+                }
+                "flags" => {}
+                _ if answer.is_use => self.used(&self.items[id], answer),
+                _ => {
+                    let key = (id, answer.line.unwrap_or(1));
+                    lines.entry(key).or_default().push(answer);
                 }
             }
-            _ => {
-                let key = (id, answer.line.unwrap_or(1));
-                lines.entry(key).or_default().push(answer);
+        }
+        for ((id, line), answers) in lines {
+            self.import(&self.items[id], line, &answers);
+        }
+        for (id, item) in self.items.iter().enumerate() {
+            if !answered.contains(&id) {
+                self.unanswered(item.kind, item);
+            }
+        }
+        let parsed = answers.iter().find(|answer| answer.state == "parsing done");
+        if let Some(parsed) = parsed {
+            self.gathered.tool("Python", &parsed.version);
+            if answers.iter().all(|answer| answer.state != "done") {
+                self.unanswered("rest of the imports", &self.items[0]);
             }
         }
     }
-    for ((id, line), answers) in lines {
-        let item = &items[id];
+
+    fn unanswered(&mut self, what: &str, item: &Item) {
+        let line = item.before.max(1);
+        self.gathered
+            .unchecked(what, self.failure, &item.file, line);
+    }
+
+    fn parsed(&mut self, item: &Item, answer: &Answer) {
+        self.gathered.checked(item.kind, 1);
+        if answer.state == "syntax" {
+            let line = item.before + answer.line.unwrap_or(1);
+            let message = format!("{} does not parse: {}", item.name, answer.message);
+            self.gathered.find("python", &item.file, line, message);
+        }
+    }
+
+    /// A name of a module that is used: `F.rms_norm`.
+    fn used(&mut self, item: &Item, answer: &Answer) {
+        let at = item.before + answer.line.unwrap_or(1);
+        match answer.state.as_str() {
+            "wrong" => {
+                let message = format!("{} uses what is not there: {}", item.name, answer.message);
+                self.gathered.find("import", &item.file, at, message);
+            }
+            "unsure" => {
+                let what = format!("use of {}", answer.module);
+                self.gathered
+                    .unchecked(&what, &answer.message, &item.file, at);
+            }
+            _ => self.gathered.checked("name of a module", 1),
+        }
+    }
+
+    /// All that is imported on a line.
+    fn import(&mut self, item: &Item, line: usize, answers: &[&Answer]) {
         let at = item.before + line;
         let mut said: BTreeSet<&str> = BTreeSet::new();
         let mut is_checked = true;
         for answer in answers {
+            let what = format!("import of {}", answer.module);
             match answer.state.as_str() {
                 "wrong" if said.insert(&answer.message) => {
                     let message = format!(
                         "{} imports what is not there: {}",
                         item.name, answer.message
                     );
-                    gathered.find("import", &item.file, at, message);
+                    self.gathered.find("import", &item.file, at, message);
                 }
                 "missing" if said.insert(&answer.module) => {
                     is_checked = false;
-                    let what = format!("import of {}", answer.module);
-                    let reason = format!("{} has no such module", python.display());
-                    gathered.unchecked(&what, &reason, &item.file, at);
+                    let reason = format!("{} has no such module", self.python.display());
+                    self.gathered.unchecked(&what, &reason, &item.file, at);
                 }
                 "unsure" if said.insert(&answer.message) => {
                     is_checked = false;
-                    let what = format!("import of {}", answer.module);
-                    gathered.unchecked(&what, &answer.message, &item.file, at);
+                    self.gathered
+                        .unchecked(&what, &answer.message, &item.file, at);
                 }
                 _ => {}
             }
         }
         if is_checked {
-            gathered.checked("import", 1);
-        }
-    }
-    for (id, item) in items.iter().enumerate() {
-        if !answered.contains(&id) {
-            gathered.unchecked(item.kind, failure, &item.file, item.before.max(1));
-        }
-    }
-    let parsed = answers.iter().find(|answer| answer.state == "parsing done");
-    if let Some(parsed) = parsed {
-        gathered.tool("Python", &parsed.version);
-        if answers.iter().all(|answer| answer.state != "done") {
-            let first = &items[0];
-            gathered.unchecked(
-                "rest of the imports",
-                failure,
-                &first.file,
-                first.before.max(1),
-            );
+            self.gathered.checked("import", 1);
         }
     }
 }

@@ -26,24 +26,24 @@ const MOST: usize = 10;
 
 /// A file with its text.
 #[derive(Clone, Debug)]
-pub(super) struct Document {
-    pub(super) path: PathBuf,
-    pub(super) text: String,
+pub(crate) struct Document {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
 }
 
 /// One problem.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// The bytes of the file at fault.
-    pub(super) span: Range<usize>,
+    pub(crate) span: Range<usize>,
     /// What is wrong.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// What is allowed, and what to do; a line each.
-    pub(super) help: Vec<String>,
+    pub(crate) help: Vec<String>,
 }
 
 impl Document {
-    pub(super) fn new(path: PathBuf, text: String) -> Self {
+    pub(crate) fn new(path: PathBuf, text: String) -> Self {
         Self { path, text }
     }
 

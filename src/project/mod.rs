@@ -5,13 +5,14 @@
 
 pub mod bind;
 pub mod bound;
-pub mod build_toml;
+pub(crate) mod build_toml;
 pub mod case;
-mod diagnostic;
+pub(crate) mod diagnostic;
 pub mod draw;
 pub mod dtype;
 pub mod fit;
 pub mod formula;
+pub(crate) mod manifest;
 pub mod names;
 mod path;
 mod read;
@@ -21,12 +22,13 @@ mod table;
 pub(crate) mod torch;
 
 pub use bound::{Bound, BoundArgument, BoundTensor};
-pub use build_toml::{BuildToml, KernelDepend, KernelTable, TorchTable};
+pub use build_toml::{BuildToml, KernelTable, TorchTable};
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
 pub use dtype::DType;
 pub use fit::Given;
 pub use formula::{Formula, FormulaError};
+pub use manifest::KernelDepend;
 pub use names::CaseError;
 pub use spec::{
     Argument, Budget, CType, CaseSet, Integers, Operation, OracleRef, Role, Spec, Tolerance, Values,

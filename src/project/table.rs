@@ -162,13 +162,6 @@ impl<'d> Reader<'d> {
         None
     }
 
-    pub(super) fn strings(&self, value: &Value<'_>) -> Option<Vec<(String, Range<usize>)>> {
-        self.list(value, "a list of strings")?
-            .into_iter()
-            .map(|item| Some((self.string(item, "a string")?.to_owned(), item.span())))
-            .collect()
-    }
-
     pub(super) fn table<'v, 't>(
         &self,
         value: &'v Value<'t>,
@@ -251,7 +244,10 @@ impl<'r, 'd, 'v, 't> Fields<'r, 'd, 'v, 't> {
     }
 
     pub(super) fn get(&self, key: &'static str) -> Option<&'v Value<'t>> {
-        self.known.borrow_mut().push(key);
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
+        }
         self.table.get(key)
     }
 

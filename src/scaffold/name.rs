@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::check::is_stdlib_module;
-use crate::project::build_toml::is_kernel_name;
+use crate::project::manifest::is_kernel_name;
 
 /// The longest name that a repository on the Hub can have.
 const LONGEST: usize = 96;

@@ -1,9 +1,9 @@
 //! The pinned wheels, fetched by pip into the cache: checked first, then put in place by one rename.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{self, Command, Stdio};
+use std::process::{self, Command, Output, Stdio};
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
@@ -135,17 +135,9 @@ impl Pip<'_> {
         folder: &Path,
         more: &[&str],
     ) -> Result<(), ToolchainError> {
-        let Self {
-            python,
-            scratch,
-            show,
-            ..
-        } = *self;
-        let pins = scratch.join("pins.txt");
-        let written = File::create(&pins).and_then(|mut file| file.write_all(self.pins.as_bytes()));
-        written.map_err(|error| failed("write", &pins, &error))?;
-        let shown = python.display();
-        let mut command = Command::new(python);
+        let pins = self.scratch.join("pins.txt");
+        fs::write(&pins, self.pins).map_err(|error| failed("write", &pins, &error))?;
+        let mut command = Command::new(self.python);
         command
             .args(["-m", "pip"])
             .args(words)
@@ -153,12 +145,12 @@ impl Pip<'_> {
             .args(more)
             .args(["--no-deps", "--require-hashes", "--only-binary", ":all:"])
             .args(["--no-input", "--disable-pip-version-check"])
-            .args((!show).then_some("--quiet"))
+            .args((!self.show).then_some("--quiet"))
             .arg("--requirement")
             .arg(&pins)
             // On the cache's own file system, and cleared with the rest.
-            .env("TMPDIR", scratch)
-            // Settings of the person's that contradict a target folder. Their index, proxy and certificates stay.
+            .env("TMPDIR", self.scratch)
+            // Settings of the user's that contradict a target folder. Their index, proxy and certificates stay.
             .env("PIP_REQUIRE_VIRTUALENV", "0")
             .env("PIP_USER", "0")
             .env_remove("PIP_PREFIX")
@@ -166,53 +158,59 @@ impl Pip<'_> {
             .env_remove("PIP_TARGET")
             .env_remove("PYTHONPATH")
             .stdin(Stdio::null());
-        if show {
+        if self.show {
             // stdout is for the report.
             let progress = rustix::io::dup(rustix::stdio::stderr()).map_err(io::Error::from);
-            command
-                .stdout(progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?);
-            command.stderr(Stdio::inherit());
+            let progress =
+                progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?;
+            command.stdout(progress).stderr(Stdio::inherit());
         } else {
             command.stdout(Stdio::null()).stderr(Stdio::piped());
         }
-        let output = command
-        .spawn()
-        .and_then(process::Child::wait_with_output)
-        .map_err(|error| {
-            ToolchainError(match error.kind() {
-                io::ErrorKind::NotFound => format!(
-                    "there is no Python at '{shown}'; install Python 3 with pip, or name one with --python PATH"
-                ),
-                _ => format!("cannot run '{shown}': {error}; name another Python with --python PATH"),
-            })
-        })?;
+        let child = command.spawn();
+        let output = child
+            .and_then(process::Child::wait_with_output)
+            .map_err(|error| self.cannot_start(&error))?;
         if output.status.success() {
             return Ok(());
         }
-        let has_pip = Command::new(python)
+        Err(self.failure(&output))
+    }
+
+    fn cannot_start(&self, error: &io::Error) -> ToolchainError {
+        let python = self.python.display();
+        ToolchainError(if error.kind() == io::ErrorKind::NotFound {
+            format!(
+                "there is no Python at '{python}'; install Python 3 with pip, or name one with --python PATH"
+            )
+        } else {
+            format!("cannot run '{python}': {error}; name another Python with --python PATH")
+        })
+    }
+
+    /// Why pip failed: it is not there, or what it said.
+    fn failure(&self, output: &Output) -> ToolchainError {
+        let python = self.python.display();
+        let has_pip = Command::new(self.python)
             .args(["-m", "pip", "--version"])
             .stdin(Stdio::null())
             .output()
             .is_ok_and(|asked| asked.status.success());
         if !has_pip {
-            return Err(ToolchainError(format!(
-                "'{shown}' has no pip; install it (Debian and Ubuntu: `apt install python3-pip`; elsewhere: \
-             `{shown} -m ensurepip`), or name another Python with --python PATH"
-            )));
+            return ToolchainError(format!(
+                "'{python}' has no pip; install it (Debian and Ubuntu: `apt install python3-pip`; elsewhere: \
+                 `{python} -m ensurepip`), or name another Python with --python PATH"
+            ));
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = match said.trim() {
-            "" => String::new(),
+        let said = match String::from_utf8_lossy(&output.stderr).trim() {
+            "" => "; ".to_owned(),
             said => format!(":\n{said}\n"),
         };
-        Err(ToolchainError(format!(
-            "pip could not install the wheels ({}){said}{}check the network, the proxy and pip's index (`{shown} -m pip config list`), then run \
-         `{}` again; or {}",
-            output.status,
-            if said.is_empty() { "; " } else { "" },
-            self.again,
-            self.by_hand
-        )))
+        ToolchainError(format!(
+            "pip could not install the wheels ({}){said}check the network, the proxy and pip's index (`{python} -m pip \
+             config list`), then run `{}` again; or {}",
+            output.status, self.again, self.by_hand
+        ))
     }
 }
 

@@ -73,28 +73,7 @@ pub fn install_torch(
         again: "kernels toolchain install --torch",
         by_hand: format!("install torch {PINNED} for CUDA into an environment and activate that"),
     };
-    let wheels = scratch.0.join("wheels");
-    // The same wheel whatever the Python, so that one hash is enough.
-    let words = [
-        "download",
-        "--platform",
-        platform,
-        "--python-version",
-        "3.12",
-        "--implementation",
-        "cp",
-        "--abi",
-        "cp312",
-        "--dest",
-    ];
-    pip.run(&words, &wheels, &[])?;
-    let wheel = fs::read_dir(&wheels)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
-        .ok_or_else(|| ToolchainError("pip fetched no wheel of torch".to_owned()))?;
+    let wheel = fetch(&pip, platform)?;
     let site = scratch.0.join("site");
     unpack(&wheel, &site).map_err(|error| {
         ToolchainError(format!(
@@ -112,6 +91,32 @@ pub fn install_torch(
         torch: whole(&target).map_err(ToolchainError)?,
         already: false,
     })
+}
+
+/// Downloads torch's wheel into the scratch folder.
+fn fetch(pip: &Pip<'_>, platform: &str) -> Result<PathBuf, ToolchainError> {
+    let wheels = pip.scratch.join("wheels");
+    // The same wheel whatever the Python, so that one hash is enough.
+    let words = [
+        "download",
+        "--platform",
+        platform,
+        "--python-version",
+        "3.12",
+        "--implementation",
+        "cp",
+        "--abi",
+        "cp312",
+        "--dest",
+    ];
+    pip.run(&words, &wheels, &[])?;
+    fs::read_dir(&wheels)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| ToolchainError("pip fetched no wheel of torch".to_owned()))
 }
 
 /// Whether a file of the wheel is kept: headers, the libraries to be linked with, the version, the licences.

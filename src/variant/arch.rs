@@ -11,14 +11,8 @@ use crate::project::KernelTable;
 /// The PTX of the newest without a suffix is kept, unless the project names one: without PTX the kernel would not run
 /// on later cards.
 pub(super) fn of(kernel: &KernelTable, asked: &[u32], cuda: u32) -> Result<Vec<Capability>> {
-    let named: Vec<Capability> = kernel
-        .capabilities
-        .iter()
-        .filter_map(|text| Capability::parse(text))
-        .collect();
-    let listed = !named.is_empty();
-    let mut archs = if listed {
-        named
+    let mut archs = if !kernel.capabilities.is_empty() {
+        kernel.capabilities.clone()
     } else if asked.is_empty() {
         arch::defaults().into_iter().map(Capability::new).collect()
     } else {
@@ -63,7 +57,10 @@ mod tests {
     fn shown(capabilities: &[&str], asked: &[u32], cuda: u32) -> Result<String> {
         let kernel = KernelTable {
             name: "k".to_owned(),
-            capabilities: capabilities.iter().map(|&text| text.to_owned()).collect(),
+            capabilities: capabilities
+                .iter()
+                .filter_map(|text| Capability::parse(text))
+                .collect(),
             ..KernelTable::default()
         };
         let archs = of(&kernel, asked, cuda)?;
