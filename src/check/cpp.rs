@@ -59,7 +59,7 @@ struct Conditional {
     start: usize,
 }
 
-struct Reader<'a> {
+struct Lexer<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
@@ -69,18 +69,18 @@ struct Reader<'a> {
 
 /// Takes a file apart.
 pub(super) fn tokens(text: &str) -> Lexed {
-    let mut reader = Reader {
+    let mut lexer = Lexer {
         text,
         bytes: text.as_bytes(),
         at: 0,
         out: Lexed::default(),
         open: Vec::new(),
     };
-    reader.run();
-    reader.out
+    lexer.run();
+    lexer.out
 }
 
-impl Reader<'_> {
+impl Lexer<'_> {
     fn run(&mut self) {
         let mut line_start = true;
         while let Some(byte) = self.peek(0) {

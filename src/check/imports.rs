@@ -7,7 +7,6 @@ use super::finding::Edit;
 use super::findings::Findings;
 use super::load::{Module, Project};
 use super::python::{Import, Python};
-use super::stdlib;
 use crate::project::manifest::Kind;
 
 pub(super) fn check(project: &Project, findings: &mut Findings) {
@@ -202,7 +201,7 @@ fn is_allowed(project: &Project, top: &str) -> bool {
         .any(|word| word.value == "tpu");
     declared
         || THERE.contains(&top)
-        || stdlib::MODULES.contains(&top)
+        || super::is_stdlib_module(top)
         || tvm && top == "tvm_ffi"
         // TPU kernels are written in what runs them; no dependency can be declared for it.
         || tpu && matches!(top, "jax" | "torch_tpu")

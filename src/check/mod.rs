@@ -18,7 +18,6 @@ mod package;
 mod python;
 mod rule;
 mod sources;
-mod stdlib;
 mod text;
 mod torch;
 
@@ -42,12 +41,12 @@ use crate::project::BUILD_TOML;
 
 /// Whether Python's standard library, of any version from 3.9 on, has a module of this name.
 pub fn is_stdlib_module(name: &str) -> bool {
-    stdlib::MODULES.contains(&name)
+    stdlib_modules().any(|module| module == name)
 }
 
-/// All of them.
-pub(crate) fn stdlib_modules() -> &'static [&'static str] {
-    stdlib::MODULES
+/// The top modules of Python's standard library, 3.9 to 3.14.
+pub(crate) fn stdlib_modules() -> impl Iterator<Item = &'static str> {
+    include_str!("stdlib.txt").split_whitespace()
 }
 
 /// What was found in a project.

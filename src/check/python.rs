@@ -74,7 +74,7 @@ pub(super) struct Call {
 
 impl Python {
     pub(super) fn new(text: Text) -> Self {
-        let mut reader = Reader {
+        let mut lexer = Lexer {
             text: &text.content,
             at: 0,
             depth: 0,
@@ -82,13 +82,13 @@ impl Python {
             comments: Vec::new(),
             lines: Vec::new(),
         };
-        reader.run();
-        let Reader {
+        lexer.run();
+        let Lexer {
             tokens,
             comments,
             lines,
             ..
-        } = reader;
+        } = lexer;
         let closing = closing(tokens.iter().map(|token| &text.content[token.at.clone()]));
         let mut python = Self {
             text,
@@ -387,7 +387,7 @@ fn is_head(word: &str) -> bool {
     )
 }
 
-struct Reader<'a> {
+struct Lexer<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
@@ -396,7 +396,7 @@ struct Reader<'a> {
     lines: Vec<(usize, Range<usize>)>,
 }
 
-impl Reader<'_> {
+impl Lexer<'_> {
     fn run(&mut self) {
         let mut indent = 0;
         let mut first = 0;
@@ -412,16 +412,7 @@ impl Reader<'_> {
                     self.at += 1;
                 }
                 '#' => self.comment(),
-                '\\' => {
-                    // The line goes on behind the end of this one.
-                    self.at += 1;
-                    let rest = &self.text[self.at..];
-                    self.at += if rest.starts_with("\r\n") {
-                        2
-                    } else {
-                        usize::from(rest.starts_with('\n'))
-                    };
-                }
+                '\\' => self.continuation(),
                 ' ' if fresh && self.depth == 0 => {
                     indent += 1;
                     self.at += 1;
@@ -461,6 +452,17 @@ impl Reader<'_> {
             }
         }
         self.line(indent, &mut first);
+    }
+
+    /// A backslash, and the end of the line behind it.
+    fn continuation(&mut self) {
+        self.at += 1;
+        let rest = &self.text[self.at..];
+        self.at += if rest.starts_with("\r\n") {
+            2
+        } else {
+            usize::from(rest.starts_with('\n'))
+        };
     }
 
     fn line(&mut self, indent: usize, first: &mut usize) {

@@ -26,9 +26,6 @@ const MANY: usize = 30;
 
 /// Compiles a project and says what became of each kernel; exit 1 when a budget is overrun.
 pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
-    if arguments.torch {
-        return super::build_torch::run(arguments, output);
-    }
     let archs = archs(&arguments.compile.arch)?;
     let project = Project::open(&arguments.compile.dir)?;
     let archs = project.of_archs(&archs)?;

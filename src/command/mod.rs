@@ -99,6 +99,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         }
         Command::Man { command, list } => man::run(&command, list, output),
         Command::Init(arguments) => init::run(&arguments, output),
+        Command::Build(arguments) if arguments.torch => build_torch::run(&arguments, output),
         Command::Build(arguments) => build::run(&arguments, output),
         Command::Verify(arguments) => verify::run(&arguments, output),
         Command::Bench(arguments) => bench::run(&arguments, output),

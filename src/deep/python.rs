@@ -160,7 +160,7 @@ fn request(tree: &Tree, root: Option<&Path>, items: &[Item]) -> Vec<u8> {
     let request = json!({
         "skill": root,
         "modules": modules(tree, items),
-        "stdlib": check::stdlib_modules(),
+        "stdlib": check::stdlib_modules().collect::<Vec<_>>(),
         "items": asked.collect::<Vec<_>>(),
     });
     request.to_string().into_bytes()

@@ -61,28 +61,7 @@ pub(super) fn look(place: &Path) -> Result<There> {
             place.display()
         )]));
     }
-    let mut found = BTreeMap::new();
-    for entry in WalkDir::new(place)
-        .into_iter()
-        .filter_entry(|entry| entry.file_name() != "__pycache__")
-    {
-        let entry = entry.with_context(|| format!("cannot read {}", place.display()))?;
-        let path = entry.path().strip_prefix(place).unwrap_or(entry.path());
-        // Python's own, which it makes again.
-        let bytecode = path.extension().is_some_and(|ending| ending == "pyc");
-        if entry.file_type().is_dir() || bytecode {
-            continue;
-        }
-        let name = path.to_string_lossy().into_owned();
-        let digest = if entry.file_type().is_file() {
-            let bytes = fs::read(entry.path())
-                .with_context(|| format!("cannot read {}", entry.path().display()))?;
-            metadata::digest(&bytes)
-        } else {
-            "a link".to_owned()
-        };
-        found.insert(name, digest);
-    }
+    let mut found = digests(place)?;
     if found.is_empty() {
         return Ok(There::Nothing);
     }
@@ -95,28 +74,51 @@ pub(super) fn look(place: &Path) -> Result<There> {
             .chain([format!("{METADATA} (without a digest: another program's)")]);
         return Ok(There::Foreign(files.collect()));
     };
-    let mut foreign: Vec<String> = Vec::new();
-    for (name, known) in &digest.files {
-        match found.get(name) {
-            Some(digest) if digest == known => {}
-            Some(_) => foreign.push(format!("{name} (edited)")),
-            // Deleted by somebody: nothing that could be lost.
-            None => {}
-        }
-    }
+    // A file that was deleted is nothing that could be lost.
+    let edited = digest
+        .files
+        .iter()
+        .filter(|(name, known)| found.get(*name).is_some_and(|digest| digest != *known));
     let added = found
         .keys()
         .filter(|name| !digest.files.contains_key(*name));
-    foreign.extend(added.map(|name| format!("{name} (added)")));
-    if foreign.is_empty() {
-        Ok(There::Whole {
-            id,
-            files: found,
-            metadata: text,
-        })
-    } else {
-        Ok(There::Foreign(foreign))
+    let foreign: Vec<String> = edited
+        .map(|(name, _)| format!("{name} (edited)"))
+        .chain(added.map(|name| format!("{name} (added)")))
+        .collect();
+    if !foreign.is_empty() {
+        return Ok(There::Foreign(foreign));
     }
+    Ok(There::Whole {
+        id,
+        files: found,
+        metadata: text,
+    })
+}
+
+/// The digest of every file of a folder, by its path there. Python's own files, which it makes again, do not count.
+fn digests(place: &Path) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for entry in WalkDir::new(place)
+        .into_iter()
+        .filter_entry(|entry| entry.file_name() != "__pycache__")
+    {
+        let entry = entry.with_context(|| format!("cannot read {}", place.display()))?;
+        let path = entry.path().strip_prefix(place).unwrap_or(entry.path());
+        let bytecode = path.extension().is_some_and(|ending| ending == "pyc");
+        if entry.file_type().is_dir() || bytecode {
+            continue;
+        }
+        let digest = if entry.file_type().is_file() {
+            let bytes = fs::read(entry.path())
+                .with_context(|| format!("cannot read {}", entry.path().display()))?;
+            metadata::digest(&bytes)
+        } else {
+            "a link".to_owned()
+        };
+        found.insert(path.to_string_lossy().into_owned(), digest);
+    }
+    Ok(found)
 }
 
 /// A folder beside the place, in which a variant is put together. It goes when dropped.
