@@ -6,8 +6,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::key::Key;
+use super::share::OBJECT;
 use super::store::Store;
-use super::unit::{Made, OBJECT};
+use super::unit::Made;
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 
 const LIBRARY: &str = "library.so";

@@ -6,6 +6,7 @@ mod digest;
 pub(crate) mod key;
 mod link;
 pub mod name;
+pub(crate) mod nvcc;
 pub(crate) mod parallel;
 mod ptxas;
 mod sass;

@@ -12,10 +12,14 @@ use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::cubin::Cubin;
-use super::unit::{CUBIN, FATBIN, OBJECT};
 use crate::toolchain::{HostCompiler, clean};
 
-/// The section that embeds machine code and PTX.
+/// The files of a compiled unit.
+pub(super) const OBJECT: &str = "unit.o";
+pub(super) const CUBIN: &str = "unit.cubin";
+/// The cubin and the PTX as the object embeds them. Not kept.
+pub(super) const FATBIN: &str = "embedded";
+/// The section of the object that embeds machine code and PTX.
 const SECTION: &str = ".nv_fatbin";
 
 /// The host code of the units that a build has compiled so far.

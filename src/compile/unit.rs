@@ -16,7 +16,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::key::{Key, sha256};
-use super::share::{Begun, Host, Hosts};
+use super::nvcc::{self, SYSTEM, check_path, no_room, prerequisites};
+use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
 use super::store::{Store, Work};
 use super::{Kernel, Unit, cubin, name, ptxas, sass};
 use crate::base::arch::Limits;
@@ -62,10 +63,6 @@ pub(super) struct Facts {
     pub(super) remarks: Vec<String>,
 }
 
-pub(super) const OBJECT: &str = "unit.o";
-pub(super) const CUBIN: &str = "unit.cubin";
-/// The cubin and the PTX as the object embeds them. Not kept.
-pub(super) const FATBIN: &str = "embedded";
 const PTX: &str = "unit.ptx";
 /// The macro by which host code sees the architectures.
 const ASKS: &[u8] = b"__CUDA_ARCH_LIST__";
@@ -78,9 +75,9 @@ impl<'a> Compiler<'a> {
         host: &'a HostCompiler,
         first: u32,
     ) -> Result<Self> {
-        plain(&root)?;
+        check_path(&root)?;
         for path in project.sources.iter().chain(&project.includes) {
-            plain(path)?;
+            check_path(path)?;
             ensure!(
                 path.components()
                     .all(|part| matches!(part, Component::Normal(_) | Component::CurDir)),
@@ -88,19 +85,7 @@ impl<'a> Compiler<'a> {
                 path.display()
             );
         }
-        let mut flags = Vec::new();
-        let given = |names: &[&str]| {
-            project
-                .cuda_flags
-                .iter()
-                .any(|flag| names.iter().any(|name| flag.starts_with(name)))
-        };
-        if !given(&["-O", "--optimize"]) {
-            flags.push("-O3".to_owned());
-        }
-        if !given(&["-std", "--std"]) {
-            flags.push("-std=c++17".to_owned());
-        }
+        let mut flags = nvcc::defaults(&project.cuda_flags);
         for flag in [
             "-Werror",
             "all-warnings",
@@ -115,20 +100,12 @@ impl<'a> Compiler<'a> {
             flags.push("-I".to_owned());
             flags.push(include.display().to_string());
         }
-        for flag in &project.cuda_flags {
-            let name = flag.split('=').next().unwrap_or(flag);
-            ensure!(
-                !OURS.contains(&name),
-                "cuda-flags: {flag} cannot be set by a project; this program sets it for every architecture it compiles for"
-            );
-            ensure!(
-                !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name)
-                    || flag.ends_with("=false"),
-                "cuda-flags: {flag} asks for relocatable device code, which is not supported: every kernel must be \
-                 whole in its own .cu file; include what it calls"
-            );
-            flags.push(flag.clone());
-        }
+        nvcc::check_flags(
+            &project.cuda_flags,
+            "this program sets it for every architecture it compiles for",
+            "include what it calls",
+        )?;
+        flags.extend(project.cuda_flags.iter().cloned());
         Ok(Self {
             identity: identity(&root, project, toolchain, host),
             root,
@@ -316,7 +293,7 @@ impl<'a> Compiler<'a> {
         part: Part,
         work: &Work,
     ) -> Result<(String, Vec<PathBuf>)> {
-        plain(&work.path)?;
+        check_path(&work.path)?;
         let (what, to) = match part {
             Part::Whole => ("-c", OBJECT),
             Part::Device => ("-fatbin", FATBIN),
@@ -348,25 +325,14 @@ impl<'a> Compiler<'a> {
         if !output.status.success() {
             let out = String::from_utf8_lossy(&output.stdout);
             let readable = self.readable(&format!("{out}{said}"), work);
-            let full = ["No space left on device", "File size limit exceeded"];
-            let hint = if full.iter().any(|words| readable.contains(words)) {
-                format!(
-                    "\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere",
-                    work.path.display()
-                )
-            } else {
-                String::new()
-            };
             // nvcc's own code says nothing, and differs by what it was asked for; that it was killed does.
             let status = output.status;
-            let killed = if status.code().is_none() {
-                format!(" ({status})")
-            } else {
-                String::new()
-            };
+            let killed = status.code().is_none().then(|| format!(" ({status})"));
             bail!(
-                "{} does not compile for sm_{arch}{killed}:\n{readable}{hint}",
+                "{} does not compile for sm_{arch}{}:\n{readable}{}",
                 source.display(),
+                killed.unwrap_or_default(),
+                no_room(&readable, &work.path)
             );
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {
@@ -422,66 +388,6 @@ impl Made {
             kernels: self.facts.kernels.clone(),
         }
     }
-}
-
-/// Headers below these come with the system; the host compiler's version stands for them.
-pub(crate) const SYSTEM: [&str; 2] = ["/usr/include", "/usr/lib"];
-
-/// Options that would contradict those of [`Compiler::compile`].
-pub(crate) const OURS: [&str; 31] = [
-    "-arch",
-    "--gpu-architecture",
-    "-gencode",
-    "--generate-code",
-    "-code",
-    "--gpu-code",
-    "-o",
-    "--output-file",
-    "-c",
-    "--compile",
-    "-ccbin",
-    "--compiler-bindir",
-    "-keep",
-    "--keep",
-    "-keep-dir",
-    "--keep-dir",
-    "-MF",
-    "-MD",
-    "-MMD",
-    "-M",
-    "-MM",
-    "-E",
-    "-cubin",
-    "--cubin",
-    "-ptx",
-    "--ptx",
-    "-fatbin",
-    "--fatbin",
-    "-dryrun",
-    "--dryrun",
-    "-lib",
-];
-pub(crate) const RELOCATABLE: [&str; 6] = [
-    "-rdc",
-    "-rdc=true",
-    "--relocatable-device-code",
-    "-dc",
-    "--device-c",
-    "-dlto",
-];
-
-/// nvcc hands paths to a shell between double quotes.
-pub(crate) fn plain(path: &Path) -> Result<()> {
-    let shown = path.display();
-    let Some(text) = path.to_str() else {
-        bail!("{shown}: nvcc needs paths in UTF-8; rename it");
-    };
-    let active = ['"', '$', '`', '\\', '\n'];
-    ensure!(
-        !text.contains(active),
-        "{shown}: nvcc cannot be given a path with \" $ ` \\ or a line end, since it passes paths through a shell; rename it"
-    );
-    Ok(())
 }
 
 /// All that changes the output and is neither a flag nor a file of the project's.
@@ -553,33 +459,6 @@ fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
     }
 }
 
-/// What a dependency file names behind its colon, the source first: gcc's escapes for make undone.
-pub(crate) fn prerequisites(text: &[u8]) -> Vec<PathBuf> {
-    let text = String::from_utf8_lossy(text);
-    let Some((_, rest)) = text.split_once(" :").or_else(|| text.split_once(": ")) else {
-        return Vec::new();
-    };
-    let mut paths = Vec::new();
-    let mut path = String::new();
-    let mut characters = rest.chars().peekable();
-    while let Some(c) = characters.next() {
-        match (c, characters.peek()) {
-            ('\\', Some(' ' | '#')) | ('$', Some('$')) => path.extend(characters.next()),
-            ('\\', Some('\n')) => {}
-            (' ' | '\n' | '\t', _) => {
-                if !path.is_empty() {
-                    paths.push(PathBuf::from(std::mem::take(&mut path)));
-                }
-            }
-            _ => path.push(c),
-        }
-    }
-    if !path.is_empty() {
-        paths.push(path.into());
-    }
-    paths
-}
-
 /// What became of the unit's kernels, from ptxas's figures and the machine code.
 fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
     let bytes = fs::read(work.path.join(CUBIN)).context("cannot read the cubin")?;
@@ -613,27 +492,4 @@ fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
         .map(str::to_owned)
         .collect();
     Ok(Facts { kernels, remarks })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dependency_files_are_read_with_their_escapes() {
-        let text = b"out o's/a.o : a\\ b's.cu \\\n    include/x\\#1.cuh \\\n  c$$d.h\n";
-        let paths: Vec<_> = prerequisites(text)
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        assert_eq!(paths, ["a b's.cu", "include/x#1.cuh", "c$d.h"]);
-    }
-
-    #[test]
-    fn a_path_that_a_shell_would_act_on_is_refused() {
-        for path in ["a$(b)", "a`b`", "a\"b", "a\\b", "a\nb"] {
-            assert!(plain(Path::new(path)).is_err(), "{path}");
-        }
-        assert!(plain(Path::new("it's a b;c&(d)")).is_ok());
-    }
 }

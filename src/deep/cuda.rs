@@ -16,8 +16,8 @@ use super::process;
 use super::report::Gathered;
 use crate::base::arch::{self, Capability};
 use crate::base::text::and;
+use crate::compile::nvcc::check_path;
 use crate::compile::parallel;
-use crate::compile::unit::plain;
 use crate::toolchain::{HostCompiler, Toolchain, ToolchainError, Torch, Version, clean};
 
 /// Far more than any block of a page takes.
@@ -211,7 +211,7 @@ fn python(options: &Options) -> Option<PathBuf> {
     let mut python = Command::new(&options.python);
     let ran = process::run(python.args(["-I", "-c", QUESTION]), &[], 30).ok()?;
     let folder = PathBuf::from(ran.out.trim());
-    (folder.join(PYTHON).is_file() && plain(&folder).is_ok()).then_some(folder)
+    (folder.join(PYTHON).is_file() && check_path(&folder).is_ok()).then_some(folder)
 }
 
 /// torch's headers: of the Python that was named, else of where `kernels build --torch` looks.
@@ -559,7 +559,7 @@ fn once(
 ) -> Result<Option<Diagnosis>> {
     // A folder a run, so that what one keeps is not another's.
     let out = work.folder(&format!("out/{number}-{}-{quick}", archs.join("-")))?;
-    plain(&out)?;
+    check_path(&out)?;
     let mut command = Command::new(&compiler.toolchain.nvcc);
     clean(&mut command)
         .current_dir(&job.folder)
@@ -605,7 +605,7 @@ fn once(
     }
     if let (true, Ok(torch)) = (job.reach.torch, &compiler.torch) {
         for folder in torch.includes() {
-            plain(&folder)?;
+            check_path(&folder)?;
             command.arg("-isystem").arg(folder);
         }
         command.args([

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::abi::{self, Needs, Violation};
 use super::compat;
-use super::object::{Made, no_room};
+use super::object::Made;
 use super::plan::Plan;
 use crate::compile::key::Key;
+use crate::compile::nvcc::no_room;
 use crate::compile::store::{Store, Work};
 use crate::toolchain::{HostCompiler, TORCH_LIBRARIES, Toolchain, Torch, clean};
 

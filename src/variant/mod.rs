@@ -15,7 +15,6 @@ pub use place::Protected;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -26,7 +25,7 @@ use crate::toolchain::{HostCompiler, Known, Toolchain, Torch, Version};
 
 use metadata::{Digest, METADATA};
 use object::Compiler;
-use place::{Stage, There};
+use place::{Existing, Stage};
 use plan::Plan;
 use sources::Sources;
 
@@ -99,124 +98,31 @@ pub fn build(
     if !cfg!(target_os = "linux") {
         bail!("variants are built on Linux alone");
     }
-    let known = Known::load();
-    let toolchain = Toolchain::find_known(&known)?;
-    let host = HostCompiler::find_known(&known)?;
-    let sources = Sources::read(project)?;
-    let plan = Plan::new(project, &sources, &toolchain, &host, options.archs)?;
-    let out = match options.out {
-        Some(out) => std::path::absolute(out)
-            .with_context(|| format!("--out {} is no path", out.display()))?,
-        None => project.root.join("build"),
-    };
-    let place = out.join(&plan.name);
-    let library = format!("{}.abi3.so", plan.id);
-    let mut variant = Variant {
-        name: plan.name.clone(),
-        id: plan.id.clone(),
-        library: place.join(&library),
-        path: place,
-        archs: plan.archs.iter().map(ToString::to_string).collect(),
-        compiler: toolchain.version.clone(),
-        host: host.version.clone(),
-        made: None,
-        notes: plan.notes.clone(),
-    };
-    let there = place::look(&variant.path)?;
-    match there {
-        There::Whole {
-            id,
-            files,
-            metadata,
-        } if !options.force && id == plan.id => {
-            let whole = sources
-                .package
-                .keys()
-                .all(|path| files.contains_key(&*path.to_string_lossy()))
-                && files.contains_key(&library)
-                && files.contains_key("_ops.py");
-            if whole && metadata::text(project, &plan, &Digest::new(files))? == metadata {
-                return Ok(variant);
-            }
-        }
-        There::Foreign(files) if !options.force => {
-            return Err(Protected {
-                path: variant.path,
-                files,
-            }
-            .into());
-        }
-        _ => {}
+    let builder = Builder::new(project, options)?;
+    let mut variant = builder.variant();
+    if builder.is_built(&variant.path)? {
+        return Ok(variant);
     }
     let torch = Torch::find(options.python, project.stable_abi)?;
-    suits(project, &torch, &toolchain, &mut variant.notes)?;
+    suits(project, &torch, &builder.toolchain, &mut variant.notes)?;
     let store = Store::open()?;
-    let compiler = Compiler::new(
-        &project.root,
-        &plan,
-        &sources,
-        &toolchain,
-        &host,
-        &torch,
-        &store,
-        options.force,
-    );
-    let done = AtomicUsize::new(0);
-    let objects = parallel::map(&plan.units, |unit| {
-        let made = compiler.unit(unit)?;
-        let word = match made.seconds {
-            Some(seconds) => {
-                done.fetch_add(1, Ordering::Relaxed);
-                format!("compiled in {seconds:.1} s")
-            }
-            None => "from the cache".to_owned(),
-        };
-        tell(&format!("{}: {word}", unit.source.display()));
-        Ok(made)
-    })?;
+    let objects = builder.compile(&torch, &store, tell)?;
     let linked = link::library(
-        &plan,
+        &builder.plan,
         &objects,
-        &toolchain,
-        &host,
+        &builder.toolchain,
+        &builder.host,
         &torch,
         &store,
         options.force,
     )?;
-    let stage = Stage::new(&out)?;
-    let object = std::fs::read(&linked.path)
-        .with_context(|| format!("cannot read {}", linked.path.display()))?;
-    let mut files = BTreeMap::new();
-    let ops = metadata::ops(&plan.id).into_bytes();
-    let generated = [
-        (PathBuf::from(&library), &object, true),
-        (PathBuf::from("_ops.py"), &ops, false),
-    ];
-    let package = sources
-        .package
-        .iter()
-        .map(|(path, bytes)| (path.clone(), bytes, false));
-    for (path, bytes, program) in package.chain(generated) {
-        stage.write(&path, bytes, program)?;
-        files.insert(path.to_string_lossy().into_owned(), metadata::digest(bytes));
-    }
-    let text = metadata::text(project, &plan, &Digest::new(files))?;
-    stage.write(Path::new(METADATA), text.as_bytes(), false)?;
-    // Looked at once more: the compilers took their time.
-    let foreign = matches!(place::look(&variant.path)?, There::Foreign(_));
-    if foreign && !options.force {
-        bail!(
-            "{} was changed during the build; nothing was replaced: run the build again",
-            variant.path.display()
-        );
-    }
-    let backup = stage.put(&variant.path, foreign)?;
-    let now = done.into_inner();
+    let backup = builder.install(&linked.path, &variant.path)?;
+    let compiled = objects.iter().filter(|made| made.seconds.is_some()).count();
     variant.made = Some(Made {
         torch: torch.version,
         torch_origin: torch.origin,
-        compiled: now,
-        cached: objects.len() - now,
+        compiled,
+        cached: objects.len() - compiled,
         libraries: linked.libraries,
         compat: linked.compat,
         warnings: objects
@@ -231,14 +137,157 @@ pub fn build(
 
 /// The module's name that a build of the sources as they are would have, with this machine's compilers.
 pub fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
-    let known = Known::load();
-    let toolchain = Toolchain::find_known(&known)?;
-    let host = HostCompiler::find_known(&known)?;
-    let sources = Sources::read(project)?;
-    Ok(Plan::new(project, &sources, &toolchain, &host, archs)?.id)
+    let options = Options {
+        archs,
+        ..Options::default()
+    };
+    Ok(Builder::new(project, options)?.plan.id)
 }
 
-/// Whether the torch that was found is within what the project asks for.
+/// All that a build follows from.
+struct Builder<'a> {
+    project: &'a TorchProject,
+    options: Options<'a>,
+    toolchain: Toolchain,
+    host: HostCompiler,
+    sources: Sources,
+    plan: Plan,
+    /// The shared object's name.
+    library: String,
+    /// The folder of variants.
+    out: PathBuf,
+}
+
+impl<'a> Builder<'a> {
+    fn new(project: &'a TorchProject, options: Options<'a>) -> Result<Self> {
+        let known = Known::load();
+        let toolchain = Toolchain::find_known(&known)?;
+        let host = HostCompiler::find_known(&known)?;
+        let sources = Sources::read(project)?;
+        let plan = Plan::new(project, &sources, &toolchain, &host, options.archs)?;
+        let out = match options.out {
+            Some(out) => std::path::absolute(out)
+                .with_context(|| format!("--out {} is no path", out.display()))?,
+            None => project.root.join("build"),
+        };
+        Ok(Self {
+            library: format!("{}.abi3.so", plan.id),
+            project,
+            options,
+            toolchain,
+            host,
+            sources,
+            plan,
+            out,
+        })
+    }
+
+    fn variant(&self) -> Variant {
+        let path = self.out.join(&self.plan.name);
+        Variant {
+            name: self.plan.name.clone(),
+            id: self.plan.id.clone(),
+            library: path.join(&self.library),
+            path,
+            archs: self.plan.archs.iter().map(ToString::to_string).collect(),
+            compiler: self.toolchain.version.clone(),
+            host: self.host.version.clone(),
+            made: None,
+            notes: self.plan.notes.clone(),
+        }
+    }
+
+    /// Whether the variant is at its place as it would be built. An error where something else is.
+    fn is_built(&self, place: &Path) -> Result<bool> {
+        if self.options.force {
+            return Ok(false);
+        }
+        match place::look(place)? {
+            Existing::Nothing => Ok(false),
+            Existing::Foreign(files) => Err(Protected {
+                path: place.to_owned(),
+                files,
+            }
+            .into()),
+            Existing::Whole {
+                id,
+                files,
+                metadata,
+            } => {
+                let mut package = self.sources.package.keys();
+                let whole = id == self.plan.id
+                    && package.all(|path| files.contains_key(&*path.to_string_lossy()))
+                    && files.contains_key(&self.library)
+                    && files.contains_key("_ops.py");
+                Ok(whole && self.metadata(files)? == metadata)
+            }
+        }
+    }
+
+    /// The text of `metadata.json` for files with these digests.
+    fn metadata(&self, files: BTreeMap<String, String>) -> Result<String> {
+        metadata::text(self.project, &self.plan, &Digest::new(files))
+    }
+
+    fn compile(
+        &self,
+        torch: &Torch,
+        store: &Store,
+        tell: &(dyn Fn(&str) + Sync),
+    ) -> Result<Vec<object::Made>> {
+        let compiler = Compiler::new(
+            &self.project.root,
+            &self.plan,
+            &self.sources,
+            &self.toolchain,
+            &self.host,
+            torch,
+            store,
+            self.options.force,
+        );
+        parallel::map(&self.plan.units, |unit| {
+            let made = compiler.unit(unit)?;
+            let how = match made.seconds {
+                Some(seconds) => format!("compiled in {seconds:.1} s"),
+                None => "from the cache".to_owned(),
+            };
+            tell(&format!("{}: {how}", unit.source.display()));
+            Ok(made)
+        })
+    }
+
+    /// Puts the variant together and in place; answers where what was replaced lies.
+    fn install(&self, library: &Path, place: &Path) -> Result<Option<PathBuf>> {
+        let stage = Stage::new(&self.out)?;
+        let object =
+            std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
+        let ops = metadata::ops(&self.plan.id).into_bytes();
+        let generated = [
+            (PathBuf::from(&self.library), &object, true),
+            (PathBuf::from("_ops.py"), &ops, false),
+        ];
+        let package = self.sources.package.iter();
+        let package = package.map(|(path, bytes)| (path.clone(), bytes, false));
+        let mut files = BTreeMap::new();
+        for (path, bytes, executable) in package.chain(generated) {
+            stage.write(&path, bytes, executable)?;
+            files.insert(path.to_string_lossy().into_owned(), metadata::digest(bytes));
+        }
+        let text = self.metadata(files)?;
+        stage.write(Path::new(METADATA), text.as_bytes(), false)?;
+        // Looked at once more: the compilers took their time.
+        let foreign = matches!(place::look(place)?, Existing::Foreign(_));
+        if foreign && !self.options.force {
+            bail!(
+                "{} was changed during the build; nothing was replaced: run the build again",
+                place.display()
+            );
+        }
+        stage.put(place, foreign)
+    }
+}
+
+/// Whether the torch that was found is one that the project may be built with.
 fn suits(
     project: &TorchProject,
     torch: &Torch,
@@ -250,12 +299,12 @@ fn suits(
     let found = format!("torch {} of {}", torch.version, torch.folder.display());
     if let Some(least) = bound(&range.start).filter(|least| torch.release < *least) {
         bail!(
-            "[torch] minver is {least}, older is {found}; activate an environment with a newer one"
+            "[torch] minver requires torch >= {least}; found {found}: activate an environment with a newer one"
         );
     }
     if let Some(most) = bound(&range.end).filter(|most| torch.release > *most) {
         bail!(
-            "[torch] maxver is {most}, newer is {found}; activate an environment with an older one"
+            "[torch] maxver requires torch <= {most}; found {found}: activate an environment with an older one"
         );
     }
     let cuda = |text: &str| Version::parse(text).map(|version| version.major);

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::plan::{Plan, REGISTRATION, UnitPlan};
 use super::sources::Sources;
 use crate::compile::key::Key;
+use crate::compile::nvcc::{SYSTEM, check_path, no_room, prerequisites};
 use crate::compile::store::{Store, Work};
-use crate::compile::unit::{SYSTEM, plain, prerequisites};
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
 
 /// The name of the object in its folder of the cache.
@@ -181,7 +181,7 @@ impl<'a> Compiler<'a> {
 
     /// Runs a compiler; answers what it said and which headers of the project it read.
     fn compile(&self, unit: &UnitPlan, work: &Work) -> Result<(String, Vec<PathBuf>)> {
-        plain(&work.path)?;
+        check_path(&work.path)?;
         let own = work.path.join("include");
         let write = || {
             fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION))
@@ -321,17 +321,4 @@ fn cuda_includes(toolchain: &Toolchain) -> Vec<PathBuf> {
         .filter(|folder| folder.join("cuda_runtime.h").is_file())
         .take(1)
         .collect()
-}
-
-/// The next step where a disk was full.
-pub(super) fn no_room(said: &str, folder: &Path) -> String {
-    let full = ["No space left on device", "File size limit exceeded"];
-    if full.iter().any(|words| said.contains(words)) {
-        format!(
-            "\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere",
-            folder.display()
-        )
-    } else {
-        String::new()
-    }
 }

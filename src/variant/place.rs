@@ -1,4 +1,4 @@
-//! Where a variant comes to lie: what is there already, and how a new one takes its place in one step.
+//! A variant's folder: what is there already, and how a new one replaces it in one step.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,19 +15,17 @@ use walkdir::WalkDir;
 use super::metadata::{self, METADATA, Written};
 
 /// What is at a variant's place.
-pub(super) enum There {
+pub(super) enum Existing {
     /// Nothing.
     Nothing,
     /// A variant of this program's, every file as it was written.
     Whole {
-        /// Its id.
         id: String,
-        /// Its files' digests, `metadata.json` aside.
+        /// The digests of its files, without `metadata.json`.
         files: BTreeMap<String, String>,
-        /// Its `metadata.json`.
         metadata: String,
     },
-    /// Something of somebody's: these files are not as this program writes them.
+    /// These files are not as this program writes them.
     Foreign(Vec<String>),
 }
 
@@ -42,9 +40,9 @@ pub struct Protected {
 }
 
 /// Looks, and reads every file of the variant.
-pub(super) fn look(place: &Path) -> Result<There> {
+pub(super) fn look(place: &Path) -> Result<Existing> {
     let meta = match fs::symlink_metadata(place) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::Nothing),
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", place.display()));
         }
@@ -56,14 +54,14 @@ pub(super) fn look(place: &Path) -> Result<There> {
         } else {
             "no folder"
         };
-        return Ok(There::Foreign(vec![format!(
+        return Ok(Existing::Foreign(vec![format!(
             "{} is {what}",
             place.display()
         )]));
     }
     let mut found = digests(place)?;
     if found.is_empty() {
-        return Ok(There::Nothing);
+        return Ok(Existing::Nothing);
     }
     let text = fs::read_to_string(place.join(METADATA)).unwrap_or_default();
     let written: Option<Written> = serde_json::from_str(&text).ok();
@@ -72,7 +70,7 @@ pub(super) fn look(place: &Path) -> Result<There> {
         let files = found
             .into_keys()
             .chain([format!("{METADATA} (without a digest: another program's)")]);
-        return Ok(There::Foreign(files.collect()));
+        return Ok(Existing::Foreign(files.collect()));
     };
     // A file that was deleted is nothing that could be lost.
     let edited = digest
@@ -87,9 +85,9 @@ pub(super) fn look(place: &Path) -> Result<There> {
         .chain(added.map(|name| format!("{name} (added)")))
         .collect();
     if !foreign.is_empty() {
-        return Ok(There::Foreign(foreign));
+        return Ok(Existing::Foreign(foreign));
     }
-    Ok(There::Whole {
+    Ok(Existing::Whole {
         id,
         files: found,
         metadata: text,

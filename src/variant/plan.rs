@@ -8,7 +8,7 @@ use super::arch;
 use super::sources::{Sources, csrc};
 use crate::base::arch::Capability;
 use crate::compile::key::Key;
-use crate::compile::unit::{OURS, RELOCATABLE, plain};
+use crate::compile::nvcc::{self, check_path};
 use crate::project::TorchProject;
 use crate::project::torch::{is_cu, is_cxx};
 use crate::toolchain::{HostCompiler, Toolchain, Version};
@@ -53,27 +53,11 @@ impl Plan {
         host: &HostCompiler,
         asked: &[u32],
     ) -> Result<Self> {
-        plain(&project.root)?;
+        check_path(&project.root)?;
         for path in sources.code.keys() {
-            plain(path)?;
+            check_path(path)?;
         }
-        let Some(cuda) = Version::parse(&toolchain.version) else {
-            bail!("nvcc's version {} cannot be read", toolchain.version);
-        };
-        let range = &project.build.cuda_range;
-        let bound = |text: &Option<String>| text.as_deref().and_then(Version::parse);
-        if let Some(least) = bound(&range.start).filter(|least| cuda < *least) {
-            bail!(
-                "[general.cuda] minver is {least}, and nvcc is {}: set CUDA_HOME to a newer toolkit, or lower minver",
-                toolchain.version
-            );
-        }
-        if let Some(most) = bound(&range.end).filter(|most| cuda > *most) {
-            bail!(
-                "[general.cuda] maxver is {most}, and nvcc is {}: set CUDA_HOME to an older toolkit, or raise maxver",
-                toolchain.version
-            );
-        }
+        let cuda = cuda(project, toolchain)?;
         let mut plan = Self {
             units: Vec::new(),
             id: String::new(),
@@ -81,6 +65,7 @@ impl Plan {
             archs: Vec::new(),
             notes: Vec::new(),
         };
+        let csrc = csrc(project);
         for kernel in &project.build.kernels {
             if let Some(least) = kernel.cuda_minver.as_deref().and_then(Version::parse)
                 && cuda < least
@@ -92,54 +77,46 @@ impl Plan {
                 continue;
             }
             let archs = arch::of(kernel, asked, cuda.major)?;
-            let mut include: Vec<&Path> = kernel.includes.iter().map(PathBuf::as_path).collect();
-            let csrc = csrc(project);
-            include.extend(csrc.as_deref());
+            let include: Vec<&Path> = kernel
+                .includes
+                .iter()
+                .chain(&csrc)
+                .map(PathBuf::as_path)
+                .collect();
             for source in &kernel.sources {
-                let unit = if is_cu(source) {
-                    cuda_unit(project, source, &include, &kernel.cuda_flags, &archs)?
+                if is_cu(source) {
+                    plan.add(cuda_unit(
+                        project,
+                        source,
+                        &include,
+                        &kernel.cuda_flags,
+                        &archs,
+                    )?)?;
                 } else if is_cxx(source) {
-                    cxx_unit(project, host, source, &include, &kernel.cxx_flags)?
-                } else {
-                    continue;
-                };
-                plan.add(unit)?;
+                    plan.add(cxx_unit(
+                        project,
+                        host,
+                        source,
+                        &include,
+                        &kernel.cxx_flags,
+                    )?)?;
+                }
             }
             plan.archs.extend(archs);
         }
-        let mut include: Vec<&Path> = project
-            .torch
+        let torch = &project.torch;
+        let include: Vec<&Path> = torch
             .includes
             .iter()
+            .chain(&csrc)
             .map(PathBuf::as_path)
             .collect();
-        let csrc = csrc(project);
-        include.extend(csrc.as_deref());
-        for source in project.torch.sources.iter().filter(|path| is_cxx(path)) {
-            plan.add(cxx_unit(
-                project,
-                host,
-                source,
-                &include,
-                &project.torch.cxx_flags,
-            )?)?;
+        for source in torch.sources.iter().filter(|path| is_cxx(path)) {
+            plan.add(cxx_unit(project, host, source, &include, &torch.cxx_flags)?)?;
         }
         plan.archs.sort_unstable();
         plan.archs.dedup();
-        // Which one needs the name is seen in the text: the others stay in the cache when only the name changes.
-        let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
-        let compiled = |path: &Path| is_cu(path) || is_cxx(path);
-        let header = sources
-            .code
-            .iter()
-            .any(|(path, bytes)| !compiled(path) && names(bytes));
-        for unit in &mut plan.units {
-            unit.named = header
-                || sources
-                    .code
-                    .get(&unit.source)
-                    .is_some_and(|bytes| names(bytes));
-        }
+        plan.find_named(sources);
         plan.units.sort_by_key(|unit| !unit.cuda);
         plan.id = format!(
             "_{}_cuda_{}",
@@ -147,6 +124,18 @@ impl Plan {
             &plan.digest(sources, toolchain, host)[..7]
         );
         Ok(plan)
+    }
+
+    /// Notes which units have the module's name in their text: the others stay in the cache when only the name changes.
+    fn find_named(&mut self, sources: &Sources) {
+        let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
+        let is_header = |path: &Path| !is_cu(path) && !is_cxx(path);
+        let mut code = sources.code.iter();
+        let in_header = code.any(|(path, bytes)| is_header(path) && names(bytes));
+        for unit in &mut self.units {
+            let bytes = sources.code.get(&unit.source);
+            unit.named = in_header || bytes.is_some_and(|bytes| names(bytes));
+        }
     }
 
     fn add(&mut self, unit: UnitPlan) -> Result<()> {
@@ -186,6 +175,27 @@ impl Plan {
     }
 }
 
+/// nvcc's version, which must be one that the project may be built with.
+fn cuda(project: &TorchProject, toolchain: &Toolchain) -> Result<Version> {
+    let found = &toolchain.version;
+    let Some(cuda) = Version::parse(found) else {
+        bail!("nvcc's version {found} cannot be read");
+    };
+    let range = &project.build.cuda_range;
+    let bound = |text: &Option<String>| text.as_deref().and_then(Version::parse);
+    if let Some(least) = bound(&range.start).filter(|least| cuda < *least) {
+        bail!(
+            "[general.cuda] minver is {least}, and nvcc is {found}: set CUDA_HOME to a newer toolkit, or lower minver"
+        );
+    }
+    if let Some(most) = bound(&range.end).filter(|most| cuda > *most) {
+        bail!(
+            "[general.cuda] maxver is {most}, and nvcc is {found}: set CUDA_HOME to an older toolkit, or raise maxver"
+        );
+    }
+    Ok(cuda)
+}
+
 /// The folder's name, by which the Hub's loader chooses.
 fn variant_name(abi: Version, cuda: Version) -> String {
     format!(
@@ -220,17 +230,7 @@ fn cuda_unit(
     own: &[String],
     archs: &[Capability],
 ) -> Result<UnitPlan> {
-    let given = |names: &[&str]| {
-        own.iter()
-            .any(|flag| names.iter().any(|name| flag.starts_with(name)))
-    };
-    let mut flags: Vec<String> = Vec::new();
-    if !given(&["-O", "--optimize"]) {
-        flags.push("-O3".to_owned());
-    }
-    if !given(&["-std", "--std"]) {
-        flags.push("-std=c++17".to_owned());
-    }
+    let mut flags = nvcc::defaults(own);
     for flag in [
         "-DNDEBUG",
         "--expt-relaxed-constexpr",
@@ -245,20 +245,12 @@ fn cuda_unit(
     flags.extend(definitions(project));
     flags.extend(archs.iter().map(|arch| arch.gencode()));
     flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
-    for flag in own {
-        let name = flag.split('=').next().unwrap_or(flag);
-        ensure!(
-            !OURS.contains(&name),
-            "cuda-flags: {flag} cannot be set by a project; cuda-capabilities says what is compiled for"
-        );
-        ensure!(
-            !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name)
-                || flag.ends_with("=false"),
-            "cuda-flags: {flag} asks for relocatable device code, which is not supported: every kernel must be whole in \
-             its own .cu file; include what it calls, or build with kernel-builder"
-        );
-        flags.push(flag.clone());
-    }
+    nvcc::check_flags(
+        own,
+        "cuda-capabilities says what is compiled for",
+        "include what it calls, or build with kernel-builder",
+    )?;
+    flags.extend(own.iter().cloned());
     Ok(UnitPlan {
         source: source.to_owned(),
         cuda: true,

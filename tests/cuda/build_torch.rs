@@ -505,7 +505,7 @@ fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
         (
             "stable-abi",
             "maxver = \"2.10\"\nstable-abi",
-            vec!["maxver is 2.10", "torch 2.11.0"],
+            vec!["maxver requires torch <= 2.10", "found torch 2.11.0"],
         ),
         (
             "\"2.11\"",
