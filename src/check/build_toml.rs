@@ -64,7 +64,7 @@ fn general(project: &Project, findings: &mut Findings) {
         let crlf = text.content[..line].ends_with('\r');
         let at = if crlf { line - 1 } else { line };
         if project.sound && text.exact {
-            findings.mended_by(Edit {
+            findings.fix_with(Edit {
                 path: BUILD_TOML.to_owned(),
                 at: at..at,
                 text: format!("{}edition = 5", if crlf { "\r\n" } else { "\n" }),

@@ -1,4 +1,4 @@
-//! What a rule found, where, and the edit that mends it where one can.
+//! What a rule found, where, and the edit that fixes it, if there is one.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl fmt::Display for Severity {
 
 /// A piece of a file: lines and columns count characters from 1, and the end is behind the last one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Place {
+pub struct Span {
     /// Where it begins.
     pub line: usize,
     /// In which column.
@@ -48,10 +48,10 @@ pub struct Finding {
     pub path: String,
     /// Where in it.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: Span,
     /// What is wrong, and the next step, in one line.
     pub message: String,
-    /// Whether `--fix` mends it.
+    /// Whether `--fix` fixes it.
     pub fixable: bool,
     /// How.
     #[serde(skip)]

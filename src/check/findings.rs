@@ -42,8 +42,8 @@ impl Findings {
         }
     }
 
-    /// Gives the last one the edit that mends it.
-    pub(super) fn mended_by(&mut self, edit: Edit) {
+    /// Gives the last one the edit that fixes it.
+    pub(super) fn fix_with(&mut self, edit: Edit) {
         if let Some(last) = self.0.last_mut() {
             last.fixable = true;
             last.edit = Some(edit);

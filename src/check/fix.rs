@@ -31,7 +31,7 @@ pub fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
         .filter_map(|finding| finding.edit.as_ref())
     {
         let edits = by_file.entry(&edit.path).or_default();
-        // Several findings can have one mend.
+        // Several findings can share one edit.
         if !edits.contains(&edit) {
             edits.push(edit);
         }
@@ -88,12 +88,12 @@ fn writable(root: &Path, path: &str, report: &Report) -> Result<u32, String> {
         fs::symlink_metadata(&full).map_err(|error| format!("cannot be looked at: {error}"))?;
     if !meta.is_file() {
         return Err(
-            "is a link, and writing would put a file in its place; mend what it points to"
+            "is a link, and writing would put a file in its place; edit the file that it points to"
                 .to_owned(),
         );
     }
     if fs::canonicalize(&full).is_ok_and(|real| real != full) {
-        return Err("lies behind a link; mend it where it is".to_owned());
+        return Err("lies behind a link; edit it where it is".to_owned());
     }
     if meta.permissions().readonly() {
         return Err("may not be written; change its permissions first".to_owned());

@@ -114,7 +114,7 @@ fn import_of(
         );
         findings.add("python/absolute-import", text, &import.at, message);
         if import.names.is_some() && text.exact {
-            findings.mended_by(relative_edit(name, module, import));
+            findings.fix_with(relative_edit(name, module, import));
         }
         return;
     }
@@ -272,7 +272,7 @@ fn relative(
     }
     let shown = format!("{}{}", ".".repeat(import.dots), import.module);
     let message =
-        format!("there is no module `{shown}` in the package; write it, or mend the import");
+        format!("there is no module `{shown}` in the package; write it, or correct the import");
     findings.add("python/missing-module", &python.text, &import.at, message);
     if !is_loaded || !is_certain(python, import) {
         findings.unsure();

@@ -1,4 +1,4 @@
-//! The files of a project: what build.toml lists, what those include, and the Python package.
+//! The files of a project: those that build.toml lists, those that they include, and the Python package.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -73,7 +73,7 @@ const CODE: [&str; 14] = [
 /// Endings of files that are compiled by themselves.
 pub(super) const COMPILED: [&str; 8] = ["cu", "c", "cc", "cpp", "cxx", "hip", "mm", "metal"];
 
-/// More files than any package has; what is beyond is not looked at.
+/// More files than any package has; further ones are not looked at.
 const MOST_FILES: usize = 5000;
 
 impl Project {
@@ -422,8 +422,9 @@ fn targets(
                 && (name.starts_with("./") || name.starts_with("../"))
                 && !name.ends_with("/registration.h") =>
             {
-                let message =
-                    format!("`{name}` is included and not there; write the file or mend the path");
+                let message = format!(
+                    "`{name}` is included and not there; write the file or correct the path"
+                );
                 findings.add("sources/missing", &code.text, &at, message);
             }
             None => {}
@@ -485,7 +486,7 @@ fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
             "sources/missing",
             &text,
             &(0..0),
-            format!("`{path}` {problem}; mend or remove it"),
+            format!("`{path}` {problem}; correct or remove it"),
         );
     }
     project

@@ -1,4 +1,4 @@
-//! `kernels check`: what makes a build on the Kernel Hub or a user fail, seen in a project's text alone.
+//! `kernels check`: finds in a project's text what would make a build on the Kernel Hub, or its users, fail.
 //!
 //! Nothing is compiled, run or fetched. C++ and Python are read as tokens ([`cpp`](self), [`python`](self)), so that
 //! neither a comment nor a string is taken for code, and a rule that cannot be sure says less or nothing.
@@ -22,7 +22,7 @@ mod text;
 mod torch;
 
 pub use allow::Allowed;
-pub use finding::{Finding, Place, Severity};
+pub use finding::{Finding, Severity, Span};
 pub use fix::{Fix, apply};
 pub use rule::{RULES, Rule, find};
 

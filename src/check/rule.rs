@@ -1,4 +1,4 @@
-//! The rules: their ids never change, and each has a page of why and how to mend.
+//! The rules: their ids never change, and each has a page that says why, and how to fix it.
 
 use super::finding::Severity;
 
@@ -11,7 +11,7 @@ pub struct Rule {
     pub severity: Severity,
     /// What it asks for, in a line.
     pub asks: &'static str,
-    /// Whether `--fix` mends what it finds, where that is mechanical.
+    /// Whether `--fix` can fix what it finds.
     pub fixable: bool,
     /// The page, in Markdown.
     pub page: &'static str,

@@ -65,7 +65,7 @@ fn unlisted(project: &Project, findings: &mut Findings) {
         if let Some(list) = list
             && let Some(edit) = add_to(project, list, &by_origin[&index(unit.origin)])
         {
-            findings.mended_by(edit);
+            findings.fix_with(edit);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! A file of the project as text, and where in it things stand.
+//! A file of the project as text, with lines and columns.
 
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use super::finding::Place;
+use super::finding::Span;
 use crate::base::disk;
 
-/// More than any hand-written source has; what is bigger is named and not read.
+/// Larger than any hand-written source. A larger file is reported and not read.
 const LIMIT: u64 = 8 << 20;
 
 /// A file that was read.
@@ -63,10 +63,10 @@ impl Text {
     }
 
     /// Lines and columns of some bytes.
-    pub(super) fn place(&self, range: &Range<usize>) -> Place {
+    pub(super) fn place(&self, range: &Range<usize>) -> Span {
         let (line, column) = self.position(range.start);
         let (end_line, end_column) = self.position(range.end.max(range.start));
-        Place {
+        Span {
             line,
             column,
             end_line,

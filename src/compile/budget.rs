@@ -1,22 +1,22 @@
-//! What overran a budget of kernel.toml.
+//! Kernels that exceed a budget of kernel.toml.
 
 use std::path::Path;
 
 use super::{Build, Kernel, Unit, name};
 use crate::project::{Budget, Project};
 
-/// One value of one kernel beyond its budget, or a budget that no kernel has.
+/// A value of a kernel that exceeds a budget, or a budget whose pattern matches no kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overrun {
     /// Which budget, from 0, in the order of kernel.toml.
     pub budget: usize,
     /// The budget's pattern.
     pub pattern: String,
-    /// Where and what; none: no kernel has that name.
+    /// Architecture, kernel and value; none: the pattern matches no kernel.
     pub at: Option<(u32, String, Limit)>,
 }
 
-/// A value and what it may be.
+/// A figure and its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// The budget's key, `registers`.
@@ -46,7 +46,7 @@ impl std::fmt::Display for Overrun {
 }
 
 impl Overrun {
-    /// Whether both are of the same value of the same budget on the same architecture.
+    /// Whether both concern the same figure of the same budget on the same architecture.
     fn is_like(&self, other: &Self) -> bool {
         let place = |overrun: &Self| {
             overrun
@@ -59,7 +59,7 @@ impl Overrun {
 }
 
 impl Build {
-    /// What overran a budget, a line for each of its values on one architecture: the first kernel, and how many more.
+    /// A line for each budget, figure and architecture: the first kernel that exceeds it, and how many more do.
     pub fn over_budget(&self, project: &Project) -> Vec<String> {
         let mut lines: Vec<(Overrun, usize)> = Vec::new();
         for overrun in self.overruns(project) {
@@ -78,7 +78,7 @@ impl Build {
             .collect()
     }
 
-    /// What overran a budget. A pattern without a single kernel is one as well: a name misspelt, or long gone.
+    /// Everything that exceeds a budget. A pattern that matches no kernel counts as well: it is misspelt or outdated.
     pub fn overruns(&self, project: &Project) -> Vec<Overrun> {
         let mut all = Vec::new();
         for (at, budget) in project.spec.budgets.iter().enumerate() {
@@ -128,7 +128,7 @@ fn covers(budget: &Budget, kernel: &Kernel) -> bool {
     .any(|name| matches(&budget.kernel, name))
 }
 
-/// Every value of a kernel beyond its budget.
+/// Every figure of a kernel that exceeds its budget.
 fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
     let mut all = Vec::new();
     let mut at_most = |what, value: u32, limit: Option<u32>| {
@@ -176,7 +176,7 @@ fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
     all
 }
 
-/// Whether a pattern with `*` covers a whole text.
+/// Whether a pattern with `*` matches a whole text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! nvcc to cubins, PTX and a shared object; what ptxas and the machine code say of each kernel.
+//! Compiles a project to cubins, PTX and a shared object, and reads what ptxas and the machine code say of each kernel.
 
 mod budget;
 mod cubin;
@@ -17,7 +17,6 @@ pub(crate) mod unit;
 pub use budget::{Limit, Overrun};
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -31,7 +30,7 @@ use crate::toolchain::{HostCompiler, Toolchain};
 pub struct Build {
     /// The compiler's version.
     pub compiler: String,
-    /// One an architecture, in rising order.
+    /// One for each architecture, in rising order.
     pub targets: Vec<Target>,
     /// How many units were compiled now; the others came from the cache.
     pub compiled: usize,
@@ -44,7 +43,7 @@ pub struct Target {
     pub arch: u32,
     /// The launchers, with machine code and PTX of this architecture alone.
     pub library: PathBuf,
-    /// One a `.cu` file.
+    /// One for each `.cu` file.
     pub units: Vec<Unit>,
 }
 
@@ -61,24 +60,24 @@ pub struct Unit {
     pub kernels: Vec<Kernel>,
 }
 
-/// What became of one kernel.
+/// The figures of one kernel.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Kernel {
     /// The symbol.
     pub symbol: String,
-    /// The symbol as C++ writes it.
+    /// The demangled symbol.
     pub name: String,
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
     /// Bytes stored to local memory by spills.
     pub spill_stores: u32,
     /// Bytes loaded from local memory by spills.
     pub spill_loads: u32,
-    /// Bytes of stack a thread.
+    /// Bytes of stack per thread.
     pub stack: u32,
-    /// Bytes of static shared memory a block.
+    /// Bytes of static shared memory per block.
     pub shared: u32,
-    /// The most threads a block may have (launch bounds).
+    /// Maximum threads per block (launch bounds).
     pub max_threads: u32,
     /// Theoretical occupancy with blocks of `max_threads` and no dynamic shared memory, 0 to 1.
     pub occupancy: f64,
@@ -88,7 +87,7 @@ pub struct Kernel {
     pub stores: Accesses,
 }
 
-/// How many global accesses of a kind the machine code holds.
+/// Global accesses of one kind in the machine code.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Accesses {
     /// All of them.
@@ -97,11 +96,11 @@ pub struct Accesses {
     pub wide: u32,
 }
 
-/// Compiles a project, or takes from the cache what is unchanged. `force` compiles again.
-/// `tell` is called with a line whenever a unit is done.
+/// Compiles a project, or takes from the cache what is unchanged; `force` compiles everything again. `tell` gets a line
+/// for each unit that is done.
 ///
-/// One nvcc run a unit and architecture, as many at once as there are cores, the first architecture's first. The project's folder is only read:
-/// everything is written to `objects/` of the cache, each entry in one rename.
+/// nvcc runs once for each unit and architecture, as often at the same time as there are cores; the first architecture
+/// comes first. The project's folder is only read: output goes to `objects/` of the cache, each entry in one rename.
 pub fn build(
     project: &Project,
     archs: &[u32],
@@ -109,18 +108,7 @@ pub fn build(
     force: bool,
     tell: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Build> {
-    let mut archs = archs.to_vec();
-    archs.sort_unstable();
-    archs.dedup();
-    anyhow::ensure!(!archs.is_empty(), "no architecture to compile for");
-    anyhow::ensure!(
-        !project.sources.is_empty(),
-        "{} names no .cu file to compile",
-        project.root.join("build.toml").display()
-    );
-    for arch in &archs {
-        Limits::of(*arch)?;
-    }
+    let archs = checked(project, archs)?;
     let root = project
         .root
         .canonicalize()
@@ -132,17 +120,13 @@ pub fn build(
         .iter()
         .flat_map(|&arch| project.sources.iter().map(move |source| (arch, source)))
         .collect();
-    let fresh = AtomicUsize::new(0);
     let made = parallel::map(&jobs, |&(arch, source)| {
         let made = compiler.unit(source, arch, &store, force)?;
-        let word = match made.seconds {
-            Some(seconds) => {
-                fresh.fetch_add(1, Ordering::Relaxed);
-                format!("compiled in {seconds:.1} s")
-            }
+        let how = match made.seconds {
+            Some(seconds) => format!("compiled in {seconds:.1} s"),
             None => "from the cache".to_owned(),
         };
-        tell(&format!("sm_{arch} {}: {word}", source.display()));
+        tell(&format!("sm_{arch} {}: {how}", source.display()));
         for remark in &made.facts.remarks {
             tell(remark);
         }
@@ -168,6 +152,23 @@ pub fn build(
     Ok(Build {
         compiler: toolchain.version.clone(),
         targets,
-        compiled: fresh.into_inner(),
+        compiled: made.iter().filter(|made| made.seconds.is_some()).count(),
     })
+}
+
+/// The architectures, each once and in rising order; an error where there is nothing to compile or one is not known.
+fn checked(project: &Project, archs: &[u32]) -> anyhow::Result<Vec<u32>> {
+    let mut archs = archs.to_vec();
+    archs.sort_unstable();
+    archs.dedup();
+    anyhow::ensure!(!archs.is_empty(), "no architecture to compile for");
+    anyhow::ensure!(
+        !project.sources.is_empty(),
+        "{} names no .cu file to compile",
+        project.root.join("build.toml").display()
+    );
+    for arch in &archs {
+        Limits::of(*arch)?;
+    }
+    Ok(archs)
 }

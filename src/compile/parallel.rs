@@ -6,8 +6,8 @@ use std::thread;
 
 use anyhow::Result;
 
-/// `work` of every item, in the items' order. After a failure nothing new is started; what failed is told once,
-/// however many items failed with the same words.
+/// The results of `work` in the items' order. After a failure no further item is started. Errors that differ only in
+/// the architecture are reported once.
 pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R> + Sync,

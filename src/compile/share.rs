@@ -1,9 +1,9 @@
 //! Host code that a unit's architectures have in common.
 //!
-//! nvcc compiles a unit's host code anew for every architecture, to the same bytes: what differs is the section that
-//! embeds the machine code. So one architecture's object, with another one's section, is the other one's object.
-//! That is held to be so where both register the same kernels and variables (the names of those in anonymous
-//! namespaces are made up a run) and no file of the project asks for the architectures; else a unit is compiled whole.
+//! For every architecture nvcc compiles a unit's host code again, to the same bytes; only the section that embeds the
+//! machine code differs. One architecture's object, with the section of another, is therefore the other's object. This
+//! is relied upon where both register the same kernels and variables (names in anonymous namespaces differ by run) and
+//! no file of the project asks for the list of architectures; otherwise the unit is compiled whole.
 
 use std::collections::HashMap;
 use std::fs;
@@ -30,19 +30,19 @@ pub(super) struct Hosts {
     changed: Condvar,
 }
 
-/// A compiled object, or nothing, for this unit's host code cannot be shared.
+/// A compiled object; none: this unit's host code cannot be shared.
 type Answer = Option<Host>;
 
 /// An object whose host code others may have.
 #[derive(Clone)]
 pub(super) struct Host {
-    /// Of all that the host code depends on.
+    /// The key of everything that the host code depends on.
     pub(super) key: String,
     pub(super) object: PathBuf,
     pub(super) cubin: PathBuf,
 }
 
-/// The promise to answer: whoever drops it has nothing to share.
+/// A compilation under way. Dropped without [`Begun::done`], it has nothing to share.
 pub(super) struct Begun<'a> {
     hosts: &'a Hosts,
     source: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Begun<'a> {
 }
 
 impl Hosts {
-    /// Says that a unit's host code is on its way.
+    /// Announces that a unit's host code is being compiled.
     pub(super) fn begin(&self, source: &Path) -> Begun<'_> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(source.to_owned(), None);
@@ -119,7 +119,7 @@ impl Host {
     }
 }
 
-/// The host compiler's own.
+/// The objcopy of the host compiler.
 fn objcopy(compiler: &HostCompiler) -> PathBuf {
     let said = clean(&mut Command::new(&compiler.path))
         .arg("-print-prog-name=objcopy")

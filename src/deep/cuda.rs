@@ -1,6 +1,5 @@
 //! cuda and cpp blocks: compiled to objects, which are thrown away.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,12 +8,12 @@ use anyhow::Result;
 
 use super::Options;
 use super::diagnosis::{self, Diagnosis};
-use super::document::{Document, HOLE, Harness};
-use super::fence::{Block, Language};
-use super::layout::{Work, write};
+use super::document::Document;
+use super::fence::Block;
+use super::job::{Job, Jobs, is_cuda};
+use super::layout::Work;
 use super::process;
 use super::report::Gathered;
-use crate::base::arch::{self, Capability};
 use crate::base::text::and;
 use crate::compile::nvcc::check_path;
 use crate::compile::parallel;
@@ -22,18 +21,8 @@ use crate::toolchain::{HostCompiler, Toolchain, ToolchainError, Torch, Version, 
 
 /// Far more than any block of a page takes.
 const SECONDS: u64 = 300;
-/// Headers of torch.
-const TORCH: [&str; 4] = ["torch/", "ATen/", "c10/", "caffe2/"];
-/// Of these, those with a stable ABI, which want to be told for which version.
-const STABLE: [&str; 3] = [
-    "torch/csrc/stable/",
-    "torch/headeronly/",
-    "torch/csrc/inductor/aoti_torch/c/",
-];
-/// The header of its C interface.
+/// The header of Python's C interface.
 const PYTHON: &str = "Python.h";
-/// What `kernels build --torch` and kernel-builder give a binding.
-const REGISTRATION: &str = include_str!("../variant/registration.h");
 
 /// What compiles.
 struct Compiler {
@@ -42,81 +31,6 @@ struct Compiler {
     torch: Result<Torch, ToolchainError>,
     /// The folder of Python.h, where a block wants it and it is there.
     python: Option<PathBuf>,
-}
-
-/// One run of nvcc.
-struct Job<'d> {
-    /// The block's, and the one whose files lie below that one's.
-    documents: Vec<&'d Document>,
-    block: &'d Block,
-    is_cuda: bool,
-    /// Relative to `folder`.
-    source: PathBuf,
-    folder: PathBuf,
-    archs: Vec<String>,
-    /// Folders of headers, below `folder`.
-    includes: Vec<PathBuf>,
-    reach: Reach<'d>,
-}
-
-/// What a document's blocks stand among.
-struct Around<'d> {
-    /// The document whose files lie below its own.
-    base: Option<&'d Document>,
-    /// Where its files are laid out.
-    folder: PathBuf,
-    /// Folders of headers, below that.
-    folders: Vec<PathBuf>,
-}
-
-/// What a block includes.
-struct Reach<'d> {
-    /// The last parts of the names.
-    names: BTreeSet<&'d str>,
-    torch: bool,
-    /// Headers of torch that are not of its stable ABI.
-    unstable: bool,
-}
-
-/// What is to be compiled.
-#[derive(Default)]
-struct Plan<'d> {
-    jobs: Vec<Job<'d>>,
-    /// Headers that are compiled through a job of their document: the first that may be it, and the header's name.
-    carried: Vec<(usize, &'d Block, &'d str)>,
-}
-
-impl<'d> Plan<'d> {
-    fn push(
-        &mut self,
-        document: &'d Document,
-        block: &'d Block,
-        is_cuda: bool,
-        source: PathBuf,
-        around: &Around<'d>,
-        gathered: &mut Gathered,
-    ) {
-        let archs = match block.attribute("arch").map(archs) {
-            None => arch::defaults().iter().map(u32::to_string).collect(),
-            Some(Some(archs)) => archs,
-            Some(None) => {
-                let message =
-                    "arch= is a list of compute capabilities without the point: arch=80,90a";
-                gathered.find("fence", &block.file, block.line, message);
-                return;
-            }
-        };
-        self.jobs.push(Job {
-            documents: std::iter::once(document).chain(around.base).collect(),
-            block,
-            is_cuda,
-            source,
-            folder: around.folder.clone(),
-            archs,
-            includes: around.folders.clone(),
-            reach: reach(document, around.base, block),
-        });
-    }
 }
 
 enum Outcome {
@@ -133,17 +47,20 @@ pub(super) fn check(
     options: &Options,
     gathered: &mut Gathered,
 ) -> Result<Option<Toolchain>> {
-    let mut plan = Plan::default();
+    let mut jobs = Jobs::default();
     for number in 0..documents.len() {
-        gather(number, documents, work, &mut plan, gathered)?;
+        jobs.add(number, documents, work, gathered)?;
     }
-    let wants_python = plan.jobs.iter().any(|job| job.reach.names.contains(PYTHON));
+    let wants_python = jobs
+        .all
+        .iter()
+        .any(|job| job.included.names.contains(PYTHON));
     let compiler = compiler(options, wants_python);
     let is_ours = |file: &str| documents.iter().any(|document| document.path == file);
-    let numbered: Vec<(usize, &Job)> = plan.jobs.iter().enumerate().collect();
+    let numbered: Vec<(usize, &Job)> = jobs.all.iter().enumerate().collect();
     let outcomes = match &compiler {
-        Err(reason) => plan
-            .jobs
+        Err(reason) => jobs
+            .all
             .iter()
             .map(|_| Outcome::Unchecked(reason.clone()))
             .collect(),
@@ -151,7 +68,7 @@ pub(super) fn check(
             compile(*number, job, compiler, work, &is_ours)
         })?,
     };
-    for (job, outcome) in plan.jobs.iter().zip(&outcomes) {
+    for (job, outcome) in jobs.all.iter().zip(&outcomes) {
         note(job.block, job.is_cuda, outcome, gathered);
         if let Outcome::Wrong(errors) = outcome {
             for (error, archs) in errors {
@@ -159,13 +76,13 @@ pub(super) fn check(
             }
         }
     }
-    for (first, block, name) in &plan.carried {
-        let carriers = plan
-            .jobs
+    for (first, block, name) in &jobs.carried {
+        let carriers = jobs
+            .all
             .iter()
             .zip(&outcomes)
             .skip(*first)
-            .filter(|(job, _)| job.block.file == block.file && job.reach.names.contains(name));
+            .filter(|(job, _)| job.block.file == block.file && job.included.names.contains(name));
         let best = carriers.min_by_key(|(_, outcome)| matches!(outcome, Outcome::Unchecked(_)));
         if let Some((_, outcome)) = best {
             note(block, is_cuda(block), outcome, gathered);
@@ -174,10 +91,13 @@ pub(super) fn check(
     let Ok(compiler) = compiler else {
         return Ok(Toolchain::find().ok());
     };
-    if !plan.jobs.is_empty() {
+    if !jobs.all.is_empty() {
         gathered.tool("nvcc", &compiler.toolchain.version);
     }
-    if let (true, Ok(torch)) = (plan.jobs.iter().any(|job| job.reach.torch), &compiler.torch) {
+    if let (true, Ok(torch)) = (
+        jobs.all.iter().any(|job| job.included.torch),
+        &compiler.torch,
+    ) {
         gathered.tool("torch's headers", &torch.version);
     }
     Ok(Some(compiler.toolchain))
@@ -251,236 +171,6 @@ fn report(
     );
 }
 
-/// Writes the sources of a document, and says what is to be compiled.
-fn gather<'d>(
-    number: usize,
-    documents: &'d [Document],
-    work: &Work,
-    plan: &mut Plan<'d>,
-    gathered: &mut Gathered,
-) -> Result<()> {
-    let document = &documents[number];
-    for block in &document.blocks {
-        if !is_code(block) && block.attribute("harness").is_some() {
-            let message = "harness= is for cuda and cpp blocks";
-            gathered.find("fence", &block.file, block.line, message);
-        }
-    }
-    unused(document, gathered);
-    if !document.blocks.iter().any(is_code) {
-        return Ok(());
-    }
-    let folder = work.folder(&format!("{number}/files"))?;
-    let files = &work.files[number];
-    work.lay_out(number, documents, &folder, |block| {
-        is_code(block).then(|| located(block))
-    })?;
-    if !files.keys().any(|path| path.ends_with("registration.h")) {
-        write(&folder.join("../builder/registration.h"), REGISTRATION)?;
-    }
-    // A project names its folders of headers in build.toml; here each that has one is looked into.
-    let headers = work
-        .blocks(number, documents)
-        .filter(|(path, block)| is_code(block) && is_header(path));
-    let folders: BTreeSet<PathBuf> = headers
-        .filter_map(|(path, _)| Path::new(path).parent().map(Path::to_owned))
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .collect();
-    let around = Around {
-        base: work.base(number, documents),
-        folder: folder.clone(),
-        folders: folders.into_iter().collect(),
-    };
-    let first = plan.jobs.len();
-    let mut headers: Vec<(usize, &Block, &str)> = Vec::new();
-    for (at, block) in document.blocks.iter().enumerate() {
-        if !is_code(block) {
-            continue;
-        }
-        let path = block.path().filter(|path| files.get(*path) == Some(&at));
-        let mut is_cuda = is_cuda(block);
-        let source = match (path, block.attribute("harness")) {
-            (Some(_), Some(_)) => {
-                let message = "a block is a file or stands in a harness, not both";
-                gathered.find("fence", &block.file, block.line, message);
-                continue;
-            }
-            (Some(path), None) => {
-                match path.rsplit_once('.').map_or("", |(_, ending)| ending) {
-                    "cu" => is_cuda = true,
-                    "cpp" | "cc" | "cxx" => is_cuda = false,
-                    _ => {
-                        headers.push((at, block, path));
-                        continue;
-                    }
-                }
-                PathBuf::from(path)
-            }
-            (None, Some(name)) => {
-                let Some(harness) = document.harnesses.iter().find(|known| known.name == name)
-                else {
-                    let message = format!(
-                        "there is no harness {name} in this file; it would be a comment `<!-- harness {name}`"
-                    );
-                    gathered.find("fence", &block.file, block.line, message);
-                    continue;
-                };
-                let source = unit(at, is_cuda);
-                write(&folder.join(&source), &composed(harness, block))?;
-                source
-            }
-            (None, None) => {
-                let source = unit(at, is_cuda);
-                write(&folder.join(&source), &located(block))?;
-                source
-            }
-        };
-        plan.push(document, block, is_cuda, source, &around, gathered);
-    }
-    // Headers are compiled through what includes them; one that nobody includes, alone.
-    for (at, block, path) in headers {
-        let name = last(path);
-        let mut jobs = plan.jobs[first..].iter();
-        if jobs.any(|job| job.reach.names.contains(name)) {
-            plan.carried.push((first, block, name));
-            continue;
-        }
-        let source = unit(at, is_cuda(block));
-        write(&folder.join(&source), &format!("#include \"{path}\"\n"))?;
-        plan.push(document, block, is_cuda(block), source, &around, gathered);
-    }
-    Ok(())
-}
-
-fn is_code(block: &Block) -> bool {
-    matches!(Language::of(block), Some(Language::Cuda | Language::Cpp))
-}
-
-fn is_cuda(block: &Block) -> bool {
-    Language::of(block) == Some(Language::Cuda)
-}
-
-fn is_header(path: &str) -> bool {
-    ![".cu", ".cpp", ".cc", ".cxx"]
-        .iter()
-        .any(|ending| path.ends_with(ending))
-}
-
-fn last(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-/// The harness with the block in its hole; a compiler names the Markdown's lines for both.
-fn composed(harness: &Harness, block: &Block) -> String {
-    let mut text = marker(&block.file, harness.line + 1);
-    for (offset, line) in harness.text.lines().enumerate() {
-        if line.trim() == HOLE {
-            text.push_str(&located(block));
-            text.push_str(&marker(&block.file, harness.line + offset + 2));
-        } else {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-    text
-}
-
-/// A name of ours: nothing of the skill's is in it.
-fn unit(at: usize, is_cuda: bool) -> PathBuf {
-    PathBuf::from(format!(
-        "../units/{at}.{}",
-        if is_cuda { "cu" } else { "cpp" }
-    ))
-}
-
-/// Harnesses that no block stands in.
-fn unused(document: &Document, gathered: &mut Gathered) {
-    for harness in &document.harnesses {
-        let is_used = document
-            .blocks
-            .iter()
-            .any(|block| block.attribute("harness") == Some(&harness.name));
-        if !is_used {
-            let message = format!(
-                "no block of this file stands in the harness {}",
-                harness.name
-            );
-            gathered.find("fence", &document.path, harness.line, message);
-        }
-    }
-}
-
-/// The block's text, whose lines a compiler names as the Markdown's.
-fn located(block: &Block) -> String {
-    let mut text = marker(&block.file, block.line + 1) + &block.text;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
-}
-
-fn marker(file: &str, line: usize) -> String {
-    format!("#line {line} \"{}\"\n", file.replace('"', "\\\""))
-}
-
-/// `80,90a`
-fn archs(text: &str) -> Option<Vec<String>> {
-    let archs: Vec<String> = text.split(',').map(|arch| arch.trim().to_owned()).collect();
-    archs
-        .iter()
-        .all(|arch| Capability::parse_bare(arch).is_some())
-        .then_some(archs)
-}
-
-/// What a text includes.
-fn includes(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        let rest = line.trim_start().strip_prefix('#')?.trim_start();
-        let rest = rest.strip_prefix("include")?.trim_start();
-        let end = match rest.chars().next()? {
-            '<' => '>',
-            '"' => '"',
-            _ => return None,
-        };
-        rest[1..].split_once(end).map(|(name, _)| name)
-    })
-}
-
-/// What a block includes, with its harness and through the files of its Markdown.
-fn reach<'d>(document: &'d Document, base: Option<&'d Document>, block: &'d Block) -> Reach<'d> {
-    let mut queue: Vec<&str> = vec![&block.text];
-    if let Some(name) = block.attribute("harness") {
-        let harness = document.harnesses.iter().find(|known| known.name == name);
-        queue.extend(harness.map(|harness| harness.text.as_str()));
-    }
-    let mut reach = Reach {
-        names: BTreeSet::new(),
-        torch: false,
-        unstable: false,
-    };
-    while let Some(text) = queue.pop() {
-        for name in includes(text) {
-            if TORCH.iter().any(|prefix| name.starts_with(prefix)) {
-                reach.torch = true;
-                reach.unstable |= !STABLE.iter().any(|prefix| name.starts_with(prefix));
-            }
-            let name = last(name);
-            if reach.names.insert(name) {
-                let of = |block: &&Block| block.path().map(last) == Some(name);
-                let below = base.into_iter().flat_map(|base| &base.blocks);
-                let named = document
-                    .blocks
-                    .iter()
-                    .chain(below)
-                    .filter(|block| is_code(block))
-                    .find(of);
-                queue.extend(named.map(|block| block.text.as_str()));
-            }
-        }
-    }
-    reach
-}
-
 fn compile(
     number: usize,
     job: &Job<'_>,
@@ -488,7 +178,7 @@ fn compile(
     work: &Work,
     is_ours: &dyn Fn(&str) -> bool,
 ) -> Result<Outcome> {
-    if job.reach.torch && compiler.torch.is_err() {
+    if job.included.torch && compiler.torch.is_err() {
         return Ok(Outcome::Unchecked(
             "no headers of torch; `kernels toolchain install --torch` puts them into the cache"
                 .to_owned(),
@@ -603,7 +293,7 @@ fn once(
     if let Some(python) = &compiler.python {
         command.arg("-isystem").arg(python);
     }
-    if let (true, Ok(torch)) = (job.reach.torch, &compiler.torch) {
+    if let (true, Ok(torch)) = (job.included.torch, &compiler.torch) {
         for folder in torch.includes() {
             check_path(&folder)?;
             command.arg("-isystem").arg(folder);
@@ -613,7 +303,7 @@ fn once(
             "-DUSE_CUDA=1",
             "-DCUDA_KERNEL",
         ]);
-        if !job.reach.unstable {
+        if !job.included.unstable {
             let Version { major, minor } = torch.release;
             let version = u64::from(major) << 56 | u64::from(minor) << 48;
             command.arg(format!("-DTORCH_TARGET_VERSION=0x{version:016x}"));

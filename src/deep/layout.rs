@@ -101,7 +101,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether a path means nothing to a shell, and no part of it can be taken for an option.
+/// Whether a path is safe to pass through a shell, and no part of it can be taken for an option.
 fn is_harmless(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
     path.split('/')

@@ -1,4 +1,4 @@
-//! `kernels skills validate --deep`: the code in a skill's Markdown, held against the tools that it is written for.
+//! `kernels skills validate --deep`: checks the code in a skill's Markdown with the tools that it is written for.
 //!
 //! Nothing of the skill is ever executed. Blocks are compiled to objects in a temporary folder and thrown away, Python
 //! is parsed, command lines are read. What cannot be checked is counted with its reason, never passed over.
@@ -10,6 +10,7 @@ mod data;
 mod diagnosis;
 mod document;
 mod fence;
+mod job;
 mod layout;
 mod nvcc;
 mod process;
@@ -116,12 +117,12 @@ pub fn check(tree: &Tree, root: Option<&Path>, options: &Options) -> anyhow::Res
     script::check(tree, &commands, &scripts, &mut gathered);
     let compiler = cuda::check(&documents, &work, options, &mut gathered)?;
     nvcc::check(&commands, compiler.as_ref(), &mut gathered);
-    unlooked(&documents, &mut gathered);
+    count_ignored(&documents, &mut gathered);
     Ok(gathered.finish())
 }
 
-/// Blocks in languages that are not known here, and in none.
-fn unlooked(documents: &[Document], gathered: &mut Gathered) {
+/// Counts blocks in languages that nothing here checks.
+fn count_ignored(documents: &[Document], gathered: &mut Gathered) {
     for block in documents.iter().flat_map(|document| &document.blocks) {
         if fence::Language::of(block).is_none() {
             gathered.ignored(&block.language);

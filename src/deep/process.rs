@@ -1,4 +1,4 @@
-//! A program that is run for its words: with a limit of time, and nothing on its stdin but what it is given.
+//! Runs a program with a time limit, and captures its output.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// What it said.
+/// What a program wrote, and how it ended.
 pub(super) struct Ran {
     pub(super) status: ExitStatus,
     pub(super) out: String,
@@ -38,8 +38,8 @@ pub(super) fn run(command: &mut Command, input: &[u8], seconds: u64) -> Result<R
                 let _ = stdin.write_all(input);
             }
         });
-        let out = scope.spawn(move || words(out));
-        let err = scope.spawn(move || words(err));
+        let out = scope.spawn(move || read(out));
+        let err = scope.spawn(move || read(err));
         let ended = wait(&mut child, Duration::from_secs(seconds));
         (
             ended.as_ref().map(|(status, _)| *status).ok(),
@@ -57,7 +57,7 @@ pub(super) fn run(command: &mut Command, input: &[u8], seconds: u64) -> Result<R
     })
 }
 
-fn words(pipe: Option<impl Read>) -> String {
+fn read(pipe: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
         let _ = pipe.read_to_end(&mut bytes);
@@ -91,7 +91,7 @@ fn kill(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// What it starts inherits this: were this program interrupted, nothing would run on for ever.
+/// A limit of CPU time, which child processes inherit: if this program is interrupted, none of them runs on for ever.
 fn limit(child: &Child, seconds: u64) {
     #[cfg(target_os = "linux")]
     {

@@ -101,7 +101,7 @@ fn parse(block: &Block, text: &str, gathered: &mut Gathered) {
     }
 }
 
-/// What stands behind prompts; other lines stay, empty, so that lines keep their numbers.
+/// What follows prompts. Other lines become empty, so that lines keep their numbers.
 fn typed(text: &str) -> String {
     let mut continues = false;
     let mut all = String::new();

@@ -348,6 +348,20 @@ impl File<'_> {
             self.backend(backend, &BACKENDS, false);
         }
         self.depends(&fields, None, manifest);
+        self.by_backend(&fields, manifest);
+        if let Some(value) = fields.get("hub")
+            && let Some(table) = self.reader.table(value, "a table")
+        {
+            let inner = Fields::new(&self.reader, "[general.hub]", table, value.span());
+            manifest.repo_id = self.word(&inner, "repo-id");
+            self.word(&inner, "branch");
+            inner.finish();
+        }
+        fields.finish();
+    }
+
+    /// `[general.cuda]` and its like.
+    fn by_backend(&self, fields: &Fields<'_, '_, '_, '_>, manifest: &mut Manifest) {
         for backend in ["cuda", "neuron", "tpu", "xpu"] {
             if let Some(value) = fields.get(backend)
                 && let Some(table) = self.reader.table(value, "a table")
@@ -361,15 +375,6 @@ impl File<'_> {
                 inner.finish();
             }
         }
-        if let Some(value) = fields.get("hub")
-            && let Some(table) = self.reader.table(value, "a table")
-        {
-            let inner = Fields::new(&self.reader, "[general.hub]", table, value.span());
-            manifest.repo_id = self.word(&inner, "repo-id");
-            self.word(&inner, "branch");
-            inner.finish();
-        }
-        fields.finish();
     }
 
     /// The edition; where it is missing, notes that it belongs behind `version`, else behind `name`.

@@ -8,21 +8,21 @@ use super::host::{in_path, is_program};
 use super::known::Known;
 use super::{Toolchain, cache, release};
 
-/// A place that was looked at.
+/// A location that was looked at.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What named it, for people.
+    /// What named it, for messages.
     pub origin: String,
     /// The toolkit's folder: the one above `bin`.
     pub folder: PathBuf,
-    /// Whether a person asked for exactly this one.
+    /// Whether an environment variable names exactly this one.
     pub explicit: bool,
     /// The toolchain, or why there is none.
     pub found: Result<Toolchain, String>,
 }
 
-/// A place before anybody looked.
-pub(super) struct Place {
+/// A place where a compiler may be.
+pub(super) struct Location {
     origin: String,
     folder: PathBuf,
     explicit: bool,
@@ -30,8 +30,8 @@ pub(super) struct Place {
     wheels: Option<PathBuf>,
 }
 
-/// Every place that holds an nvcc or was asked for, in the order of precedence. The first that works is used,
-/// unless one before it was asked for and does not.
+/// Every location that has an nvcc or is named by a variable, in the order of precedence. The first that works is used,
+/// unless one that a variable names comes before it and does not work.
 pub fn candidates() -> Vec<Candidate> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut all = Vec::new();
@@ -52,13 +52,13 @@ pub fn candidates() -> Vec<Candidate> {
 }
 
 /// All places, the first in precedence first.
-pub(super) fn places() -> Vec<Place> {
+pub(super) fn places() -> Vec<Location> {
     let set = |name: &str| {
         env::var_os(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let plain = |origin: &str, folder: PathBuf| Place {
+    let location = |origin: &str, folder: PathBuf| Location {
         origin: origin.to_owned(),
         folder,
         explicit: false,
@@ -67,9 +67,9 @@ pub(super) fn places() -> Vec<Place> {
     let mut places = Vec::new();
     for name in ["CUDA_HOME", "CUDA_PATH"] {
         if let Some(folder) = set(name) {
-            places.push(Place {
+            places.push(Location {
                 explicit: true,
-                ..plain(name, std::path::absolute(&folder).unwrap_or(folder))
+                ..location(name, std::path::absolute(&folder).unwrap_or(folder))
             });
             break;
         }
@@ -82,25 +82,25 @@ pub(super) fn places() -> Vec<Place> {
             .filter(|real| real.file_name().is_some_and(|name| name == "nvcc"))
             .unwrap_or(nvcc);
         if let Some(folder) = real.parent().and_then(Path::parent) {
-            places.push(plain("PATH", folder.to_owned()));
+            places.push(location("PATH", folder.to_owned()));
         }
     }
-    places.push(plain("usual place", "/usr/local/cuda".into()));
+    places.push(location("usual place", "/usr/local/cuda".into()));
     for folder in versioned(Path::new("/usr/local")) {
-        places.push(plain("usual place", folder));
+        places.push(location("usual place", folder));
     }
-    places.push(plain("usual place", "/opt/cuda".into()));
+    places.push(location("usual place", "/opt/cuda".into()));
     for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
         for packages in set(name).iter().flat_map(|env| site_packages(env)) {
-            places.push(Place {
+            places.push(Location {
                 wheels: Some(packages.clone()),
-                ..plain(&format!("wheels in {name}"), packages.join("nvidia/cu13"))
+                ..location(&format!("wheels in {name}"), packages.join("nvidia/cu13"))
             });
         }
     }
     if let Ok(cache) = cache::folder() {
         let packages = installed(&cache);
-        places.push(plain(
+        places.push(location(
             "`kernels toolchain install`",
             packages.join("nvidia/cu13"),
         ));
@@ -113,7 +113,7 @@ pub(super) fn installed(cache: &Path) -> PathBuf {
     cache.join(format!("toolchain-{}", Toolchain::PINNED))
 }
 
-impl Place {
+impl Location {
     /// Looks whether an nvcc is there and runs.
     pub(super) fn look(self, known: &Known) -> Candidate {
         let found = match self.wheels.as_deref().map(mixed_wheels) {

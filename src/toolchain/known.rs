@@ -1,5 +1,5 @@
-//! What compilers said of their version, by the file they are: asking nvcc costs more than a build in which nothing
-//! changed should take.
+//! Remembered answers of compilers to `--version`, by the identity of their files: starting nvcc takes longer than an
+//! unchanged build should.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,11 +18,11 @@ pub struct Known {
     said: Mutex<BTreeMap<String, String>>,
 }
 
-/// So many programs are remembered.
+/// At most this many programs are remembered.
 const MOST: usize = 32;
 
 impl Known {
-    /// Every program is asked.
+    /// Nothing is remembered: every program is started.
     pub fn nothing() -> Self {
         Self {
             file: None,
@@ -82,7 +82,7 @@ impl Known {
     }
 }
 
-/// A program as the file system knows it; none for a script, which may start another program tomorrow.
+/// What the file system says of a program; none for a script, which may start another program the next time.
 fn identity(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     let mut start = [0; 4];

@@ -46,7 +46,7 @@ impl Toolchain {
 
     /// The first that works of: `CUDA_HOME`, `PATH`, the usual places, an active venv's wheels, our own cache.
     ///
-    /// A `CUDA_HOME` that is set and holds no nvcc is an error: the person who set it meant it.
+    /// A `CUDA_HOME` that is set and holds no nvcc is an error: whoever set it meant that one.
     pub fn find() -> Result<Self, ToolchainError> {
         Self::find_known(&Known::nothing())
     }
@@ -127,12 +127,12 @@ fn ask(program: &Path, option: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Takes from a compiler's environment what would change its output without a word.
+/// Removes variables from a compiler's environment that would change its output unnoticed.
 pub fn clean(command: &mut Command) -> &mut Command {
     for name in SILENT {
         command.env_remove(name);
     }
-    // Messages are read by this program, and file names are sorted by none.
+    // Messages are parsed by this program.
     command.env("LC_ALL", "C")
 }
 

@@ -35,7 +35,7 @@ struct Symbol {
     weak: bool,
 }
 
-/// One thing that will not do.
+/// A reason why the object would not load everywhere.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Violation {
     /// A version of a system's library that is newer than `manylinux_2_28` has.
@@ -136,7 +136,7 @@ impl Needs {
         Ok(needs)
     }
 
-    /// All that will not do. `provided`: what torch and CUDA's runtime define. `cudart`: the runtime's soname.
+    /// Every reason why it would not load everywhere. `provided`: what torch and CUDA's runtime define. `cudart`: the runtime's soname.
     pub(super) fn violations(
         &self,
         id: &str,
@@ -232,7 +232,7 @@ fn demangled(symbol: &str) -> String {
 }
 
 impl Violation {
-    /// The symbol, where a definition of our own would mend it.
+    /// The symbol, where a definition of our own could replace it.
     pub(super) fn symbol(&self) -> Option<&str> {
         match self {
             Self::TooNew { symbol, .. } => Some(symbol),

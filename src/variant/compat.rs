@@ -8,7 +8,7 @@ struct Compat {
     code: &'static str,
 }
 
-/// What is known to happen.
+/// The known cases.
 const ALL: [Compat; 7] = [
     Compat {
         symbol: "__libc_single_threaded",

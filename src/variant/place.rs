@@ -125,9 +125,9 @@ pub(super) struct Stage {
     _held: File,
 }
 
-/// What stages are called.
+/// The prefix of staging folders.
 const STAGE: &str = ".kernels-stage-";
-/// Where what was replaced by force is kept, in the folder of variants.
+/// The folder of backups, in the folder of variants.
 const BACKUPS: &str = ".kernels-backups";
 
 impl Stage {
@@ -171,7 +171,7 @@ impl Stage {
         })
     }
 
-    /// Puts what was staged at `place`. What was there is deleted, or kept if `backup`; answers where.
+    /// Moves the staged files to `place`. What was there is deleted, or, if `backup`, kept; answers where.
     pub(super) fn put(self, place: &Path, backup: bool) -> Result<Option<PathBuf>> {
         let failed = || format!("cannot put {} in place", place.display());
         if fs::symlink_metadata(place).is_err() {

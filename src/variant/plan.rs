@@ -65,46 +65,9 @@ impl Plan {
             archs: Vec::new(),
             notes: Vec::new(),
         };
-        let csrc = csrc(project);
-        for kernel in &project.build.kernels {
-            if let Some(least) = kernel.cuda_minver.as_deref().and_then(Version::parse)
-                && cuda < least
-            {
-                plan.notes.push(format!(
-                    "[kernel.{}] is left out: its cuda-minver is {least}, and nvcc is {}",
-                    kernel.name, toolchain.version
-                ));
-                continue;
-            }
-            let archs = arch::of(kernel, asked, cuda.major)?;
-            let include: Vec<&Path> = kernel
-                .includes
-                .iter()
-                .chain(&csrc)
-                .map(PathBuf::as_path)
-                .collect();
-            for source in &kernel.sources {
-                if is_cu(source) {
-                    plan.add(cuda_unit(
-                        project,
-                        source,
-                        &include,
-                        &kernel.cuda_flags,
-                        &archs,
-                    )?)?;
-                } else if is_cxx(source) {
-                    plan.add(cxx_unit(
-                        project,
-                        host,
-                        source,
-                        &include,
-                        &kernel.cxx_flags,
-                    )?)?;
-                }
-            }
-            plan.archs.extend(archs);
-        }
+        plan.add_kernels(project, toolchain, cuda, host, asked)?;
         let torch = &project.torch;
+        let csrc = csrc(project);
         let include: Vec<&Path> = torch
             .includes
             .iter()
@@ -124,6 +87,57 @@ impl Plan {
             &plan.digest(sources, toolchain, host)[..7]
         );
         Ok(plan)
+    }
+
+    /// Adds the sources of every `[kernel.X]` that this CUDA compiles.
+    fn add_kernels(
+        &mut self,
+        project: &TorchProject,
+        toolchain: &Toolchain,
+        cuda: Version,
+        host: &HostCompiler,
+        asked: &[u32],
+    ) -> Result<()> {
+        let csrc = csrc(project);
+        for kernel in &project.build.kernels {
+            if let Some(least) = kernel.cuda_minver.as_deref().and_then(Version::parse)
+                && cuda < least
+            {
+                self.notes.push(format!(
+                    "[kernel.{}] is left out: its cuda-minver is {least}, and nvcc is {}",
+                    kernel.name, toolchain.version
+                ));
+                continue;
+            }
+            let archs = arch::of(kernel, asked, cuda.major)?;
+            let include: Vec<&Path> = kernel
+                .includes
+                .iter()
+                .chain(&csrc)
+                .map(PathBuf::as_path)
+                .collect();
+            for source in &kernel.sources {
+                if is_cu(source) {
+                    self.add(cuda_unit(
+                        project,
+                        source,
+                        &include,
+                        &kernel.cuda_flags,
+                        &archs,
+                    )?)?;
+                } else if is_cxx(source) {
+                    self.add(cxx_unit(
+                        project,
+                        host,
+                        source,
+                        &include,
+                        &kernel.cxx_flags,
+                    )?)?;
+                }
+            }
+            self.archs.extend(archs);
+        }
+        Ok(())
     }
 
     /// Notes which units have the module's name in their text: the others stay in the cache when only the name changes.

@@ -74,7 +74,7 @@ pub(super) fn includes(project: &TorchProject) -> Vec<PathBuf> {
     all
 }
 
-/// `csrc`, where it is there.
+/// `csrc`, if it exists.
 pub(super) fn csrc(project: &TorchProject) -> Option<PathBuf> {
     let folder = PathBuf::from("csrc");
     project.root.join(&folder).is_dir().then_some(folder)
