@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::base::arch;
+use crate::base::text::{and, numbers};
+
 /// `kernels toolchain`.
 #[derive(Args, Debug)]
 pub struct Toolchain {
@@ -65,8 +68,8 @@ pub struct Compile {
     /// The project: a folder with build.toml and kernel.toml
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Compute capability, without the point: 75, 80, 86, 89, 90, 100, 120 [default: the card's, else 75 80 90]
-    #[arg(long, value_name = "CC", value_delimiter = ',')]
+    /// Compute capabilities, without the point.
+    #[arg(long, value_name = "CC", value_delimiter = ',', help = arch_help())]
     pub arch: Vec<u32>,
 }
 
@@ -80,9 +83,8 @@ pub struct Build {
     /// backup
     #[arg(long)]
     pub force: bool,
-    /// Build what torch loads and the Kernel Hub takes, into build/torch-stable-abi…-linux of the project; for its
-    /// cuda-capabilities, else for 75, 80 and 90 with PTX
-    #[arg(long)]
+    /// Build a variant for torch.
+    #[arg(long, help = torch_help())]
     pub torch: bool,
     /// With --torch, where the variant's folder is written [default: build/ of the project]
     #[arg(long, value_name = "DIR", requires = "torch")]
@@ -234,4 +236,22 @@ pub struct Check {
     /// Print the page of a rule instead: the reason for it, and how to fix what it finds
     #[arg(long, value_name = "RULE", conflicts_with_all = ["fix", "export"])]
     pub explain: Option<String>,
+}
+
+fn arch_help() -> String {
+    let defaults: Vec<String> = arch::defaults().iter().map(u32::to_string).collect();
+    format!(
+        "Compute capability, without the point: {} [default: the card's, else {}]",
+        numbers(&arch::known()),
+        defaults.join(" ")
+    )
+}
+
+fn torch_help() -> String {
+    let defaults: Vec<String> = arch::defaults().iter().map(u32::to_string).collect();
+    format!(
+        "Build what torch loads and the Kernel Hub takes, into build/torch-stable-abi…-linux of the project; for its \
+         cuda-capabilities, else for {} with PTX",
+        and(&defaults)
+    )
 }

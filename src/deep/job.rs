@@ -55,7 +55,7 @@ pub(super) struct Jobs<'d> {
     pub(super) carried: Vec<(usize, &'d Block, &'d str)>,
 }
 
-/// A document whose jobs are being planned.
+/// A document whose jobs are being gathered.
 struct Page<'d, 'p> {
     document: &'d Document,
     /// The document whose files lie below its own.
@@ -90,19 +90,11 @@ impl<'d> Jobs<'d> {
         if !files.keys().any(|path| path.ends_with("registration.h")) {
             write(&folder.join("../builder/registration.h"), REGISTRATION)?;
         }
-        // A project names its folders of headers in build.toml; here each that has one is looked into.
-        let headers = work
-            .blocks(number, documents)
-            .filter(|(path, block)| is_code(block) && is_header(path));
-        let includes: BTreeSet<PathBuf> = headers
-            .filter_map(|(path, _)| Path::new(path).parent().map(Path::to_owned))
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .collect();
         let mut page = Page {
             document,
             base: work.base(number, documents),
             folder,
-            includes: includes.into_iter().collect(),
+            includes: header_folders(number, documents, work),
             jobs: self,
             gathered,
         };
@@ -132,6 +124,18 @@ impl<'d> Jobs<'d> {
         }
         Ok(())
     }
+}
+
+/// The folders of a document's headers. A project names them in build.toml; here each that has a header is looked into.
+fn header_folders(number: usize, documents: &[Document], work: &Work) -> Vec<PathBuf> {
+    let headers = work
+        .blocks(number, documents)
+        .filter(|(path, block)| is_code(block) && is_header(path));
+    let folders: BTreeSet<PathBuf> = headers
+        .filter_map(|(path, _)| Path::new(path).parent().map(Path::to_owned))
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .collect();
+    folders.into_iter().collect()
 }
 
 impl<'d> Page<'d, '_> {

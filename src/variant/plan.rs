@@ -145,10 +145,10 @@ impl Plan {
         let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
         let is_header = |path: &Path| !is_cu(path) && !is_cxx(path);
         let mut code = sources.code.iter();
-        let in_header = code.any(|(path, bytes)| is_header(path) && names(bytes));
+        let everywhere = code.any(|(path, bytes)| is_header(path) && names(bytes));
         for unit in &mut self.units {
             let bytes = sources.code.get(&unit.source);
-            unit.named = in_header || bytes.is_some_and(|bytes| names(bytes));
+            unit.named = everywhere || bytes.is_some_and(|bytes| names(bytes));
         }
     }
 
