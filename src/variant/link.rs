@@ -1,5 +1,6 @@
-//! The objects as one shared object, checked before anybody gets it.
+//! Links the objects to one shared object, and checks that it loads everywhere.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,37 +78,7 @@ pub(super) fn library(
         .collect();
     let libraries = torch_libraries.iter().chain([&cudart]);
     let provided = abi::provided(libraries.map(PathBuf::as_path))?;
-    let mut compat: Vec<String> = Vec::new();
-    let mut definitions: Vec<String> = Vec::new();
-    // A definition of ours may itself call something that is too new.
-    let needs = loop {
-        linker.link(&definitions)?;
-        let needs = Needs::of(&work.path.join(LIBRARY))?;
-        let violations = needs.violations(&plan.id, &provided, &soname);
-        let mendable: Vec<(&str, String)> = violations
-            .iter()
-            .filter_map(Violation::symbol)
-            .filter(|symbol| compat.iter().all(|known| known != symbol))
-            .filter_map(|symbol| Some((symbol, compat::of(symbol)?)))
-            .collect();
-        if violations.is_empty() {
-            break needs;
-        }
-        if mendable.is_empty() {
-            let lines: Vec<String> = violations
-                .iter()
-                .map(|violation| format!("  {violation}"))
-                .collect();
-            bail!(
-                "the shared object is linked, but would not load everywhere:\n{}",
-                lines.join("\n")
-            );
-        }
-        for (symbol, definition) in mendable {
-            compat.push(symbol.to_owned());
-            definitions.push(definition);
-        }
-    };
+    let (needs, compat) = linker.link_for_all(&provided, &soname)?;
     let facts = Facts {
         libraries: needs.libraries,
         compat,
@@ -130,6 +101,43 @@ struct Linker<'a> {
 }
 
 impl Linker<'_> {
+    /// Links, with definitions of our own for what older systems lack. Answers what the object needs, and which symbols
+    /// were defined.
+    fn link_for_all(
+        &self,
+        provided: &HashSet<String>,
+        soname: &str,
+    ) -> Result<(Needs, Vec<String>)> {
+        let mut compat: Vec<String> = Vec::new();
+        let mut definitions: Vec<String> = Vec::new();
+        // A definition of ours may itself call something that is too new.
+        loop {
+            self.link(&definitions)?;
+            let needs = Needs::of(&self.work.path.join(LIBRARY))?;
+            let violations = needs.violations(&self.plan.id, provided, soname);
+            if violations.is_empty() {
+                return Ok((needs, compat));
+            }
+            let replaceable: Vec<(&str, String)> = violations
+                .iter()
+                .filter_map(Violation::symbol)
+                .filter(|symbol| compat.iter().all(|known| known != symbol))
+                .filter_map(|symbol| Some((symbol, compat::of(symbol)?)))
+                .collect();
+            if replaceable.is_empty() {
+                let lines: Vec<String> = violations.iter().map(|one| format!("  {one}")).collect();
+                bail!(
+                    "the shared object is linked, but would not load everywhere:\n{}",
+                    lines.join("\n")
+                );
+            }
+            for (symbol, definition) in replaceable {
+                compat.push(symbol.to_owned());
+                definitions.push(definition);
+            }
+        }
+    }
+
     fn link(&self, definitions: &[String]) -> Result<()> {
         let folder = &self.work.path;
         let cannot = || {
