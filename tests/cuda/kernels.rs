@@ -1,7 +1,7 @@
 //! What holds across the bundled projects.
 
 use crate::support::cuda;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,28 +11,70 @@ fn projects() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("build.toml").is_file())
         .collect();
     all.sort();
     assert!(!all.is_empty());
     all
 }
 
-/// The vocabulary that all projects share. A project stands on its own, so each has a copy of what it uses.
-const SHARED: [&str; 3] = ["element.cuh", "pack.cuh", "reduce.cuh"];
+fn common() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/common")
+}
 
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+/// The headers of kernels/common that the sources in a folder include, also through each other.
+fn included(folder: &Path) -> BTreeSet<String> {
+    let common_names = names(&common());
+    let own = |name: &String| !common_names.contains(name);
+    let mut found = BTreeSet::new();
+    let mut open: Vec<PathBuf> = names(folder)
+        .into_iter()
+        .filter(own)
+        .map(|name| folder.join(name))
+        .collect();
+    while let Some(path) = open.pop() {
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            let quoted = line.strip_prefix("#include \"");
+            let Some(name) = quoted.and_then(|rest| rest.strip_suffix('"')) else {
+                continue;
+            };
+            if common_names.contains(name) && found.insert(name.to_owned()) {
+                open.push(common().join(name));
+            }
+        }
+    }
+    found
+}
+
+/// kernel-builder copies only what a project's build.toml lists below the project's own folder, so each project has
+/// copies of the headers in kernels/common that it includes. `UPDATE=1` writes them.
 #[test]
-fn the_shared_headers_are_the_same_in_every_project() {
-    for name in SHARED {
-        let mut copies = projects()
-            .into_iter()
-            .map(|project| project.join("kernel_src").join(name))
-            .filter_map(|path| Some((fs::read_to_string(&path).ok()?, path)));
-        let (text, first) = copies.next().unwrap_or_else(|| panic!("{name} is nowhere"));
-        for (other, path) in copies {
+fn the_copies_of_common_are_what_common_says() {
+    for project in projects() {
+        let folder = project.join("kernel_src");
+        let included = included(&folder);
+        for name in names(&common()) {
+            let path = folder.join(&name);
+            let text = fs::read_to_string(common().join(&name)).unwrap();
+            let copy = included
+                .contains(&name)
+                .then(|| format!("// Generated from kernels/common/{name}.\n{text}"));
+            if std::env::var_os("UPDATE").is_some() {
+                match &copy {
+                    Some(text) => fs::write(&path, text).unwrap(),
+                    None => drop(fs::remove_file(&path)),
+                }
+            }
             assert!(
-                text == other,
-                "{} and {} differ: a shared header is changed in all projects at once",
-                first.display(),
+                fs::read_to_string(&path).ok() == copy,
+                "{} is not the copy of kernels/common/{name}; run: UPDATE=1 cargo test --test cuda the_copies",
                 path.display()
             );
         }
@@ -59,7 +101,7 @@ fn every_operation_has_a_name_of_its_own() {
 }
 
 /// Two functions of one name that the linker may take for each other (inline ones, templates) would make one project
-/// launch another one's kernels where both are linked into one library.
+/// launch another one's kernels where both are linked into one library. What is in namespace `common` is the same in all.
 #[test]
 fn projects_can_be_linked_into_one_library() {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
@@ -91,8 +133,11 @@ fn projects_can_be_linked_into_one_library() {
                 let (Some(symbol), Some(kind)) = (words.next(), words.next()) else {
                     continue;
                 };
-                // What is defined and seen by other units; less the toolkits' own, which is the same everywhere.
-                let toolkit = [
+                // What is defined and seen by other units; less kernels/common and the toolkits' own, which are the same
+                // everywhere.
+                let shared = [
+                    "_ZN6common",
+                    "_ZNK6common",
                     "_ZN4dim3",
                     "DW.ref.",
                     "_ZSt",
@@ -102,7 +147,7 @@ fn projects_can_be_linked_into_one_library() {
                 ]
                 .iter()
                 .any(|own| symbol.starts_with(own));
-                if matches!(kind, "T" | "D" | "B" | "R" | "W" | "V" | "u") && !toolkit {
+                if matches!(kind, "T" | "D" | "B" | "R" | "W" | "V" | "u") && !shared {
                     own.insert(symbol.to_owned(), kind.to_owned());
                 }
             }

@@ -1,8 +1,11 @@
+// Generated from kernels/common/element.cuh.
 // The element types: bits to fp32 and back, one element or two at a time.
 //
 // They work on bits, without CUDA's headers for these types: half of a small unit's compile time would be theirs.
 #pragma once
 #include <cstdint>
+
+namespace common {
 
 struct F32 {
   uint32_t bits;
@@ -93,3 +96,5 @@ template <>
 __device__ __forceinline__ uint32_t to_bits<BF16>(float x) {
   return to_two<BF16>(x, 0.0f);
 }
+
+}  // namespace common

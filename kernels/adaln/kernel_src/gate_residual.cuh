@@ -7,6 +7,8 @@
 #include "modulate.cuh"
 #include "tuning.h"
 
+namespace adaln {
+
 template <typename T, int N, bool FLAT>
 __global__ void __launch_bounds__(kGateThreads) gate_residual_packs(const Arguments a) {
   const uint32_t i = blockIdx.x * kGateThreads + threadIdx.x;
@@ -32,3 +34,5 @@ __global__ void __launch_bounds__(kGateThreads) gate_residual_packs(const Argume
     store(static_cast<T*>(a.sum) + row * a.sum_stride, column, x);
   }
 }
+
+}  // namespace adaln

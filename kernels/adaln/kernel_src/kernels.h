@@ -2,6 +2,8 @@
 #pragma once
 #include "tuning.h"
 
+namespace adaln {
+
 // The kernel of a layout that is compiled for accesses of so many bytes (16, or an element's); its one parameter is
 // an Arguments. Null if there is none.
 const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
@@ -17,3 +19,5 @@ const void* adaln_group_kernel_bf16(const GroupLayout& layout, bool gated);
 const void* gate_residual_kernel_f32(int access, bool flat);
 const void* gate_residual_kernel_f16(int access, bool flat);
 const void* gate_residual_kernel_bf16(int access, bool flat);
+
+}  // namespace adaln

@@ -4,20 +4,18 @@
 // the same one; any other overlap of an output with an input is undefined. Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace adaln {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kBadEps = 10005,
   kBadNorm = 10006,
   kMisaligned = 10007,
@@ -27,7 +25,6 @@ enum ErrorCode : int {
   kTableAlone = 10011,
 };
 
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
 enum Operation : int { kNorm, kGatedNorm, kGate };
 
 // A call: Arguments for all rows, and what they do not say.
@@ -69,9 +66,6 @@ struct Matrices {
   }
 };
 
-int size_of(int type) { return type == kF32 ? 4 : 2; }
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
-
 // 0, or why this call is refused.
 int check(const Call& c) {
   const Arguments& a = c.a;
@@ -112,22 +106,6 @@ int widest_access(const Call& c) {
     fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
   }
   return fits ? 16 : size;
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 template <typename P>
@@ -211,7 +189,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
-    a.keep = shared != 0;
+    a.row_in_shared = shared != 0;
     a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 1,024
     const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
     if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
@@ -220,27 +198,27 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
 }
 
 int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
-  const int64_t in_a_pack = access / size_of(c.type);
-  if (tuned_arch(arch) == 0) return kNoCode;
+  const int64_t per_pack = access / size_of(c.type);
+  if (arch < kOldest) return kNoCode;
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
                                           : gate_residual_kernel_bf16;
   const bool flat =
       access == 16 && c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width;
   for (int64_t column = 0; column < c.a.width;) {
-    const int64_t left = (c.a.width - column) / in_a_pack, packs = left < kMost ? left : kMost;
+    const int64_t left = (c.a.width - column) / per_pack, packs = left < kMost ? left : kMost;
     for (int64_t row = 0; row < c.rows;) {
       Arguments a = part(c, row, kMost / packs, column);
       row += a.rows;
-      a.width = packs * in_a_pack;
+      a.width = packs * per_pack;
       a.packs = static_cast<uint32_t>(a.rows * packs);
       a.packs_per_row = Divisor(static_cast<uint32_t>(packs));
       const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
       // A part of the columns leaves gaps between its rows.
-      const void* kernel = kernel_of(access, flat && packs * in_a_pack == c.a.width);
+      const void* kernel = kernel_of(access, flat && packs * per_pack == c.a.width);
       if (const cudaError_t error = start(kernel, blocks, kGateThreads, 0, a, stream)) return error;
     }
-    column += packs * in_a_pack;
+    column += packs * per_pack;
   }
   return cudaSuccess;
 }
@@ -373,3 +351,5 @@ extern "C" const char* adaln_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace adaln

@@ -5,6 +5,9 @@
 #include "arguments.h"
 #include "pack.cuh"
 
+namespace adaln {
+using namespace common;
+
 template <typename T, int N>
 __device__ __forceinline__ void add_pack(float (&f)[N], const Pack<T, N>& pack) {
   float g[N];
@@ -150,3 +153,5 @@ template <typename T>
 __device__ __forceinline__ const T* modulation_row(const void* data, int64_t stride, uint32_t row, const Arguments& a) {
   return static_cast<const T*>(data) + a.rows_per_modulation.quotient(row) * stride;
 }
+
+}  // namespace adaln

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace attention {
+
 // A tensor of batch x tokens x heads rows, each of head_dim elements side by side. Strides are in elements.
 struct Rows {
   void* data;
@@ -19,3 +21,5 @@ struct AttentionArguments {
   int diagonal;
   float scale_log2;  // scale * log2(e): exp(scale * s) = exp2(scale_log2 * s)
 };
+
+}  // namespace attention

@@ -7,8 +7,12 @@
 
 #include "arguments.h"
 #include "element.cuh"
+#include "fast_math.cuh"
 #include "tensor_core.cuh"
 #include "tile.h"
+
+namespace attention {
+using namespace common;
 
 // Where a 16-byte chunk of a tile's row is in shared memory. Rows are 128 or 256 bytes, so that the same chunk of eight
 // rows would lie in the same banks, and ldmatrix asks for just that: chunks change their places within the row by its
@@ -152,7 +156,7 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
     if (first_key + kKeys < keys) copy_tile<kDim, kKeys>(k_tile, k, a.k, keys - first_key - kKeys);
 
     // The mask, where the tile goes past the keys that the block's first query sees.
-    const int first_row = worked_out_here(first_query);
+    const int first_row = rematerialize(first_query);
     if (first_key + kKeys > min(a.tokens_k, first_row + 1 + a.diagonal)) {
 #pragma unroll
       for (int r = 0; r < kThreadRows; ++r) {
@@ -257,3 +261,5 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
     }
   }
 }
+
+}  // namespace attention

@@ -3,8 +3,7 @@
 #include "attention.cuh"
 #include "kernels.h"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace attention {
 
 template <typename T>
 const void* find_kernel(int head_dim) {
@@ -15,4 +14,4 @@ const void* find_kernel(int head_dim) {
   }
 }
 
-}  // namespace
+}  // namespace attention

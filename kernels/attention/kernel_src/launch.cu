@@ -7,16 +7,15 @@
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
 #include "tile.h"
+
+namespace attention {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kBadStride = 10004,
+enum OwnErrorCode : int {
   kBadOption = 10005,
   kMisaligned = 10006,
   kTooLarge = 10007,
@@ -25,7 +24,6 @@ enum ErrorCode : int {
   kBadScale = 10010,
 };
 
-enum Type : int { kF16 = 1, kBF16 = 2 };
 enum Causal : int { kNone = 0, kTopLeft = 1, kBottomRight = 2 };
 
 // Numbers of tokens are 32-bit in the kernel, and sums of two of them are as well.
@@ -52,7 +50,7 @@ int check(const Tensor& t, const Sizes& of, bool written) {
   for (int i = 0; i < 3; ++i) {
     if (sizes[i] == 1) continue;  // there is no next one, and the stride may be anything
     // What is read may be the same for many, with a stride of 0.
-    if (strides[i] < (written ? of.head_dim : 0)) return kBadStride;
+    if (strides[i] < (written ? of.head_dim : 0)) return kStrideTooSmall;
     if (strides[i] % 8 != 0) return kMisaligned;
     int64_t way = 0;
     if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &way) || __builtin_add_overflow(last, way, &last)) {
@@ -146,7 +144,7 @@ extern "C" const char* attention_error(int code) {
     case kNegativeSize: return "batch, tokens and heads must not be negative";
     case kUnknownType: return "dtype must be 1 (f16) or 2 (bf16)";
     case kNullPointer: return "no tensor but lse may be a null pointer when it has elements";
-    case kBadStride: return "strides must not be negative, and those of o at least head_dim";
+    case kStrideTooSmall: return "strides must not be negative, and those of o at least head_dim";
     case kBadOption: return "causal must be 0 (none), 1 (query i sees keys 0 to i) or 2 (the last query sees all keys)";
     case kMisaligned: return "pointers must be multiples of 16 bytes (lse: 4), and strides of 8 elements";
     case kTooLarge: return "more than 10^9 tokens, 2^31 blocks of 128 queries, or what 64-bit addresses can tell";
@@ -156,3 +154,5 @@ extern "C" const char* attention_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace attention

@@ -8,8 +8,11 @@
 #error "cp.async and mma.sync.m16n8k16 need sm_80 or later: leave 7.5 out of cuda-capabilities"
 #endif
 
-// The numbers of the block, and of the thread in its warp, read where they are asked for: the compiler may not keep
-// what follows from them in registers instead.
+namespace attention {
+using namespace common;
+
+// The block's index, and the lane, read again at each use: the compiler does not hold what follows from them in
+// registers instead.
 __device__ __forceinline__ int block_number() {
   int number;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
@@ -21,8 +24,8 @@ __device__ __forceinline__ int lane_number() {
   return number;
 }
 
-// What follows from it is worked out where it stands, and not kept in registers from before the loop.
-__device__ __forceinline__ int worked_out_here(int number) {
+// Makes the value opaque, so that what follows from it is computed where it is used and not hoisted out of the loop.
+__device__ __forceinline__ int rematerialize(int number) {
   asm volatile("" : "+r"(number));
   return number;
 }
@@ -80,9 +83,4 @@ __device__ __forceinline__ void multiply_add<F16>(float (&c)[4], const uint32_t 
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// 2^x, of the special-function unit; 2^-inf is 0.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+}  // namespace attention

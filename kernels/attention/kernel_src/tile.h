@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace attention {
+
 // A warp takes 32 queries, so that each fragment of K and V that it reads from shared memory is multiplied twice: with
 // 16, shared memory (128 bytes a cycle) would hold the tensor cores up.
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
@@ -21,3 +23,5 @@ struct Tile {
   // Q, and one tile each of K and V: 64 KB for a dimension of 128, so that two blocks fit on an SM of an A100, too.
   static constexpr int kSharedBytes = kQueryBytes + 2 * kKeyBytes;
 };
+
+}  // namespace attention

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace column_sum {
+
 struct ColumnSumArguments {
   const void* x;
   void* out;         // in the type of x, or null
@@ -13,3 +15,5 @@ struct ColumnSumArguments {
   int groups;
   int lanes;               // threads that share a row of a strip: a power of two up to 32
 };
+
+}  // namespace column_sum

@@ -8,6 +8,9 @@
 #include "pack.cuh"
 #include "tuning.h"
 
+namespace column_sum {
+using namespace common;
+
 // A column's sum, in either type or both.
 template <typename T>
 __device__ __forceinline__ void store_sum(const ColumnSumArguments& a, int64_t column, float sum) {
@@ -109,3 +112,5 @@ __global__ void __launch_bounds__(512) column_sum_groups(const ColumnSumArgument
   for (unsigned w = 0; w < blockDim.x / 32; ++w) sum += sums[w][lane];
   store_sum<T>(a, column, sum);
 }
+
+}  // namespace column_sum

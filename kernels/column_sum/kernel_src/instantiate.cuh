@@ -3,8 +3,7 @@
 #include "column_sum.cuh"
 #include "kernels.h"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace column_sum {
 
 template <typename T>
 const void* find_kernel(int access) {
@@ -16,4 +15,4 @@ const void* find_kernel(int access) {
   return reinterpret_cast<const void*>(column_sum_rows<T, 1>);
 }
 
-}  // namespace
+}  // namespace column_sum

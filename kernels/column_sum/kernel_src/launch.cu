@@ -5,32 +5,26 @@
 // device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
 #include "tuning.h"
+
+namespace column_sum {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kMisaligned = 10005,
   kTooLarge = 10006,
   kBadGroups = 10007,
   kNoScratch = 10008,
 };
 
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
 constexpr int64_t kMostGroups = 65535;  // blocks of a grid in y
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // 0, or why these arguments are refused.
 int check(const ColumnSumArguments& a, int64_t groups, const float* scratch, int type) {
@@ -68,22 +62,6 @@ int launch_rows(const ColumnSumArguments& a, int type, int access, cudaStream_t 
   const dim3 grid(static_cast<unsigned>(strips), static_cast<unsigned>(a.groups));
   void* parameters[] = {const_cast<ColumnSumArguments*>(&a)};
   return cudaLaunchKernel(kernel_of(access), grid, dim3(kThreads), parameters, 0, stream);
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 int launch_groups(const ColumnSumArguments& a, int type, cudaStream_t stream) {
@@ -154,3 +132,5 @@ extern "C" const char* column_sum_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace column_sum

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace column_sum {
+
 // A block has a strip of columns, 32 lanes wide at most, and goes down a group of rows with all its threads. A strip of 32
 // accesses of 16 bytes is 512 bytes of a row; wider ones would leave more groups, and so more partial sums, for the same
 // number of blocks.
@@ -36,3 +38,5 @@ constexpr int64_t fast_groups(int64_t rows, int64_t accesses, int64_t sms) {
   const int64_t worth = (rows - 1) / least + 1, groups = full < worth ? full : worth;
   return groups < 1 ? 1 : groups;
 }
+
+}  // namespace column_sum

@@ -2,6 +2,9 @@
 #pragma once
 #include "division.h"
 
+namespace elementwise {
+using namespace common;
+
 template <int INPUTS, int VECTORS>
 struct ElementwiseArguments {
   void* out;
@@ -9,5 +12,7 @@ struct ElementwiseArguments {
   const void* vector[VECTORS];  // [width]
   int64_t out_stride, input_stride[INPUTS];  // elements from row to row
   uint32_t packs, packs_per_row;             // packs: of one tensor
-  Division by_row;
+  Divisor by_row;
 };
+
+}  // namespace elementwise

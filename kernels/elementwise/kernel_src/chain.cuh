@@ -2,6 +2,8 @@
 #pragma once
 #include "gelu.cuh"
 
+namespace elementwise {
+
 // How many tensors have an element for each element of out, and how many one for each column.
 constexpr int kInputs = 2;   // residual, x
 constexpr int kVectors = 2;  // bias, scale
@@ -16,3 +18,5 @@ struct BiasGeluScaleResidual {
     return fmaf(vector[1], G == kTanh ? gelu_tanh(biased) : gelu_exact(biased), input[0]);
   }
 };
+
+}  // namespace elementwise

@@ -7,6 +7,9 @@
 #include "arguments.h"
 #include "pack.cuh"
 
+namespace elementwise {
+using namespace common;
+
 // V packs of N elements a thread, a block's width apart. All loads are on their way before the first is waited for.
 template <typename T, int N, int V, typename Chain, int I, int C>
 __global__ void __launch_bounds__(512) elementwise(const ElementwiseArguments<I, C> a) {
@@ -16,7 +19,7 @@ __global__ void __launch_bounds__(512) elementwise(const ElementwiseArguments<I,
   for (int v = 0; v < V; ++v) {
     const uint32_t i = first + v * blockDim.x;
     if (i < a.packs) {
-      const uint32_t row = quotient(i, a.by_row), column = i - row * a.packs_per_row;
+      const uint32_t row = a.by_row.quotient(i), column = i - row * a.packs_per_row;
 #pragma unroll
       for (int t = 0; t < I; ++t)
         load<kCached>(input[v][t], static_cast<const T*>(a.input[t]) + row * a.input_stride[t], column);
@@ -44,8 +47,10 @@ __global__ void __launch_bounds__(512) elementwise(const ElementwiseArguments<I,
       }
       Pack<T, N> pack;
       repack(pack, out);
-      const uint32_t row = quotient(i, a.by_row);
+      const uint32_t row = a.by_row.quotient(i);
       store(static_cast<T*>(a.out) + row * a.out_stride, i - row * a.packs_per_row, pack);
     }
   }
 }
+
+}  // namespace elementwise

@@ -7,6 +7,9 @@
 #pragma once
 #include "fast_math.cuh"
 
+namespace elementwise {
+using namespace common;
+
 // With t = |x| the normal tail is exp(-t^2 / 2) * q(t), and q is a quotient of polynomials with positive coefficients, so
 // nothing cancels: within 2^-24.8 for t up to 19 (kernels/geglu/tune/fit_gelu.py).
 __device__ __forceinline__ float gelu_exact(float x) {
@@ -27,3 +30,5 @@ __device__ __forceinline__ float gelu_tanh(float x) {
   const float h = exp2_fast(t * fmaf(t * t, -0.0514716198f, -1.15110410f)), r = reciprocal_fast(fmaf(h, h, 1.0f));
   return x > 0.0f ? x * r : h * (x * (h * r));
 }
+
+}  // namespace elementwise

@@ -5,8 +5,7 @@
 #include "kernels.h"
 #include "tuning.h"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace elementwise {
 
 template <typename T, int N, int V>
 const void* kernel_of(int tanh) {
@@ -28,4 +27,4 @@ const void* find_kernel(int packs, int access, int tanh) {
   return kernel_of<T, 1, kNarrowPacks>(tanh);
 }
 
-}  // namespace
+}  // namespace elementwise

@@ -4,30 +4,24 @@
 // may overlap an input. Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
 #include "tuning.h"
+
+namespace elementwise {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kBadOption = 10005,
   kMisaligned = 10006,
   kTooLarge = 10007,
   kNoCode = 10008,
 };
-
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // A tensor as a caller passes it: rows that lie so many elements apart; a vector has one row for all.
 struct Matrix {
@@ -44,8 +38,6 @@ struct Call {
   int tanh, type;
   cudaStream_t stream;
 };
-
-int64_t size_of(int type) { return type == kF32 ? 4 : 2; }
 
 // 0, or why these arguments are refused.
 int check(const Call& call) {
@@ -84,22 +76,6 @@ int widest_access(const Call& call) {
   return static_cast<int>(size);
 }
 
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
-}
-
 int launch(const Call& call) {
   if (const int error = check(call)) return error;
   if (call.rows == 0 || call.width == 0) return cudaSuccess;
@@ -129,7 +105,7 @@ int launch(const Call& call) {
     for (int t = 0; t < kVectorsOfACall; ++t) a.vector[t] = call.vectors[t];
     a.packs_per_row = static_cast<uint32_t>(packs_per_row);
     a.packs = static_cast<uint32_t>((call.rows - row < rows ? call.rows - row : rows) * packs_per_row);
-    a.by_row = division_by(a.packs_per_row);
+    a.by_row = Divisor(a.packs_per_row);
     const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
     void* parameters[] = {&a};
     if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(tuning->threads), parameters, 0, call.stream)) {
@@ -176,3 +152,5 @@ extern "C" const char* elementwise_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace elementwise

@@ -1,3 +1,4 @@
+// Generated from kernels/common/pack.cuh.
 // Packs: the bits that one access moves, their conversion to fp32 and back, and the accesses themselves.
 #pragma once
 #include <cuda_runtime.h>
@@ -5,6 +6,8 @@
 #include <cstdint>
 
 #include "element.cuh"
+
+namespace common {
 
 // What a load asks of the caches. Neither is of the read-only kind (.nc): outputs may lie on inputs. Stores ask for
 // nothing: a hint to leave the L2 first gained under 1 % and cost up to 5 % (measured on an H100).
@@ -92,3 +95,5 @@ __device__ __forceinline__ void keep_packed(Pack<T, N>& pack) {
     for (uint32_t& word : pack.word) asm volatile("" : "+r"(word));
   }
 }
+
+}  // namespace common

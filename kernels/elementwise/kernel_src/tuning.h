@@ -3,26 +3,27 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "arch.h"
+
+namespace elementwise {
+using namespace common;
+
 // What is compiled for accesses of 16 bytes: X(packs of each tensor a thread).
 #define ELEMENTWISE_LAYOUTS(X) X(1) X(2)
 // The same for smaller accesses, where an address, a stride or the width is no multiple of 16 bytes.
 constexpr int kNarrowPacks = 2;
 
 struct Tuning {
-  int arch;    // of the compiled code: this one and all above it, up to the next in the table
+  int arch;    // of the compiled code: this one and later ones
   int access;  // 16 bytes, or 4 for all that is smaller
   int threads;  // a block: any whole number of warps up to 16, nothing is compiled for it
   int packs;
 };
 
 constexpr Tuning kTuning[] = {
-    // H100 (132 SMs of 2048 threads). 20 to 40 KB of loads in flight an SM fill the memory's latency, and one pack of two
-    // tensors a thread is 64 KB; more packs a thread make one block's stores wait longer for its loads. 99 to 100 % of
-    // a copy where 100 MB and more are moved.
-    {90, 16, 128, 1},
-    {90, 4, 256, kNarrowPacks},
-
-    // A100 (108 SMs of 2048 threads). Estimates, not measured: 10 to 20 KB in flight are enough.
+    // H100 (132 SMs of 2048 threads): 20 to 40 KB of loads in flight an SM fill the memory's latency, and one pack of two
+    // tensors a thread is 64 KB; more packs a thread make one block's stores wait longer for its loads. A100 (108 SMs of 2048
+    // threads): 10 to 20 KB are enough; an estimate.
     {80, 16, 128, 1},
     {80, 4, 256, kNarrowPacks},
 
@@ -32,16 +33,10 @@ constexpr Tuning kTuning[] = {
     {75, 4, 256, kNarrowPacks},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_elementwise_tuning(int arch, int access) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : kTuning)
-    if (row.arch == tuned && (row.access == 16) == (access == 16)) return &row;
+    if (row.arch <= arch && (row.access == 16) == (access == 16)) return &row;
   return nullptr;
 }
 
@@ -53,9 +48,10 @@ constexpr bool table_is_sound() {
     if (!compiled || row.threads < 32 || row.threads > 512 || row.threads % 32 != 0) return false;
   }
 #undef ELEMENTWISE_SAME
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const int access : {16, 4})
-      if (find_elementwise_tuning(arch, access) == nullptr) return false;
+  for (const int access : {16, 4})  // every launch finds a row
+    if (find_elementwise_tuning(kOldest, access) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled, or odd threads");
+
+}  // namespace elementwise

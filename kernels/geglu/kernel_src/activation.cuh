@@ -15,6 +15,9 @@
 #include "activation.h"
 #include "fast_math.cuh"
 
+namespace geglu {
+using namespace common;
+
 // p = a * b; the activation's derivative is a * d.
 struct Factors {
   float a, b, d;
@@ -77,3 +80,5 @@ __device__ __forceinline__ Factors activate(float x) {
   if constexpr (A == kGeluTanh) return gelu_tanh<DERIVATIVE>(x);
   if constexpr (A == kSilu) return silu<DERIVATIVE>(x);
 }
+
+}  // namespace geglu

@@ -4,9 +4,12 @@
 // where they begin: threads take packs of N elements in the order of the tensor, whatever row they are of.
 #pragma once
 #include "activation.cuh"
+#include "arch.h"
 #include "arguments.h"
 #include "pack.cuh"
-#include "used.cuh"
+
+namespace geglu {
+using namespace common;
 
 // Where a pack is.
 struct Place {
@@ -15,7 +18,7 @@ struct Place {
 };
 
 __device__ __forceinline__ Place place_of(uint32_t i, const GatedArguments& a) {
-  const uint32_t row = (__umulhi(i, a.by_row.magic) + i) >> a.by_row.shift;  // i is below 2^31: no carry is lost
+  const uint32_t row = a.by_row.quotient(i);
   return {row, i - row * a.packs_per_row};
 }
 
@@ -106,3 +109,5 @@ __global__ void __launch_bounds__(512) gated_backward(const GatedArguments a) {
     }
   }
 }
+
+}  // namespace geglu

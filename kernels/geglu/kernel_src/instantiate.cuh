@@ -3,8 +3,7 @@
 #include "gated.cuh"
 #include "kernels.h"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace geglu {
 
 template <typename T, int N, int V, Activation A, int FIRST, int LAST>
 const void* kernel_of(bool backward) {
@@ -44,4 +43,4 @@ const void* find_kernel(const Layout& layout, int access, Activation activation,
   return find_kernel<T, 1>(layout, activation, backward);
 }
 
-}  // namespace
+}  // namespace geglu

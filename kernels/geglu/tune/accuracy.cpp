@@ -16,6 +16,9 @@
 #define __device__
 #define __forceinline__ inline
 #include "../kernel_src/fast_math.cuh"
+#define exp2_fast exp2_of_card
+#define reciprocal_fast reciprocal_of_card
+
 static float exp2_error, reciprocal_error;  // relative
 
 static float exp2_fast(float x) {
@@ -26,6 +29,7 @@ static float reciprocal_fast(float x) { return static_cast<float>(1.0 / x * (1.0
 
 using std::fabs;
 #include "../kernel_src/activation.cuh"
+using namespace geglu;
 
 enum Type { kF32, kF16, kBF16 };
 const char* const kTypes[] = {"f32", "f16", "bf16"};

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace rmsnorm {
+
 struct RowArguments {
   void* out;
   void* sum;             // null without a residual add
@@ -16,3 +18,5 @@ struct RowArguments {
   float weight_offset;
   int round_first;  // round norm(x) to T before it is multiplied by weight, as transformers' Llama and Qwen modules do
 };
+
+}  // namespace rmsnorm

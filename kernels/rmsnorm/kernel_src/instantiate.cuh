@@ -3,13 +3,12 @@
 #include "kernels.h"
 #include "rms_norm.cuh"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace rmsnorm {
 
-template <typename T, int N, int TPR, int NV, Access LOAD, int FIRST, int LAST>
+template <typename T, int N, int TPR, int NV, Access LOAD, int FIRST>
 const void* rows_kernel(bool add) {
-  return reinterpret_cast<const void*>(add ? rms_norm_rows<T, N, TPR, NV, true, LOAD, FIRST, LAST>
-                                           : rms_norm_rows<T, N, TPR, NV, false, LOAD, FIRST, LAST>);
+  return reinterpret_cast<const void*>(add ? rms_norm_rows<T, N, TPR, NV, true, LOAD, FIRST>
+                                           : rms_norm_rows<T, N, TPR, NV, false, LOAD, FIRST>);
 }
 
 template <typename T, int N>
@@ -17,9 +16,9 @@ const void* find_kernel(const Layout& layout, bool add) {
   if (layout.packs == 0) {
     return reinterpret_cast<const void*>(add ? rms_norm_rows_twice<T, N, true> : rms_norm_rows_twice<T, N, false>);
   }
-#define RMS_NORM_FIND(THREADS, PACKS, LOAD, FIRST, LAST)                                                 \
+#define RMS_NORM_FIND(THREADS, PACKS, LOAD, FIRST)                                              \
   if (layout.threads == THREADS && layout.packs == PACKS && layout.stream == (LOAD == kStream)) \
-    return rows_kernel<T, N, THREADS, PACKS, LOAD, FIRST, LAST>(add);
+    return rows_kernel<T, N, THREADS, PACKS, LOAD, FIRST>(add);
   if constexpr (N * sizeof(T) == 16) {
     RMS_NORM_LAYOUTS(RMS_NORM_FIND)
   } else {
@@ -39,4 +38,4 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
   return find_kernel<T, 1>(layout, add);
 }
 
-}  // namespace
+}  // namespace rmsnorm

@@ -2,8 +2,12 @@
 #pragma once
 #include "tuning.h"
 
+namespace rmsnorm {
+
 // The kernel of a layout that is compiled for accesses of so many bytes (16, 4, or an element's); its one parameter is
 // a RowArguments. Null if there is none.
 const void* rms_norm_kernel_f32(const Layout& layout, int access, bool add);
 const void* rms_norm_kernel_f16(const Layout& layout, int access, bool add);
 const void* rms_norm_kernel_bf16(const Layout& layout, int access, bool add);
+
+}  // namespace rmsnorm

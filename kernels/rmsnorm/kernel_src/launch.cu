@@ -4,20 +4,18 @@
 // stride; any other overlap of an output with an input is undefined. Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace rmsnorm {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kBadEps = 10005,
   kBadRoundFirst = 10006,
   kMisaligned = 10007,
@@ -25,14 +23,10 @@ enum ErrorCode : int {
   kNoCode = 10009,
 };
 
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
 struct Matrix {
   const void* data;
   int64_t stride;  // elements
 };
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // 0, or why these arguments are refused.
 int check(const RowArguments& a, int type, bool add) {
@@ -72,22 +66,6 @@ int widest_access(const RowArguments& a, int size, bool add) {
     if (fits) return bytes;
   }
   return size;
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 void advance(RowArguments& a, int64_t rows, int64_t size) {
@@ -171,3 +149,5 @@ extern "C" const char* rmsnorm_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace rmsnorm

@@ -3,23 +3,13 @@
 // The floor is memory: x is read once and out is written once. So a row stays in registers, packed, from its load to
 // its store: TPR threads share it, and each holds NV packs of N elements.
 #pragma once
+#include "arch.h"
 #include "arguments.h"
 #include "pack.cuh"
 #include "reduce.cuh"
 
-// Rows of fewer than 128 threads share a block.
-template <int TPR>
-constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
-
-// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
-// symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST, int LAST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
-#else
-template <int FIRST, int LAST>
-constexpr bool kUsed = true;
-#endif
+namespace rmsnorm {
+using namespace common;
 
 // Two chains of sums: in the smallest launches their latency is on the way from the load to the store.
 template <typename T, int N>
@@ -60,9 +50,9 @@ __device__ __forceinline__ void normalize(Pack<T, N>& x, const Pack<T, N>& weigh
   repack(x, f);
 }
 
-template <typename T, int N, int TPR, int NV, bool ADD, Access LOAD, int FIRST, int LAST>
+template <typename T, int N, int TPR, int NV, bool ADD, Access LOAD, int FIRST>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArguments a) {
-  if constexpr (!kUsed<FIRST, LAST>) {
+  if constexpr (!kUsed<FIRST>) {
     __trap();
     return;
   }
@@ -191,3 +181,5 @@ __global__ void __launch_bounds__(512) rms_norm_rows_twice(const RowArguments a)
     }
   }
 }
+
+}  // namespace rmsnorm

@@ -2,10 +2,15 @@
 // row and the bytes moved.
 //
 // All data, and one lookup: a launch takes the first row that fits it. RMS_NORM_LAYOUTS says what is compiled; a row
-// that names anything else, or that more elements come to than its threads hold, does not compile.
+// that names anything else, or is too narrow for its rows, does not compile.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+
+#include "arch.h"
+
+namespace rmsnorm {
+using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
@@ -14,30 +19,28 @@ struct Layout {
   bool stream;  // loads leave no line in L1
 };
 
-constexpr int kNewest = 999;
-
-// What is compiled for accesses of 16 bytes: X(threads, packs, stream, first, last), where code of the architectures
-// from `first` to `last` uses it. Each is two kernels (with and without residual add) a type and architecture.
-#define RMS_NORM_LAYOUTS(X)       \
-  X(8, 1, kCached, 75, kNewest)   \
-  X(16, 1, kCached, 75, kNewest)  \
-  X(16, 2, kCached, 75, kNewest)  \
-  X(32, 4, kCached, 75, kNewest)  \
-  X(64, 4, kStream, 90, kNewest)  \
-  X(128, 2, kCached, 75, kNewest) \
-  X(128, 4, kStream, 90, kNewest) \
-  X(256, 1, kStream, 90, kNewest) \
-  X(256, 2, kCached, 75, kNewest) \
-  X(256, 2, kStream, 90, kNewest) \
-  X(256, 4, kCached, 75, kNewest) \
-  X(512, 4, kCached, 75, kNewest) \
-  X(512, 8, kCached, 75, kNewest) \
-  X(1024, 8, kCached, 75, kNewest)
+// What is compiled for accesses of 16 bytes: X(threads, packs, load, first), where code of the architecture `first`
+// and above uses it. Each is two kernels (with and without residual add) a type and architecture.
+#define RMS_NORM_LAYOUTS(X) \
+  X(8, 1, kCached, 75)      \
+  X(16, 1, kCached, 75)     \
+  X(16, 2, kCached, 75)     \
+  X(32, 4, kCached, 75)     \
+  X(64, 4, kStream, 90)     \
+  X(128, 2, kCached, 75)    \
+  X(128, 4, kStream, 90)    \
+  X(256, 1, kStream, 90)    \
+  X(256, 2, kCached, 75)    \
+  X(256, 2, kStream, 90)    \
+  X(256, 4, kCached, 75)    \
+  X(512, 4, kCached, 75)    \
+  X(512, 8, kCached, 75)    \
+  X(1024, 8, kCached, 75)
 // What is compiled for smaller accesses, where an address, a stride or the width is no multiple of 16 bytes.
-#define RMS_NORM_NARROW_LAYOUTS(X) X(32, 4, kCached, 75, kNewest)
+#define RMS_NORM_NARROW_LAYOUTS(X) X(32, 4, kCached, 75)
 
 struct Tuning {
-  int arch;           // of the compiled code: this one and all above it, up to the next in the table
+  int arch;           // of the compiled code: this one and later ones
   int access;         // 16 bytes, or 4 for all that is smaller
   int64_t packs;      // accesses a row, at most
   int64_t megabytes;  // moved in all, at least
@@ -116,16 +119,10 @@ constexpr Tuning kTuning[] = {
     // [end quote]
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : kTuning) {
-    if (row.arch == tuned && (row.access == 16) == (access == 16) && packs <= row.packs &&
+    if (row.arch <= arch && (row.access == 16) == (access == 16) && packs <= row.packs &&
         bytes >= row.megabytes * 1000000) {
       return &row;
     }
@@ -136,9 +133,9 @@ constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs
 constexpr bool is_compiled(const Layout& layout, int arch, int access) {
   if (layout.packs == 0) return layout.threads >= 128 && layout.threads <= 512 && layout.threads % 32 == 0 && !layout.stream;
   constexpr bool kCached = kCachedLoads, kStream = kStreamLoads;
-#define RMS_NORM_SAME(THREADS, PACKS, STREAM, FIRST, LAST)                                \
+#define RMS_NORM_SAME(THREADS, PACKS, STREAM, FIRST)                                 \
   if (layout.threads == THREADS && layout.packs == PACKS && layout.stream == STREAM) \
-    return arch >= FIRST && arch <= LAST;
+    return arch >= FIRST;
   if (access == 16) {
     RMS_NORM_LAYOUTS(RMS_NORM_SAME)
   } else {
@@ -154,9 +151,10 @@ constexpr bool table_is_sound() {
     if (!is_compiled(l, row.arch, row.access)) return false;
     if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
   }
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const int access : {16, 4})
-      if (find_rms_norm_tuning(arch, access, kAnyWidth, 0) == nullptr) return false;
+  for (const int access : {16, 4})  // every launch finds a row
+    if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");
+
+}  // namespace rmsnorm

@@ -4,6 +4,8 @@
 #include "candidates.h"
 #include "hybrid.cuh"
 
+using namespace rmsnorm;
+
 namespace {
 
 using T = TUNE_ELEMENT;
@@ -14,7 +16,7 @@ Element element() { return sizeof(T) == 4 ? Element::f32 : std::is_same_v<T, F16
 template <int TPR, int NV, Access LOAD>
 void rows(std::vector<Candidate>& all) {
   all.push_back({"rows " + std::to_string(TPR) + "x" + std::to_string(NV) + (LOAD == kStream ? " stream" : ""),
-                 reinterpret_cast<const void*>(rms_norm_rows<T, N, TPR, NV, kAdd, LOAD, 0, 999>), element(), kAdd, TPR,
+                 reinterpret_cast<const void*>(rms_norm_rows<T, N, TPR, NV, kAdd, LOAD, 0>), element(), kAdd, TPR,
                  NV});
 }
 

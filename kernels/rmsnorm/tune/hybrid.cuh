@@ -2,6 +2,8 @@
 #pragma once
 #include "../kernel_src/rms_norm.cuh"
 
+namespace rmsnorm {
+
 enum class Hint { kNone, kEvictFirst };
 
 __device__ __forceinline__ uint64_t evict_first() {
@@ -37,7 +39,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
   constexpr int kGroup = 4;
   static_assert(NS % 2 == 0, "");
   __shared__ alignas(16) float scratch[32];
-  extern __shared__ uint4 kept[];
+  extern __shared__ uint4 shared[];
   const int first = threadIdx.x, packs = static_cast<int>(a.width / N);
   const int64_t row = blockIdx.x;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
@@ -45,7 +47,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
   T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   const T* weight_row = static_cast<const T*>(a.weight);
-  const uint32_t slot = static_cast<uint32_t>(__cvta_generic_to_shared(kept + threadIdx.x));
+  const uint32_t slot = static_cast<uint32_t>(__cvta_generic_to_shared(shared + threadIdx.x));
 
   // The packs in shared memory are the row's first ones: their copies need no registers and go first.
 #pragma unroll
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
 #pragma unroll
   for (int v = 0; v < NV; ++v)
     if (first + (NS + v) * TPR < packs) load<kCached>(x[v], x_row, first + (NS + v) * TPR);
-  float squares = 0.0f;
+  float squares[2] = {0.0f, 0.0f};
   if constexpr (ADD) {
 #pragma unroll
     for (int g = 0; g < NV; g += 2) {
@@ -77,7 +79,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
   }
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (first + (NS + v) * TPR < packs) squares = add_squares(x[v], squares);
+    if (first + (NS + v) * TPR < packs) add_squares(x[v], squares);
 #pragma unroll
   for (int v = 0; v < NV; ++v) keep_packed(x[v]);
   asm volatile("cp.async.wait_all;" ::: "memory");
@@ -93,18 +95,18 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
     for (int v = g; v < g + kGroup && v < NS; ++v) {
       if (first + v * TPR < packs) {
         Pack<T, N> p;
-        const uint4 u = kept[v * TPR + threadIdx.x];
+        const uint4 u = shared[v * TPR + threadIdx.x];
         p.word[0] = u.x, p.word[1] = u.y, p.word[2] = u.z, p.word[3] = u.w;
         if constexpr (ADD) {
           add_residual(p, r[v - g]);
           store(sum_row, first + v * TPR, p);
-          kept[v * TPR + threadIdx.x] = make_uint4(p.word[0], p.word[1], p.word[2], p.word[3]);
+          shared[v * TPR + threadIdx.x] = make_uint4(p.word[0], p.word[1], p.word[2], p.word[3]);
         }
-        squares = add_squares(p, squares);
+        add_squares(p, squares);
       }
     }
   }
-  const float scale = rsqrtf(row_sum<TPR>(squares, scratch) * a.inverse_width + a.eps);
+  const float scale = rsqrtf(row_sum<TPR>(squares[0] + squares[1], scratch) * a.inverse_width + a.eps);
 #pragma unroll
   for (int g = 0; g < NV; g += 2) {
     Pack<T, N> w[2];
@@ -128,7 +130,7 @@ __global__ void __launch_bounds__(TPR, BLOCKS) rms_norm_hybrid(const RowArgument
     for (int v = g; v < g + kGroup && v < NS; ++v) {
       if (first + v * TPR < packs) {
         Pack<T, N> p;
-        const uint4 u = kept[v * TPR + threadIdx.x];
+        const uint4 u = shared[v * TPR + threadIdx.x];
         p.word[0] = u.x, p.word[1] = u.y, p.word[2] = u.z, p.word[3] = u.w;
         normalize(p, w[v - g], scale, a);
         store(out_row, first + v * TPR, p);
@@ -147,7 +149,7 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
   T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   Pack<T, N> x[GROUP], other[GROUP];
-  float squares = 0.0f;
+  float squares[2] = {0.0f, 0.0f};
   for (int64_t first = threadIdx.x; first < packs; first += GROUP * THREADS) {
 #pragma unroll
     for (int v = 0; v < GROUP; ++v) {
@@ -165,14 +167,14 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
           add_residual(x[v], other[v]);
           store(sum_row, i, x[v]);
         }
-        squares = add_squares(x[v], squares);
+        add_squares(x[v], squares);
       }
     }
   }
-  const float scale = rsqrtf(row_sum<THREADS>(squares, scratch) * a.inverse_width + a.eps);
-  const int64_t turns = (packs + GROUP * THREADS - 1) / (GROUP * THREADS);
-  for (int64_t t = 0; t < turns; ++t) {
-    const int64_t first = (REVERSE ? turns - 1 - t : t) * GROUP * THREADS + threadIdx.x;
+  const float scale = rsqrtf(row_sum<THREADS>(squares[0] + squares[1], scratch) * a.inverse_width + a.eps);
+  const int64_t steps = (packs + GROUP * THREADS - 1) / (GROUP * THREADS);
+  for (int64_t t = 0; t < steps; ++t) {
+    const int64_t first = (REVERSE ? steps - 1 - t : t) * GROUP * THREADS + threadIdx.x;
 #pragma unroll
     for (int v = 0; v < GROUP; ++v) {
       const int64_t i = first + v * THREADS;
@@ -191,3 +193,5 @@ __global__ void __launch_bounds__(THREADS) rms_norm_twice(const RowArguments a) 
     }
   }
 }
+
+}  // namespace rmsnorm

@@ -23,6 +23,8 @@
 #include "../kernel_src/arguments.h"
 #include "candidates.h"
 
+using rmsnorm::RowArguments;
+
 #define CHECK(call)                                                                              \
   do {                                                                                           \
     const cudaError_t e_ = (call);                                                               \

@@ -2,6 +2,9 @@
 #pragma once
 #include "pack.cuh"
 
+namespace rmsnorm_backward {
+using namespace common;
+
 // The i-th N partial sums of a row of them.
 template <int N>
 __device__ __forceinline__ void load_sums(float (&sums)[N], const float* p, int64_t i) {
@@ -26,3 +29,5 @@ __device__ __forceinline__ void store_sums(float* p, int64_t i, const float (&su
     store(reinterpret_cast<F32*>(p), (i * N + j) / kEach, pack);
   }
 }
+
+}  // namespace rmsnorm_backward

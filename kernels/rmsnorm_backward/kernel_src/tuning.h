@@ -2,12 +2,16 @@
 // row.
 //
 // All data, and one lookup: a launch takes the first row that fits it. RMS_NORM_BACKWARD_LAYOUTS says what is compiled;
-// a row that names anything else, or that more elements come to than its threads hold, does not compile.
+// a row that names anything else, or is too narrow for its rows, does not compile.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
 
-constexpr int kNewest = 999;
+#include "arch.h"
+
+namespace rmsnorm_backward {
+using namespace common;
+
 constexpr int kMostBlocksOfACluster = 8;  // more are not portable
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, blocks, first, last), where blocks of them are to stand
@@ -33,11 +37,11 @@ constexpr int kMostBlocksOfACluster = 8;  // more are not portable
 #define RMS_NORM_BACKWARD_NARROW_LAYOUTS(X) X(32, 4, 4, 75, kNewest)
 
 struct Tuning {
-  int arch;       // of the compiled code: this one and all above it, up to the next in the table
+  int arch;       // of the compiled code: this one and later ones
   int access;     // 16 bytes, or 4 for all that is smaller
   int64_t packs;  // accesses a row, at most
   int threads;    // of a block, that share a row
-  int held;       // packs that each holds in registers; 0: the row is read twice
+  int resident;   // packs of each in registers; 0: the row is read twice
   int cluster;    // blocks that share a row which is too wide for one, 1 to 8
 };
 
@@ -67,21 +71,8 @@ constexpr Tuning kTuning[] = {
     {90, 4, 1024, 128, 0, 1},
     {90, 4, kAnyWidth, 512, 0, 1},
 
-    // A100. Estimates: fewer bytes in flight than on the H100 are enough, the rest is alike.
-    {80, 16, 8, 8, 1, 1},
-    {80, 16, 16, 16, 1, 1},
-    {80, 16, 32, 32, 1, 1},
-    {80, 16, 128, 32, 4, 1},
-    {80, 16, 256, 128, 2, 1},
-    {80, 16, 512, 256, 2, 1},
-    {80, 16, 1024, 512, 2, 1},
-    {80, 16, 2048, 512, 4, 1},
-    {80, 16, kAnyWidth, 512, 0, 1},
-    {80, 4, 128, 32, 4, 1},
-    {80, 4, 1024, 128, 0, 1},
-    {80, 4, kAnyWidth, 512, 0, 1},
-
-    // T4 (1024 threads an SM, which 64 registers a thread fill). Estimates: 5 KB in flight are enough.
+    // A100 and T4 (1,024 threads an SM, which 64 registers a thread fill). Estimates: 5 KB in flight an SM of a T4 and
+    // 11 to 15 KB of an A100 are enough.
     {75, 16, 8, 8, 1, 1},
     {75, 16, 16, 16, 1, 1},
     {75, 16, 32, 32, 1, 1},
@@ -96,22 +87,16 @@ constexpr Tuning kTuning[] = {
     {75, 4, kAnyWidth, 512, 0, 1},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_rms_norm_backward_tuning(int arch, int access, int64_t packs) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : kTuning)
-    if (row.arch == tuned && (row.access == 16) == (access == 16) && packs <= row.packs) return &row;
+    if (row.arch <= arch && (row.access == 16) == (access == 16) && packs <= row.packs) return &row;
   return nullptr;
 }
 
 // Whether a row lies in the registers of several blocks.
 constexpr bool shares_rows(const Tuning& row) {
-  return row.held > 0 && static_cast<int64_t>(row.threads) * row.held < row.packs;
+  return row.resident > 0 && static_cast<int64_t>(row.threads) * row.resident < row.packs;
 }
 
 // How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once,
@@ -133,11 +118,11 @@ constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
   return ((rows - 1) / rounds + 1) * a_row;
 }
 
-constexpr bool is_compiled(const Tuning& row) {
-  if (row.held == 0) return row.threads >= 32 && row.threads <= 512 && row.threads % 32 == 0 && row.cluster == 1;
+constexpr bool is_compiled(const Tuning& row, int arch) {
+  if (row.resident == 0) return row.threads >= 32 && row.threads <= 512 && row.threads % 32 == 0 && row.cluster == 1;
   if (row.cluster < 1 || row.cluster > kMostBlocksOfACluster || row.cluster > 1 != shares_rows(row)) return false;
 #define RMS_NORM_BACKWARD_SAME(THREADS, PACKS, BLOCKS, FIRST, LAST) \
-  if (row.threads == THREADS && row.held == PACKS) return row.arch >= FIRST && row.arch <= LAST;
+  if (row.threads == THREADS && row.resident == PACKS) return arch >= FIRST && arch <= LAST;
   if (shares_rows(row)) {
     RMS_NORM_BACKWARD_SHARED_LAYOUTS(RMS_NORM_BACKWARD_SAME)
   } else if (row.access == 16) {
@@ -151,12 +136,16 @@ constexpr bool is_compiled(const Tuning& row) {
 
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
-    if (!is_compiled(row)) return false;
-    if (row.held > 0 && static_cast<int64_t>(row.threads) * row.held * row.cluster < row.packs) return false;
+    for (const int arch : kTunedArchs) {  // what is found where a row of the table ends
+      const Tuning* found = find_rms_norm_backward_tuning(arch, row.access, row.packs);
+      if (found == nullptr || !is_compiled(*found, arch)) return false;
+    }
+    if (row.resident > 0 && static_cast<int64_t>(row.threads) * row.resident * row.cluster < row.packs) return false;
   }
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const int access : {16, 4})
-      if (find_rms_norm_backward_tuning(arch, access, kAnyWidth) == nullptr) return false;
+  for (const int access : {16, 4})  // every launch finds a row
+    if (find_rms_norm_backward_tuning(kOldest, access, kAnyWidth) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the table names a layout that is not compiled or is too narrow");
+
+}  // namespace rmsnorm_backward

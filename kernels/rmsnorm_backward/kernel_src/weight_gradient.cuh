@@ -1,14 +1,17 @@
 // dw from the partial sums.
 #pragma once
-#include "architecture.cuh"
+#include "arch.h"
 #include "arguments.h"
 #include "pack.cuh"
+
+namespace rmsnorm_backward {
+using namespace common;
 
 // dw of 8 columns a block, in which every 8 threads share a row of partial: 32 bytes, what the memory moves at least.
 // Any number of warps up to 32; the order of the sum depends on it and on the number of rows alone. Few registers: beside
 // the rows' kernel, where that takes 40 for each of 1,536 threads, an SM has room for 128 threads of 32.
 template <typename T>
-__global__ void __launch_bounds__(1024, kThreadsOfAnSM / 1024) weight_gradient(const WeightGradientArguments a) {
+__global__ void __launch_bounds__(1024, kSmThreads / 1024) weight_gradient(const WeightGradientArguments a) {
   constexpr int kColumns = 8, kInFlight = 8;
   __shared__ float sums[32][kColumns];
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -51,3 +54,5 @@ __global__ void __launch_bounds__(1024, kThreadsOfAnSM / 1024) weight_gradient(c
     store(static_cast<T*>(a.dw), column, pack);
   }
 }
+
+}  // namespace rmsnorm_backward

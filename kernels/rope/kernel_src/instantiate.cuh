@@ -3,15 +3,14 @@
 #include "kernels.h"
 #include "rope.cuh"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace rope {
 
 template <typename T, typename TABLE>
 const void* find_heads_kernel(const Layout& layout, bool norm) {
   constexpr int N = 16 / static_cast<int>(sizeof(T));
-#define ROPE_FIND(NORM, HEADS, REGISTERS, FIRST, LAST) \
-  if (norm == NORM && layout.heads == HEADS)           \
-    return reinterpret_cast<const void*>(rope_heads<T, TABLE, N, HEADS, NORM, REGISTERS, FIRST, LAST>);
+#define ROPE_FIND(NORM, HEADS, REGISTERS)    \
+  if (norm == NORM && layout.heads == HEADS) \
+    return reinterpret_cast<const void*>(rope_heads<T, TABLE, N, HEADS, NORM, REGISTERS>);
   ROPE_LAYOUTS(ROPE_FIND)
 #undef ROPE_FIND
   return nullptr;
@@ -36,4 +35,4 @@ const void* find_kernel(const Layout& layout, int access, bool norm, bool tables
   return find_twice_kernel<T, 1>(norm);
 }
 
-}  // namespace
+}  // namespace rope

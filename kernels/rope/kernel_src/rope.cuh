@@ -12,6 +12,9 @@
 #include "table.cuh"
 #include "tuning.h"
 
+namespace rope {
+using namespace common;
+
 // Blocks of kMostThreads that an SM shall hold: this bounds the registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int blocks_an_sm(int) { return 1024 / kMostThreads; }  // the T4 has no more threads
@@ -22,16 +25,6 @@ constexpr int blocks_an_sm(int registers) { return 65536 / (registers * kMostThr
 // fp32 tables beside 16-bit elements take eight registers more.
 template <typename T, typename TABLE>
 constexpr int kMoreRegisters = sizeof(TABLE) > sizeof(T) ? 8 : 0;
-
-// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
-// symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST, int LAST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
-#else
-template <int FIRST, int LAST>
-constexpr bool kUsed = true;
-#endif
 
 // The first pack of slot i. Where i < half, there is a second one a.across behind.
 __device__ __forceinline__ int first_of(const RopeArguments& a, int i) { return i + (i < a.half ? a.first : a.half); }
@@ -153,13 +146,9 @@ __device__ __forceinline__ T* out_row(const Heads& of, int token, int head) {
 
 // Heads of up to 32 slots, HEADS neighbours a thread: all in flight at once, with one row of the tables and one of the
 // weights. Where HEADS is not 1, the numbers of q's and of k's heads are multiples of it.
-template <typename T, typename TABLE, int N, int HEADS, bool NORM, int REGISTERS, int FIRST, int LAST>
+template <typename T, typename TABLE, int N, int HEADS, bool NORM, int REGISTERS>
 __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRegisters<T, TABLE>))
     rope_heads(const __grid_constant__ RopeArguments a) {
-  if constexpr (!kUsed<FIRST, LAST>) {
-    __trap();
-    return;
-  }
   // The layouts with several heads are for few tokens, of which no line need stay in L1: 2 % less time there, 2 % more
   // with many (measured on an H100).
   constexpr Access kLoad = HEADS == 1 ? kCached : kStream;
@@ -259,3 +248,5 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(64))
     if (rotated) store(out, at + a.across, second);
   }
 }
+
+}  // namespace rope

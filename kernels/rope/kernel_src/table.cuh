@@ -2,6 +2,9 @@
 #pragma once
 #include "pack.cuh"
 
+namespace rope {
+using namespace common;
+
 // Elements in a word of a pack.
 template <typename T, int N>
 constexpr int kInWord = N == 1 ? 1 : 4 / static_cast<int>(sizeof(T));
@@ -72,3 +75,5 @@ struct EitherTable {
     }
   }
 };
+
+}  // namespace rope

@@ -7,6 +7,11 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "arch.h"
+
+namespace rope {
+using namespace common;
+
 constexpr int kMostThreads = 256;  // a block; its registers are bounded for so many
 constexpr int kMostSlots = 32;     // of a head that is held in registers: a lane each
 
@@ -16,20 +21,18 @@ struct Layout {
   int heads;    // neighbours that each thread holds a slot of; 0: heads of any size, read twice for the norm
 };
 
-constexpr int kNewest = 999;
 constexpr bool kPlain = false, kNorm = true;
 
-// What is compiled for accesses of 16 bytes: X(norm, heads a thread, registers at most, first, last), where code of
-// the architectures from `first` to `last` uses it. For 16-bit elements each is two kernels: tables of their type, and
-// fp32 tables, with eight registers more.
-#define ROPE_LAYOUTS(X)         \
-  X(kPlain, 1, 32, 75, kNewest) \
-  X(kPlain, 2, 48, 75, kNewest) \
-  X(kNorm, 1, 40, 75, kNewest)  \
-  X(kNorm, 2, 48, 75, kNewest)
+// What is compiled for accesses of 16 bytes: X(norm, heads a thread, registers at most). For 16-bit elements each is
+// two kernels: tables of their type, and fp32 tables, with eight registers more.
+#define ROPE_LAYOUTS(X) \
+  X(kPlain, 1, 32)      \
+  X(kPlain, 2, 48)      \
+  X(kNorm, 1, 40)       \
+  X(kNorm, 2, 48)
 
 struct Tuning {
-  int arch;           // of the compiled code: this one and all above it, up to the next in the table
+  int arch;           // of the compiled code: this one and later ones
   int access;         // 16 bytes, or 4 for all that is smaller
   bool norm;
   int64_t slots;      // of a head, at most
@@ -78,17 +81,11 @@ constexpr Tuning kTuning[] = {
     {75, 4, kNorm, kAnySize, 0, true, {256, 0}},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_rope_tuning(int arch, int access, bool norm, bool wide_tables, int64_t slots,
                                     int64_t bytes) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : kTuning) {
-    if (row.arch == tuned && (row.access == 16) == (access == 16) && row.norm == norm && slots <= row.slots &&
+    if (row.arch <= arch && (row.access == 16) == (access == 16) && row.norm == norm && slots <= row.slots &&
         (row.wide_tables || !wide_tables) && bytes >= row.megabytes * 1000000) {
       return &row;
     }
@@ -101,8 +98,8 @@ constexpr bool is_compiled(const Tuning& row) {
   if (layout.threads < 32 || layout.threads > kMostThreads || layout.threads % 32 != 0) return false;
   if (layout.heads == 0) return true;
   if (row.access != 16 || row.slots > kMostSlots) return false;
-#define ROPE_SAME(NORM, HEADS, REGISTERS, FIRST, LAST) \
-  if (row.norm == NORM && layout.heads == HEADS) return row.arch >= FIRST && row.arch <= LAST;
+#define ROPE_SAME(NORM, HEADS, REGISTERS) \
+  if (row.norm == NORM && layout.heads == HEADS) return true;
   ROPE_LAYOUTS(ROPE_SAME)
 #undef ROPE_SAME
   return false;
@@ -111,10 +108,11 @@ constexpr bool is_compiled(const Tuning& row) {
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning)
     if (!is_compiled(row)) return false;
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const bool norm : {kPlain, kNorm})
-      for (const int access : {16, 4})
-        if (find_rope_tuning(arch, access, norm, true, kAnySize, 0) == nullptr) return false;
+  for (const bool norm : {kPlain, kNorm})  // every launch finds a row
+    for (const int access : {16, 4})
+      if (find_rope_tuning(kOldest, access, norm, true, kAnySize, 0) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");
+
+}  // namespace rope

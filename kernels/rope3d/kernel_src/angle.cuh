@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+namespace rope3d {
+
 // 2^x for |x| < 1000.
 __device__ __forceinline__ double power_of_two(double x) {
   const double n = rint(x), f = (x - n) * 0.69314718055994530942;  // ln 2; |f| < 0.35, where f^12 / 12! < 1e-14
@@ -53,3 +55,5 @@ __device__ __forceinline__ float2 cos_sin(float angle) {
   const double x = quarter & 1 ? -sine : cosine, y = quarter & 1 ? cosine : sine;
   return make_float2(__double2float_rn(quarter & 2 ? -x : x), __double2float_rn(quarter & 2 ? -y : y));
 }
+
+}  // namespace rope3d

@@ -4,21 +4,19 @@
 // stride; any other overlap of an output with an input is undefined. Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace rope3d {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kBadEps = 10005,
   kBadRoundFirst = 10006,
   kMisaligned = 10007,
@@ -30,13 +28,9 @@ enum ErrorCode : int {
   kBadTheta = 10013,
 };
 
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
 constexpr int64_t kMostBlocks = INT32_MAX;  // of a grid, and so the tokens of a launch
 constexpr int64_t kMostParts = 65535;       // of a token: a grid's third size
 constexpr int64_t kPairBytes = 8;           // (cos, sin)
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // How many tokens there are of what: batch elements, frames, rows, columns.
 struct Video {
@@ -109,22 +103,6 @@ int widest_access(const RotaryArguments& a, int tensors, int64_t tokens, int siz
   return size;
 }
 
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
-}
-
 // What all launches of a call have in common.
 struct Plan {
   const void* kernel;
@@ -163,9 +141,10 @@ int launch_video(RotaryArguments a, const Video& video, const Plan& plan) {
     return cudaSuccess;
   }
   a.tokens = static_cast<uint32_t>(tokens);
-  a.frames = fast_divisor(static_cast<uint32_t>(video.size[1]));
-  a.height = fast_divisor(static_cast<uint32_t>(video.size[2]));
-  a.width = fast_divisor(static_cast<uint32_t>(video.size[3]));
+  for (int i = 0; i < 3; ++i) {
+    a.size[i] = static_cast<uint32_t>(video.size[i + 1]);
+    a.by_size[i] = Divisor(a.size[i]);
+  }
   void* parameters[] = {&a};
   const dim3 grid(static_cast<unsigned>((tokens + plan.tokens_per_block - 1) / plan.tokens_per_block), plan.tensors,
                   plan.parts);
@@ -194,8 +173,8 @@ int launch(RotaryArguments a, const Video& video, const Options& options, void* 
   plan.tokens_per_block = plan.threads / layout.threads;
   plan.size = size;
   plan.tensors = static_cast<unsigned>(tensors / layout.tensors);
-  const int64_t pairs_per_access = access > 2 * size ? access / (2 * size) : 1, held = layout.threads * layout.packs;
-  const int64_t parts = options.norm ? 1 : (a.dim / 2 + held * pairs_per_access - 1) / (held * pairs_per_access);
+  const int64_t pairs_per_access = access > 2 * size ? access / (2 * size) : 1, packs = layout.threads * layout.packs;
+  const int64_t parts = options.norm ? 1 : (a.dim / 2 + packs * pairs_per_access - 1) / (packs * pairs_per_access);
   if (parts > kMostParts) return kTooLarge;
   plan.parts = static_cast<unsigned>(parts);
   plan.stream = static_cast<cudaStream_t>(stream);
@@ -320,3 +299,5 @@ extern "C" const char* rope3d_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace rope3d

@@ -1,5 +1,12 @@
-// Sums over the threads that share a row.
+// Generated from kernels/common/reduce.cuh.
+// Rows that several threads share: the threads of a block, and sums over those of a row.
 #pragma once
+
+namespace common {
+
+// Rows of fewer than 128 threads share a block.
+template <int TPR>
+constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
 
 // Sum over the TPR threads of a row (a power of two); each of them gets it. All threads of the block call it, those of
 // no row too, and a kernel calls it once: there is no second barrier that would let scratch be written again.
@@ -36,3 +43,5 @@ __device__ __forceinline__ float block_sum(float v, float (&scratch)[32]) {
   for (unsigned w = 0; w < blockDim.x / 32; ++w) v += scratch[w];
   return v;
 }
+
+}  // namespace common

@@ -1,7 +1,12 @@
 // What the kernels share: where a token's cosines and sines stand, and the rotation of its pairs.
 #pragma once
+#include "arch.h"
 #include "arguments.h"
 #include "pack.cuh"
+#include "reduce.cuh"
+
+namespace rope3d {
+using namespace common;
 
 // Whole pairs (elements 2i and 2i + 1): one access of E elements, or two of one.
 template <typename T, int E>
@@ -54,22 +59,23 @@ struct Place {
 };
 
 __device__ __forceinline__ Place find_place(const RotaryArguments& a, uint32_t token) {
-  const uint32_t line = quotient(token, a.width), frame = quotient(line, a.height), batch = quotient(frame, a.frames);
+  const uint32_t line = a.by_size[2].quotient(token), frame = a.by_size[1].quotient(line);
+  const uint32_t batch = a.by_size[0].quotient(frame);
   const uint32_t own = batch * a.table_stride;
-  return {{own + a.axis_start[0] + (frame - batch * a.frames.divisor) * a.entries,
-           own + a.axis_start[1] + (line - frame * a.height.divisor) * a.entries,
-           own + a.axis_start[2] + (token - line * a.width.divisor) * a.entries}};
+  return {{own + a.axis_start[0] + (frame - batch * a.size[0]) * a.entries,
+           own + a.axis_start[1] + (line - frame * a.size[1]) * a.entries,
+           own + a.axis_start[2] + (token - line * a.size[2]) * a.entries}};
 }
 
 template <int P>
-struct Turns {
+struct Rotation {
   float cos[P], sin[P];
 };
 
 // The cosines and sines of the P pairs from number i * P of the token on. Slot s belongs to axis s % 3 and entry s / 3,
 // so neighbours are in different rows, and P pairs begin with any of the three.
 template <int P>
-__device__ __forceinline__ void load_turns(Turns<P>& turns, const Place& place, int i, const RotaryArguments& a) {
+__device__ __forceinline__ void load_rotation(Rotation<P>& rotation, const Place& place, int i, const RotaryArguments& a) {
   const uint32_t slot = static_cast<uint32_t>(i) * P + a.first_slot, entry = slot / 3, axis = slot - 3 * entry;
   const uint32_t f = place.first[0] + entry + (axis > 0);  // each axis' first entry from this slot on
   const uint32_t h = place.first[1] + entry + (axis > 1);
@@ -78,24 +84,20 @@ __device__ __forceinline__ void load_turns(Turns<P>& turns, const Place& place, 
                           axis == 0 ? w : axis == 1 ? f : h};
 #pragma unroll
   for (int p = 0; p < P; ++p) {
-    const float2 turn = static_cast<const float2*>(a.table)[at[p % 3] + p / 3];
-    turns.cos[p] = turn.x, turns.sin[p] = turn.y;
+    const float2 cos_sin = static_cast<const float2*>(a.table)[at[p % 3] + p / 3];
+    rotation.cos[p] = cos_sin.x, rotation.sin[p] = cos_sin.y;
   }
 }
 
 template <int P>
-__device__ __forceinline__ void rotate(float (&f)[2 * P], const Turns<P>& turns, float sin_sign) {
+__device__ __forceinline__ void rotate(float (&f)[2 * P], const Rotation<P>& rotation, float sin_sign) {
 #pragma unroll
   for (int p = 0; p < P; ++p) {
-    const float x = f[2 * p], y = f[2 * p + 1], sin = turns.sin[p] * sin_sign;
-    f[2 * p] = x * turns.cos[p] - y * sin;
-    f[2 * p + 1] = y * turns.cos[p] + x * sin;
+    const float x = f[2 * p], y = f[2 * p + 1], sin = rotation.sin[p] * sin_sign;
+    f[2 * p] = x * rotation.cos[p] - y * sin;
+    f[2 * p + 1] = y * rotation.cos[p] + x * sin;
   }
 }
-
-// Tokens of fewer than 128 threads share a block.
-template <int TPT>
-constexpr int kBlockThreads = TPT < 128 ? 128 : TPT;
 
 // The token of a thread, and which of the token's threads it is. Where a block has one token, both are written without
 // threadIdx for the token, so that the compiler computes all that follows from it once a warp.
@@ -109,12 +111,4 @@ __device__ __forceinline__ int find_thread() {
   return TPT >= 128 ? threadIdx.x : threadIdx.x % TPT;
 }
 
-// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
-// symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST, int LAST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
-#else
-template <int FIRST, int LAST>
-constexpr bool kUsed = true;
-#endif
+}  // namespace rope3d

@@ -2,9 +2,14 @@
 // there beside q, the width of a token and the bytes moved.
 //
 // All data, and one lookup: a launch takes the first row that fits it. The lists of layouts say what is compiled; a row
-// that names anything else, or tokens wider than its threads hold, does not compile.
+// that names anything else, or is too narrow for its tokens, does not compile.
 #pragma once
 #include <cstdint>
+
+#include "arch.h"
+
+namespace rope3d {
+using namespace common;
 
 // How the work of a token is laid out.
 struct Layout {
@@ -14,31 +19,29 @@ struct Layout {
   bool stream;  // loads of q and k leave no line in L1
 };
 
-constexpr int kNewest = 999;
-
 // What is compiled for accesses of 16 bytes: X(threads, packs, tensors, load, first, last), where code of the
 // architectures from `first` to `last` uses it. The rotation alone goes over wider tokens in several steps.
-#define ROPE3D_ROTATION_LAYOUTS(X)       \
-  X(32, 2, 1, kStream, 75, kNewest)      \
-  X(256, 1, 1, kStream, 75, kNewest)     \
-  X(256, 1, 2, kStream, 75, 89)          \
-  X(256, 1, 2, kCached, 90, kNewest)     \
+#define ROPE3D_ROTATION_LAYOUTS(X)   \
+  X(32, 2, 1, kStream, 75, kNewest)  \
+  X(256, 1, 1, kStream, 75, kNewest) \
+  X(256, 1, 2, kStream, 75, 89)      \
+  X(256, 1, 2, kCached, 90, kNewest) \
   X(512, 1, 2, kCached, 90, kNewest)
-#define ROPE3D_NORM_LAYOUTS(X)           \
-  X(32, 2, 1, kStream, 75, kNewest)      \
-  X(256, 1, 1, kStream, 75, kNewest)     \
-  X(256, 1, 2, kStream, 75, kNewest)     \
-  X(256, 2, 1, kStream, 75, kNewest)     \
-  X(256, 2, 2, kStream, 75, kNewest)     \
-  X(256, 4, 1, kStream, 75, kNewest)     \
-  X(256, 1, 1, kCached, 90, kNewest)     \
-  X(256, 1, 2, kCached, 90, kNewest)     \
+#define ROPE3D_NORM_LAYOUTS(X)       \
+  X(32, 2, 1, kStream, 75, kNewest)  \
+  X(256, 1, 1, kStream, 75, kNewest) \
+  X(256, 1, 2, kStream, 75, kNewest) \
+  X(256, 2, 1, kStream, 75, kNewest) \
+  X(256, 2, 2, kStream, 75, kNewest) \
+  X(256, 4, 1, kStream, 75, kNewest) \
+  X(256, 1, 1, kCached, 90, kNewest) \
+  X(256, 1, 2, kCached, 90, kNewest) \
   X(512, 1, 2, kCached, 90, kNewest)
 // What is compiled of both for smaller accesses, where an address, a stride or the width is no multiple of 16 bytes.
 #define ROPE3D_NARROW_LAYOUTS(X) X(32, 2, 1, kCached, 75, kNewest)
 
 struct Tuning {
-  int arch;           // of the compiled code: this one and all above it, up to the next in the table
+  int arch;           // of the compiled code: this one and later ones
   int access;         // 16 bytes, or 4 for all that is smaller
   int tensors;        // 2: q and k; 1: q alone
   int64_t packs;      // accesses a token, at most
@@ -62,16 +65,7 @@ constexpr Tuning kRotationTuning[] = {
     {90, 4, 2, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
     {90, 4, 1, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
 
-    // A100. Estimates, not measured.
-    {80, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
-    {80, 16, 2, kAnyWidth, 0, true, {256, 1, 2, kStreamLoads}},
-    {80, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
-    {80, 16, 1, kAnyWidth, 0, true, {256, 1, 1, kStreamLoads}},
-    {80, 4, 2, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
-    {80, 4, 1, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
-
-    // T4. Estimates, not measured: 32 to 64 KB of L1 hold a quarter of a table, so the table's reading is shared by q
-    // and k there too.
+    // A100 and T4. Estimates, not measured: a T4's 32 to 64 KB of L1 hold a quarter of a table, which q and k share too.
     {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
     {75, 16, 2, kAnyWidth, 0, true, {256, 1, 2, kStreamLoads}},
     {75, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
@@ -102,23 +96,7 @@ constexpr Tuning kNormTuning[] = {
     {90, 4, 1, 64, 0, true, {32, 2, 1, kCachedLoads}},
     {90, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
 
-    // A100. Estimates, not measured.
-    {80, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
-    {80, 16, 2, 256, 0, true, {256, 1, 2, kStreamLoads}},
-    {80, 16, 2, 512, 0, true, {256, 2, 2, kStreamLoads}},
-    {80, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},
-    {80, 16, 2, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
-    {80, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
-    {80, 16, 1, 256, 0, true, {256, 1, 1, kStreamLoads}},
-    {80, 16, 1, 512, 0, true, {256, 2, 1, kStreamLoads}},
-    {80, 16, 1, 1024, 0, true, {256, 4, 1, kStreamLoads}},
-    {80, 16, 1, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
-    {80, 4, 2, 64, 0, true, {32, 2, 1, kCachedLoads}},
-    {80, 4, 2, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
-    {80, 4, 1, 64, 0, true, {32, 2, 1, kCachedLoads}},
-    {80, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
-
-    // T4. Estimates, not measured.
+    // A100 and T4. Estimates, not measured.
     {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
     {75, 16, 2, 256, 0, true, {256, 1, 2, kStreamLoads}},
     {75, 16, 2, 512, 0, true, {256, 2, 2, kStreamLoads}},
@@ -135,18 +113,12 @@ constexpr Tuning kNormTuning[] = {
     {75, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 template <int ROWS>
 constexpr const Tuning* find_row(const Tuning (&rows)[ROWS], int arch, int access, int tensors, int64_t packs,
                                  int64_t bytes, bool own_tables) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : rows) {
-    if (row.arch == tuned && (row.access == 16) == (access == 16) && row.tensors == tensors && packs <= row.packs &&
+    if (row.arch <= arch && (row.access == 16) == (access == 16) && row.tensors == tensors && packs <= row.packs &&
         bytes >= row.megabytes * 1000000 && (row.own_tables || !own_tables)) {
       return &row;
     }
@@ -166,7 +138,7 @@ constexpr bool is_compiled(bool norm, const Layout& layout, int arch, int access
            !layout.stream;
   }
   constexpr bool kCached = kCachedLoads, kStream = kStreamLoads;
-#define ROPE3D_SAME(THREADS, PACKS, TENSORS, STREAM, FIRST, LAST)                                                  \
+#define ROPE3D_SAME(THREADS, PACKS, TENSORS, STREAM, FIRST, LAST)                                                 \
   if (layout.threads == THREADS && layout.packs == PACKS && layout.tensors == TENSORS && layout.stream == STREAM) \
     return arch >= FIRST && arch <= LAST;
   if (access != 16) {
@@ -184,14 +156,20 @@ template <int ROWS>
 constexpr bool table_is_sound(const Tuning (&rows)[ROWS], bool norm) {
   for (const Tuning& row : rows) {
     const Layout& l = row.layout;
-    if (!is_compiled(norm, l, row.arch, row.access) || l.tensors > row.tensors) return false;
+    if (l.tensors > row.tensors) return false;
     if (norm && l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    for (const int arch : kTunedArchs) {  // what is found where a row of the table ends
+      const Tuning* found =
+          find_row(rows, arch, row.access, row.tensors, row.packs, row.megabytes * 1000000, row.own_tables);
+      if (found == nullptr || !is_compiled(norm, found->layout, arch, row.access)) return false;
+    }
   }
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const int access : {16, 4})
-      for (const int tensors : {1, 2})
-        if (find_row(rows, arch, access, tensors, kAnyWidth, 0, true) == nullptr) return false;
+  for (const int access : {16, 4})  // every launch finds a row
+    for (const int tensors : {1, 2})
+      if (find_row(rows, kOldest, access, tensors, kAnyWidth, 0, true) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(kRotationTuning, false) && table_is_sound(kNormTuning, true),
               "a row of a tuning table names a layout that is not compiled or is too narrow");
+
+}  // namespace rope3d

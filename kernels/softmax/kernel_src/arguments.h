@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace softmax {
+
 struct SoftmaxArguments {
   void* out;
   const void* x;
@@ -27,3 +29,5 @@ struct CrossEntropyArguments {
   float smoothing;  // of the labels, as torch's label_smoothing
   float share;      // backward: smoothing / classes
 };
+
+}  // namespace softmax

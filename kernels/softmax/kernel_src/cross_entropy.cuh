@@ -11,6 +11,9 @@
 #include "softmax.cuh"
 #include "span.cuh"
 
+namespace softmax {
+using namespace common;
+
 constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
 // Every logit is read once: a thread keeps a running maximum and sum, and a row of any width takes the same registers.
@@ -124,3 +127,5 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_backward_row
     store(dlogits, span.edge(first), x_edge);
   }
 }
+
+}  // namespace softmax

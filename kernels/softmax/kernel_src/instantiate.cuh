@@ -4,8 +4,7 @@
 #include "kernels.h"
 #include "softmax.cuh"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace softmax {
 
 template <typename K>
 const void* address(K* kernel) {
@@ -48,4 +47,4 @@ const void* find_kernel(Operation operation, const Layout& layout, bool wide) {
   return wide ? find_kernel<T, 16 / sizeof(T)>(operation, layout) : find_kernel<T, 1>(operation, layout);
 }
 
-}  // namespace
+}  // namespace softmax

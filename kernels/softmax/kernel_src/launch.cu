@@ -4,21 +4,19 @@
 // stride; any other overlap of an output with an input is undefined. Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace softmax {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kBadScale = 10005,
   kBadSmoothing = 10006,
   kMisaligned = 10007,
@@ -27,8 +25,6 @@ enum ErrorCode : int {
   kNoClasses = 10010,
 };
 
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
 // Elements of a row are counted in 32 bits, with room for a step beyond the last.
 constexpr int64_t kMostColumns = 1 << 30;
 
@@ -36,8 +32,6 @@ struct Matrix {
   const void* data;
   int64_t stride;  // elements
 };
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // 0, or why these matrices of rows x width elements of `size` bytes are refused.
 int check(int64_t rows, int64_t width, int type, std::initializer_list<Matrix> matrices) {
@@ -78,22 +72,6 @@ bool aligned_alike(const Matrix& one, const Matrix& other, int64_t rows, int siz
   const auto past = [&](const Matrix& m) { return reinterpret_cast<uintptr_t>(m.data) % 16; };
   // One row has no next one, and its stride may be anything.
   return past(one) == past(other) && (rows == 1 || (one.stride - other.stride) * size % 16 == 0);
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 void advance(SoftmaxArguments& a, int64_t rows, int64_t size) {
@@ -230,3 +208,5 @@ extern "C" const char* softmax_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace softmax

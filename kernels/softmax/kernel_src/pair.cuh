@@ -1,21 +1,15 @@
 // The maximum of a row and the sum of its exponentials, found together: one reduction, where two would each wait for
 // every thread.
 #pragma once
-#include <cuda_runtime.h>
+#include "fast_math.cuh"
 
-#include <cstdint>
+namespace softmax {
+using namespace common;
 
 // sum is that of 2^(y - max) over some of a row's y. Of none: -infinity and 0.
 struct Pair {
   float max, sum;
 };
-
-// 2^x within 2^-22, relative; 0 where that is below 2^-126. exp2f without its care for subnormal results.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // What is taken from exponents: where every y so far is -infinity, 0, since -infinity less itself is no number.
 __device__ __forceinline__ float anchor(float max) { return max == -INFINITY ? 0.0f : max; }
@@ -47,3 +41,5 @@ __device__ __forceinline__ Pair row_pair(Pair p, float2 (&scratch)[32]) {
   }
   return p;
 }
+
+}  // namespace softmax

@@ -1,29 +1,19 @@
 // Softmax of rows: out = exp(scale * x - max) / sum of these.
 //
 // The floor is memory: x is read once and out is written once. So a row stays in registers from its load to its store:
-// TPR threads share it, and each holds NV packs of N elements;
-// a wider one has the threads of a cluster's CL blocks. A position of -infinity gives 0; a row of nothing else
-// gives NaN, as torch does. out may be x.
+// TPR threads of each of a cluster's CL blocks share it, and each holds NV packs of N elements. A position of -infinity
+// gives 0; a row of nothing else gives NaN, as torch does. out may be x.
 #pragma once
+#include "arch.h"
 #include "arguments.h"
-#include "cluster.cuh"
+#include "cluster_pair.cuh"
 #include "pack.cuh"
 #include "pair.cuh"
+#include "reduce.cuh"
 #include "span.cuh"
 
-// Rows of fewer than 128 threads share a block.
-template <int TPR>
-constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
-
-// Whether the code being compiled uses a layout of these architectures. Where it does not, the kernel is a trap: its
-// symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST, int LAST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10 && __CUDA_ARCH__ <= LAST * 10 + 9;
-#else
-template <int FIRST, int LAST>
-constexpr bool kUsed = true;
-#endif
+namespace softmax {
+using namespace common;
 
 // The larger of max and the pack's elements times c, which may be negative.
 template <typename T, int N>
@@ -72,8 +62,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
   // The exponentials stay, in fp32, where they fit; else the packs do, half as large, and they are computed again.
   constexpr bool kOnce = NV * N <= 32;
   __shared__ float2 scratch[32];
-  __shared__ Mail mail;
-  if constexpr (CL > 1) expect_mail<CL>(mail);
+  __shared__ ClusterPairs cluster_pairs;
+  if constexpr (CL > 1) begin_cluster<CL>(cluster_pairs);
 
   // The blocks of a cluster are neighbours in the grid.
   const int rank = blockIdx.x % CL;
@@ -120,7 +110,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) softmax_rows(const Softmax
   }
   const float own_max = p.max;
   p = row_pair<TPR>(p, scratch);
-  if constexpr (CL > 1) p = cluster_pair<CL>(p, mail, rank);
+  if constexpr (CL > 1) p = cluster_pair<CL>(p, cluster_pairs, rank);
 
   // From this thread's maximum to the row's. A sum of 0 is a row of -infinity: 0 times infinity is NaN.
   const float inverse = 1.0f / p.sum, top = anchor(p.max);
@@ -234,3 +224,5 @@ __global__ void __launch_bounds__(TPR) softmax_rows_twice(const SoftmaxArguments
     store(out_row, span.edge(first), x);
   }
 }
+
+}  // namespace softmax

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace softmax {
+
 // A row that begins at any element: `head` elements up to the first aligned address, `packs` accesses of N elements,
 // and the rest. Head and rest are the edges, at most 2 (N - 1), one a thread. In a vocabulary of 50257 every second
 // row or more begins like that, and its accesses are 16 bytes all the same.
@@ -22,3 +24,5 @@ __device__ __forceinline__ Span<N> span_of(const T* row, int width) {
   span.edges = width - span.packs * N;
   return span;
 }
+
+}  // namespace softmax

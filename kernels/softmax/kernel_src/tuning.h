@@ -1,10 +1,15 @@
 // The tuning table: which kernel runs a launch, by the code's architecture, the operation and the width of a row.
 //
 // All data, and one lookup: a launch takes the first row that fits it, of its architecture or an older one. A row that
-// names what is not compiled, or that more elements come to than its threads hold, does not compile.
+// names what is not compiled, or is too narrow for its rows, does not compile.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+
+#include "arch.h"
+
+namespace softmax {
+using namespace common;
 
 enum Operation : int { kSoftmax, kCrossEntropy, kCrossEntropyBackward };
 
@@ -15,27 +20,25 @@ struct Layout {
   int cluster = 1;  // blocks of so many threads that share a row; more than one from sm_90 on, and 8 at most
 };
 
-constexpr int kNewest = 999;
-
 // What softmax has for rows in registers: X(threads, packs, cluster, first, last), where code of the architectures from
 // `first` to `last` uses it. 16 threads at least: a row has up to 14 elements outside its wide accesses, one a thread.
-#define SOFTMAX_LAYOUTS(X)    \
-  X(16, 1, 1, 75, kNewest)    \
-  X(32, 4, 1, 75, kNewest)    \
-  X(128, 2, 1, 75, kNewest)   \
-  X(256, 2, 1, 75, kNewest)   \
-  X(256, 4, 1, 75, kNewest)   \
-  X(512, 4, 1, 75, kNewest)   \
-  X(512, 8, 1, 75, kNewest)   \
-  X(1024, 8, 1, 75, 89)       \
-  X(512, 8, 2, 90, kNewest)   \
-  X(512, 8, 4, 90, kNewest)   \
-  X(512, 5, 8, 90, kNewest)   \
-  X(512, 8, 8, 90, kNewest)   \
+#define SOFTMAX_LAYOUTS(X)  \
+  X(16, 1, 1, 75, kNewest)  \
+  X(32, 4, 1, 75, kNewest)  \
+  X(128, 2, 1, 75, kNewest) \
+  X(256, 2, 1, 75, kNewest) \
+  X(256, 4, 1, 75, kNewest) \
+  X(512, 4, 1, 75, kNewest) \
+  X(512, 8, 1, 75, kNewest) \
+  X(1024, 8, 1, 75, 89)     \
+  X(512, 8, 2, 90, kNewest) \
+  X(512, 8, 4, 90, kNewest) \
+  X(512, 5, 8, 90, kNewest) \
+  X(512, 8, 8, 90, kNewest) \
   X(1024, 8, 8, 90, kNewest)
 
 struct Tuning {
-  int arch;  // of the compiled code: this one and all above it
+  int arch;  // of the compiled code: this one and later ones
   Operation operation;
   bool wide;      // accesses of 16 bytes; else of one element, where two tensors' rows are not aligned alike
   int64_t rows;   // at most
@@ -112,8 +115,8 @@ constexpr bool is_compiled(const Tuning& row, int arch) {
 
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
-    const int64_t held = static_cast<int64_t>(row.layout.threads) * row.layout.packs * row.layout.cluster;
-    if (held > 0 && held < row.packs) return false;
+    const int64_t resident = static_cast<int64_t>(row.layout.threads) * row.layout.packs * row.layout.cluster;
+    if (resident > 0 && resident < row.packs) return false;
     // What is found where a row of the table ends.
     for (const int arch : {75, 80, 90, 100, 120}) {
       const Tuning* found = find_softmax_tuning(arch, row.operation, row.wide, row.rows, row.packs);
@@ -122,8 +125,10 @@ constexpr bool table_is_sound() {
   }
   for (const Operation operation : {kSoftmax, kCrossEntropy, kCrossEntropyBackward})  // every launch finds a row
     for (const bool wide : {kWide, kNarrow})
-      if ((wide || operation != kCrossEntropy) && find_softmax_tuning(75, operation, wide, kAny, kAny) == nullptr)
+      if ((wide || operation != kCrossEntropy) && find_softmax_tuning(kOldest, operation, wide, kAny, kAny) == nullptr)
         return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");
+
+}  // namespace softmax

@@ -3,8 +3,7 @@
 #include "kernels.h"
 #include "transpose.cuh"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace transpose {
 
 template <typename T>
 const void* find_kernel(const Layout& layout) {
@@ -16,4 +15,4 @@ const void* find_kernel(const Layout& layout) {
   return nullptr;
 }
 
-}  // namespace
+}  // namespace transpose

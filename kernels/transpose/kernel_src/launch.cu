@@ -4,28 +4,22 @@
 // the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace transpose {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kMisaligned = 10005,
   kTooLarge = 10006,
   kNoCode = 10007,
 };
-
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // A tensor as a caller passes it: `rows` rows of so many elements a matrix.
 struct Matrices {
@@ -56,22 +50,6 @@ bool is_whole_packs(const Matrices& m, int64_t batch, int64_t size) {
          (batch == 1 || m.batch_stride * size % 16 == 0);
 }
 
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
-}
-
 // Deals out tiles of so many of `rows` and of x's columns; answers how many there are, or 0 where a grid cannot have them.
 unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t rows, int64_t tile_rows, int64_t tile_columns) {
   const int64_t down = (rows - 1) / tile_rows + 1, across = (a.columns - 1) / tile_columns + 1;
@@ -82,9 +60,9 @@ unsigned deal_out(TransposeArguments& a, int64_t batch, int64_t rows, int64_t ti
       tiles > INT32_MAX) {
     return 0;
   }
-  a.panel_width = static_cast<uint32_t>(width), a.by_panel_width = division_by(a.panel_width);
-  a.tile_rows = static_cast<uint32_t>(down), a.by_tile_rows = division_by(a.tile_rows);
-  a.panels = static_cast<uint32_t>(panels), a.by_panels = division_by(a.panels);
+  a.panel_width = static_cast<uint32_t>(width), a.by_panel_width = Divisor(a.panel_width);
+  a.tile_rows = static_cast<uint32_t>(down), a.by_tile_rows = Divisor(a.tile_rows);
+  a.panels = static_cast<uint32_t>(panels), a.by_panels = Divisor(a.panels);
   return static_cast<unsigned>(tiles);
 }
 
@@ -146,3 +124,5 @@ extern "C" const char* transpose_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace transpose

@@ -1,7 +1,7 @@
 // out[batch, column, row] = x[batch, row, column].
 //
 // The floor is memory, read once and written once, and the trouble is that what lies side by side in one does not in the
-// other. So a block takes a tile, reads it by rows of x, turns it over in shared memory and writes it by rows of out, both
+// other. So a block takes a tile, reads it by rows of x, transposes it in shared memory and writes it by rows of out, both
 // in whole lines of 128 bytes.
 #pragma once
 #include <type_traits>
@@ -9,6 +9,9 @@
 #include "arguments.h"
 #include "pack.cuh"
 #include "tuning.h"
+
+namespace transpose {
+using namespace common;
 
 // Which tile is this block's, and where its matrices begin.
 template <typename T>
@@ -18,8 +21,8 @@ struct Tile {
   T* out;
 
   __device__ explicit Tile(const TransposeArguments& a) {
-    const uint32_t above = quotient(blockIdx.x, a.by_panel_width), panel_of_all = quotient(above, a.by_tile_rows);
-    const uint32_t batch = quotient(panel_of_all, a.by_panels), panel = panel_of_all - batch * a.panels;
+    const uint32_t above = a.by_panel_width.quotient(blockIdx.x), panel_of_all = a.by_tile_rows.quotient(above);
+    const uint32_t batch = a.by_panels.quotient(panel_of_all), panel = panel_of_all - batch * a.panels;
     row = above - panel_of_all * a.tile_rows;
     column = panel * a.panel_width + (blockIdx.x - above * a.panel_width);
     x = static_cast<const T*>(a.x) + batch * a.x_batch_stride;
@@ -31,21 +34,21 @@ struct Tile {
 // 16-bit elements change places within two words, one instruction a word.
 template <typename T, int N>
 __device__ __forceinline__ void transpose_block(Pack<T, N> (&pack)[N]) {
-  Pack<T, N> turned[N];
+  Pack<T, N> column[N];
 #pragma unroll
   for (int k = 0; k < N; ++k) {
 #pragma unroll
     for (int m = 0; m < 4; ++m) {
       if constexpr (sizeof(T) == 4) {
-        turned[k].word[m] = pack[m].word[k];
+        column[k].word[m] = pack[m].word[k];
       } else {
         const uint32_t upper = pack[2 * m].word[k / 2], lower = pack[2 * m + 1].word[k / 2];
-        turned[k].word[m] = __byte_perm(upper, lower, k % 2 == 0 ? 0x5410 : 0x7632);
+        column[k].word[m] = __byte_perm(upper, lower, k % 2 == 0 ? 0x5410 : 0x7632);
       }
     }
   }
 #pragma unroll
-  for (int k = 0; k < N; ++k) pack[k] = turned[k];
+  for (int k = 0; k < N; ++k) pack[k] = column[k];
 }
 
 // What an SM is to hold at once at least. Left alone, the compiler takes 64 registers a thread and, below sm_90, spills.
@@ -65,7 +68,7 @@ template <typename T, int DOWN, int ACROSS>
 __global__ void __launch_bounds__(DOWN * ACROSS, kThreadsOfAnSm / (DOWN * ACROSS)) transpose_blocks(const TransposeArguments a) {
   constexpr int N = 16 / sizeof(T);
   static_assert(DOWN % 8 == 0 && ACROSS % 8 == 0, "whole lines are read and written");
-  __shared__ uint4 turned[ACROSS * N * DOWN];
+  __shared__ uint4 transposed[ACROSS * N * DOWN];
   const Tile<T> tile(a);
 
   const int across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
@@ -79,7 +82,7 @@ __global__ void __launch_bounds__(DOWN * ACROSS, kThreadsOfAnSm / (DOWN * ACROSS
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const uint32_t(&w)[4] = pack[k].word;
-      turned[(across * N + k) * DOWN + (down ^ across % 8)] = make_uint4(w[0], w[1], w[2], w[3]);
+      transposed[(across * N + k) * DOWN + (down ^ across % 8)] = make_uint4(w[0], w[1], w[2], w[3]);
     }
   }
   __syncthreads();
@@ -93,7 +96,7 @@ __global__ void __launch_bounds__(DOWN * ACROSS, kThreadsOfAnSm / (DOWN * ACROSS
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const int i = first + (four + k) * ACROSS;
-      const uint4 v = turned[i * DOWN + (place ^ i / N % 8)];
+      const uint4 v = transposed[i * DOWN + (place ^ i / N % 8)];
       pack[k] = {{v.x, v.y, v.z, v.w}};
     }
 #pragma unroll
@@ -231,3 +234,5 @@ __global__ void __launch_bounds__(kUnalignedThreads, kUnalignedBlocks) transpose
     }
   }
 }
+
+}  // namespace transpose

@@ -3,6 +3,11 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "arch.h"
+
+namespace transpose {
+using namespace common;
+
 // A tile of `down` x `across` blocks of N x N elements, N of which are 16 bytes; a thread a block.
 struct Layout {
   int down, across;
@@ -24,39 +29,23 @@ constexpr int kUnalignedThreads = kUnalignedRowsAtOnce * (kUnalignedPacks + 1);
 constexpr int kPanelWidth = 32;
 
 struct Tuning {
-  int arch;  // of the compiled code: this one and all above it, up to the next in the table
+  int arch;  // of the compiled code: this one and later ones
   int size;  // bytes of an element
   Layout layout;
 };
 
 constexpr Tuning kTuning[] = {
-    // H100. 20 to 40 KB of loads in flight an SM fill the memory's latency. A thread of 16-bit elements has 128 bytes in
-    // flight and about 50 registers: four blocks of 256 threads are 128 KB. Pieces of 256 bytes of each row, read and
-    // written: 97 to 99 % of a copy, 8 x 8 with its 128 bytes 93 to 96, 8 x 16 and 16 x 8 between them.
-    {90, 2, {16, 16}},
-    {90, 4, {16, 16}},
-
-    // A100 (164 KB of shared memory an SM). Estimates, not measured: three blocks of 32 KB are 96 KB in flight, where 10 to
-    // 20 are enough.
-    {80, 2, {16, 16}},
-    {80, 4, {16, 16}},
-
-    // T4 (64 KB of shared memory an SM). Estimates, not measured: two blocks of 32 KB, or four of 16 KB, are 64 KB in
-    // flight where 5 are enough.
+    // Pieces of 256 bytes of each row are read and written. A thread of 16-bit elements has 128 bytes in flight and about 50
+    // registers. On an H100 four blocks of 256 threads are 128 KB, where 20 to 40 KB an SM fill the memory's latency;
+    // smaller tiles are slower. A100 (164 KB of shared memory an SM: three blocks of 32 KB) and T4 (64 KB: two): estimates.
     {75, 2, {16, 16}},
     {75, 4, {16, 16}},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_transpose_tuning(int arch, int size) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : kTuning)
-    if (row.arch == tuned && row.size == size) return &row;
+    if (row.arch <= arch && row.size == size) return &row;
   return nullptr;
 }
 
@@ -68,9 +57,10 @@ constexpr bool table_is_sound() {
     if (!compiled) return false;
   }
 #undef TRANSPOSE_SAME
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const int size : {2, 4})
-      if (find_transpose_tuning(arch, size) == nullptr) return false;
+  for (const int size : {2, 4})  // every launch finds a row
+    if (find_transpose_tuning(kOldest, size) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled, or a row is missing");
+
+}  // namespace transpose

@@ -26,29 +26,21 @@
 //
 // The floor is memory: x (and h) are read once, out (and sum) written once; modulation rows come from L1 or L2. So a
 // row stays in registers, packed, from its load to its store: TPR threads share it, and each holds NV packs of N
-// elements.
-// The variance is the mean of squared deviations from the mean, of the registers: no cancellation.
+// elements. The variance is the mean of squared deviations from the mean, of the row in registers: no cancellation.
 #pragma once
+#include "arch.h"
 #include "modulate.cuh"
 #include "reduce.cuh"
 
-// Rows of fewer than 128 threads share a block.
-template <int TPR>
-constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
+namespace adaln {
+using namespace common;
 
-// Threads an SM has room for: sm_75 for half as many as those after it.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-constexpr int kMostThreads = 2048;
-#else
-constexpr int kMostThreads = 1024;
-#endif
-
-// Blocks that an SM's 65,536 registers must allow, for 40 of them a thread, 64, 64 and 96.
+// Threads that an SM's 65,536 registers allow with 40, 64, 64 and 96 a thread, and so the blocks that must be resident.
 template <int TPR, int NV, bool GATED>
 constexpr int kThreadsForRegisters = NV == 1 && !GATED ? 1536 : NV == 2 && GATED ? 640 : 1024;
 template <int TPR, int NV, bool GATED>
-constexpr int kBlocks = (kThreadsForRegisters<TPR, NV, GATED> < kMostThreads ? kThreadsForRegisters<TPR, NV, GATED>
-                                                                             : kMostThreads) / kBlockThreads<TPR>;
+constexpr int kBlocks = (kThreadsForRegisters<TPR, NV, GATED> < kSmThreads ? kThreadsForRegisters<TPR, NV, GATED>
+                                                                             : kSmThreads) / kBlockThreads<TPR>;
 
 template <typename T, int N, int TPR, int NV, bool GATED>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
@@ -90,7 +82,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
   for (int v = 0; v < NV; ++v)
     if (v * TPR < left) fetch(modulation[v], scale_row, shift_row, first + v * TPR, a);
 
-  // Worked out while x is on its way.
+  // Computed while the loads of x are in flight.
   float factor[NV][N], addend[NV][N], gate_factor[NV][N];
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
@@ -138,10 +130,10 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
   }
 }
 
-// Wide rows, one a block of any whole number of warps: kept in shared memory, where the launch has memory for a row,
-// else read again, from the caches as far as they are still there. Each thread reads what it read, or wrote, itself.
+// Wide rows, one a block of any whole number of warps: resident in shared memory where the launch has memory for a row,
+// else read again, from L2 if still there. A thread reads back only what it read, or wrote, itself.
 template <typename T, int N, bool GATED>
-__global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(const Arguments a) {
+__global__ void __launch_bounds__(1024, kSmThreads / 1024) adaln_wide_rows(const Arguments a) {
   constexpr int kGroup = GATED ? 1 : 2;  // packs of x in flight a thread
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   extern __shared__ uint4 shared_row[];
@@ -151,7 +143,7 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
   const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride;
   const T* gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
   T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
-  Pack<T, N>* kept = reinterpret_cast<Pack<T, N>*>(shared_row);
+  Pack<T, N>* shared = reinterpret_cast<Pack<T, N>*>(shared_row);
 
   float total = 0.0f;  // of elements for LayerNorm, of squares for RMSNorm
   for (int64_t start = threadIdx.x; start < packs; start += kGroup * step) {
@@ -179,14 +171,14 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
           add_gated(x[v], h[v], factor);
           store(sum_row, i, x[v]);
         }
-        if (a.keep != 0) kept[i] = x[v];
+        if (a.row_in_shared != 0) shared[i] = x[v];
         total = a.layer != 0 ? add_elements(x[v], total) : add_squares(x[v], 0.0f, total);
       }
     }
   }
-  const auto again = [&](Pack<T, N>& x, int64_t i) {
-    if (a.keep != 0) {
-      x = kept[i];
+  const auto reload = [&](Pack<T, N>& x, int64_t i) {
+    if (a.row_in_shared != 0) {
+      x = shared[i];
     } else {
       load<kCached>(x, GATED ? sum_row : x_row, i);
     }
@@ -198,7 +190,7 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
 #pragma unroll 1
     for (int64_t i = threadIdx.x; i < packs; i += step) {
       Pack<T, N> x;
-      again(x, i);
+      reload(x, i);
       total = add_squares(x, mean, total);
     }
     squares = block_sum(total, scratch_of_squares);
@@ -211,8 +203,10 @@ __global__ void __launch_bounds__(1024, kMostThreads / 1024) adaln_wide_rows(con
 #pragma unroll 1
   for (int64_t i = threadIdx.x; i < packs; i += step) {
     Pack<T, N> x;
-    again(x, i);
+    reload(x, i);
     modulate_from(x, scale_row, shift_row, mean, inverse, i, a);
     store(out_row, i, x);
   }
 }
+
+}  // namespace adaln

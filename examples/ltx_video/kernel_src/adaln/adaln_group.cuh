@@ -1,20 +1,12 @@
 // The same for rows that have their modulation in common: a block takes ROWS of them at once, and each
-// of its threads works the modulation of its columns out once, in fp32, and keeps it in registers.
+// of its threads computes the modulation of its columns once, in fp32, and holds it in registers.
 //
 // What this saves is instructions, traffic between L1 and the registers, and barriers: four rows of modulation loaded,
 // converted and added up for every row are most of what adaln_rows does.
 #pragma once
 #include "adaln.cuh"
 
-// Whether the code being compiled uses a layout of the architectures from FIRST on. Where it does not, the kernel is a
-// trap: its symbol must exist, but its machine code would only cost compile time.
-#ifdef __CUDA_ARCH__
-template <int FIRST>
-constexpr bool kUsed = __CUDA_ARCH__ >= FIRST * 10;
-#else
-template <int FIRST>
-constexpr bool kUsed = true;
-#endif
+namespace adaln {
 
 // Sums over a block of TPR threads (whole warps), one for each of its rows; every thread gets them. A kernel gives each
 // call a scratch of its own: there is no second barrier that would let one be written again.
@@ -152,3 +144,5 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? BLOCKS : 1) adaln_groups(c
     }
   }
 }
+
+}  // namespace adaln

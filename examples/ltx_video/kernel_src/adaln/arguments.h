@@ -2,7 +2,10 @@
 #pragma once
 #include <cstdint>
 
-#include "divisor.h"
+#include "division.h"
+
+namespace adaln {
+using namespace common;
 
 struct Arguments {
   void* out;        // normalised and modulated
@@ -27,6 +30,8 @@ struct Arguments {
   float one;                    // what scale is added to: 1, or 0 where scale is a weight
   float inverse_width;          // 1 / width
   float eps;
-  int keep;                     // adaln_wide_rows: there is shared memory for a row
+  int row_in_shared;            // adaln_wide_rows: there is shared memory for a row
   int layer;                    // 1: LayerNorm, 0: RMSNorm
 };
+
+}  // namespace adaln

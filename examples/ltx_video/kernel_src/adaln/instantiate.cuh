@@ -5,8 +5,7 @@
 #include "gate_residual.cuh"
 #include "kernels.h"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace adaln {
 
 template <typename T, int N, int TPR, int NV>
 const void* rows_kernel(bool gated) {
@@ -34,8 +33,8 @@ const void* find_adaln(const Layout& layout, int access, bool gated) {
 template <typename T>
 const void* find_adaln_group(const GroupLayout& layout, bool gated) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
-#define ADALN_FIND(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                                      \
-  if (layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED)              \
+#define ADALN_FIND(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                     \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED) \
     return reinterpret_cast<const void*>(adaln_groups<T, kMany, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>);
   ADALN_GROUP_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
@@ -50,4 +49,4 @@ const void* find_gate_residual(int access, bool flat) {
                                             : gate_residual_packs<T, kMany, false>);
 }
 
-}  // namespace
+}  // namespace adaln

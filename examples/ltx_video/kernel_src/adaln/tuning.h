@@ -2,10 +2,15 @@
 // row.
 //
 // All data, and one lookup each: a launch takes the first row that fits it. ADALN_LAYOUTS says what is compiled; a row
-// that names anything else, or that more elements come to than its threads hold, does not compile.
+// that names anything else, or is too narrow for its rows, does not compile.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+
+#include "arch.h"
+
+namespace adaln {
+using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
@@ -19,7 +24,7 @@ struct GroupLayout {
   int rows;     // a block
 };
 constexpr int kShared = 0;  // a wide row, kept in shared memory
-constexpr int kAgain = -1;  // a wide row, read again
+constexpr int kReread = -1;  // a wide row, read twice or three times
 
 // What is compiled for accesses of 16 bytes: X(threads, packs). Each is two kernels (with and without gated residual) a
 // type and architecture. Wide rows have two kernels more, and two for accesses of one element, where an address, a stride
@@ -42,7 +47,7 @@ constexpr int kAgain = -1;  // a wide row, read again
   X(512, 1, 2, true, 2, 80)
 
 struct Tuning {
-  int arch;       // of the compiled code: this one and all above it, up to the next in the table
+  int arch;       // of the compiled code: this one and later ones
   int access;     // 16 bytes, or kElement for one element
   int64_t packs;  // accesses a row, at most
   Layout alone;   // layer_norm, adaln
@@ -53,36 +58,21 @@ constexpr int kElement = 0;
 constexpr int64_t kAnyWidth = INT64_MAX;
 
 constexpr Tuning kTuning[] = {
-    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s). Rows without modulation in common, and what has no row in
-    // the table below. Measured, % of a copy of the same bytes, bf16, width 2048, a row of modulation a token: adaln 96.8,
-    // gated 97.7 (128 x 2 a row 95.9, 97.5).
-    {90, 16, 16, {16, 1}, {16, 1}},      // 128 bf16: 8 rows a block, no barrier
-    {90, 16, 32, {32, 1}, {32, 1}},      // 256: 4 rows a block, no barrier
-    {90, 16, 128, {64, 2}, {64, 2}},     // to 1024: 2 rows a block
-    {90, 16, 256, {256, 1}, {256, 1}},   // 1152, 1536, LTX's 2048
-    {90, 16, 512, {512, 1}, {512, 1}},   // 3072, 4096, f32's 2048
-    {90, 16, 1024, {512, 2}, {512, 2}},  // 8192, f32's 4096
-    {90, 16, 4096, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
-    {90, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
-    {90, 16, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
-    {90, kElement, 512, {128, kShared}, {128, kShared}},
-    {90, kElement, 8192, {512, kShared}, {512, kShared}},
-    {90, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
-
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: 11 to 15 KB in flight an
-    // SM fill the latency, less than the H100 needs, and one pack a thread has 24 KB.
-    {80, 16, 16, {16, 1}, {16, 1}},
-    {80, 16, 32, {32, 1}, {32, 1}},
-    {80, 16, 128, {64, 2}, {64, 2}},
-    {80, 16, 256, {256, 1}, {256, 1}},
-    {80, 16, 512, {512, 1}, {512, 1}},
-    {80, 16, 1024, {512, 2}, {512, 2}},
-    {80, 16, 4096, {512, kShared}, {512, kShared}},
-    {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 128 of 163 KB
-    {80, 16, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s): rows without modulation in common, and what has no row in
+    // the table below. A100 (108 SMs of 2048 threads): estimates; 11 to 15 KB in flight an SM fill the latency, and one pack
+    // a thread has 24 KB.
+    {80, 16, 16, {16, 1}, {16, 1}},      // 128 bf16: 8 rows a block, no barrier
+    {80, 16, 32, {32, 1}, {32, 1}},      // 256: 4 rows a block, no barrier
+    {80, 16, 128, {64, 2}, {64, 2}},     // to 1024: 2 rows a block
+    {80, 16, 256, {256, 1}, {256, 1}},   // 1152, 1536, LTX's 2048
+    {80, 16, 512, {512, 1}, {512, 1}},   // 3072, 4096, f32's 2048
+    {80, 16, 1024, {512, 2}, {512, 2}},  // 8192, f32's 4096
+    {80, 16, 4096, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
+    {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
+    {80, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
     {80, kElement, 512, {128, kShared}, {128, kShared}},
     {80, kElement, 8192, {512, kShared}, {512, kShared}},
-    {80, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    {80, kElement, kAnyWidth, {1024, kReread}, {1024, kReread}},
 
     // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an
     // SM fill the latency, which 320 threads with one pack each give. A block has 48 KB of shared memory, two an SM 32.
@@ -93,13 +83,13 @@ constexpr Tuning kTuning[] = {
     {75, 16, 512, {512, 1}, {512, 1}},
     {75, 16, 1024, {512, 2}, {512, 2}},
     {75, 16, 2560, {512, kShared}, {512, kShared}},  // 40 KB
-    {75, 16, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    {75, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
     {75, kElement, 512, {128, kShared}, {128, kShared}},
     {75, kElement, 8192, {512, kShared}, {512, kShared}},
-    {75, kElement, kAnyWidth, {1024, kAgain}, {1024, kAgain}},
+    {75, kElement, kAnyWidth, {1024, kReread}, {1024, kReread}},
 };
 
-// For rows of a modulation in common, as many as four blocks take; else the table above.
+// For rows with a modulation in common, if there are enough for four blocks; else the table above.
 struct GroupTuning {
   int arch;
   int64_t packs;  // accesses of 16 bytes a row, at most
@@ -118,9 +108,8 @@ constexpr GroupTuning kGroupTuning[] = {
     //         (r 93). With the scale and shift fetched later, gated: 512 x 1 x 3 level with 512 x 1 x 2, 256 x 2 x 1 2
     //         behind, 128 x 4 x 1 8.
     //   f32 4096: layer_norm 97 (512 x 2 x 1 90, 1024 x 1 x 4 81, 1024 x 1 x 2 66; one block an SM of 512 x 2 x 2 79; r 90)
-    // Left out too: modulation in shared memory (93 at 2048), and runs of rows one after another, the next one on its way
-    // (93; 83 where a block's rows are far apart): a block's loads and stores come in turns then, where blocks that
-    // come and go mix them.
+    // Slower too: modulation in shared memory (93 at 2048), and persistent blocks that prefetch the next row (93; 83 where a
+    // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
     {90, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
     {90, 192, {128, 2, 2}, {128, 2, 2}, {256, 1, 3}},
     {90, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
@@ -133,24 +122,13 @@ constexpr GroupTuning kGroupTuning[] = {
     {80, 512, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
 };
 
-// gate_residual: threads a block, each with one pack. Measured on an H100: 100.3 % of the copy at 198 MB, 98.3 at 66; 128
-// threads level, 64 to 512 and two packs a thread within 1 % of each other; loads that leave no line in L1 98.4 and 97.5.
+// gate_residual: threads a block, each with one pack. On an H100 64 to 512 threads, and two packs a thread, are within 1 %.
 constexpr int kGateThreads = 256;
-
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
-// The one whose rows code of `arch` takes; 0 below the oldest.
-constexpr int tuned_arch(int arch) {
-  for (const int a : kTunedArchs)
-    if (a <= arch) return a;
-  return 0;
-}
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs) {
   for (const Tuning& row : kTuning) {
-    if (row.arch == tuned_arch(arch) && (row.access == 16) == (access == 16) && packs <= row.packs) {
+    if (row.arch <= arch && (row.access == 16) == (access == 16) && packs <= row.packs) {
       return &row;
     }
   }
@@ -160,7 +138,7 @@ constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs) {
 // No threads where there is no row.
 constexpr GroupLayout find_group_layout(int arch, int64_t packs, bool gated, bool layer) {
   for (const GroupTuning& row : kGroupTuning) {
-    if (row.arch == tuned_arch(arch) && packs > 32 && packs <= row.packs) {
+    if (row.arch <= arch && packs > 32 && packs <= row.packs) {
       return gated ? row.gated : layer ? row.layer : row.rms;
     }
   }
@@ -194,7 +172,7 @@ constexpr bool tables_are_sound() {
       const bool gated = layout == &row.gated;
       if (l.threads == 0) continue;
       bool compiled = false;
-#define ADALN_SAME(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                               \
+#define ADALN_SAME(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                            \
   compiled = compiled || (l.threads == THREADS && l.packs == PACKS && l.rows == ROWS && gated == GATED && \
                           row.arch >= FIRST);
       ADALN_GROUP_LAYOUTS(ADALN_SAME)
@@ -202,11 +180,10 @@ constexpr bool tables_are_sound() {
       if (!compiled || static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
     }
   }
-  for (const int arch : kTunedArchs) {  // every launch finds a row
-    for (const int access : {16, kElement}) {
-      if (find_adaln_tuning(arch, access, kAnyWidth) == nullptr) return false;
-    }
-  }
+  for (const int access : {16, kElement})  // every launch finds a row
+    if (find_adaln_tuning(kOldest, access, kAnyWidth) == nullptr) return false;
   return true;
 }
 static_assert(tables_are_sound(), "a row of a tuning table names a layout that is not compiled or is too narrow");
+
+}  // namespace adaln

@@ -4,17 +4,16 @@
 #include "rms_norm_backward.cuh"
 #include "weight_gradient.cuh"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace rmsnorm_backward {
 
 template <typename T, int N>
 const void* find_kernel(const Tuning& row) {
-  if (row.held == 0) return reinterpret_cast<const void*>(rms_norm_backward_rows_twice<T, N>);
-#define RMS_NORM_BACKWARD_FIND(THREADS, PACKS, BLOCKS, FIRST, LAST) \
-  if (!shares_rows(row) && row.threads == THREADS && row.held == PACKS) \
+  if (row.resident == 0) return reinterpret_cast<const void*>(rms_norm_backward_rows_twice<T, N>);
+#define RMS_NORM_BACKWARD_FIND(THREADS, PACKS, BLOCKS, FIRST, LAST)         \
+  if (!shares_rows(row) && row.threads == THREADS && row.resident == PACKS) \
     return reinterpret_cast<const void*>(rms_norm_backward_rows<T, N, THREADS, PACKS, BLOCKS, false, FIRST, LAST>);
 #define RMS_NORM_BACKWARD_FIND_SHARED(THREADS, PACKS, BLOCKS, FIRST, LAST) \
-  if (shares_rows(row) && row.threads == THREADS && row.held == PACKS)     \
+  if (shares_rows(row) && row.threads == THREADS && row.resident == PACKS) \
     return reinterpret_cast<const void*>(rms_norm_backward_rows<T, N, THREADS, PACKS, BLOCKS, true, FIRST, LAST>);
   if constexpr (N * sizeof(T) == 16) {
     RMS_NORM_BACKWARD_LAYOUTS(RMS_NORM_BACKWARD_FIND)
@@ -37,4 +36,4 @@ const void* find_kernel(const Tuning& row, int access) {
   return find_kernel<T, 1>(row);
 }
 
-}  // namespace
+}  // namespace rmsnorm_backward

@@ -2,7 +2,10 @@
 #pragma once
 #include <cstdint>
 
-#include "quotient.h"
+#include "division.h"
+
+namespace rope3d {
+using namespace common;
 
 // q or k.
 struct TensorArguments {
@@ -22,7 +25,8 @@ struct RotaryArguments {
   uint32_t entries;        // pairs a position: one (1, 0), then the frequencies
   uint32_t first_slot;     // the slot of a token's first pair: slot s has axis s % 3 and entry s / 3, pads entry 0
   uint32_t tokens;
-  FastDivisor frames, height, width;
+  uint32_t size[3];     // frames, rows and columns
+  Divisor by_size[3];
   int dim;            // elements a token
   float sin_sign;     // -1: the inverse rotation
   float inverse_dim;  // 1 / dim
@@ -39,3 +43,5 @@ struct TableArguments {
   float step;               // of the linspace
   double log2_theta;
 };
+
+}  // namespace rope3d

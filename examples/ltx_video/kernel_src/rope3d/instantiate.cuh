@@ -4,15 +4,14 @@
 #include "qk_norm_rope3d.cuh"
 #include "rope3d.cuh"
 
-// Not for other units: projects that are linked into one library have functions of these names.
-namespace {
+namespace rope3d {
 
 template <typename T, int E>
 const void* find_kernel(const Layout& layout, bool norm) {
   constexpr bool kWide = E * sizeof(T) == 16;
-#define ROPE3D_FIND(KERNEL, THREADS, PACKS, TENSORS, LOAD, FIRST, LAST)                                        \
-  if (layout.threads == THREADS && layout.packs == PACKS && layout.tensors == TENSORS &&                     \
-      layout.stream == (LOAD == kStream))                                                                    \
+#define ROPE3D_FIND(KERNEL, THREADS, PACKS, TENSORS, LOAD, FIRST, LAST)                  \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.tensors == TENSORS && \
+      layout.stream == (LOAD == kStream))                                                \
     return reinterpret_cast<const void*>(KERNEL<T, E, THREADS, PACKS, TENSORS, LOAD, FIRST, LAST>);
 #define ROPE3D_FIND_ROTATION(...) ROPE3D_FIND(rope3d_tokens, __VA_ARGS__)
 #define ROPE3D_FIND_NORM(...) ROPE3D_FIND(qk_norm_rope3d_tokens, __VA_ARGS__)
@@ -46,4 +45,4 @@ const void* find_kernel(const Layout& layout, int access, bool norm) {
   return find_kernel<T, 1>(layout, norm);
 }
 
-}  // namespace
+}  // namespace rope3d

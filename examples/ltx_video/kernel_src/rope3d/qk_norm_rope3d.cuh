@@ -6,6 +6,9 @@
 #include "rotate.cuh"
 #include "token_sums.cuh"
 
+namespace rope3d {
+using namespace common;
+
 template <typename T, int E>
 __device__ __forceinline__ float add_squares(const Pairs<T, E>& x, float total) {
   constexpr int N = 2 * Pairs<T, E>::kCount;
@@ -19,7 +22,7 @@ __device__ __forceinline__ float add_squares(const Pairs<T, E>& x, float total) 
 // x becomes rotate(x * scale * weight); scale is 1 / rms.
 template <typename T, int E, int P>
 __device__ __forceinline__ void norm_and_rotate(Pairs<T, E>& x, const Pairs<T, E>& weight, bool weighted, float scale,
-                                                const Turns<P>& turns, const RotaryArguments& a) {
+                                                const Rotation<P>& rotation, const RotaryArguments& a) {
   float f[2 * P], w[2 * P];
   unpack_pairs(x, f);
 #pragma unroll
@@ -33,7 +36,7 @@ __device__ __forceinline__ void norm_and_rotate(Pairs<T, E>& x, const Pairs<T, E
     repack_pairs(x, f);
     unpack_pairs(x, f);
   }
-  rotate(f, turns, a.sin_sign);
+  rotate(f, rotation, a.sin_sign);
   repack_pairs(x, f);
 }
 
@@ -45,7 +48,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) qk_norm_rope3d_tokens(cons
     return;
   }
   constexpr int P = Pairs<T, E>::kCount;
-  constexpr bool kEarly = NV == 1;  // the turns fit beside q and k: fetched before the reduction, their latency hides
+  constexpr bool kEarly = NV == 1;  // the rotation fits beside q and k: loaded before the reduction, which hides its latency
   __shared__ alignas(16) float scratch[TENSORS][32];
   const uint32_t token = find_token<TPT>();
   const int first = find_thread<TPT>();
@@ -69,9 +72,9 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) qk_norm_rope3d_tokens(cons
         if (first + v * TPT < count) load_pairs<kCached>(weight[t][v], tensor.weight, first + v * TPT);
     }
   }
-  Turns<P> turns;
+  Rotation<P> rotation;
   const Place place = find_place(a, token);
-  if (kEarly && first < count) load_turns(turns, place, first, a);
+  if (kEarly && first < count) load_rotation(rotation, place, first, a);
 
   float scale[TENSORS];
 #pragma unroll
@@ -92,12 +95,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) qk_norm_rope3d_tokens(cons
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
     if (first + v * TPT < count) {
-      if (!kEarly) load_turns(turns, place, first + v * TPT, a);
+      if (!kEarly) load_rotation(rotation, place, first + v * TPT, a);
 #pragma unroll
       for (int t = 0; t < TENSORS; ++t) {
         const TensorArguments& tensor = a.tensor[TENSORS == 1 ? blockIdx.y : t];
         T* row = static_cast<T*>(tensor.out) + token * tensor.out_stride;
-        norm_and_rotate(x[t][v], weight[t][v], tensor.weight != nullptr, scale[t], turns, a);
+        norm_and_rotate(x[t][v], weight[t][v], tensor.weight != nullptr, scale[t], rotation, a);
         store_pairs(row, first + v * TPT, x[t][v]);
       }
     }
@@ -126,11 +129,13 @@ __global__ void __launch_bounds__(512) qk_norm_rope3d_twice(const RotaryArgument
   const float scale = rsqrtf(block_sum(squares, scratch) * a.inverse_dim + a.eps);
   const Place place = find_place(a, token);
   for (int i = threadIdx.x; i < count; i += step) {
-    Turns<P> turns;
+    Rotation<P> rotation;
     load_pairs<kCached>(x, x_row, i);
     if (tensor.weight != nullptr) load_pairs<kCached>(weight, tensor.weight, i);
-    load_turns(turns, place, i, a);
-    norm_and_rotate(x, weight, tensor.weight != nullptr, scale, turns, a);
+    load_rotation(rotation, place, i, a);
+    norm_and_rotate(x, weight, tensor.weight != nullptr, scale, rotation, a);
     store_pairs(out_row, i, x);
   }
 }
+
+}  // namespace rope3d

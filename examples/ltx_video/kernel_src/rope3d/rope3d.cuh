@@ -6,6 +6,8 @@
 #pragma once
 #include "rotate.cuh"
 
+namespace rope3d {
+
 // TPT threads share a part of a token, each with NV accesses of E elements; blockIdx.z is the part. The parts of all
 // tokens follow each other, so that of a wide table a part at a time is in L1. TENSORS = 1: blockIdx.y is q or k.
 template <typename T, int E, int TPT, int NV, int TENSORS, Access LOAD, int FIRST, int LAST>
@@ -20,7 +22,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) rope3d_tokens(const Rotary
   if (token >= a.tokens) return;
 
   Pairs<T, E> x[TENSORS][NV];
-  Turns<P> turns[NV];
+  Rotation<P> rotation[NV];
 #pragma unroll
   for (int t = 0; t < TENSORS; ++t) {
     const TensorArguments& tensor = a.tensor[TENSORS == 1 ? blockIdx.y : t];
@@ -32,7 +34,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) rope3d_tokens(const Rotary
   const Place place = find_place(a, token);
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (first + v * TPT < count) load_turns(turns[v], place, first + v * TPT, a);
+    if (first + v * TPT < count) load_rotation(rotation[v], place, first + v * TPT, a);
 #pragma unroll
   for (int t = 0; t < TENSORS; ++t) {
     const TensorArguments& tensor = a.tensor[TENSORS == 1 ? blockIdx.y : t];
@@ -42,10 +44,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) rope3d_tokens(const Rotary
       if (first + v * TPT < count) {
         float f[2 * P];
         unpack_pairs(x[t][v], f);
-        rotate(f, turns[v], a.sin_sign);
+        rotate(f, rotation[v], a.sin_sign);
         repack_pairs(x[t][v], f);
         store_pairs(row, first + v * TPT, x[t][v]);
       }
     }
   }
 }
+
+}  // namespace rope3d

@@ -9,6 +9,8 @@
 #include "arguments.h"
 #include "kernels.h"
 
+namespace rope3d {
+
 __global__ void __launch_bounds__(256) rope3d_table_position(const TableArguments a) {
   const int64_t position = blockIdx.x, entries = a.count + 1;
   const float coordinate = static_cast<const float*>(a.coords)[position];
@@ -25,3 +27,5 @@ __global__ void __launch_bounds__(256) rope3d_table_position(const TableArgument
 }
 
 const void* rope3d_table_kernel() { return reinterpret_cast<const void*>(rope3d_table_position); }
+
+}  // namespace rope3d

@@ -1,6 +1,8 @@
 // Sums over the threads that share a token, of q and of k with one barrier.
 #pragma once
 
+namespace rope3d {
+
 // Each v[t] becomes its sum over the TPT threads of a token (a power of two, a warp at least). All threads of the block
 // call it, those of no token too, and a kernel calls it once.
 template <int TPT, int TENSORS>
@@ -30,3 +32,5 @@ __device__ __forceinline__ void token_sums(float (&v)[TENSORS], float (&scratch)
     }
   }
 }
+
+}  // namespace rope3d

@@ -4,31 +4,23 @@
 // Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace geglu {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+enum OwnErrorCode : int {
   kBadOption = 10005,
   kMisaligned = 10006,
   kTooLarge = 10007,
   kNoCode = 10008,
 };
-
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
-
-int64_t size_of(int type) { return type == kF32 ? 4 : 2; }
 
 // A tensor as a caller passes it: rows of so many elements.
 struct Matrix {
@@ -52,22 +44,6 @@ int check(const Matrix (&matrices)[N], int64_t rows, int type) {
     if (!divides(size, m.data)) return kMisaligned;
   }
   return 0;
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 // The elements of all tensors of a call, which have the same rows and width.
@@ -120,12 +96,6 @@ void join_rows(Call& call) {
   call.rows = 1;
 }
 
-Division division_by(uint32_t divisor) {
-  uint32_t shift = 0;
-  while ((uint64_t{1} << shift) < divisor) ++shift;
-  return {static_cast<uint32_t>((((uint64_t{1} << shift) - divisor) << 32) / divisor + 1), shift};
-}
-
 // The tensors from that row and element on.
 GatedArguments from(GatedArguments a, int64_t row, int64_t element, int64_t size) {
   const auto in = [=](const void*& p, int64_t stride) {
@@ -171,7 +141,7 @@ int launch(Call call) {
       GatedArguments a = from(call.tensors, row, column * elements, size);
       a.packs_per_row = static_cast<uint32_t>(smaller(columns, packs_per_row - column));
       a.packs = static_cast<uint32_t>(smaller(rows, call.rows - row) * a.packs_per_row);
-      a.by_row = division_by(a.packs_per_row);
+      a.by_row = Divisor(a.packs_per_row);
       void* parameters[] = {&a};
       const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
       if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(layout.threads), parameters, 0, call.stream)) {
@@ -286,3 +256,5 @@ extern "C" const char* geglu_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace geglu

@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "arch.h"
+
+namespace geglu {
+using namespace common;
+
 // How the packs are dealt out.
 struct Layout {
   int threads;  // a block: any whole number of warps up to 16, nothing is compiled for it
   int packs;    // of each tensor a thread
 };
-
-constexpr int kNewest = 999;
 
 // What is compiled for accesses of 16 bytes: X(packs, first, last), where code of the architectures from `first` to
 // `last` uses it. Each is six kernels (three activations, two directions) a type and architecture.
@@ -25,7 +28,7 @@ constexpr int kNewest = 999;
 enum Direction : int { kForward, kBackward };
 
 struct Tuning {
-  int arch;  // of the compiled code: this one and all above it, up to the next in the table
+  int arch;  // of the compiled code: this one and later ones
   Direction direction;
   int access;  // 16 bytes, or 4 for all that is smaller
   Layout layout;
@@ -57,16 +60,10 @@ constexpr Tuning kTuning[] = {
     {75, kBackward, 4, {256, 2}},
 };
 
-// The architectures that have rows, the newest first.
-constexpr int kTunedArchs[] = {90, 80, 75};
-
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_gated_tuning(int arch, Direction direction, int access) {
-  int tuned = 0;
-  for (const int a : kTunedArchs)
-    if (tuned == 0 && a <= arch) tuned = a;
   for (const Tuning& row : kTuning) {
-    if (row.arch == tuned && row.direction == direction && (row.access == 16) == (access == 16)) return &row;
+    if (row.arch <= arch && row.direction == direction && (row.access == 16) == (access == 16)) return &row;
   }
   return nullptr;
 }
@@ -86,12 +83,18 @@ constexpr bool is_compiled(const Layout& layout, int arch, int access) {
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
     const Layout& l = row.layout;
-    if (!is_compiled(l, row.arch, row.access) || l.threads < 32 || l.threads > 512 || l.threads % 32 != 0) return false;
+    if (l.threads < 32 || l.threads > 512 || l.threads % 32 != 0) return false;
   }
-  for (const int arch : kTunedArchs)  // every launch finds a row
-    for (const Direction direction : {kForward, kBackward})
-      for (const int access : {16, 4})
-        if (find_gated_tuning(arch, direction, access) == nullptr) return false;
+  for (const int arch : kTunedArchs) {  // every launch finds a row
+    for (const Direction direction : {kForward, kBackward}) {
+      for (const int access : {16, 4}) {
+        const Tuning* found = find_gated_tuning(arch, direction, access);
+        if (found == nullptr || !is_compiled(found->layout, arch, access)) return false;
+      }
+    }
+  }
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled, or odd threads");
+
+}  // namespace geglu

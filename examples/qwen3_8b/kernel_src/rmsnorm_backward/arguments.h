@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace rmsnorm_backward {
+
 struct Arguments {
   void* dx;
   const void* dy;
@@ -23,3 +25,5 @@ struct WeightGradientArguments {
   const float* partial;
   int64_t blocks, width;
 };
+
+}  // namespace rmsnorm_backward

@@ -2,6 +2,8 @@
 #pragma once
 #include "tuning.h"
 
+namespace rmsnorm_backward {
+
 // The kernel of a row of the table that is compiled for accesses of so many bytes (16, 4, or an element's); its one
 // parameter is an Arguments. Null if there is none.
 const void* rms_norm_backward_kernel_f32(const Tuning& row, int access);
@@ -12,3 +14,5 @@ const void* rms_norm_backward_kernel_bf16(const Tuning& row, int access);
 const void* weight_gradient_kernel_f32();
 const void* weight_gradient_kernel_f16();
 const void* weight_gradient_kernel_bf16();
+
+}  // namespace rmsnorm_backward

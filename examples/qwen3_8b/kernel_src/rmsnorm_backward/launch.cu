@@ -5,21 +5,19 @@
 // the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace rmsnorm_backward {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch. What rms_norm's launcher
-// refuses too has the number that it has there; 10006 is of an option that is not here.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
-  kStrideTooSmall = 10004,
+// What rms_norm's launcher refuses too has the same code.
+enum OwnErrorCode : int {
   kBadEps = 10005,
   kMisaligned = 10007,
   kTooLarge = 10008,
@@ -28,14 +26,10 @@ enum ErrorCode : int {
   kNoScratch = 10011,
 };
 
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
-
 struct Matrix {
   const void* data;
   int64_t stride;  // elements
 };
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 // 0, or why these arguments are refused.
 int check(const Arguments& a, const WeightGradientArguments& w, const float* scratch, int type) {
@@ -73,22 +67,6 @@ int widest_access(const Arguments& a, int size) {
     if (fits) return bytes;
   }
   return size;
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 // Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes, one a cluster.
@@ -202,3 +180,5 @@ extern "C" const char* rms_norm_backward_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace rmsnorm_backward

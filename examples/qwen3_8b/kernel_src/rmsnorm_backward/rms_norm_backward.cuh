@@ -9,13 +9,16 @@
 #pragma once
 #include <type_traits>
 
-#include "architecture.cuh"
+#include "arch.h"
 #include "arguments.h"
 #include "cluster.cuh"
 #include "pack.cuh"
 #include "partial_sums.cuh"
 #include "row_sums.cuh"
 #include "tuning.h"
+
+namespace rmsnorm_backward {
+using namespace common;
 
 // Rows of fewer than 128 threads share a block.
 template <int TPR>
@@ -73,13 +76,13 @@ __device__ __forceinline__ void forget_products(Pack<T, N>& dy) {
 }
 
 template <int TPR, int BLOCKS>
-constexpr int kBlocksOfAnSM = BLOCKS * kBlockThreads<TPR> < kThreadsOfAnSM ? BLOCKS : kThreadsOfAnSM / kBlockThreads<TPR>;
+constexpr int kBlocksPerSm = BLOCKS * kBlockThreads<TPR> < kSmThreads ? BLOCKS : kSmThreads / kBlockThreads<TPR>;
 
 // Row group g goes over the rows g, g + groups, ... (kRows of them at once); TPR threads share a row, and each holds NV
 // packs of N elements of x and dy, and the sums of as many columns. BLOCKS blocks are to stand on an SM. A row group is a
 // block; if SHARED, the blocks of a cluster, each of which has as many of the row's columns as the others.
 template <typename T, int N, int TPR, int NV, int BLOCKS, bool SHARED, int FIRST, int LAST>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>)
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
     rms_norm_backward_rows(const Arguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
@@ -91,8 +94,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
 #endif
   constexpr int kRows = kBlockThreads<TPR> / TPR;
   static_assert(!SHARED || kRows == 1, "a row is shared by whole blocks");
-  // Whether the weight has registers too; else it comes from L1 again, twice a row.
-  constexpr bool kHeld = NV < 4;
+  // Whether the weight is resident in registers too; else it is loaded from L1 twice a row.
+  constexpr bool kWeightResident = NV < 4;
   __shared__ alignas(16) std::conditional_t<SHARED, ClusterScratch, SumScratch> scratch;
   if constexpr (SHARED) begin_cluster(scratch);
 
@@ -110,7 +113,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
   const T* dy_row = static_cast<const T*>(a.dy) + row * a.dy_stride;
   T* dx_row = static_cast<T*>(a.dx) + row * a.dx_stride;
 
-  Pack<T, N> x[NV], dy[NV], weight[kHeld ? NV : 1];
+  Pack<T, N> x[NV], dy[NV], weight[kWeightResident ? NV : 1];
   float dw[NV][N] = {};
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
@@ -119,45 +122,45 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksOfAnSM<TPR, BLOCKS>
       load<kCached>(dy[v], dy_row, first + v * TPR);
     }
   }
-  if constexpr (kHeld) {
+  if constexpr (kWeightResident) {
 #pragma unroll
     for (int v = 0; v < NV; ++v)
       if (first + v * TPR < width) load_weight(weight[v], a, first + v * TPR);
   }
 
   if constexpr (SHARED) cluster_wait();
-  // As long as the group's first row is one: all its threads go round as often.
+  // By the group's first row: all its threads take part in as many reductions.
 #pragma unroll 1
-  for (int turn = 0; row - group < a.rows; turn = (turn + 1) % 4) {
+  for (int round = 0; row - group < a.rows; round = (round + 1) % 4) {
     const bool is_row = kRows == 1 || row < a.rows;
     float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (first + v * TPR < width && is_row) {
-        if constexpr (!kHeld) load_weight(weight[0], a, first + v * TPR);
-        add_products(x[v], dy[v], weight[kHeld ? v : 0], a.weight_offset, total);
+        if constexpr (!kWeightResident) load_weight(weight[0], a, first + v * TPR);
+        add_products(x[v], dy[v], weight[kWeightResident ? v : 0], a.weight_offset, total);
       }
     }
     if constexpr (SHARED) {
-      total = cluster_sums<TPR>(total, scratch, turn);
+      total = cluster_sums<TPR>(total, scratch, round);
     } else {
-      total = row_sums<TPR>(total, scratch, turn % 2);
+      total = row_sums<TPR>(total, scratch, round % 2);
     }
     const float scale = rsqrtf(total.x * a.inverse_width + a.eps);
     const float mean = total.y * a.inverse_width * scale;
 #pragma unroll
-    for (int v = 0; v < NV; ++v) keep_packed(x[v]), forget_products(dy[v]), keep_packed(weight[kHeld ? v : 0]);
+    for (int v = 0; v < NV; ++v) keep_packed(x[v]), forget_products(dy[v]), keep_packed(weight[kWeightResident ? v : 0]);
 
-    row += static_cast<int64_t>(SHARED ? clusters_of_the_grid() : gridDim.x) * kRows;
+    row += static_cast<int64_t>(SHARED ? cluster_count() : gridDim.x) * kRows;
     x_row += a.x_step, dy_row += a.dy_step;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (first + v * TPR < width && is_row) {
-        if constexpr (!kHeld) load_weight(weight[0], a, first + v * TPR);
-        gradient(x[v], dy[v], weight[kHeld ? v : 0], a.weight_offset, scale, mean, dw[v]);
+        if constexpr (!kWeightResident) load_weight(weight[0], a, first + v * TPR);
+        gradient(x[v], dy[v], weight[kWeightResident ? v : 0], a.weight_offset, scale, mean, dw[v]);
         store(dx_row, first + v * TPR, x[v]);
       }
-      // Into the registers that have just become free: it is under way while the rest of this row is worked on.
+      // Prefetches the next row into the registers that have just become free.
       if (first + v * TPR < width && row < a.rows) {
         load<kCached>(x[v], x_row, first + v * TPR);
         load<kCached>(dy[v], dy_row, first + v * TPR);
@@ -203,7 +206,7 @@ __global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const Arg
   float* partial = a.partial + blockIdx.x * a.width;
   Pack<T, N> x[kGroup], dy[kGroup], weight[kGroup];
 
-  int turn = 0;
+  int buffer = 0;
   for (int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
     const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
     const T* dy_row = static_cast<const T*>(a.dy) + row * a.dy_stride;
@@ -223,8 +226,8 @@ __global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const Arg
       for (int v = 0; v < kGroup; ++v)
         if (first + v * step < packs) add_products(x[v], dy[v], weight[v], a.weight_offset, total);
     }
-    total = block_sums(total, scratch, turn);
-    turn ^= 1;
+    total = block_sums(total, scratch, buffer);
+    buffer ^= 1;
     const float scale = rsqrtf(total.x * a.inverse_width + a.eps);
     const float mean = total.y * a.inverse_width * scale;
 
@@ -253,3 +256,5 @@ __global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const Arg
     }
   }
 }
+
+}  // namespace rmsnorm_backward

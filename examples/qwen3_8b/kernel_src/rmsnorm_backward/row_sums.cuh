@@ -3,8 +3,11 @@
 #include "cluster.cuh"
 #include "tuning.h"
 
-// The last row's sums are still read while the next row's are written, so there are two arrays in turn: who writes an
-// array again has passed the barrier between, which nobody reaches before having read it.
+namespace rmsnorm_backward {
+using namespace common;
+
+// Two buffers, since the last row's sums are still read while the next row's are written: a thread that writes a buffer
+// again has passed a barrier which no thread reaches before it has read that buffer.
 struct SumScratch {
   float2 sums[2][16];  // one a warp
 };
@@ -19,15 +22,15 @@ __device__ __forceinline__ float2 warp_sums(float2 v, int lanes) {
 }
 
 // Over the TPR threads of a row (a power of two, or the whole block and a multiple of 64); each of them gets both. All
-// threads of the block call it, as often as each other, with `turn` 0, 1, 0, 1 and so on.
+// threads of the block call it, equally often, with `buffer` 0, 1, 0, 1 and so on.
 template <int TPR>
-__device__ __forceinline__ float2 row_sums(float2 v, SumScratch& scratch, int turn) {
+__device__ __forceinline__ float2 row_sums(float2 v, SumScratch& scratch, int buffer) {
   v = warp_sums(v, TPR < 32 ? TPR : 32);
   if constexpr (TPR > 32) {
-    if (threadIdx.x % 32 == 0) scratch.sums[turn][threadIdx.x / 32] = v;
+    if (threadIdx.x % 32 == 0) scratch.sums[buffer][threadIdx.x / 32] = v;
     __syncthreads();
     const int group = TPR < 128 ? threadIdx.x / TPR : 0;
-    const float4* sums = reinterpret_cast<const float4*>(scratch.sums[turn] + group * (TPR / 32));
+    const float4* sums = reinterpret_cast<const float4*>(scratch.sums[buffer] + group * (TPR / 32));
     v = make_float2(0.0f, 0.0f);
     // Not all at once: 32 registers more, which the row and its sums have.
 #pragma unroll 2
@@ -41,51 +44,54 @@ __device__ __forceinline__ float2 row_sums(float2 v, SumScratch& scratch, int tu
 }
 
 // The same over all threads of a block of any whole number of warps up to 16.
-__device__ __forceinline__ float2 block_sums(float2 v, SumScratch& scratch, int turn) {
+__device__ __forceinline__ float2 block_sums(float2 v, SumScratch& scratch, int buffer) {
   v = warp_sums(v, 32);
-  if (threadIdx.x % 32 == 0) scratch.sums[turn][threadIdx.x / 32] = v;
+  if (threadIdx.x % 32 == 0) scratch.sums[buffer][threadIdx.x / 32] = v;
   __syncthreads();
   v = make_float2(0.0f, 0.0f);
   for (unsigned w = 0; w < blockDim.x / 32; ++w) {
-    v.x += scratch.sums[turn][w].x;
-    v.y += scratch.sums[turn][w].y;
+    v.x += scratch.sums[buffer][w].x;
+    v.y += scratch.sums[buffer][w].y;
   }
   return v;
 }
 
-// The same for a cluster. Who sends to an array again has all sums of the turn between, which every warp sent after it had
-// read that array.
+// The same for a cluster. A warp that sends to a buffer again has all sums of the round between, which every warp sent
+// after it had read that buffer.
 struct ClusterScratch {
   float2 sums[2][16 * kMostBlocksOfACluster];
-  Mailbox boxes[2];
+  Mbarrier barriers[2];
 };
 
 __device__ __forceinline__ void begin_cluster(ClusterScratch& scratch) {
   if (threadIdx.x == 0) {
-    for (Mailbox& box : scratch.boxes) make_mailbox(box);
-    begin_mail();
+    for (Mbarrier& barrier : scratch.barriers) mbarrier_init(barrier);
+    mbarrier_init_fence();
   }
   __syncwarp();
   cluster_arrive();
 }
 
-// Over all threads of a cluster whose blocks have TPR threads, a multiple of 32; `turn` goes 0, 1, 2, 3, 0 and so on. Each
-// warp sends its sums to every block, and each of the warps adds up all of them, in the same order.
+// Over all threads of a cluster whose blocks have TPR threads, a multiple of 32. `round` goes 0, 1, 2, 3, 0 and so on: its
+// low bit is the buffer, the other the parity of that buffer's phase. Each warp sends its sums to every block and adds up
+// all of them, in the same order.
 template <int TPR>
-__device__ __forceinline__ float2 cluster_sums(float2 v, ClusterScratch& scratch, int turn) {
+__device__ __forceinline__ float2 cluster_sums(float2 v, ClusterScratch& scratch, int round) {
   constexpr int kWarps = TPR / 32;
-  const int lane = threadIdx.x % 32, at = turn % 2;
+  const int lane = threadIdx.x % 32, buffer = round % 2;
   v = warp_sums(v, 32);
-  if (threadIdx.x == 0) expect_mail(scratch.boxes[at], cluster_size() * kWarps * 8);
+  if (threadIdx.x == 0) mbarrier_expect(scratch.barriers[buffer], cluster_size() * kWarps * 8);
   if (lane < cluster_size())
-    send(&scratch.sums[at][cluster_rank() * kWarps + threadIdx.x / 32], scratch.boxes[at], lane, v);
-  await_mail(scratch.boxes[at], turn / 2);
+    send(&scratch.sums[buffer][cluster_rank() * kWarps + threadIdx.x / 32], scratch.barriers[buffer], lane, v);
+  mbarrier_wait(scratch.barriers[buffer], round / 2);
   v = make_float2(0.0f, 0.0f);
 #pragma unroll 1
   for (int i = lane; i < cluster_size() * kWarps; i += 32) {
-    v.x += scratch.sums[at][i].x;
-    v.y += scratch.sums[at][i].y;
+    v.x += scratch.sums[buffer][i].x;
+    v.y += scratch.sums[buffer][i].y;
   }
   __syncwarp();
   return warp_sums(v, 32);
 }
+
+}  // namespace rmsnorm_backward

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+namespace rope {
+
 // The heads of q, or those of k: [batch, tokens, heads, head_dim], with strides in elements.
 struct Heads {
   const void* in;
@@ -34,3 +36,5 @@ struct RopeArguments {
   float weight_offset;
   int round_first;  // round norm(x) to T before it is multiplied by weight, as transformers' Llama and Qwen modules do
 };
+
+}  // namespace rope

@@ -6,19 +6,18 @@
 // Nothing here waits for the device.
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 
 #include "arguments.h"
 #include "kernels.h"
+#include "launcher.h"
+
+namespace rope {
+using namespace common;
 
 namespace {
 
-// Beyond every cudaError_t, so that a caller can tell a bad argument from a failed launch.
-enum ErrorCode : int {
-  kNegativeSize = 10001,
-  kUnknownType = 10002,
-  kNullPointer = 10003,
+enum OwnErrorCode : int {
   kNegativeStride = 10004,
   kBadEps = 10005,
   kBadFlag = 10006,
@@ -28,8 +27,6 @@ enum ErrorCode : int {
   kBadRotaryDim = 10010,
   kOverlap = 10011,
 };
-
-enum Type : int { kF32 = 0, kF16 = 1, kBF16 = 2 };
 
 // What a launcher was asked for.
 struct Call {
@@ -81,8 +78,6 @@ int for_each_tensor(const Call& c, F f) {
   }
   return 0;
 }
-
-bool divides(int64_t bytes, const void* data) { return reinterpret_cast<uintptr_t>(data) % bytes == 0; }
 
 bool is_flag(int value) { return value == 0 || value == 1; }
 
@@ -156,22 +151,6 @@ int widest_access(const Call& c) {
     if (narrow == 0) return bytes;
   }
   return static_cast<int>(c.size());
-}
-
-// The architecture that the loaded code was compiled for, which is not the card's where the driver compiled PTX of an
-// older one. Asked once a device.
-cudaError_t code_arch(const void* kernel, int& arch) {
-  static std::atomic<int> known[64];
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device)) return error;
-  std::atomic<int>* slot = device < 64 ? &known[device] : nullptr;
-  arch = slot != nullptr ? slot->load(std::memory_order_relaxed) : 0;
-  if (arch != 0) return cudaSuccess;
-  cudaFuncAttributes attributes;
-  if (const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel)) return error;
-  arch = attributes.ptxVersion < attributes.binaryVersion ? attributes.ptxVersion : attributes.binaryVersion;
-  if (slot != nullptr) slot->store(arch, std::memory_order_relaxed);
-  return cudaSuccess;
 }
 
 // How a launch is cut into blocks: of (lanes of a head, heads, tokens) threads, in a grid of (head groups, token groups,
@@ -378,3 +357,5 @@ extern "C" const char* rope_error(int code) {
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }
+
+}  // namespace rope
