@@ -21,12 +21,12 @@ struct Arguments {
   int64_t out_stride, sum_stride, x_stride, h_stride;  // elements from row to row
   int64_t scale_stride, shift_stride, gate_stride;
   uint32_t rows;                // of this launch
-  Divisor rows_per_modulation;
+  WideDivisor rows_per_modulation;
   // adaln_groups: how many rows have a modulation in common, how many blocks these are, and the divisor by that.
   uint32_t rows_of_modulation, blocks_of_modulation;
-  Divisor blocks_per_modulation;
+  WideDivisor blocks_per_modulation;
   uint32_t packs;               // accesses a row (adaln_rows, adaln_groups) or of this launch (gate_residual_packs)
-  Divisor packs_per_row;        // gate_residual_packs
+  WideDivisor packs_per_row;        // gate_residual_packs
   float one;                    // what scale is added to: 1, or 0 where scale is a weight
   float inverse_width;          // 1 / width
   float eps;

@@ -124,7 +124,7 @@ Arguments part(const Call& c, int64_t row, int64_t most, int64_t column) {
   int64_t rows = each <= most ? most / each * each : most < each - row % each ? most : each - row % each;
   if (rows > left) rows = left;
   a.rows = static_cast<uint32_t>(rows);
-  a.rows_per_modulation = Divisor(static_cast<uint32_t>(each < INT32_MAX ? each : INT32_MAX));
+  a.rows_per_modulation = WideDivisor(static_cast<uint32_t>(each < INT32_MAX ? each : INT32_MAX));
   const int64_t modulation = row / each;
   advance(a.x, row * a.x_stride + column, size);
   advance(a.h, row * a.h_stride + column, size);
@@ -160,7 +160,7 @@ int launch_groups(const Call& c, const GroupLayout& layout, bool gated, int64_t 
     a.packs = static_cast<uint32_t>(packs);
     a.rows_of_modulation = static_cast<uint32_t>(c.rows_per_modulation < a.rows ? c.rows_per_modulation : a.rows);
     a.blocks_of_modulation = (a.rows_of_modulation + layout.rows - 1) / layout.rows;
-    a.blocks_per_modulation = Divisor(a.blocks_of_modulation);
+    a.blocks_per_modulation = WideDivisor(a.blocks_of_modulation);
     const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
     const int64_t blocks = modulations * a.blocks_of_modulation;
     if (const cudaError_t error = start(kernel, blocks, layout.threads, 0, a, stream)) return error;
@@ -212,7 +212,7 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
       row += a.rows;
       a.width = packs * per_pack;
       a.packs = static_cast<uint32_t>(a.rows * packs);
-      a.packs_per_row = Divisor(static_cast<uint32_t>(packs));
+      a.packs_per_row = WideDivisor(static_cast<uint32_t>(packs));
       const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
       // A part of the columns leaves gaps between its rows.
       const void* kernel = kernel_of(access, flat && packs * per_pack == c.a.width);
