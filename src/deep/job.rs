@@ -150,7 +150,7 @@ impl<'d> Page<'d, '_> {
         let is_cuda = is_cuda(block);
         match (path, block.attribute("harness")) {
             (Some(_), Some(_)) => {
-                self.fault(block, "a block is a file or stands in a harness, not both")
+                self.fault(block, "a block is a file or stands in a harness, not both");
             }
             (Some(path), None) => self.push(block, path.ends_with(".cu"), path.into()),
             (None, Some(name)) => {
