@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Evidence;
-use super::page::Records;
+use super::records::Records;
 use super::summary::NOTHING;
 use crate::bench::{CaseBench, Residency};
 use crate::end_to_end::EndToEnd;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 
-use super::page::Records;
+use super::records::Records;
 use super::summary::{NOTHING, best_peer, compiled};
 use crate::bench::{CaseBench, Residency};
 use crate::end_to_end::EndToEnd;

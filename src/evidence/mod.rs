@@ -14,6 +14,7 @@ mod operation;
 pub mod page;
 pub mod peers;
 pub mod recorded;
+mod records;
 mod summary;
 
 pub use end_to_end::EndToEndEvidence;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{Records, nothing_yet};
+use super::records::{Records, nothing_yet};
 use super::summary::{BLOG, COMPILED, note, times};
 use super::{Evidence, Peers};
 use crate::base::plural;

@@ -7,61 +7,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::end_to_end::{EndToEndEvidence, PREFIX};
-use super::{Evidence, Peers, brief, headline, operation, summary};
-use crate::end_to_end::EndToEnd;
-use crate::gpu::slug;
+use super::end_to_end::PREFIX;
+use super::records::Records;
+use super::{brief, headline, operation, summary};
 use crate::report::end_to_end::markdown;
 
 const OPEN: &str = "<!-- evidence:";
 const OPEN_END: &str = " -->";
 const CLOSE: &str = "<!-- /evidence -->";
-
-/// Everything recorded on one card.
-pub(super) struct Records {
-    /// By file name.
-    pub operations: Vec<Evidence>,
-    pub peers: Option<Peers>,
-    pub models: Vec<EndToEnd>,
-}
-
-impl Records {
-    fn of(dir: &Path, card: &str) -> Result<Self> {
-        let operations = Evidence::read_all(dir)?.into_iter().map(|(_, one)| one);
-        let models = EndToEndEvidence::read_all(dir)?.into_iter();
-        Ok(Self {
-            operations: operations.filter(|one| one.card.slug() == card).collect(),
-            peers: Peers::of_card(dir, card)?,
-            models: models
-                .map(|(_, one)| one.result)
-                .filter(|result| {
-                    result
-                        .card
-                        .as_ref()
-                        .is_some_and(|of| slug(&of.name) == card)
-                })
-                .collect(),
-        })
-    }
-
-    /// The record of an operation.
-    pub(super) fn operation(&self, name: &str) -> Option<&Evidence> {
-        self.operations.iter().find(|one| one.operation == name)
-    }
-
-    /// The record of a model, by its name or by its block's, `e2e-NAME`.
-    pub(super) fn model(&self, name: &str) -> Option<&EndToEnd> {
-        let name = name.strip_prefix(PREFIX).unwrap_or(name);
-        self.models.iter().find(|one| one.name == name)
-    }
-
-    /// Projects together, and their operations by name.
-    pub(super) fn by_project(&self) -> Vec<&Evidence> {
-        let mut all: Vec<&Evidence> = self.operations.iter().collect();
-        all.sort_by_key(|one| (&one.project, &one.operation));
-        all
-    }
-}
 
 /// The page with every block rendered from the evidence in `dir`. Errors name the line of a block, or the file that
 /// cannot be read.
@@ -125,9 +78,4 @@ fn rendered(records: &Records, block: &str) -> Result<String> {
             |one| operation::table(one, records.peers.as_ref()),
         ),
     })
-}
-
-/// Stands in a block of all operations where there is none.
-pub(super) fn nothing_yet() -> String {
-    "Nothing is recorded yet: on a card, benches/gpu/prove does it.\n".to_owned()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::page::{Records, nothing_yet};
+use super::records::{Records, nothing_yet};
 use super::{Evidence, PeerRow, Peers};
 use crate::bench::{CaseBench, Residency};
 use crate::project::DType;
