@@ -1,12 +1,16 @@
 //! Kills or fails a command at every one of its system calls in turn, and checks what is promised.
+//!
+//! What the next command does depends on what lies on the disk and on nothing else. So a command is
+//! watched once, with a picture of the disk at every call, and where two kills would leave the same
+//! (an fsync changes nothing, and nothing changes between two calls) one of them is made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use nix::errno::Errno;
 
 use super::trace::{Counted, Fault, Plan, Traced};
-use super::world::{Ran, Snapshot, World};
+use super::world::{Ran, Snapshot, State, World};
 
 /// A command, and what it works on.
 #[derive(Clone, Copy)]
@@ -67,19 +71,22 @@ impl Standing {
 #[derive(Default)]
 pub struct Tally {
     pub runs: usize,
+    /// Those that were made, because no other leaves the same.
+    kills: usize,
     failures: Vec<String>,
 }
 
 impl Tally {
     fn check(&mut self, what: impl Fn() -> String, result: Result<(), String>) {
         self.runs += 1;
+        self.kills += 1;
         if let Err(why) = result {
             self.failures.push(format!("{}:\n    {why}", what()));
         }
     }
 
     pub fn finish(self, name: &str, unit: &str) {
-        println!("{name}: {} {unit}", self.runs);
+        println!("{name}: {} {unit}, {} of them made", self.runs, self.kills);
         let count = self.failures.len();
         let shown: Vec<_> = self.failures.into_iter().take(8).collect();
         assert!(
@@ -115,37 +122,60 @@ impl Scenario {
     /// Kills the command before and after every call that changes something, and types it again.
     pub fn kill_everywhere(&self, tally: &mut Tally) {
         let (world, course) = self.begin();
-        self.kill_each(&world, &course, Fault::KillBefore, Next::Same, "", tally);
-        self.kill_each(&world, &course, Fault::KillAfter, Next::Same, "", tally);
+        self.kill_each(&world, &course, Next::Same, "", &mut BTreeSet::new(), tally);
     }
 
-    /// Kills it after every call that changes something, and types `update`.
+    /// The same, and types `update`.
     pub fn kill_then_update(&self, tally: &mut Tally) {
         let (world, course) = self.begin();
-        self.kill_each(&world, &course, Fault::KillAfter, Next::Update, "", tally);
+        self.kill_each(
+            &world,
+            &course,
+            Next::Update,
+            "",
+            &mut BTreeSet::new(),
+            tally,
+        );
     }
 
+    /// `checked` are the states from which `next` was seen to do what it should.
     fn kill_each(
         &self,
         world: &World,
         course: &Course,
-        fault: fn(usize) -> Fault,
         next: Next,
         earlier: &str,
+        checked: &mut BTreeSet<State>,
         tally: &mut Tally,
     ) {
-        for at in 0.. {
-            world.reset();
-            let fault = fault(at);
-            let traced = world.traced(self.typed, Plan::changing(fault, self.plain_renames));
-            if traced.hit.is_none() {
-                break;
+        for (fault, left) in self.kills(world) {
+            tally.runs += 1;
+            if checked.contains(&left) {
+                continue;
             }
-            let ask = matches!(fault, Fault::KillAfter(_));
-            let result = course.after_kill(self, world, &traced, next, ask);
+            world.reset();
+            let traced = world.traced(self.typed, Plan::changing(fault, self.plain_renames));
             let what = || format!("{}, {earlier}{fault:?} {:?}", self.name, traced.hit);
-            tally.check(what, result);
+            tally.kills += 1;
+            // Of what it left in fact, not of what it was expected to.
+            let left = world.state();
+            match course.after_kill(self, world, &traced, next) {
+                Ok(()) => _ = checked.insert(left),
+                Err(why) => tally.failures.push(format!("{}:\n    {why}", what())),
+            }
         }
+    }
+
+    /// Every kill before and after a call that changes something, and what it leaves.
+    fn kills(&self, world: &World) -> Vec<(Fault, State)> {
+        world.reset();
+        let mut states = Vec::new();
+        let plan = Plan::changing(Fault::None, self.plain_renames);
+        world.watched(self.typed, plan, &mut || states.push(world.state()));
+        assert!(states.len() > 2, "{}: {states:?}", self.name);
+        // The exit of the last call, at which the process ends, may not be seen.
+        let faults = (0..).flat_map(|at| [Fault::KillBefore(at), Fault::KillAfter(at)]);
+        faults.zip(states).collect()
     }
 
     fn begin(&self) -> (World, Course) {
@@ -158,22 +188,20 @@ impl Scenario {
     pub fn kill_at_any_call(&self, pick: &mut dyn FnMut(usize) -> usize, times: usize) -> Tally {
         let (world, course) = self.begin();
         world.reset();
-        let calls = world
-            .traced(self.typed, Plan::changing(Fault::None, false))
-            .calls
-            .len();
+        let plan = |fault| Plan {
+            fault,
+            counted: Counted::Every,
+            plain_renames: self.plain_renames,
+            no_links: false,
+        };
+        let calls = world.traced(self.typed, plan(Fault::None)).calls.len();
         let mut tally = Tally::default();
         for _ in 0..times {
             world.reset();
-            let plan = Plan {
-                fault: Fault::KillAfter(pick(calls)),
-                counted: Counted::Every,
-                plain_renames: self.plain_renames,
-                no_links: false,
-            };
+            let plan = plan(Fault::KillAfter(pick(calls)));
             let traced = world.traced(self.typed, plan);
             if traced.hit.is_some() && traced.code.is_none() {
-                let result = course.after_kill(self, &world, &traced, Next::Same, true);
+                let result = course.after_kill(self, &world, &traced, Next::Same);
                 tally.check(
                     || format!("{}, {plan:?} {:?}", self.name, traced.hit),
                     result,
@@ -190,25 +218,18 @@ impl Scenario {
         let plan = |fault| Plan::changing(fault, self.plain_renames);
         world.reset();
         let calls = world.traced(self.typed, plan(Fault::None)).calls;
-        let changing = calls.iter().filter(|call| call.changing).enumerate();
-        let points: Vec<usize> = changing
+        let points: Vec<usize> = (calls.iter().enumerate())
             .filter(|(_, call)| first.contains(&format!("{call:?}").as_str()))
             .map(|(at, _)| at)
             .collect();
         assert!(!points.is_empty(), "{}: {calls:?}", self.name);
+        let mut checked = BTreeSet::new();
         for point in points {
             self.rewind(&world);
             world.traced(self.typed, plan(Fault::KillAfter(point)));
             world.keep();
             let earlier = format!("KillAfter({point}), ");
-            self.kill_each(
-                &world,
-                &course,
-                Fault::KillAfter,
-                Next::Same,
-                &earlier,
-                tally,
-            );
+            self.kill_each(&world, &course, Next::Same, &earlier, &mut checked, tally);
         }
     }
 
@@ -229,6 +250,7 @@ impl Scenario {
         tally: &mut Tally,
     ) {
         let (world, course) = self.begin();
+        let mut checked = BTreeSet::new();
         for error in errors {
             for at in (0..).step_by(every) {
                 world.reset();
@@ -242,7 +264,8 @@ impl Scenario {
                 let Some(hit) = traced.hit else {
                     break;
                 };
-                let result = course.after_failure(self, &world, &traced, hit.changing);
+                let changing = hit.changing;
+                let result = course.after_failure(self, &world, &traced, changing, &mut checked);
                 tally.check(|| format!("{}, {error} at {at} {hit:?}", self.name), result);
             }
         }
@@ -257,16 +280,12 @@ impl Course {
         world: &World,
         traced: &Traced,
         next: Next,
-        ask: bool,
     ) -> Result<(), String> {
         if traced.code.is_some() {
             return Err(format!("it was to be killed: {traced:?}"));
         }
         self.whole(scenario, world, scenario.plain_renames)?;
-        // Nothing changes between one call's exit and the next one's entry, so once is enough.
-        if ask {
-            self.told(scenario, world)?;
-        }
+        self.told(scenario, world)?;
         match next {
             Next::Same => self.finish_with_the_same(scenario, world),
             Next::Update => self.finish_with_update(scenario, world),
@@ -279,6 +298,7 @@ impl Course {
         world: &World,
         traced: &Traced,
         changing: bool,
+        checked: &mut BTreeSet<State>,
     ) -> Result<(), String> {
         let said = || format!("exit {:?}, {:?} {}", traced.code, traced.signal, traced.err);
         if traced.err.contains("panicked") || traced.out.contains("panicked") {
@@ -298,16 +318,28 @@ impl Course {
         if changing && failed && !names_a_path {
             return Err(format!("no path is named: {}", said()));
         }
+        let left = world.state();
+        let known = checked.contains(&left);
         self.whole(scenario, world, false)
-            .and_then(|()| self.told(scenario, world))
+            .and_then(|()| {
+                if known {
+                    Ok(())
+                } else {
+                    self.told(scenario, world)
+                }
+            })
             .map_err(|why| format!("{why}; {}", said()))?;
         if !failed && changing {
             // Cleaning up may have failed, and may wait for the next command; nothing else may.
             self.done(scenario, world)
                 .map_err(|why| format!("{why}; yet {}", said()))?;
         }
-        self.finish_with_the_same(scenario, world)
-            .map_err(|why| format!("{why}; it had said: {}", said()))
+        if !known {
+            self.finish_with_the_same(scenario, world)
+                .map_err(|why| format!("{why}; it had said: {}", said()))?;
+            checked.insert(left);
+        }
+        Ok(())
     }
 
     /// At every destination stands the old tree or the new one, nothing else has changed, and the

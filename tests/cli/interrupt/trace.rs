@@ -2,12 +2,16 @@
 //! of them fail.
 //!
 //! The program starts below a shell that waits for a line, so that it can be seized before its
-//! first instruction without any `unsafe` between fork and exec.
+//! first instruction without any `unsafe` between fork and exec. A seccomp filter stops it at the
+//! calls that can change something, and at no other: a stop takes longer than most calls. The filter
+//! is installed in a thread of its own, whose children inherit it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -16,6 +20,10 @@ use nix::sys::ptrace::{self, Event, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 
 /// What is to happen to the program. Numbers count the calls that [`Plan::counted`] says, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +97,7 @@ pub struct Traced {
     pub signal: Option<Signal>,
     /// The call that the fault met, if the run got that far.
     pub hit: Option<Call>,
-    /// All calls after exec, in order.
+    /// The calls after exec at which it stopped, in order: all, or those that can change something.
     pub calls: Vec<Call>,
     pub out: String,
     pub err: String,
@@ -202,16 +210,59 @@ mod registers {
     }
 }
 
+const WRITING: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+
+/// Which argument of a call says how a file is opened.
+fn flags_of(number: i64) -> Option<u8> {
+    match number {
+        libc::SYS_openat => Some(2),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => Some(1),
+        _ => None,
+    }
+}
+
 fn can_change(regs: &libc::user_regs_struct) -> bool {
     let number = registers::number(regs);
-    let flags = match number {
-        libc::SYS_openat => registers::argument(regs, 2),
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_open => registers::argument(regs, 1),
-        _ => return CHANGING.iter().any(|(known, _)| *known == number),
-    };
-    let writing = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
-    flags & u64::from(writing.cast_unsigned()) != 0
+    match flags_of(number) {
+        Some(at) => registers::argument(regs, at.into()) & u64::from(WRITING.cast_unsigned()) != 0,
+        None => CHANGING.iter().any(|(known, _)| *known == number),
+    }
+}
+
+/// Stops at the calls for which [`can_change`] holds.
+static FILTER: LazyLock<BpfProgram> = LazyLock::new(|| {
+    let rules = CHANGING.iter().map(|(number, _)| {
+        let bit = |at: u8, bit: i32| {
+            let bit = u64::from(bit.cast_unsigned());
+            let set = SeccompCmpOp::MaskedEq(bit);
+            let condition = SeccompCondition::new(at, SeccompCmpArgLen::Dword, set, bit).unwrap();
+            SeccompRule::new(vec![condition]).unwrap()
+        };
+        let bits = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+        let rules = flags_of(*number).map(|at| bits.map(|one| bit(at, one)).to_vec());
+        (*number, rules.unwrap_or_default())
+    });
+    SeccompFilter::new(
+        rules.collect(),
+        SeccompAction::Allow,
+        SeccompAction::Trace(0),
+        std::env::consts::ARCH.try_into().unwrap(),
+    )
+    .and_then(BpfProgram::try_from)
+    .unwrap()
+});
+
+/// Starts a command under [`FILTER`].
+fn spawn_filtered(command: &mut Command) -> nix::Result<Child> {
+    let spawned = thread::scope(|scope| {
+        let filtered = scope.spawn(|| {
+            seccompiler::apply_filter(&FILTER).map_err(|_| Errno::EPERM)?;
+            Ok(command.spawn().expect("a shell can be started"))
+        });
+        filtered.join()
+    });
+    spawned.expect("the thread ends")
 }
 
 /// The command as a shell starts it once it has been told to go on.
@@ -224,20 +275,30 @@ pub fn behind_a_shell(program: &str, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command from [`behind_a_shell`]. An error means that tracing is not permitted here.
+pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
+    watch(command, plan, &mut || ())
+}
+
+/// The same, and calls `at_stop` at the entry and the exit of each call that can change something.
 #[expect(
     clippy::zombie_processes,
     reason = "the tracer waits for it; `Child::wait` would find nothing"
 )]
-pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
+pub fn watch(command: &mut Command, plan: Plan, at_stop: &mut dyn FnMut()) -> nix::Result<Traced> {
     let _here = OneProcessor::take();
-    let mut child = command
+    command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a shell can be started");
+        .stderr(Stdio::piped());
+    let every_call = plan.counted != Counted::Changing;
+    let mut child = if every_call {
+        command.spawn().expect("a shell can be started")
+    } else {
+        spawn_filtered(command)?
+    };
     let pid = Pid::from_raw(child.id().cast_signed());
     let options = Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_TRACESECCOMP
         | Options::PTRACE_O_TRACEEXEC
         | Options::PTRACE_O_TRACECLONE
         | Options::PTRACE_O_EXITKILL;
@@ -251,6 +312,8 @@ pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
     }
     let mut tracer = Tracer {
         plan,
+        every_call,
+        at_stop,
         main: pid,
         counted: 0,
         calls: Vec::new(),
@@ -301,8 +364,10 @@ impl Drop for OneProcessor {
     }
 }
 
-struct Tracer {
+struct Tracer<'a> {
     plan: Plan,
+    every_call: bool,
+    at_stop: &'a mut dyn FnMut(),
     main: Pid,
     counted: usize,
     calls: Vec<Call>,
@@ -313,7 +378,7 @@ struct Tracer {
     failing: BTreeMap<Pid, (libc::user_regs_struct, Errno)>,
 }
 
-impl Tracer {
+impl Tracer<'_> {
     /// Follows the program and all its threads to the end.
     fn follow(&mut self) -> nix::Result<(Option<i32>, Option<Signal>)> {
         // Only what this thread started: other tests trace their own.
@@ -325,16 +390,19 @@ impl Tracer {
                 WaitStatus::Signaled(pid, signal, _) if pid == self.main => {
                     return Ok((None, Some(signal)));
                 }
+                WaitStatus::PtraceEvent(pid, _, event)
+                    if event == Event::PTRACE_EVENT_SECCOMP as i32 && started =>
+                {
+                    gone_is_fine(self.enter(pid).and_then(|()| resume(pid, true, None)))?;
+                }
                 WaitStatus::PtraceEvent(pid, _, event) => {
                     started |= event == Event::PTRACE_EVENT_EXEC as i32;
-                    resume(pid, started, None)?;
+                    resume(pid, started && self.every_call, None)?;
                 }
-                WaitStatus::PtraceSyscall(pid) => match self.stopped_at_call(pid) {
-                    // A thread that another one's death took away.
-                    Err(Errno::ESRCH) => {}
-                    other => other?,
-                },
-                WaitStatus::Stopped(pid, signal) => resume(pid, started, Some(signal))?,
+                WaitStatus::PtraceSyscall(pid) => gone_is_fine(self.stopped_at_call(pid))?,
+                WaitStatus::Stopped(pid, signal) => {
+                    resume(pid, started && self.every_call, Some(signal))?;
+                }
                 _ => {}
             }
         }
@@ -346,7 +414,7 @@ impl Tracer {
             libc::PTRACE_SYSCALL_INFO_EXIT => self.leave(pid)?,
             _ => {}
         }
-        resume(pid, true, None)
+        resume(pid, self.every_call, None)
     }
 
     fn enter(&mut self, pid: Pid) -> nix::Result<()> {
@@ -356,6 +424,9 @@ impl Tracer {
             changing: can_change(&regs),
         };
         self.calls.push(call);
+        if call.changing {
+            (self.at_stop)();
+        }
         let number = self.counted;
         let counts = match self.plan.counted {
             Counted::Changing => call.changing,
@@ -398,6 +469,9 @@ impl Tracer {
         if self.kill_at_exit == Some(pid) {
             kill(self.main, Signal::SIGKILL)?;
         }
+        if !self.every_call {
+            (self.at_stop)();
+        }
         if let Some((mut regs, error)) = self.failing.remove(&pid) {
             registers::set_result(&mut regs, -i64::from(error as i32));
             ptrace::setregs(pid, regs)?;
@@ -414,8 +488,20 @@ fn is_symlink(number: i64) -> bool {
     number == libc::SYS_symlinkat
 }
 
-fn resume(pid: Pid, started: bool, signal: Option<Signal>) -> nix::Result<()> {
-    let resumed = if started {
+/// A thread that another one's death took away cannot be asked or resumed.
+fn gone_is_fine(result: nix::Result<()>) -> nix::Result<()> {
+    result.or_else(|error| {
+        if error == Errno::ESRCH {
+            Ok(())
+        } else {
+            Err(error)
+        }
+    })
+}
+
+/// Lets a thread go on, to its next call's entry or exit where `to_a_call`.
+fn resume(pid: Pid, to_a_call: bool, signal: Option<Signal>) -> nix::Result<()> {
+    let resumed = if to_a_call {
         ptrace::syscall(pid, signal)
     } else {
         ptrace::cont(pid, signal)

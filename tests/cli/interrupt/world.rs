@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
+use fancy_regex::{Captures, Regex};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -25,6 +27,11 @@ pub enum Node {
     Link(PathBuf),
     Other,
 }
+
+/// All that a command can go by, in words that are the same for two runs of which one differs from
+/// the other in its ids and its time alone.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct State(String);
 
 /// A folder's content by path; a file or a link has one entry, with an empty path.
 pub type Snapshot = BTreeMap<PathBuf, Node>;
@@ -165,6 +172,47 @@ impl World {
         trace::run(self.at_home(&mut command), plan).expect("the program can be followed")
     }
 
+    /// Runs it and calls `at_stop` at the entry and the exit of each call that can change something.
+    pub fn watched(&self, typed: &str, plan: Plan, at_stop: &mut dyn FnMut()) -> Traced {
+        let arguments: Vec<&str> = ["skills"].into_iter().chain(typed.split(' ')).collect();
+        let mut command = trace::behind_a_shell(KERNELS, &arguments);
+        trace::watch(self.at_home(&mut command), plan, at_stop)
+            .expect("the program can be followed")
+    }
+
+    /// What lies in the project and in the home.
+    pub fn state(&self) -> State {
+        // Ids tell trees apart, so each has a number; times are only shown.
+        static ID_OR_TIME: LazyLock<Regex> = LazyLock::new(|| {
+            Regex::new(r"([0-9a-f]{12,}-[0-9a-f]+-[0-9a-f]+)|\d{4}-?\d\d-?\d\dT[0-9:.]+Z").unwrap()
+        });
+        let mut all = String::new();
+        for folder in [&self.project, &self.home] {
+            for (path, node) in whole_snapshot(folder).unwrap_or_default() {
+                let node = match node {
+                    Node::File(mode, bytes) => {
+                        format!("{mode:o} {}", String::from_utf8_lossy(&bytes))
+                    }
+                    other => format!("{other:?}"),
+                };
+                all += &format!("{} {node}\n", path.display());
+            }
+        }
+        let mut ids: Vec<String> = Vec::new();
+        let steady = ID_OR_TIME.replace_all(&all, |found: &Captures<'_, str>| {
+            let Some(id) = found.get(1) else {
+                return "TIME".to_owned();
+            };
+            let known = ids.iter().position(|known| known == id.as_str());
+            let number = known.unwrap_or_else(|| {
+                ids.push(id.as_str().to_owned());
+                ids.len() - 1
+            });
+            format!("ID{number}")
+        });
+        State(steady.into_owned())
+    }
+
     /// Why nothing can be traced here, if that is so.
     pub fn why_untraceable(&self) -> Option<String> {
         let mut command = trace::behind_a_shell("/bin/true", &[]);
@@ -284,6 +332,18 @@ pub fn list(folder: &Path) -> Vec<PathBuf> {
 /// Everything at and below a path: bytes, modes and names. Of a receipt, only what does not differ
 /// from run to run.
 pub fn snapshot(path: &Path) -> Option<Snapshot> {
+    let mut all = whole_snapshot(path)?;
+    for (inside, node) in &mut all {
+        if inside.file_name().is_some_and(|name| name == RECEIPT)
+            && let Node::File(_, bytes) = node
+        {
+            *bytes = steady(std::mem::take(bytes));
+        }
+    }
+    Some(all)
+}
+
+fn whole_snapshot(path: &Path) -> Option<Snapshot> {
     fs::symlink_metadata(path).ok()?;
     let mut all = Snapshot::new();
     collect(path, Path::new(""), &mut all);
@@ -301,9 +361,7 @@ fn collect(path: &Path, inside: &Path, all: &mut Snapshot) {
         }
         Node::Folder(mode)
     } else if meta.is_file() {
-        let bytes = fs::read(path).unwrap();
-        let receipt = inside.file_name().is_some_and(|name| name == RECEIPT);
-        Node::File(mode, if receipt { steady(bytes) } else { bytes })
+        Node::File(mode, fs::read(path).unwrap())
     } else {
         Node::Other
     };
