@@ -553,6 +553,24 @@ fn recorded_models_are_fresh_and_drawn_as_recorded() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// Runs scripts, each in a copy of one process: torch takes seconds to import.
+const WITH_TORCH: &str = "
+import json, os, runpy, sys, tempfile, torch
+
+def run(script, arguments):
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
+            sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(script)
+            runpy.run_path(script, run_name='__main__')
+            sys.exit()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return [code, *((file.seek(0), file.read().decode())[1] for file in (out, err))]
+
+print(json.dumps([run(*given) for given in json.loads(sys.argv[1])]))
+";
+
 /// The examples' own scripts, where there is a Python with torch: what they list and what they refuse.
 #[test]
 fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
@@ -563,50 +581,53 @@ fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
         );
         return;
     };
-    let run = |example: &str, arguments: &[&str]| {
-        let script = root()
-            .join("examples")
-            .join(example)
-            .join("benchmark_e2e.py");
-        let mut command = Command::new(&python);
-        command
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .arg(script)
-            .args(arguments);
-        // A card that is there must not be used: what is tried is what a machine without one says.
-        Ran::of(command.env("CUDA_VISIBLE_DEVICES", ""))
-    };
+    let (mut given, mut expected) = (Vec::new(), Vec::new());
     for (example, first, last) in [
         ("ltx_video", "step-49 ", "loop-49"),
         ("qwen3_8b", "prefill-8192", "generate-32"),
     ] {
-        let ran = run(example, &["--list"]);
-        assert_eq!(ran.code, 0, "{ran:#?}");
-        assert!(
-            ran.out.starts_with(first) && ran.out.contains(last),
-            "{ran:#?}"
-        );
-        for (arguments, code, said) in [
-            (vec!["--cases", "nothing"], 2, "there is no case nothing"),
+        let script = root()
+            .join("examples")
+            .join(example)
+            .join("benchmark_e2e.py");
+        let refused: [(&[&str], i32, &str); 6] = [
+            (&["--cases", "nothing"], 2, "there is no case nothing"),
             (
-                vec!["--contenders", "eager,liger"],
+                &["--contenders", "eager,liger"],
                 2,
                 "there is no contender liger",
             ),
-            (vec!["--rounds", "1"], 2, "at least 3"),
-            (vec!["--dry"], 2, "--dry goes with --smoke"),
-            (vec!["--smoke"], 1, "there is no CUDA device"),
+            (&["--rounds", "1"], 2, "at least 3"),
+            (&["--dry"], 2, "--dry goes with --smoke"),
+            (&["--smoke"], 1, "there is no CUDA device"),
             (
-                vec!["--smoke", "--dry", "--kernel", "./none"],
+                &["--smoke", "--dry", "--kernel", "./none"],
                 1,
                 "kernels build --torch",
             ),
-        ] {
-            let ran = run(example, &arguments);
-            assert!(
-                ran.code == code && ran.err.contains(said),
-                "{example} {arguments:?}: {ran:#?}"
-            );
+        ];
+        given.push(json!([script, ["--list"]]));
+        expected.push((0, first, last));
+        for (arguments, code, said) in refused {
+            given.push(json!([script, arguments]));
+            expected.push((code, "", said));
         }
+    }
+    // A card that is there must not be used: what is tried is what a machine without one says.
+    let ran = Command::new(&python)
+        .args(["-c", WITH_TORCH, &Value::from(given.clone()).to_string()])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .output()
+        .unwrap();
+    let said: Vec<(i32, String, String)> =
+        serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
+    assert_eq!(said.len(), given.len());
+    for ((given, (code, first, said)), ran) in given.iter().zip(expected).zip(said) {
+        let whole = if code == 0 { &ran.1 } else { &ran.2 };
+        assert!(
+            ran.0 == code && whole.starts_with(first) && whole.contains(said),
+            "{given}: {ran:#?}"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Kills or fails a command at every one of its system calls in turn, and checks what is promised.
 //!
-//! What the next command does depends on what lies on the disk and on nothing else. So a command is
-//! watched once, with a picture of the disk at every call, and where two kills would leave the same
-//! (an fsync changes nothing, and nothing changes between two calls) one of them is made.
+//! What the next command does depends on what lies on the disk and on nothing else, so it is run once
+//! for each state that was left. A command of one thread is watched beforehand, with a picture of the
+//! disk at every call: of the kills that leave the same (an fsync changes nothing, and nothing changes
+//! between two calls) one is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,6 +43,8 @@ pub struct Course {
     before: Standing,
     after: Standing,
     edits: Option<Snapshot>,
+    /// Calls of several threads come in another order each time.
+    several_threads: bool,
 }
 
 /// What stands at the destinations.
@@ -112,6 +115,7 @@ impl Scenario {
             before,
             after,
             edits,
+            several_threads: undisturbed.several_threads,
         };
         course
             .settled(self, world)
@@ -148,34 +152,36 @@ impl Scenario {
         checked: &mut BTreeSet<State>,
         tally: &mut Tally,
     ) {
-        for (fault, left) in self.kills(world) {
-            tally.runs += 1;
-            if checked.contains(&left) {
-                continue;
+        let left = (!course.several_threads).then(|| self.left_by_each_kill(world));
+        let faults = (0..).flat_map(|at| [Fault::KillBefore(at), Fault::KillAfter(at)]);
+        for (number, fault) in faults.enumerate() {
+            match left.as_ref().map(|left| left.get(number)) {
+                Some(None) => break,
+                Some(Some(left)) if checked.contains(left) => {
+                    tally.runs += 1;
+                    continue;
+                }
+                _ => {}
             }
             world.reset();
             let traced = world.traced(self.typed, Plan::changing(fault, self.plain_renames));
-            let what = || format!("{}, {earlier}{fault:?} {:?}", self.name, traced.hit);
-            tally.kills += 1;
-            // Of what it left in fact, not of what it was expected to.
-            let left = world.state();
-            match course.after_kill(self, world, &traced, next) {
-                Ok(()) => _ = checked.insert(left),
-                Err(why) => tally.failures.push(format!("{}:\n    {why}", what())),
+            if traced.hit.is_none() && course.several_threads {
+                break;
             }
+            let result = course.after_kill(self, world, &traced, next, checked);
+            let what = || format!("{}, {earlier}{fault:?} {:?}", self.name, traced.hit);
+            tally.check(what, result);
         }
     }
 
-    /// Every kill before and after a call that changes something, and what it leaves.
-    fn kills(&self, world: &World) -> Vec<(Fault, State)> {
+    /// What lies on the disk before and after every call that changes something.
+    fn left_by_each_kill(&self, world: &World) -> Vec<State> {
         world.reset();
         let mut states = Vec::new();
         let plan = Plan::changing(Fault::None, self.plain_renames);
         world.watched(self.typed, plan, &mut || states.push(world.state()));
         assert!(states.len() > 2, "{}: {states:?}", self.name);
-        // The exit of the last call, at which the process ends, may not be seen.
-        let faults = (0..).flat_map(|at| [Fault::KillBefore(at), Fault::KillAfter(at)]);
-        faults.zip(states).collect()
+        states
     }
 
     fn begin(&self) -> (World, Course) {
@@ -196,12 +202,13 @@ impl Scenario {
         };
         let calls = world.traced(self.typed, plan(Fault::None)).calls.len();
         let mut tally = Tally::default();
+        let mut checked = BTreeSet::new();
         for _ in 0..times {
             world.reset();
             let plan = plan(Fault::KillAfter(pick(calls)));
             let traced = world.traced(self.typed, plan);
             if traced.hit.is_some() && traced.code.is_none() {
-                let result = course.after_kill(self, &world, &traced, Next::Same);
+                let result = course.after_kill(self, &world, &traced, Next::Same, &mut checked);
                 tally.check(
                     || format!("{}, {plan:?} {:?}", self.name, traced.hit),
                     result,
@@ -280,16 +287,23 @@ impl Course {
         world: &World,
         traced: &Traced,
         next: Next,
+        checked: &mut BTreeSet<State>,
     ) -> Result<(), String> {
         if traced.code.is_some() {
             return Err(format!("it was to be killed: {traced:?}"));
         }
         self.whole(scenario, world, scenario.plain_renames)?;
+        let left = world.state();
+        if checked.contains(&left) {
+            return Ok(());
+        }
         self.told(scenario, world)?;
         match next {
-            Next::Same => self.finish_with_the_same(scenario, world),
-            Next::Update => self.finish_with_update(scenario, world),
+            Next::Same => self.finish_with_the_same(scenario, world)?,
+            Next::Update => self.finish_with_update(scenario, world)?,
         }
+        checked.insert(left);
+        Ok(())
     }
 
     fn after_failure(

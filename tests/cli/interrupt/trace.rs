@@ -99,6 +99,7 @@ pub struct Traced {
     pub hit: Option<Call>,
     /// The calls after exec at which it stopped, in order: all, or those that can change something.
     pub calls: Vec<Call>,
+    pub several_threads: bool,
     pub out: String,
     pub err: String,
 }
@@ -280,10 +281,6 @@ pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
 }
 
 /// The same, and calls `at_stop` at the entry and the exit of each call that can change something.
-#[expect(
-    clippy::zombie_processes,
-    reason = "the tracer waits for it; `Child::wait` would find nothing"
-)]
 pub fn watch(command: &mut Command, plan: Plan, at_stop: &mut dyn FnMut()) -> nix::Result<Traced> {
     let _here = OneProcessor::take();
     command
@@ -317,6 +314,7 @@ pub fn watch(command: &mut Command, plan: Plan, at_stop: &mut dyn FnMut()) -> ni
         main: pid,
         counted: 0,
         calls: Vec::new(),
+        several_threads: false,
         hit: None,
         kill_at_exit: None,
         failing: BTreeMap::new(),
@@ -334,6 +332,7 @@ pub fn watch(command: &mut Command, plan: Plan, at_stop: &mut dyn FnMut()) -> ni
         signal,
         hit: tracer.hit,
         calls: tracer.calls,
+        several_threads: tracer.several_threads,
         out: text(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read)),
         err: text(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read)),
     })
@@ -371,6 +370,7 @@ struct Tracer<'a> {
     main: Pid,
     counted: usize,
     calls: Vec<Call>,
+    several_threads: bool,
     hit: Option<Call>,
     /// The thread whose next exit stop is the end.
     kill_at_exit: Option<Pid>,
@@ -396,6 +396,7 @@ impl Tracer<'_> {
                     gone_is_fine(self.enter(pid).and_then(|()| resume(pid, true, None)))?;
                 }
                 WaitStatus::PtraceEvent(pid, _, event) => {
+                    self.several_threads |= started && event == Event::PTRACE_EVENT_CLONE as i32;
                     started |= event == Event::PTRACE_EVENT_EXEC as i32;
                     resume(pid, started && self.every_call, None)?;
                 }
