@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_void};
 
-use kernels::project::{DType, Given};
+use kernels::project::{DType, GivenTensor};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -42,7 +42,7 @@ struct Raw {
 pub(crate) struct Tensor {
     pub(crate) address: u64,
     pub(crate) device: i32,
-    pub(crate) given: Given,
+    pub(crate) given: GivenTensor,
     _capsule: Py<PyCapsule>,
 }
 
@@ -95,7 +95,7 @@ impl Tensor {
         Ok(Self {
             address: raw.data as u64 + raw.byte_offset,
             device: raw.device_id,
-            given: Given {
+            given: GivenTensor {
                 dtype,
                 shape,
                 strides,

@@ -147,7 +147,7 @@ impl Project {
         let mut arguments = Vec::with_capacity(bound.arguments.len());
         for argument in &bound.arguments {
             arguments.push(match *argument {
-                BoundArgument::Tensor(index) => {
+                BoundArgument::Tensor(index) | BoundArgument::Beyond(index, _) => {
                     let wanted = &bound.tensors[index].name;
                     let Some(tensor) = tensors.get(wanted) else {
                         return Err(Error::new_err(format!("{name}: {wanted} is missing")));

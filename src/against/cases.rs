@@ -100,7 +100,9 @@ pub(super) fn case(project: &Project, operation: &Operation, case: &Case, bound:
         .arguments
         .iter()
         .map(|argument| match *argument {
-            BoundArgument::Tensor(at) => json!(["tensor", bound.tensors[at].name]),
+            BoundArgument::Tensor(at) | BoundArgument::Beyond(at, _) => {
+                json!(["tensor", bound.tensors[at].name])
+            }
             BoundArgument::Null => json!(["null", null]),
             BoundArgument::I32(number) => json!(["i32", number]),
             BoundArgument::I64(number) => json!(["i64", number]),

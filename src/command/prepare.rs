@@ -33,7 +33,8 @@ pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
         .map(|name| {
             DType::from_name(name).ok_or_else(|| {
                 Usage(format!(
-                    "--dtype {name}: no such type; there are f32, f16, bf16, i32, i64"
+                    "--dtype {name}: no such type; there are {}",
+                    DType::NAMES.join(", ")
                 ))
                 .into()
             })

@@ -29,7 +29,7 @@ pub(crate) fn serve(setup: &Record) -> anyhow::Result<()> {
         let request: Calls = serde_json::from_str(&line?)?;
         let mut outcomes = Vec::with_capacity(request.calls.len());
         for values in &request.calls {
-            match stage.record(&request.launcher, values) {
+            match stage.record(&request, values) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => outcomes.push(Outcome::Escaped(error.to_string())),
             }
@@ -69,7 +69,7 @@ impl Stage {
     }
 
     /// Calls a launcher under capture.
-    fn record(&self, launcher: &str, values: &[Value]) -> Result<Outcome, GpuError> {
+    fn record(&self, request: &Calls, values: &[Value]) -> Result<Outcome, GpuError> {
         // SAFETY: stream and graph belong to this process.
         unsafe {
             result::stream::begin_capture(
@@ -77,7 +77,9 @@ impl Stage {
                 sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
             )
             .said("beginning the capture")?;
-            let returned = self.library.launch(launcher, values, self.stream as u64);
+            let returned = self
+                .library
+                .launch(&request.launcher, values, self.stream as u64);
             let ended = result::stream::end_capture(self.stream).said("ending the capture");
             let returned = match (returned, &ended) {
                 (Ok(returned), _) => returned,
@@ -120,6 +122,10 @@ impl Stage {
                 Ok(Outcome::Code {
                     code: returned,
                     nodes: capture::count(graph),
+                    said: match &request.error {
+                        Some(error) => Some(self.library.words(error, returned)?),
+                        None => None,
+                    },
                 })
             };
             let _ = result::graph::destroy(graph);

@@ -1,6 +1,6 @@
 //! Calls a launcher: a C function of a project's shared object that returns an int.
 
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
 use libffi::middle::{Arg, Cif, CodePtr, Type, arg};
@@ -34,21 +34,45 @@ impl Library {
         values: &[Value],
         stream: u64,
     ) -> Result<i32, GpuError> {
-        let name = CString::new(launcher)
-            .map_err(|_| GpuError::new("finding the launcher", "its name contains a zero byte"))?;
         // SAFETY: kernel.toml, by the library's author, declares the function's type.
-        let symbol = unsafe {
-            self.0
-                .get::<unsafe extern "C" fn()>(name.as_bytes_with_nul())
-        }
-        .map_err(|_| {
-            GpuError::new(
-                format!("finding the launcher {launcher}"),
-                "the project's sources define no such extern \"C\" function",
-            )
-        })?;
+        let symbol = unsafe { self.symbol::<unsafe extern "C" fn()>("the launcher", launcher) }?;
         // SAFETY: by the caller.
         Ok(unsafe { call(CodePtr::from_ptr(*symbol as *const c_void), values, stream) })
+    }
+
+    /// What a function says in words of a launcher's code.
+    ///
+    /// # Safety
+    /// It is an `extern "C" const char* (int)` that returns a string that ends, or null.
+    pub unsafe fn words(&self, error: &str, code: i32) -> Result<String, GpuError> {
+        type Words = unsafe extern "C" fn(c_int) -> *const c_char;
+        // SAFETY: by the caller.
+        unsafe {
+            let words = self.symbol::<Words>("the function of errors", error)?(code);
+            if words.is_null() {
+                return Ok(String::new());
+            }
+            Ok(CStr::from_ptr(words).to_string_lossy().into_owned())
+        }
+    }
+
+    /// # Safety
+    /// The symbol is of this type.
+    unsafe fn symbol<T>(
+        &self,
+        what: &str,
+        name: &str,
+    ) -> Result<libloading::Symbol<'_, T>, GpuError> {
+        let doing = format!("finding {what} {name}");
+        let name = CString::new(name)
+            .map_err(|_| GpuError::new(doing.clone(), "its name contains a zero byte"))?;
+        // SAFETY: by the caller.
+        unsafe { self.0.get(name.as_bytes_with_nul()) }.map_err(|_| {
+            GpuError::new(
+                doing,
+                "the project's sources define no such extern \"C\" function",
+            )
+        })
     }
 }
 

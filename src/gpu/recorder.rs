@@ -81,16 +81,18 @@ impl Recorder {
         }
     }
 
-    /// Calls a launcher once for each list of arguments.
+    /// Calls a launcher once for each list of arguments. `error` names the function that says its codes in words.
     pub fn record(
         &mut self,
         launcher: &str,
+        error: Option<&str>,
         calls: Vec<Vec<Value>>,
     ) -> Result<Vec<Outcome>, Answer> {
         let wanted = calls.len();
         let request = Calls {
             nonce: fresh_number(),
             launcher: launcher.to_owned(),
+            error: error.map(str::to_owned),
             calls,
         };
         if let Ok(early) = self.replies.try_recv() {

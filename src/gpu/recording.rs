@@ -35,6 +35,8 @@ pub struct Calls {
     pub nonce: u64,
     /// The launcher's symbol.
     pub launcher: String,
+    /// The function that says its codes in words.
+    pub error: Option<String>,
     /// The arguments of each call.
     pub calls: Vec<Vec<Value>>,
 }
@@ -89,6 +91,8 @@ pub enum Outcome {
         code: i32,
         /// How many nodes it had captured before it returned.
         nodes: usize,
+        /// The code in words, where the request names a function for them.
+        said: Option<String>,
     },
     /// A captured node is not a kernel.
     NotAKernel(String),

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::case::number;
+use super::dtype::Element;
 use super::formula::FormulaError;
-use super::names::{Given, Resolver};
+use super::names::{CaseValue, Resolver};
+use super::spec::BadPointer;
 use super::{
     Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Integers,
     Operation,
@@ -27,10 +29,10 @@ impl Operation {
     }
 
     fn bound(&self, case: &Case) -> Result<Bound, CaseError> {
-        let given: BTreeMap<&str, Given<'_>> = case
+        let given: BTreeMap<&str, CaseValue<'_>> = case
             .values
             .iter()
-            .map(|(name, value)| (name.as_str(), Given::Number(*value)))
+            .map(|(name, value)| (name.as_str(), CaseValue::Number(*value)))
             .collect();
         let mut resolver = Resolver::new(self, &given, case.dtype);
         for name in self.names() {
@@ -47,33 +49,33 @@ impl Operation {
         let mut scalars = Vec::new();
         for argument in &self.arguments {
             arguments.push(match argument {
-                Argument::Tensor { name, present, .. } => {
-                    let is_there = match present {
-                        Some(formula) => {
-                            formula.eval(&values, case.dtype).map_err(|error| {
-                                CaseError(format!("`present` of tensor `{name}`: {error}"))
-                            })? != 0.0
-                        }
-                        None => true,
-                    };
-                    if is_there {
-                        tensors.push(tensor(argument, case, &values)?);
-                        BoundArgument::Tensor(tensors.len() - 1)
-                    } else {
-                        BoundArgument::Null
+                Argument::Tensor { name, present, .. }
+                    if is_present(name, present, case, &values)? =>
+                {
+                    tensors.push(tensor(argument, case, &values)?);
+                    let at = tensors.len() - 1;
+                    match case.refusal.pointers.get(name) {
+                        None => BoundArgument::Tensor(at),
+                        Some(BadPointer::Null) => BoundArgument::Null,
+                        Some(BadPointer::Beyond(bytes)) => BoundArgument::Beyond(at, *bytes),
                     }
                 }
+                Argument::Tensor { .. } => BoundArgument::Null,
                 Argument::Scalar { name, ctype, .. } => {
                     let value = values.get(name).copied().unwrap_or_default();
-                    let (argument, held) = scalar(name, *ctype, value)?;
+                    let (argument, held) = scalar(name, *ctype, value, case.refused)?;
                     scalars.push((name.clone(), held));
                     argument
                 }
-                Argument::DType { codes } => BoundArgument::I32(
-                    *codes
-                        .get(&case.dtype)
-                        .ok_or_else(|| CaseError(format!("{} has no code", case.dtype.name())))?,
-                ),
+                Argument::DType { codes } => {
+                    let own = case
+                        .refusal
+                        .dtype_code
+                        .or_else(|| codes.get(&case.dtype).copied());
+                    BoundArgument::I32(
+                        own.ok_or_else(|| CaseError(format!("{} has no code", case.dtype.name())))?,
+                    )
+                }
                 Argument::Stream => BoundArgument::Stream,
             });
         }
@@ -105,6 +107,22 @@ impl Operation {
         }
         Ok((bytes, flops))
     }
+}
+
+/// Whether a case has a tensor.
+fn is_present(
+    name: &str,
+    present: &Option<Formula>,
+    case: &Case,
+    values: &BTreeMap<String, f64>,
+) -> Result<bool, CaseError> {
+    let Some(formula) = present else {
+        return Ok(true);
+    };
+    formula
+        .eval(values, case.dtype)
+        .map(|value| value != 0.0)
+        .map_err(|error| CaseError(format!("`present` of tensor `{name}`: {error}")))
 }
 
 fn tensor(
@@ -154,7 +172,14 @@ fn tensor(
         let tensor = BoundTensor {
             name: name.clone(),
             role: *role,
-            dtype: dtype.unwrap_or(case.dtype),
+            dtype: match dtype {
+                Element::T => case.dtype,
+                Element::Fixed(dtype) => *dtype,
+                Element::Parameter(name) => {
+                    let code = values.get(name).copied().unwrap_or(-1.0);
+                    DType::from_code(code).unwrap_or(case.dtype)
+                }
+            },
             strides: strides.unwrap_or(contiguous),
             shape,
             offset: case.offsets.get(name).copied().unwrap_or(0),
@@ -248,8 +273,13 @@ fn check(tensor: &BoundTensor) -> Result<(), String> {
     Ok(())
 }
 
-/// A scalar as its C type, and the number that the launcher then gets.
-fn scalar(name: &str, ctype: CType, value: f64) -> Result<(BoundArgument, f64), CaseError> {
+/// A scalar as its C type, and the number that the launcher then gets. One that is to be refused may be no finite number.
+fn scalar(
+    name: &str,
+    ctype: CType,
+    value: f64,
+    refused: bool,
+) -> Result<(BoundArgument, f64), CaseError> {
     let wrong = |what: &str| {
         CaseError(format!(
             "scalar `{name}` is {}, which {what}",
@@ -271,8 +301,10 @@ fn scalar(name: &str, ctype: CType, value: f64) -> Result<(BoundArgument, f64), 
         CType::I64 if (-limit..limit).contains(&value) => {
             Ok((BoundArgument::I64(value as i64), value))
         }
+        // A launcher that is to refuse it gets the nearest that there is.
+        CType::I64 if refused => Ok((BoundArgument::I64(value as i64), value)),
         CType::I64 => Err(wrong("an int64_t does not hold")),
-        CType::F32 if (value as f32).is_finite() => {
+        CType::F32 if refused || (value as f32).is_finite() => {
             Ok((BoundArgument::F32(value as f32), f64::from(value as f32)))
         }
         CType::F32 => Err(wrong("a float does not hold")),

@@ -63,6 +63,8 @@ impl BoundTensor {
 pub enum BoundArgument {
     /// The address of a tensor of [`Bound::tensors`].
     Tensor(usize),
+    /// The address of a tensor of [`Bound::tensors`] and so many bytes, for a launcher to refuse.
+    Beyond(usize, u64),
     /// A null pointer: a tensor that is not there.
     Null,
     /// `int32_t`

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::draw::Draw;
 use super::formula::{Formula, listed};
-use super::names::{Given, Resolver};
+use super::names::{CaseValue, Resolver};
+use super::spec::Refusal;
 use super::{CaseError, CaseSet, DType, Operation, Values};
 
 /// The most cases that one list of tables may give.
@@ -75,6 +76,124 @@ pub struct Case {
     pub inputs: Inputs,
     /// Whether the launcher must refuse it.
     pub refused: bool,
+    /// How.
+    pub refusal: Refusal,
+}
+
+impl Case {
+    /// A case without label, with tensors that lie even and inputs as usual.
+    pub(super) fn new(dtype: DType, values: BTreeMap<String, f64>) -> Self {
+        Self {
+            label: String::new(),
+            dtype,
+            values,
+            offsets: BTreeMap::new(),
+            inputs: Inputs::Normal,
+            refused: false,
+            refusal: Refusal::default(),
+        }
+    }
+}
+
+impl Values {
+    /// How many values of a product it has.
+    fn count(&self) -> u64 {
+        match self {
+            Self::List(list) => list.len() as u64,
+            Self::Range(..) | Self::Formula(_) => 1,
+        }
+    }
+
+    /// Whether a table has several.
+    fn varies(&self) -> bool {
+        match self {
+            Self::List(list) => list.len() > 1,
+            Self::Range(first, last) => first != last,
+            Self::Formula(_) => false,
+        }
+    }
+}
+
+impl CaseSet {
+    /// How many cases it gives for a dtype and a kind of inputs.
+    fn rows(&self) -> u64 {
+        let product = || {
+            self.values
+                .values()
+                .map(Values::count)
+                .fold(1, u64::saturating_mul)
+        };
+        self.draw.map_or_else(product, u64::from)
+    }
+
+    /// What a row gives to each of its names. The last is the fastest digit of the row's number.
+    fn row<'a>(
+        &'a self,
+        names: &[&'a String],
+        row: u64,
+        draw: &mut Draw,
+    ) -> Result<BTreeMap<&'a str, CaseValue<'a>>, String> {
+        let mut given = BTreeMap::new();
+        let mut rest = row;
+        for name in names.iter().rev() {
+            let value = match &self.values[*name] {
+                Values::Formula(formula) => CaseValue::Formula(formula),
+                Values::List(list) if list.is_empty() => {
+                    return Err(format!("`{name}` has no values"));
+                }
+                Values::List(list) => {
+                    let count = list.len() as u64;
+                    let at = match self.draw {
+                        Some(_) => draw.below(count),
+                        None => rest % count,
+                    };
+                    rest /= count;
+                    #[allow(
+                        clippy::cast_possible_truncation,
+                        reason = "less than the list's length"
+                    )]
+                    CaseValue::Number(list[at as usize])
+                }
+                #[allow(
+                    clippy::cast_precision_loss,
+                    reason = "the reader keeps ranges below 2^53"
+                )]
+                Values::Range(first, last) if self.draw.is_some() => {
+                    CaseValue::Number(draw.between(*first, *last) as f64)
+                }
+                Values::Range(..) => {
+                    return Err(format!(
+                        "`{name}` is a range, and the table does not `draw`"
+                    ));
+                }
+            };
+            given.insert(name.as_str(), value);
+        }
+        Ok(given)
+    }
+}
+
+/// The value of a name as a person types it.
+enum CaseText {
+    /// Of a type parameter.
+    Type(f64),
+    /// Of any other name.
+    Formula(Formula),
+}
+
+/// The code of a type among those that a parameter may stand for.
+pub(super) fn type_named(text: &str, types: &[Option<DType>]) -> Result<f64, String> {
+    types
+        .iter()
+        .map(|dtype| DType::code(*dtype))
+        .find(|code| DType::code_name(*code) == text)
+        .ok_or_else(|| {
+            let names = types.iter().map(|dtype| dtype.map_or("T", DType::name));
+            format!(
+                "`{text}` is not among its types; allowed: {}",
+                listed(names)
+            )
+        })
 }
 
 impl Operation {
@@ -128,26 +247,27 @@ impl Operation {
                 ))
                 .into());
             }
-            let value = Formula::parse(value.trim()).map_err(|error| wrong(error.to_string()))?;
+            let value = match self.types.get(name) {
+                Some(types) => CaseText::Type(type_named(value.trim(), types).map_err(wrong)?),
+                None => CaseText::Formula(
+                    Formula::parse(value.trim()).map_err(|error| wrong(error.to_string()))?,
+                ),
+            };
             if given.insert(name, value).is_some() {
                 return Err(wrong(format!("`{name}` is given twice")).into());
             }
         }
-        let given: BTreeMap<&str, Given<'_>> = given
+        let given: BTreeMap<&str, CaseValue<'_>> = given
             .iter()
-            .map(|(name, formula)| (*name, Given::Formula(formula)))
+            .map(|(name, value)| match value {
+                CaseText::Type(code) => (*name, CaseValue::Number(*code)),
+                CaseText::Formula(formula) => (*name, CaseValue::Formula(formula)),
+            })
             .collect();
         let values = self
             .values_of(&known, &given, dtype)
             .map_err(|error| wrong(error.0))?;
-        let mut case = Case {
-            label: String::new(),
-            dtype,
-            values,
-            offsets: BTreeMap::new(),
-            inputs: Inputs::Normal,
-            refused: false,
-        };
+        let mut case = Case::new(dtype, values);
         case.label = self.label(&known, &case, None, |_| false);
         Ok(case)
     }
@@ -178,39 +298,23 @@ impl Operation {
             set.dtypes.len()
         };
         let times = (dtypes as u64).saturating_mul(set.inputs.len().max(1) as u64);
-        if let Some(draw) = set.draw {
-            return times.saturating_mul(u64::from(draw));
-        }
-        set.values
-            .values()
-            .map(|values| match values {
-                Values::List(list) => list.len() as u64,
-                Values::Range(..) | Values::Formula(_) => 1,
-            })
-            .fold(times, u64::saturating_mul)
+        times.saturating_mul(set.rows())
     }
 
     fn rows(&self, set: &CaseSet, draw: &mut Draw, cases: &mut Vec<Case>) -> Result<(), CaseError> {
         let wrong = |message: &str| {
-            CaseError(format!(
-                "operation `{}`{}: {message}",
-                self.name,
-                set.name
-                    .as_ref()
-                    .map_or_else(String::new, |name| format!(", cases `{name}`"))
-            ))
+            let name = set.name.as_ref();
+            let of = name.map_or_else(String::new, |name| format!(", cases `{name}`"));
+            CaseError(format!("operation `{}`{of}: {message}", self.name))
         };
         let known = self.names();
+        if let Some(unknown) = set.values.keys().find(|name| !known.contains(name)) {
+            return Err(wrong(&format!("no `{unknown}`; names: {}", listed(known))));
+        }
         let names: Vec<&String> = known
             .iter()
             .filter(|name| set.values.contains_key(*name))
             .collect();
-        if let Some(unknown) = set.values.keys().find(|name| !known.contains(name)) {
-            return Err(wrong(&format!(
-                "no `{unknown}`; names: {}",
-                listed(self.names())
-            )));
-        }
         let dtypes = if set.dtypes.is_empty() {
             &self.dtypes
         } else {
@@ -221,77 +325,22 @@ impl Operation {
         } else {
             &set.inputs
         };
-        let times = match set.draw {
-            Some(times) => u64::from(times),
-            None => set
-                .values
-                .values()
-                .map(|values| match values {
-                    Values::List(list) => list.len() as u64,
-                    Values::Range(..) | Values::Formula(_) => 1,
-                })
-                .product(),
-        };
-        for row in 0..times {
+        for row in 0..set.rows() {
             for inputs in inputs {
                 for dtype in dtypes {
-                    let mut given = BTreeMap::new();
-                    // The last name is the fastest digit of the row's number.
-                    let mut rest = row;
-                    for name in names.iter().rev() {
-                        let one = match &set.values[*name] {
-                            Values::Formula(formula) => Given::Formula(formula),
-                            Values::List(list) if list.is_empty() => {
-                                return Err(wrong(&format!("`{name}` has no values")));
-                            }
-                            Values::List(list) => {
-                                let count = list.len() as u64;
-                                let at = if set.draw.is_some() {
-                                    draw.below(count)
-                                } else {
-                                    let at = rest % count;
-                                    rest /= count;
-                                    at
-                                };
-                                #[allow(
-                                    clippy::cast_possible_truncation,
-                                    reason = "less than the list's length"
-                                )]
-                                Given::Number(list[at as usize])
-                            }
-                            Values::Range(first, last) if set.draw.is_some() =>
-                            {
-                                #[allow(
-                                    clippy::cast_precision_loss,
-                                    reason = "the reader keeps ranges below 2^53"
-                                )]
-                                Given::Number(draw.between(*first, *last) as f64)
-                            }
-                            Values::Range(..) => {
-                                return Err(wrong(&format!(
-                                    "`{name}` is a range, and the table does not `draw`"
-                                )));
-                            }
-                        };
-                        given.insert(name.as_str(), one);
-                    }
+                    let given = set.row(&names, row, draw).map_err(|error| wrong(&error))?;
                     let values = self
                         .values_of(&known, &given, *dtype)
                         .map_err(|error| wrong(&error.0))?;
                     let mut case = Case {
-                        label: String::new(),
-                        dtype: *dtype,
-                        values,
                         offsets: set.offsets.clone(),
                         inputs: *inputs,
                         refused: set.refused,
+                        refusal: set.refusal.clone(),
+                        ..Case::new(*dtype, values)
                     };
                     case.label = self.label(&known, &case, set.name.as_deref(), |name| {
-                        match set.values.get(name) {
-                            Some(Values::List(list)) => list.len() > 1,
-                            Some(Values::Range(first, last)) => first != last,
-                            Some(Values::Formula(_)) | None => false,
-                        }
+                        set.values.get(name).is_some_and(Values::varies)
                     });
                     cases.push(case);
                 }
@@ -304,7 +353,7 @@ impl Operation {
     pub(super) fn values_of(
         &self,
         names: &[String],
-        given: &BTreeMap<&str, Given<'_>>,
+        given: &BTreeMap<&str, CaseValue<'_>>,
         dtype: DType,
     ) -> Result<BTreeMap<String, f64>, CaseError> {
         let mut resolver = Resolver::new(self, given, dtype);
@@ -328,13 +377,20 @@ impl Operation {
             let Some(value) = case.values.get(name) else {
                 continue;
             };
-            let default = self.defaults.get(name);
-            let is_default = default
-                .and_then(|formula| formula.eval(&case.values, case.dtype).ok())
-                .is_some_and(|default| default.to_bits() == value.to_bits());
-            if !is_default || varies(name) {
-                words.push(format!("{name}={}", number(*value)));
+            let types = self.types.get(name);
+            let default = match (types, self.defaults.get(name)) {
+                (Some(types), _) => types.first().map(|first| DType::code(*first)),
+                (None, Some(formula)) => formula.eval(&case.values, case.dtype).ok(),
+                (None, None) => None,
+            };
+            if default.is_some_and(|default| default.to_bits() == value.to_bits()) && !varies(name)
+            {
+                continue;
             }
+            words.push(match types {
+                Some(_) => format!("{name}={}", DType::code_name(*value)),
+                None => format!("{name}={}", number(*value)),
+            });
         }
         for (tensor, offset) in &case.offsets {
             words.push(format!("{tensor}+{offset}"));

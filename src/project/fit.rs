@@ -1,15 +1,16 @@
-//! From tensors that somebody has to a case: sizes are read off their shapes, and everything is held against kernel.toml.
+//! From tensors that a caller has to a case: sizes are taken from their shapes, and everything is checked against
+//! kernel.toml.
 
 use std::collections::BTreeMap;
 
+use super::dtype::Element;
 use super::formula::listed;
-use super::{
-    Argument, Bound, BoundTensor, Case, CaseError, DType, Formula, Inputs, Operation, Role,
-};
+use super::names::CaseValue;
+use super::{Argument, Bound, BoundTensor, Case, CaseError, DType, Formula, Operation, Role};
 
 /// A tensor as its owner describes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Given {
+pub struct GivenTensor {
     /// The type of its elements.
     pub dtype: DType,
     /// Its shape.
@@ -19,148 +20,166 @@ pub struct Given {
 }
 
 impl Operation {
-    /// The case that these tensors and values are, and its tensors with sizes: those that were not given are outputs
-    /// and scratch for the caller to allocate.
+    /// Infers the case from these tensors and values. Its tensors that were not given are outputs and scratch for the
+    /// caller to allocate.
     ///
     /// # Errors
     /// A name that the operation does not know; a tensor that is missing, or whose type, shape or strides do not fit
     /// kernel.toml or another tensor; all that [`Operation::bind`] finds.
     pub fn fit(
         &self,
-        tensors: &BTreeMap<String, Given>,
+        tensors: &BTreeMap<String, GivenTensor>,
         values: &BTreeMap<String, f64>,
     ) -> anyhow::Result<(Case, Bound)> {
-        let wrong = |message: String| CaseError(format!("{}: {message}", self.name));
-        let fitted = self
-            .fitted(tensors, values)
-            .map_err(|error| wrong(error.0))?;
-        let case = Case {
-            label: String::new(),
-            ..fitted
-        };
+        let wrong = |error: CaseError| CaseError(format!("{}: {}", self.name, error.0));
+        let case = self.infer(tensors, values).map_err(wrong)?;
         let bound = self.bind(&case)?;
-        self.hold(&bound, tensors).map_err(|error| wrong(error.0))?;
+        self.check_tensors(&bound, tensors).map_err(wrong)?;
         Ok((case, bound))
     }
 
-    fn fitted(
+    fn infer(
         &self,
-        tensors: &BTreeMap<String, Given>,
+        tensors: &BTreeMap<String, GivenTensor>,
         values: &BTreeMap<String, f64>,
     ) -> Result<Case, CaseError> {
         let known = self.names();
-        let tensor_names: Vec<&str> = self.tensor_arguments().map(|tensor| tensor.name).collect();
-        for name in tensors.keys() {
-            if !tensor_names.contains(&name.as_str()) {
-                return Err(CaseError(format!(
-                    "there is no tensor `{name}`; tensors: {}",
-                    listed(tensor_names)
-                )));
-            }
-        }
-        for name in values.keys() {
-            if !known.contains(name) {
-                return Err(CaseError(format!(
-                    "there is no `{name}`; tensors: {}; values: {}",
-                    listed(tensor_names),
-                    listed(known)
-                )));
-            }
-        }
+        self.check_given_names(&known, tensors, values)?;
         let dtype = self.dtype_of(tensors)?;
         let mut found = Found(BTreeMap::new());
         for (name, value) in values {
-            found
-                .0
-                .insert(name.clone(), (*value, "the value".to_owned()));
+            found.put(name, *value, "the value")?;
         }
         // Inputs first: an output is what is wrong where it differs from them.
         let (inputs, outputs): (Vec<_>, Vec<_>) = self
             .tensor_arguments()
             .partition(|tensor| tensor.role.is_given());
         for tensor in inputs.into_iter().chain(outputs) {
-            let Some(given) = tensors.get(tensor.name) else {
-                if !tensor.role.is_given() {
-                    continue;
-                }
-                match tensor.present {
-                    None => {
-                        return Err(CaseError(format!(
-                            "{} is missing: a tensor [{}]",
-                            tensor.name,
-                            texts(tensor.shape)
-                        )));
-                    }
-                    Some(present) => {
-                        if let Some(name) = self.free(present) {
-                            found.put(name, 0.0, &format!("{} is not given", tensor.name))?;
-                        }
-                    }
-                }
-                continue;
-            };
-            if let Some(name) = tensor.present.and_then(|present| self.free(present)) {
-                found.put(name, 1.0, &format!("{} is given", tensor.name))?;
-            }
-            if given.shape.len() != tensor.shape.len() || given.strides.len() != given.shape.len() {
-                return Err(CaseError(format!(
-                    "{} has the shape {:?}; kernel.toml says [{}]: reshape it",
-                    tensor.name,
-                    given.shape,
-                    texts(tensor.shape)
-                )));
-            }
-            for (at, (formula, size)) in tensor.shape.iter().zip(&given.shape).enumerate() {
-                if let Some(name) = self.free(formula) {
-                    #[allow(
-                        clippy::cast_precision_loss,
-                        reason = "bind refuses what is beyond 2^40"
-                    )]
-                    found.put(name, *size as f64, &format!("{}.shape[{at}]", tensor.name))?;
-                }
-            }
-            let strides = tensor.strides.iter().flat_map(|strides| strides.iter());
-            for (at, (formula, stride)) in strides.zip(&given.strides).enumerate() {
-                // A single row may have any stride; what the operation would take for itself is right.
-                if given.shape[at] <= 1 {
-                    continue;
-                }
-                if let Some(name) = self.free(formula) {
-                    #[allow(clippy::cast_precision_loss, reason = "as above")]
-                    found.put(
-                        name,
-                        *stride as f64,
-                        &format!("{}.stride({at})", tensor.name),
-                    )?;
-                }
+            match tensors.get(tensor.name) {
+                Some(given) => self.take(&tensor, given, dtype, &mut found)?,
+                None if tensor.role.is_given() => self.take_absent(&tensor, &mut found)?,
+                None => {}
             }
         }
-        let given: BTreeMap<&str, super::names::Given<'_>> = found
+        let given: BTreeMap<&str, CaseValue<'_>> = found
             .0
             .iter()
-            .map(|(name, (value, _))| (name.as_str(), super::names::Given::Number(*value)))
+            .map(|(name, (value, _))| (name.as_str(), CaseValue::Number(*value)))
             .collect();
-        Ok(Case {
-            label: listed(
-                found
-                    .0
-                    .iter()
-                    .map(|(name, (value, _))| format!("{name}={value}")),
-            ),
-            dtype,
-            values: self.values_of(&known, &given, dtype)?,
-            offsets: BTreeMap::new(),
-            inputs: Inputs::Normal,
-            refused: false,
-        })
+        Ok(Case::new(dtype, self.values_of(&known, &given, dtype)?))
+    }
+
+    fn check_given_names(
+        &self,
+        known: &[String],
+        tensors: &BTreeMap<String, GivenTensor>,
+        values: &BTreeMap<String, f64>,
+    ) -> Result<(), CaseError> {
+        let names: Vec<&str> = self.tensor_arguments().map(|tensor| tensor.name).collect();
+        if let Some(name) = tensors.keys().find(|name| !names.contains(&name.as_str())) {
+            return Err(CaseError(format!(
+                "there is no tensor `{name}`; tensors: {}",
+                listed(names)
+            )));
+        }
+        if let Some(name) = values.keys().find(|name| !known.contains(name)) {
+            return Err(CaseError(format!(
+                "there is no `{name}`; tensors: {}; values: {}",
+                listed(names),
+                listed(known)
+            )));
+        }
+        Ok(())
+    }
+
+    /// What a tensor that is not given says of the names.
+    fn take_absent(&self, tensor: &TensorArgument<'_>, found: &mut Found) -> Result<(), CaseError> {
+        match tensor.present {
+            None => Err(CaseError(format!(
+                "{} is missing: a tensor [{}]",
+                tensor.name,
+                texts(tensor.shape)
+            ))),
+            Some(present) => match self.settable_name(present) {
+                Some(name) => found.put(name, 0.0, &format!("{} is not given", tensor.name)),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// What a given tensor says of the names.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "bind refuses what is beyond 2^40"
+    )]
+    fn take(
+        &self,
+        tensor: &TensorArgument<'_>,
+        given: &GivenTensor,
+        dtype: DType,
+        found: &mut Found,
+    ) -> Result<(), CaseError> {
+        if let Some(name) = tensor
+            .present
+            .and_then(|present| self.settable_name(present))
+        {
+            found.put(name, 1.0, &format!("{} is given", tensor.name))?;
+        }
+        if given.shape.len() != tensor.shape.len() || given.strides.len() != given.shape.len() {
+            return Err(CaseError(format!(
+                "{} has the shape {:?}; kernel.toml says [{}]: reshape it",
+                tensor.name,
+                given.shape,
+                texts(tensor.shape)
+            )));
+        }
+        if let Element::Parameter(name) = tensor.dtype {
+            let code = self.type_of(tensor.name, name, given.dtype, dtype)?;
+            found.put(name, code, &format!("{}.dtype", tensor.name))?;
+        }
+        for (at, (formula, size)) in tensor.shape.iter().zip(&given.shape).enumerate() {
+            if let Some(name) = self.settable_name(formula) {
+                found.put(name, *size as f64, &format!("{}.shape[{at}]", tensor.name))?;
+            }
+        }
+        let strides = tensor.strides.iter().flat_map(|strides| strides.iter());
+        for (at, (formula, stride)) in strides.zip(&given.strides).enumerate() {
+            // A single row may have any stride; what the operation would take for itself is right.
+            if given.shape[at] > 1
+                && let Some(name) = self.settable_name(formula)
+            {
+                found.put(
+                    name,
+                    *stride as f64,
+                    &format!("{}.stride({at})", tensor.name),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The code of a type parameter whose tensor has a dtype, where `T` is `t`.
+    fn type_of(&self, tensor: &str, name: &str, given: DType, t: DType) -> Result<f64, CaseError> {
+        let types = self.types.get(name).map_or(&[][..], Vec::as_slice);
+        types
+            .iter()
+            .find(|allowed| allowed.unwrap_or(t) == given)
+            .map(|allowed| DType::code(*allowed))
+            .ok_or_else(|| {
+                CaseError(format!(
+                    "{tensor} is {}; it must be one of {}",
+                    given.name(),
+                    listed(types.iter().map(|allowed| allowed.unwrap_or(t).name()))
+                ))
+            })
     }
 
     /// What `T` is.
-    fn dtype_of(&self, tensors: &BTreeMap<String, Given>) -> Result<DType, CaseError> {
+    fn dtype_of(&self, tensors: &BTreeMap<String, GivenTensor>) -> Result<DType, CaseError> {
         let mut first: Option<(&str, DType)> = None;
         for tensor in self
             .tensor_arguments()
-            .filter(|tensor| tensor.dtype.is_none())
+            .filter(|tensor| *tensor.dtype == Element::T)
         {
             let Some(given) = tensors.get(tensor.name) else {
                 continue;
@@ -200,15 +219,19 @@ impl Operation {
         }
     }
 
-    /// The name that a formula is, where a case may set it.
-    fn free<'a>(&self, formula: &'a Formula) -> Option<&'a str> {
+    /// The name that a formula consists of, where a case may set it.
+    fn settable_name<'a>(&self, formula: &'a Formula) -> Option<&'a str> {
         formula
             .as_name()
             .filter(|name| self.computed(name).is_none())
     }
 
-    /// Holds what was given against what the operation takes.
-    fn hold(&self, bound: &Bound, tensors: &BTreeMap<String, Given>) -> Result<(), CaseError> {
+    /// Checks what was given against what the operation takes.
+    fn check_tensors(
+        &self,
+        bound: &Bound,
+        tensors: &BTreeMap<String, GivenTensor>,
+    ) -> Result<(), CaseError> {
         for tensor in self.tensor_arguments() {
             let name = tensor.name;
             let wanted = bound.tensors.iter().find(|bound| bound.name == name);
@@ -246,7 +269,7 @@ impl Operation {
             } => Some(TensorArgument {
                 name,
                 role: *role,
-                dtype: *dtype,
+                dtype,
                 shape,
                 strides: strides.as_ref(),
                 present: present.as_ref(),
@@ -260,7 +283,7 @@ impl Operation {
 struct TensorArgument<'a> {
     name: &'a str,
     role: Role,
-    dtype: Option<DType>,
+    dtype: &'a Element,
     shape: &'a [Formula],
     strides: Option<&'a Vec<Formula>>,
     present: Option<&'a Formula>,
@@ -284,7 +307,7 @@ impl Found {
     }
 }
 
-fn fits(wanted: &BoundTensor, given: &Given, shape: &[Formula]) -> Result<(), CaseError> {
+fn fits(wanted: &BoundTensor, given: &GivenTensor, shape: &[Formula]) -> Result<(), CaseError> {
     let name = &wanted.name;
     if wanted.dtype != given.dtype {
         return Err(CaseError(format!(
@@ -342,15 +365,19 @@ mod tests {
         found.unwrap()
     }
 
-    fn given(dtype: DType, shape: &[u64], strides: &[i64]) -> Given {
-        Given {
+    fn given(dtype: DType, shape: &[u64], strides: &[i64]) -> GivenTensor {
+        GivenTensor {
             dtype,
             shape: shape.to_vec(),
             strides: strides.to_vec(),
         }
     }
 
-    fn said(operation: &Operation, tensors: &[(&str, Given)], values: &[(&str, f64)]) -> String {
+    fn said(
+        operation: &Operation,
+        tensors: &[(&str, GivenTensor)],
+        values: &[(&str, f64)],
+    ) -> String {
         let tensors = tensors
             .iter()
             .map(|(name, given)| ((*name).to_owned(), given.clone()))

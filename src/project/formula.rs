@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use super::DType;
+use super::dtype::is_type_name;
 
 /// The largest magnitude up to which every integer is exact in a double: 2^53.
 pub const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -57,6 +58,8 @@ enum Step {
     Name(String),
     /// Of the case's `T` when none.
     SizeOf(Option<DType>),
+    /// Of what the case says of a type parameter.
+    SizeOfParameter(String),
     Negate,
     Binary(Operator),
     CeilDiv,
@@ -119,7 +122,7 @@ impl Formula {
     /// The names it uses, in order, with the bytes of the text where they stand; repeated ones too.
     pub fn names(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
         self.program.iter().filter_map(|(step, span)| match step {
-            Step::Name(name) => Some((name.as_str(), span.clone())),
+            Step::Name(name) | Step::SizeOfParameter(name) => Some((name.as_str(), span.clone())),
             _ => None,
         })
     }
@@ -145,14 +148,11 @@ impl Formula {
         for (step, span) in &self.program {
             let value = match step {
                 Step::Number(value) => *value,
-                Step::Name(name) => *names.get(name).ok_or_else(|| {
-                    self.error(
-                        span,
-                        format!("unknown name `{name}`; known: {}", listed(names.keys())),
-                    )
-                })?,
-                #[allow(clippy::cast_precision_loss, reason = "at most 8")]
-                Step::SizeOf(dtype) => dtype.unwrap_or(t).size() as f64,
+                Step::Name(name) => self.named(names, name, span)?,
+                Step::SizeOf(dtype) => size(dtype.unwrap_or(t)),
+                Step::SizeOfParameter(name) => {
+                    size(DType::from_code(self.named(names, name, span)?).unwrap_or(t))
+                }
                 Step::Negate => -self.pop(&mut stack, span)?,
                 Step::Binary(operator) => {
                     let right = self.pop(&mut stack, span)?;
@@ -166,9 +166,8 @@ impl Formula {
                     let right = self.pop(&mut stack, span)?;
                     let left = self.pop(&mut stack, span)?;
                     if right <= 0.0 {
-                        return Err(
-                            self.error(span, format!("ceil_div by {right}, which is not positive"))
-                        );
+                        let message = format!("ceil_div by {right}, which is not positive");
+                        return Err(self.error(span, message));
                     }
                     // Through the remainder: the quotient alone can round up to the next integer.
                     let rest = left.rem_euclid(right);
@@ -193,6 +192,18 @@ impl Formula {
             stack.push(value);
         }
         self.pop(&mut stack, &(0..self.text.len()))
+    }
+
+    fn named(
+        &self,
+        names: &BTreeMap<String, f64>,
+        name: &str,
+        span: &Range<usize>,
+    ) -> Result<f64, FormulaError> {
+        names.get(name).copied().ok_or_else(|| {
+            let known = listed(names.keys());
+            self.error(span, format!("unknown name `{name}`; known: {known}"))
+        })
     }
 
     /// Its value as an integer. Refuses fractions, and magnitudes above 2^53, where doubles skip integers.
@@ -283,6 +294,11 @@ impl Operator {
             Self::GreaterEqual => truth(left >= right),
         }
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "at most 8")]
+fn size(dtype: DType) -> f64 {
+    dtype.size() as f64
 }
 
 /// Whether a name may stand in a formula: a letter or `_` first, then digits too, and none of the functions.
@@ -448,51 +464,8 @@ impl Parser<'_> {
         self.skip_space();
         let called = self.text[self.at..].starts_with('(');
         match word.as_str() {
-            "size" if called => {
-                self.expect("(")?;
-                self.skip_space();
-                let (name, inner) = self.take_word();
-                let dtype = match name.as_str() {
-                    "T" => None,
-                    "f32" | "f16" | "bf16" | "i32" | "i64" => DType::from_name(&name),
-                    _ => {
-                        return Err(self.error(
-                            inner,
-                            "size() takes one of T, f32, f16, bf16, i32, i64".to_owned(),
-                        ));
-                    }
-                };
-                self.expect(")")?;
-                self.push(Step::SizeOf(dtype), start..self.at);
-                Ok(())
-            }
-            "min" | "max" | "ceil_div" if called => {
-                self.expect("(")?;
-                self.deeper(&span)?;
-                self.comparison()?;
-                let mut count = 1;
-                while self.take(",").is_some() {
-                    self.comparison()?;
-                    count += 1;
-                }
-                self.depth -= 1;
-                self.expect(")")?;
-                let step = match (word.as_str(), count) {
-                    ("ceil_div", 2) => Step::CeilDiv,
-                    ("ceil_div", _) => {
-                        return Err(
-                            self.error(span, format!("ceil_div takes 2 arguments, not {count}"))
-                        );
-                    }
-                    (_, 1) => {
-                        return Err(self.error(span, format!("{word} takes at least 2 arguments")));
-                    }
-                    ("min", _) => Step::Least(count),
-                    _ => Step::Most(count),
-                };
-                self.push(step, start..self.at);
-                Ok(())
-            }
+            "size" if called => self.size_of(start),
+            "min" | "max" | "ceil_div" if called => self.call(&word, span),
             _ if called => Err(self.error(
                 span,
                 format!("unknown function `{word}`; known: {}", FUNCTIONS.join(", ")),
@@ -506,6 +479,62 @@ impl Parser<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// What follows `size`, which began at `start`.
+    fn size_of(&mut self, start: usize) -> Result<(), FormulaError> {
+        self.expect("(")?;
+        self.skip_space();
+        let (name, inner) = self.take_word();
+        let step = match name.as_str() {
+            "T" => Step::SizeOf(None),
+            // Only the names of kernel.toml, not all that torch uses.
+            _ if DType::NAMES.contains(&name.as_str()) => Step::SizeOf(DType::from_name(&name)),
+            _ if is_type_name(&name) => Step::SizeOfParameter(name),
+            _ => {
+                let names = DType::NAMES.join(", ");
+                return Err(self.error(
+                    inner,
+                    format!("size() takes one of T, {names}, or a type parameter"),
+                ));
+            }
+        };
+        self.expect(")")?;
+        // An unknown parameter is marked by itself, not with the whole call.
+        let span = match step {
+            Step::SizeOfParameter(_) => inner,
+            _ => start..self.at,
+        };
+        self.push(step, span);
+        Ok(())
+    }
+
+    /// What follows the name of a function of several arguments.
+    fn call(&mut self, word: &str, span: Range<usize>) -> Result<(), FormulaError> {
+        self.expect("(")?;
+        self.deeper(&span)?;
+        self.comparison()?;
+        let mut count = 1;
+        while self.take(",").is_some() {
+            self.comparison()?;
+            count += 1;
+        }
+        self.depth -= 1;
+        self.expect(")")?;
+        let step = match (word, count) {
+            ("ceil_div", 2) => Step::CeilDiv,
+            ("ceil_div", _) => {
+                let message = format!("ceil_div takes 2 arguments, not {count}");
+                return Err(self.error(span, message));
+            }
+            (_, 1) => {
+                return Err(self.error(span, format!("{word} takes at least 2 arguments")));
+            }
+            ("min", _) => Step::Least(count),
+            _ => Step::Most(count),
+        };
+        self.push(step, span.start..self.at);
+        Ok(())
     }
 
     fn take_word(&mut self) -> (String, Range<usize>) {

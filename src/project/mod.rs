@@ -18,6 +18,7 @@ mod path;
 mod read;
 pub(crate) mod source_digest;
 pub mod spec;
+mod standard;
 mod table;
 pub(crate) mod torch;
 
@@ -25,13 +26,14 @@ pub use bound::{Bound, BoundArgument, BoundTensor};
 pub use build_toml::{BuildToml, KernelTable, TorchTable};
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
-pub use dtype::DType;
-pub use fit::Given;
+pub use dtype::{DType, Element};
+pub use fit::GivenTensor;
 pub use formula::{Formula, FormulaError};
 pub use manifest::KernelDepend;
 pub use names::CaseError;
 pub use spec::{
-    Argument, Budget, CType, CaseSet, Integers, Operation, OracleRef, Role, Spec, Tolerance, Values,
+    Argument, BadPointer, Budget, CType, CaseSet, Integers, Operation, OracleRef, Refusal, Role,
+    Spec, Tolerance, Values,
 };
 pub use torch::TorchProject;
 

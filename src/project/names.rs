@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
+use super::dtype::Element;
 use super::{Argument, DType, Formula, Integers, Operation};
 
 /// Why a case cannot be made or bound. The text names the operation or tensor, the name and what is allowed.
@@ -35,8 +36,12 @@ impl Operation {
                     strides,
                     present,
                     integers,
+                    dtype,
                     ..
                 } => {
+                    if let Element::Parameter(name) = dtype {
+                        add(name);
+                    }
                     let drawn = integers.iter().flat_map(Integers::all);
                     for formula in strides.iter().flatten().chain(present).chain(drawn) {
                         formula.names().for_each(|(name, _)| add(name));
@@ -56,6 +61,46 @@ impl Operation {
         names
     }
 
+    /// A name that is a stride has as default what makes its tensor contiguous.
+    pub(super) fn add_contiguous_defaults(&mut self) {
+        let mut found: BTreeMap<String, Formula> = BTreeMap::new();
+        let is_size = |wanted: &str| {
+            self.arguments.iter().any(|argument| {
+                matches!(argument, Argument::Tensor { shape, .. }
+                    if shape.iter().any(|size| size.names().any(|(name, _)| name == wanted)))
+            })
+        };
+        for argument in &self.arguments {
+            let Argument::Tensor {
+                shape,
+                strides: Some(strides),
+                ..
+            } = argument
+            else {
+                continue;
+            };
+            for (at, stride) in strides.iter().enumerate() {
+                let (Some(name), Some(size), Some(inner)) =
+                    (stride.as_name(), shape.get(at + 1), strides.get(at + 1))
+                else {
+                    continue;
+                };
+                let text = match inner.text.as_str() {
+                    "1" => size.text.clone(),
+                    inner => format!("({}) * ({inner})", size.text),
+                };
+                if self.computed(name).is_none()
+                    && !is_size(name)
+                    && !self.defaults.contains_key(name)
+                    && let Ok(formula) = Formula::parse(&text)
+                {
+                    found.entry(name.to_owned()).or_insert(formula);
+                }
+            }
+        }
+        self.defaults.extend(found);
+    }
+
     /// The formula of a scalar argument that no case sets.
     pub(super) fn computed(&self, wanted: &str) -> Option<&Formula> {
         self.arguments.iter().find_map(|argument| match argument {
@@ -67,9 +112,9 @@ impl Operation {
     }
 }
 
-/// What a case says of a name.
+/// The value that a case gives to a name.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Given<'a> {
+pub(super) enum CaseValue<'a> {
     Number(f64),
     Formula(&'a Formula),
 }
@@ -77,7 +122,7 @@ pub(super) enum Given<'a> {
 /// Finds the value of names: what the case gives, else the default, each formula after the names it uses.
 pub(super) struct Resolver<'a> {
     operation: &'a Operation,
-    given: &'a BTreeMap<&'a str, Given<'a>>,
+    given: &'a BTreeMap<&'a str, CaseValue<'a>>,
     dtype: DType,
     done: BTreeMap<String, f64>,
     /// The names whose formulas are being worked out.
@@ -87,7 +132,7 @@ pub(super) struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     pub(super) fn new(
         operation: &'a Operation,
-        given: &'a BTreeMap<&'a str, Given<'a>>,
+        given: &'a BTreeMap<&'a str, CaseValue<'a>>,
         dtype: DType,
     ) -> Self {
         Self {
@@ -114,16 +159,24 @@ impl<'a> Resolver<'a> {
         let operation = self.operation;
         let formula = match (operation.computed(name), self.given.get(name)) {
             (Some(formula), _) => formula,
-            (None, Some(Given::Formula(formula))) => formula,
-            (None, Some(Given::Number(value))) => {
+            (None, Some(CaseValue::Formula(formula))) => formula,
+            (None, Some(CaseValue::Number(value))) => {
                 self.done.insert(name.to_owned(), *value);
                 return Ok(*value);
             }
-            (None, None) => operation.defaults.get(name).ok_or_else(|| {
-                CaseError(format!(
-                    "`{name}` has no value; give it one here or in [operation.defaults]"
-                ))
-            })?,
+            (None, None) => match (operation.types.get(name), operation.defaults.get(name)) {
+                (Some(types), _) => {
+                    let code = DType::code(types.first().copied().flatten());
+                    self.done.insert(name.to_owned(), code);
+                    return Ok(code);
+                }
+                (None, Some(formula)) => formula,
+                (None, None) => {
+                    return Err(CaseError(format!(
+                        "`{name}` has no value; give it one here or in [operation.defaults]"
+                    )));
+                }
+            },
         };
         self.open.push(name.to_owned());
         for (inner, _) in formula.names() {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::dtype::Element;
 use super::{DType, Formula};
 
 /// A whole `kernel.toml`.
@@ -23,10 +24,17 @@ pub struct Operation {
     pub name: String,
     /// The `extern "C" int` symbol of the project's shared object that launches it.
     pub launcher: String,
+    /// The `extern "C" const char*` symbol that says in words what a code of the launcher means. Left out of digests where
+    /// it is none, like all keys that came after the first recorded evidence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// What says the right answer.
     pub oracle: OracleRef,
     /// The types that `T` stands for in turn.
     pub dtypes: Vec<DType>,
+    /// Other type parameters, and what each may stand for: none is `T`. The first is meant where a case says nothing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub types: BTreeMap<String, Vec<Option<DType>>>,
     /// The launcher's arguments in C order.
     pub arguments: Vec<Argument>,
     /// Values of names that a case leaves out.
@@ -99,16 +107,15 @@ pub enum Argument {
         name: String,
         /// What is done to it.
         role: Role,
-        /// Its type; none: the case's `T`.
-        dtype: Option<DType>,
+        /// Its type.
+        dtype: Element,
         /// Its shape.
         shape: Vec<Formula>,
         /// Its strides in elements; none: contiguous.
         strides: Option<Vec<Formula>>,
         /// A null pointer is passed where this is zero.
         present: Option<Formula>,
-        /// What an input of integers is drawn from. Left out of digests where it is none: evidence was recorded before
-        /// the key was there.
+        /// What an input of integers is drawn from.
         #[serde(skip_serializing_if = "Option::is_none")]
         integers: Option<Integers<Formula>>,
     },
@@ -179,6 +186,57 @@ pub struct CaseSet {
     pub draw: Option<u32>,
     /// Whether the launcher must refuse these cases.
     pub refused: bool,
+    /// How it must refuse them, and what is wrong that no value says.
+    #[serde(skip_serializing_if = "Refusal::is_empty")]
+    pub refusal: Refusal,
+}
+
+/// How a launcher must answer a case that it refuses, and what is wrong with the case beside its values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Refusal {
+    /// What it returns; none: anything but 0. With 0 it accepts the case, and launches nothing.
+    pub code: Option<i32>,
+    /// What the operation's `error` function says of that code, in part.
+    pub says: Option<String>,
+    /// The code of the dtype that is passed instead of the case's own.
+    pub dtype_code: Option<i32>,
+    /// Pointers that are passed otherwise than to their tensors.
+    pub pointers: BTreeMap<String, BadPointer>,
+}
+
+impl Refusal {
+    /// Whether any nonzero code will do, and nothing but the values is wrong.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Refusal {
+    /// What is wrong with the code that a launcher returned, and with the words for it.
+    pub fn fault(&self, launcher: &str, code: i32, said: Option<&str>) -> Option<String> {
+        if self.code.map_or(code == 0, |wanted| wanted != code) {
+            let wanted = self
+                .code
+                .map_or("an error code".to_owned(), |code| code.to_string());
+            return Some(format!(
+                "{launcher} returned {code}, and kernel.toml says {wanted}"
+            ));
+        }
+        let words = self.says.as_deref()?;
+        let said = said.unwrap_or_default();
+        (!said.contains(words)).then(|| {
+            format!("{launcher} returned {code}, \"{said}\", which does not say \"{words}\"")
+        })
+    }
+}
+
+/// What is passed in place of a tensor's address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub enum BadPointer {
+    /// A null pointer.
+    Null,
+    /// Its address and so many bytes.
+    Beyond(u64),
 }
 
 /// The values that a name takes in a case set.
@@ -197,8 +255,7 @@ pub enum Values {
 pub struct Budget {
     /// Which kernels: a pattern with `*` over the demangled name.
     pub kernel: String,
-    /// Of which sources: those of this `.cu` file, or of this folder; none: of all. Left out of digests where it is
-    /// none: evidence was recorded before the key was there.
+    /// Of which sources: those of this `.cu` file, or of this folder; none: of all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
     /// On which architectures; empty: all.

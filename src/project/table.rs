@@ -59,6 +59,11 @@ impl<'d> Reader<'d> {
         self.problems.borrow().is_empty()
     }
 
+    /// How many problems there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.problems.borrow().len()
+    }
+
     /// The problems, and no more of them.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()
@@ -207,8 +212,8 @@ impl<'d> Reader<'d> {
         part: &Range<usize>,
     ) -> Range<usize> {
         let raw = self.document.text.get(value.clone()).unwrap_or_default();
-        let plain = raw.len() == text.len() + 2 && raw.get(1..=text.len()) == Some(text);
-        if plain {
+        let has_no_escapes = raw.len() == text.len() + 2 && raw.get(1..=text.len()) == Some(text);
+        if has_no_escapes {
             let start = value.start + 1 + part.start;
             start..(value.start + 1 + part.end).max(start + 1)
         } else {

@@ -251,15 +251,24 @@ pub(super) fn check_refusal(
     let bound = operation.bind(case)?;
     let layout = Layout::new(&bound);
     let launcher = &operation.launcher;
-    let outcomes = match path.ask(launcher, &bound, &layout, &[base])? {
+    let functions = (launcher.as_str(), operation.error.as_deref());
+    let outcomes = match path.ask(functions, &bound, &layout, &[base])? {
         Ok(outcomes) => outcomes,
         Err(fault) => return Ok(Some(fault)),
     };
     let accepted = format!("{launcher} accepted arguments that kernel.toml says it refuses");
     let message = match outcomes.first() {
-        Some(Outcome::Code { nodes: 0, .. }) => return Ok(None),
-        Some(Outcome::Code { code, nodes }) => {
+        Some(Outcome::Code { code, nodes, .. }) if *nodes > 0 => {
             format!("{launcher} returned {code}, having launched {nodes} kernel(s)")
+        }
+        Some(Outcome::Code { code, said, .. }) => {
+            let fault = case.refusal.fault(launcher, *code, said.as_deref());
+            return Ok(fault.map(|message| (Kind::NotRefused, message)));
+        }
+        Some(Outcome::Done(recording))
+            if case.refusal.code == Some(0) && recording.launches.is_empty() =>
+        {
+            return Ok(None);
         }
         Some(Outcome::Done(recording)) => {
             let kernels = recording.launches.len();

@@ -96,7 +96,7 @@ impl<'a> CodePath<'a> {
         layout: &Layout,
         bases: &[u64],
     ) -> Result<Result<Vec<Recording>, Fault>> {
-        let outcomes = match self.ask(launcher, bound, layout, bases)? {
+        let outcomes = match self.ask((launcher, None), bound, layout, bases)? {
             Ok(outcomes) => outcomes,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -145,10 +145,10 @@ impl<'a> CodePath<'a> {
         Ok(Ok(recordings))
     }
 
-    /// As [`CodePath::record`], with the outcomes as they are.
+    /// As [`CodePath::record`], with the outcomes as they are. `error` is the function that says the launcher's codes in words.
     pub fn ask(
         &mut self,
-        launcher: &str,
+        (launcher, error): (&str, Option<&str>),
         bound: &Bound,
         layout: &Layout,
         bases: &[u64],
@@ -172,7 +172,7 @@ impl<'a> CodePath<'a> {
         let Some(recorder) = &mut self.recorder else {
             anyhow::bail!("no recording process");
         };
-        let answer = recorder.record(launcher, calls);
+        let answer = recorder.record(launcher, error, calls);
         if let Some(changed) = self.files.changed() {
             return Ok(Err((Kind::FilesChanged, changed)));
         }
@@ -216,6 +216,9 @@ fn values(bound: &Bound, layout: &Layout, base: u64) -> Vec<Value> {
         .iter()
         .map(|argument| match *argument {
             BoundArgument::Tensor(index) => Value::Pointer(base + layout.starts[index]),
+            BoundArgument::Beyond(index, bytes) => {
+                Value::Pointer(base + layout.starts[index] + bytes)
+            }
             BoundArgument::Null => Value::Pointer(0),
             BoundArgument::I32(number) => Value::I32(number),
             BoundArgument::I64(number) => Value::I64(number),

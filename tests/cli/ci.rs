@@ -11,7 +11,9 @@ use kernels::bench::BenchReport;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence::{self, Texts};
 use kernels::gpu::Card;
-use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Spec, Tolerance};
+use kernels::project::{
+    Budget, CaseSet, Formula, Operation, OracleRef, Project, Refusal, Spec, Tolerance,
+};
 use kernels::report::check::{Check, Status, Suite};
 use kernels::report::{junit, summary};
 use kernels::session::checks::{self, Wanted};
@@ -133,6 +135,7 @@ fn project(root: &Path) -> Project {
         inputs: Vec::new(),
         draw: None,
         refused: false,
+        refusal: Refusal::default(),
     };
     Project {
         root: root.to_owned(),
@@ -147,8 +150,10 @@ fn project(root: &Path) -> Project {
                 .map(|name| Operation {
                     name: name.to_owned(),
                     launcher: format!("{name}_launch"),
+                    error: None,
                     oracle: OracleRef::Bundled("rms_norm".to_owned()),
                     dtypes: Vec::new(),
+                    types: BTreeMap::new(),
                     arguments: Vec::new(),
                     defaults: BTreeMap::new(),
                     bytes: formula("1"),

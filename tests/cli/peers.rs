@@ -74,7 +74,9 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
                     .arguments
                     .iter()
                     .map(|argument| match *argument {
-                        BoundArgument::Tensor(at) => json!(bound.tensors[at].name),
+                        BoundArgument::Tensor(at) | BoundArgument::Beyond(at, _) => {
+                            json!(bound.tensors[at].name)
+                        }
                         BoundArgument::Null => Value::Null,
                         BoundArgument::I32(number) => json!(number),
                         BoundArgument::I64(number) => json!(number),

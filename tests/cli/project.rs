@@ -783,7 +783,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             "budgets",
             &[
                 "unknown field `budgets`",
-                "allowed: format, operation, budget",
+                "allowed: format, operation, cases, budget",
             ],
         ),
         (
@@ -807,6 +807,213 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
         } else {
             expect(kernel, from, to, marked.trim(), says);
         }
+    }
+}
+
+/// What `KERNEL` may have besides: an operation in place with tables of another type, and cases that both share.
+const MORE: &str = r#"
+[[operation]]
+name = "scale_in_place"
+like = "scale"
+launcher = "scale_in_place_launch"
+error = "scale_error"
+in_place = { x = "out" }
+
+[[operation]]
+name = "table"
+launcher = "table_launch"
+error = "scale_error"
+oracle = "rope"
+dtypes = ["bf16", "f32"]
+types = { W = ["T", "f32"] }
+bytes = "rows * width * (size(T) + size(W))"
+flops = 0
+arguments = [
+  { tensor = "out", role = "output", shape = ["rows", "width"], strides = ["out_stride", 1] },
+  { tensor = "table", role = "input", dtype = "W", shape = ["rows", "width"], strides = ["table_stride", 1] },
+  { scalars = ["rows", "width", "out_stride", "table_stride"], type = "i64" },
+  { scalar = "is_f32", type = "i32", value = "size(W) > size(T)" },
+  { dtype = { f32 = 0, bf16 = 2 } }, { stream = true },
+]
+
+[[cases]]
+operations = ["table"]
+at = { rows = 5, width = [64, 130] }
+verify = [ { name = "shared", rows = [1, 2] } ]
+standard = { sizes = { rows = [1, 3], width = { around = [64] } }, drawn = { width = "1..100" }, refuses = { negative = 10001, dtype = 10002, null = 10003, stride = 10004, misaligned = 10005, large = 10006 } }
+reject = [
+  { name = "no rows", rows = 0, pointers = { }, code = 0 },
+  { name = "not finite", width = 64, pointers = { table = "+2" }, dtype_code = 7, code = 10002, says = "dtype" },
+]
+
+[[cases]]
+operations = ["scale_in_place", "table"]
+verify = [ { name = "both", rows = 3, width = 8 } ]
+"#;
+
+fn project_with_more() -> Folder {
+    let folder = Folder::new();
+    folder.write("kernel.toml", &format!("{KERNEL}{MORE}"));
+    folder
+}
+
+#[test]
+fn an_operation_in_place_takes_the_rest_from_the_one_that_it_is_like() {
+    let project = project_with_more().open();
+    let [scale, in_place, _] = &project.spec.operations[..] else {
+        panic!("three operations");
+    };
+    assert_eq!(in_place.dtypes, scale.dtypes);
+    assert_eq!(in_place.arguments.len(), scale.arguments.len() - 1);
+    assert!(matches!(
+        &in_place.arguments[0],
+        Argument::Tensor { name, role: Role::InOut, .. } if name == "x"
+    ));
+    // Its cases are its own.
+    let cases = in_place.cases(&in_place.verify, 0).unwrap();
+    assert_eq!(cases.len(), 2);
+    assert_eq!(cases[0].label, "both: rows=3 width=8 bf16");
+}
+
+#[test]
+fn a_type_parameter_is_a_name_whose_values_are_types() {
+    let project = project_with_more().open();
+    let operation = &project.spec.operations[2];
+    let bound = |shape: &str, dtype| {
+        let case = operation.case_of_shape(shape, dtype).unwrap();
+        (case.label.clone(), operation.bind(&case).unwrap())
+    };
+    let (label, same) = bound("rows=2,width=4", DType::BF16);
+    assert_eq!(label, "rows=2 width=4 bf16");
+    assert_eq!(same.tensors[1].dtype, DType::BF16);
+    assert_eq!((same.bytes, same.values["is_f32"]), (32, 0.0));
+    let (label, wide) = bound("rows=2,width=4,W=f32", DType::BF16);
+    assert_eq!(label, "rows=2 width=4 W=f32 bf16");
+    assert_eq!(wide.tensors[1].dtype, DType::F32);
+    assert_eq!((wide.bytes, wide.values["is_f32"]), (48, 1.0));
+    // A stride without a default is that of a contiguous tensor.
+    assert_eq!(wide.values["table_stride"], 4.0);
+    let error = operation.case_of_shape("rows=2,width=4,W=f16", DType::BF16);
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("`f16` is not among its types; allowed: T, f32"),
+        "{error}"
+    );
+}
+
+#[test]
+fn standard_cases_follow_from_the_arguments() {
+    let project = project_with_more().open();
+    let operation = &project.spec.operations[2];
+    let labels = |sets| -> Vec<String> {
+        let cases = operation.cases(sets, 0).unwrap();
+        cases.into_iter().map(|case| case.label).collect()
+    };
+    let verify = labels(&operation.verify);
+    for label in [
+        "sizes: rows=1 width=1 bf16",
+        "sizes: rows=3 width=65 f32",
+        "sizes: rows=3 width=72 f32",
+        "no elements: rows=0 width=64 bf16",
+        "no elements: rows=0 width=0 bf16",
+        "gaps between rows: rows=5 width=130 out_stride=138 table_stride=146 f32",
+        "rows at every alignment: rows=5 width=64 out_stride=66 table_stride=67 bf16",
+        "rows two elements off: rows=5 width=64 out_stride=66 table_stride=70 bf16",
+        "table_stride unaligned: rows=5 width=64 table_stride=65 bf16",
+        "out unaligned: rows=5 width=64 out+1 bf16",
+        "all two elements off: rows=5 width=64 out+2 table+2 bf16",
+        "inputs: rows=5 width=130 spike f32",
+        "shared: rows=2 width=130 f32",
+    ] {
+        assert!(
+            verify.iter().any(|one| one == label),
+            "no `{label}` in {verify:#?}"
+        );
+    }
+    let drawn = verify
+        .iter()
+        .filter(|label| label.starts_with("drawn afresh"));
+    assert_eq!(drawn.count(), 2 * 12 * 2);
+    let refused = operation.cases(&operation.reject, 0).unwrap();
+    let of = |label: &str| {
+        let found = refused.iter().find(|case| case.label == label);
+        &found
+            .unwrap_or_else(|| panic!("no `{label}` in {:#?}", labels(&operation.reject)))
+            .refusal
+    };
+    assert_eq!(of("negative rows: rows=-1 width=64 bf16").code, Some(10001));
+    assert_eq!(of("dtype -1: rows=5 width=64 bf16").dtype_code, Some(-1));
+    let null = of("null table: rows=5 width=64 bf16");
+    assert_eq!(
+        (null.code, null.says.as_deref()),
+        (Some(10003), Some("null"))
+    );
+    assert_eq!(
+        of("stride out_stride, too short: rows=5 width=64 out_stride=63 f32").code,
+        Some(10004)
+    );
+    assert_eq!(
+        of("misaligned out: rows=5 width=64 f32").says.as_deref(),
+        Some("multiple")
+    );
+    assert_eq!(
+        of("nothing to do, rows: rows=0 width=64 f32")
+            .pointers
+            .len(),
+        2
+    );
+    // A refused pointer is passed as it is said.
+    let case = refused
+        .iter()
+        .find(|case| case.label.starts_with("not finite"))
+        .unwrap();
+    let bound = operation.bind(case).unwrap();
+    assert_eq!(bound.arguments[1], BoundArgument::Beyond(1, 2));
+    assert_eq!(bound.arguments[7], BoundArgument::I32(7));
+}
+
+#[test]
+fn mistakes_in_what_operations_share_are_shown_at_their_line() {
+    for (from, to, says) in [
+        (
+            "like = \"scale\"",
+            "like = \"scales\"",
+            "no operation `scales` before this one",
+        ),
+        ("{ x = \"out\" }", "{ y = \"out\" }", "no input `y`"),
+        ("{ x = \"out\" }", "{ x = \"x\" }", "no output `x`"),
+        ("{ W = [", "{ w = [", "`w` is no name of a type parameter"),
+        ("dtype = \"W\"", "dtype = \"V\"", "unknown dtype `V`"),
+        ("size(W))", "size(V))", "unknown name `V`"),
+        (
+            "operations = [\"table\"]",
+            "operations = [\"tables\"]",
+            "no operation `tables`",
+        ),
+        (
+            "at = { rows",
+            "at = { rowz",
+            "unknown name `rowz` in `cases.at`",
+        ),
+        ("around = [64]", "round = [64]", "lacks `around`"),
+        (
+            "negative = 10001",
+            "positive = 10001",
+            "unknown kind of what is wrong, `positive`",
+        ),
+        ("table = \"+2\"", "table = 2", "a pointer is 0"),
+        ("table = \"+2\"", "tablet = \"+2\"", "no tensor `tablet`"),
+        ("says = \"dtype\"", "say = \"dtype\"", "unknown name `say`"),
+        (
+            "standard = { sizes",
+            "standard = { size",
+            "unknown field `size` in `standard`",
+        ),
+    ] {
+        let folder = project_with_more();
+        folder.spoil("kernel.toml", from, to);
+        let message = folder.refused();
+        assert!(message.contains(says), "no `{says}` in:\n{message}");
     }
 }
 
@@ -1023,4 +1230,14 @@ fn awkward_files_are_answered() {
         message.contains("add, for example: format = 1"),
         "{message}"
     );
+}
+
+/// There is no mma of this size on a T4: what builds for it by default must leave it out, and say so where it is asked for.
+#[test]
+fn attention_is_for_sm_80_and_later() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/attention");
+    let project = Project::open(&root).unwrap();
+    assert_eq!(project.of_archs(&[75, 80, 90]).unwrap(), [80, 90]);
+    let why = project.of_archs(&[75]).unwrap_err().to_string();
+    assert!(why.contains("sm_80 and later"), "{why}");
 }

@@ -25,4 +25,5 @@ mod composed;
 mod deep;
 mod freshness;
 mod kernels;
+mod launchers;
 mod skill;

@@ -2,17 +2,28 @@
 
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests of C functions")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernels::compile;
+use kernels::gpu::launcher::Library;
 use kernels::project::Project;
 use kernels::toolchain::Toolchain;
-use libloading::Library;
 
 use super::cuda;
 
 /// Builds `kernels/NAME` for `sm_90` and loads it.
-pub(super) fn library(name: &str) -> Library {
+pub fn library(name: &str) -> Library {
+    // SAFETY: the library's constructors register its kernels and nothing else.
+    unsafe { Library::open(&built(name)) }.unwrap()
+}
+
+/// The same, for functions that are no launchers.
+pub fn shared_object(name: &str) -> libloading::Library {
+    // SAFETY: as above.
+    unsafe { libloading::Library::new(built(name)) }.unwrap()
+}
+
+fn built(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("kernels")
         .join(name);
@@ -25,6 +36,5 @@ pub(super) fn library(name: &str) -> Library {
     };
     let project = Project::open(&root).unwrap();
     let build = compile::build(&project, &[90], &toolchain, false, &|_| {}).unwrap();
-    // SAFETY: the library's constructors register its kernels and nothing else.
-    unsafe { Library::new(&build.targets[0].library) }.unwrap()
+    build.targets[0].library.clone()
 }

@@ -11,6 +11,7 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+pub mod bundled;
 pub mod cuda;
 pub mod pending;
 pub mod report;

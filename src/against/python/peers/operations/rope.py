@@ -11,7 +11,7 @@ class Rope(Adapter):
     """q and k [batch, tokens, heads, head_dim] with cos and sin [tokens, ...]: the first `rotary_dim` of a head are rotated,
     element i with element rotary_dim / 2 + i."""
 
-    names = ("rope", "rope_in_place", "rope_f32_tables")
+    names = ("rope", "rope_in_place")
     rounds = 3.0
     normed = False
 
@@ -139,7 +139,7 @@ class Rope(Adapter):
 class QkNormRope(Rope):
     """RMSNorm of each head, then the rotation."""
 
-    names = ("qk_norm_rope", "qk_norm_rope_in_place", "qk_norm_rope_f32_tables")
+    names = ("qk_norm_rope", "qk_norm_rope_in_place")
     normed = True
 
     def compiled(self):

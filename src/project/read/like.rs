@@ -1,0 +1,99 @@
+//! `like` and `in_place`: an operation that differs from another in little.
+
+use super::super::formula::listed;
+use super::super::table::{Reader, Value};
+use super::super::{Argument, Formula, Operation, Role};
+use super::Draft;
+
+/// The operation that another is like: one of those before it.
+pub(super) fn base<'a>(
+    reader: &Reader<'_>,
+    value: &Value<'_>,
+    before: &'a [Draft],
+) -> Option<&'a Draft> {
+    let name = reader.string(value, "the name of an operation")?;
+    let found = before.iter().find(|draft| draft.operation.name == name);
+    if found.is_none() {
+        let names = before.iter().map(|draft| draft.operation.name.as_str());
+        reader.fail(
+            value.span(),
+            format!("no operation `{name}` before this one"),
+            [format!("operations before it: {}", listed(names))],
+        );
+    }
+    found
+}
+
+/// `in_place = { x = "out" }`: the result takes the place of an input, and the output goes, with the scalars and defaults
+/// that only it used.
+pub(super) fn make_in_place(reader: &Reader<'_>, value: &Value<'_>, operation: &mut Operation) {
+    let expected = "inputs with their outputs, { x = \"out\" }";
+    for (input, output) in reader.table(value, expected).into_iter().flatten() {
+        let Some(output_name) = reader.string(output, "the name of an output") else {
+            continue;
+        };
+        let input_name = input.get_ref().as_ref();
+        if !has_tensor(operation, input_name, Role::Input) {
+            reader.fail(input.span(), format!("no input `{input_name}`"), []);
+        } else if !has_tensor(operation, output_name, Role::Output) {
+            reader.fail(output.span(), format!("no output `{output_name}`"), []);
+        } else {
+            replace(operation, input_name, output_name);
+        }
+    }
+}
+
+fn has_tensor(operation: &Operation, wanted: &str, of: Role) -> bool {
+    operation.arguments.iter().any(|argument| {
+        matches!(argument, Argument::Tensor { name, role, .. } if name == wanted && *role == of)
+    })
+}
+
+fn replace(operation: &mut Operation, input: &str, output: &str) {
+    let strides = output_strides(operation, output);
+    operation
+        .arguments
+        .retain(|argument| !matches!(argument, Argument::Tensor { name, .. } if name == output));
+    for argument in &mut operation.arguments {
+        if let Argument::Tensor { name, role, .. } = argument
+            && name == input
+        {
+            *role = Role::InOut;
+        }
+    }
+    let unused: Vec<String> = strides
+        .into_iter()
+        .filter(|name| !in_tensors(operation, name))
+        .collect();
+    operation.arguments.retain(
+        |argument| !matches!(argument, Argument::Scalar { name, .. } if unused.contains(name)),
+    );
+    operation.defaults.retain(|name, _| !unused.contains(name));
+}
+
+/// The names that the strides of a tensor are.
+fn output_strides(operation: &Operation, output: &str) -> Vec<String> {
+    let strides = operation
+        .arguments
+        .iter()
+        .find_map(|argument| match argument {
+            Argument::Tensor { name, strides, .. } if name == output => strides.as_ref(),
+            _ => None,
+        });
+    strides
+        .into_iter()
+        .flatten()
+        .filter_map(Formula::as_name)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn in_tensors(operation: &Operation, wanted: &str) -> bool {
+    operation.arguments.iter().any(|argument| match argument {
+        Argument::Tensor { shape, strides, .. } => shape
+            .iter()
+            .chain(strides.iter().flatten())
+            .any(|formula| formula.names().any(|(name, _)| name == wanted)),
+        _ => false,
+    })
+}
