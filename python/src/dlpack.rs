@@ -126,7 +126,7 @@ fn capsule<'py>(
             wrapped
         })?
         .cast_into::<PyCapsule>()
-        .map_err(|_| PyTypeError::new_err(format!("{name}.__dlpack__ gave no capsule")))?
+        .map_err(|_| PyTypeError::new_err(format!("{name}.__dlpack__ gave no capsule")))
 }
 
 fn contiguous(shape: &[u64]) -> Vec<i64> {
