@@ -75,7 +75,7 @@ pub struct Choice {
     /// The card, by its number.
     pub ordinal: usize,
     /// Only the card's own machine code.
-    pub native_only: bool,
+    pub(crate) native_only: bool,
 }
 
 impl Request {

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
     /// Reasons why the clocks are reduced.
-    pub throttled: Vec<&'static str>,
+    pub(crate) throttled: Vec<&'static str>,
     /// The card's utilization in percent.
-    pub busy_percent: Option<u32>,
+    pub(crate) busy_percent: Option<u32>,
     /// Processes on the card besides this one.
     pub others: Vec<String>,
 }

@@ -135,7 +135,7 @@ impl Against {
 
 impl CaseBench {
     /// Copy time over kernel time.
-    pub fn of_roof(&self) -> f64 {
+    pub(crate) fn of_roof(&self) -> f64 {
         self.copy.median / self.kernel.median
     }
 
@@ -147,7 +147,7 @@ impl CaseBench {
 
     /// TFLOP/s of a case that is bound by arithmetic, for which the copy is no useful limit.
     #[allow(clippy::cast_precision_loss)]
-    pub fn tflops(&self) -> Option<f64> {
+    pub(crate) fn tflops(&self) -> Option<f64> {
         let bound = self.flops > COMPUTE_BOUND * self.bytes as f64;
         bound.then(|| self.flops / self.kernel.median / 1e6)
     }

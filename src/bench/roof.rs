@@ -15,7 +15,7 @@ pub(super) struct Roof {
     /// How many copies the graph makes.
     pub copies: u32,
     /// The fastest manner.
-    pub manner: Manner,
+    pub(crate) manner: Manner,
     _memory: Buffer,
 }
 

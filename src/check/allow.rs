@@ -1,4 +1,4 @@
-//! Findings that a project allows, each with its reason: in kernel.toml, or in a comment at the line.
+//! Findings that a project allows with a reason, in kernel.toml or in a comment in the source.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,40 +14,39 @@ use super::rule;
 use super::text::{Text, toml_comments};
 use crate::project::KERNEL_TOML;
 
-/// A finding that was allowed.
+/// A finding that the project allows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Allowed {
-    /// What was found.
+    /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
-    /// Why it may stay.
+    /// The reason.
     pub reason: String,
-    /// Whether a comment in the source allows it; else kernel.toml does.
-    pub in_source: bool,
+    /// Whether a comment in the source allows it, rather than kernel.toml.
+    pub(crate) in_source: bool,
 }
 
-/// One allow.
 struct Allow {
     rule: String,
-    /// In kernel.toml: the file or folder; none: everywhere.
+    /// In kernel.toml: the file or folder; `None` for all.
     path: Option<String>,
-    /// In a comment: the lines whose findings it allows.
+    /// In a comment: the lines to which it applies.
     lines: Option<Range<usize>>,
     reason: String,
-    /// Which of the texts it stands in.
+    /// The index of its text.
     file: usize,
     at: Range<usize>,
     used: bool,
 }
 
-/// All allows, with the texts in which they stand.
+/// All allows, with their texts.
 #[derive(Default)]
 struct Allows<'p> {
     texts: Vec<Cow<'p, Text>>,
     all: Vec<Allow>,
 }
 
-/// Takes the allowed findings out; what is wrong with the allows is found.
+/// Separates allowed findings; reports invalid allows.
 pub(super) fn apply(project: &Project, findings: &mut Findings) -> Vec<Allowed> {
     let mut allows = Allows::default();
     for unit in &project.units {
@@ -97,7 +96,7 @@ impl<'p> Allows<'p> {
                 self.all.push(Allow {
                     rule: rule.to_owned(),
                     path: None,
-                    // The comment's own line, and the one below: it stands behind the code or above it.
+                    // The comment's own line and the next: it may follow the code or precede it.
                     lines: Some(first..last + 2),
                     reason: reason.to_owned(),
                     file,
@@ -140,7 +139,7 @@ impl<'p> Allows<'p> {
         findings.add(RULE, &empty, &(0..0), problem);
     }
 
-    /// Reads the tables of `check`; the text of kernel.toml is the next of `texts`.
+    /// Reads the tables of `check`; kernel.toml becomes the next of `texts`.
     fn read_tables(&mut self, check: &Spanned<DeValue<'_>>, text: &Text, findings: &mut Findings) {
         const RULE: &str = "kernel-toml/syntax";
         let list = check.get_ref().get("allow");
@@ -175,7 +174,7 @@ impl<'p> Allows<'p> {
         }
     }
 
-    /// Takes out the allows that name no rule or give no reason; each is found.
+    /// Removes and reports allows without a known rule or a reason.
     fn remove_unsound(&mut self, findings: &mut Findings) {
         let texts = &self.texts;
         self.all.retain(|allow| {
@@ -200,7 +199,7 @@ impl<'p> Allows<'p> {
         });
     }
 
-    /// The first allow of a finding.
+    /// The first allow that matches a finding.
     fn covering(&mut self, finding: &Finding) -> Option<&mut Allow> {
         let texts = &self.texts;
         self.all.iter_mut().find(|allow| {
@@ -232,7 +231,7 @@ impl<'p> Allows<'p> {
     }
 }
 
-/// The rules of `kernels: allow(rules) rest`, and the rest.
+/// Splits `kernels: allow(rules) rest` into the rules and the rest.
 fn rules_of(comment: &str) -> Option<(&str, &str)> {
     let rest = comment.strip_prefix("kernels:")?.trim_start();
     let rest = rest.strip_prefix("allow")?.trim_start();

@@ -1,4 +1,4 @@
-//! Rules of build.toml's values, and of the names of things.
+//! Rules for the values of build.toml, and for names.
 
 use super::finding::Edit;
 use super::findings::Findings;
@@ -11,7 +11,7 @@ use crate::project::manifest::{
     self, Fault, Kernel, Kind, Manifest, Words, is_kernel_name, numbers,
 };
 
-/// Reads the file; every problem of its form is a finding. Answers as well whether there is none.
+/// Reads the file and reports format errors. Also returns whether there were none.
 pub(super) fn read(text: &Text, findings: &mut Findings) -> (Manifest, bool) {
     if !text.exact {
         let message = "not UTF-8, which TOML must be; save it as UTF-8";
@@ -57,7 +57,7 @@ fn general(project: &Project, findings: &mut Findings) {
         let message = "no `edition`, so this is read as the edition before 5, with a warning, and by no later builder; \
                        write `edition = 5`";
         findings.add("build-toml/edition", text, &(at..at), message);
-        // Behind a comment on that line, and with the file's own line ends.
+        // After a comment on that line, with the file's line ending.
         let line = text.content[at..]
             .find('\n')
             .map_or(text.content.len(), |end| at + end);
@@ -134,7 +134,7 @@ fn backends(project: &Project, findings: &mut Findings) {
             findings.add("build-toml/backend-mismatch", text, &backend.at, message);
         }
     }
-    // A project of Python alone has no kernels, and one that begins may have none yet.
+    // A Python-only project has no kernels, and a new one may not have any yet.
     if manifest.kernels.is_empty() {
         return;
     }
@@ -170,7 +170,7 @@ fn architectures(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// At least one of them is compiled by kernel-builder. One that is no capability was found when it was read.
+/// At least one capability must be supported by kernel-builder. Malformed ones are reported by the reader.
 fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) {
     let known = list
         .items
@@ -205,7 +205,7 @@ fn rocm_archs(text: &Text, list: &Words, findings: &mut Findings) {
     }
 }
 
-/// What `depends` of a [kernel.X] may hold.
+/// Valid entries of `depends` in a [kernel.X].
 const DEPENDS: [&str; 11] = [
     "cutlass_2_10",
     "cutlass_3_5",
@@ -220,15 +220,15 @@ const DEPENDS: [&str; 11] = [
     "torch",
 ];
 
-/// A backend or all, a dependency, and the modules that it brings.
+/// A backend (or all), a dependency, and the modules that it provides.
 type PythonDepends = (Option<&'static str>, &'static str, &'static [&'static str]);
 
-/// What `python-depends` may hold.
+/// Valid entries of `python-depends`.
 pub(super) const PYTHON_DEPENDS: [PythonDepends; 6] = [
     (None, "einops", &["einops"]),
     (None, "helion", &["helion"]),
     (None, "tvm-ffi", &["tvm_ffi"]),
-    // It depends on cuda-python and NumPy itself.
+    // It depends on cuda-python and NumPy.
     (
         Some("cuda"),
         "nvidia-cutlass-dsl",
@@ -278,7 +278,7 @@ fn depends(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// The Python package lies where the builder looks for it.
+/// The Python package must be where the builder looks for it.
 fn package(project: &Project, findings: &mut Findings) {
     let manifest = &project.manifest;
     let (Some(name), Some(framework)) = (&manifest.name, manifest.framework()) else {

@@ -1,6 +1,6 @@
-//! What a C++ file holds: functions with their parameters, calls with their arguments, launches, includes.
+//! Structure of a C++ file: functions with parameters, calls with arguments, launches, includes.
 //!
-//! It is no compiler: what it cannot make out it leaves out, so that a rule stays silent rather than guesses.
+//! This is no compiler: constructs that it does not understand are skipped, so that rules give no false alarms.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,69 +8,65 @@ use std::ops::Range;
 use super::cpp::{self, Kind, Lexed, Token};
 use super::text::{Text, closing};
 
-/// A file of C++ or CUDA.
 #[derive(Debug)]
 pub(super) struct Code {
     pub(super) text: Text,
     pub(super) lexed: Lexed,
-    /// In the order of the file; none lies in another.
+    /// In file order, not nested.
     pub(super) functions: Vec<Function>,
-    /// For each bracket that opens, the one that closes it.
+    /// For each opening bracket the closing one.
     closing: Vec<Option<usize>>,
-    /// The tokens with the name of a function, by that name.
+    /// The tokens that are function names, by name.
     uses: HashMap<String, Vec<usize>>,
 }
 
-/// A function with a body; ranges are of tokens.
+/// A function definition; ranges are of tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) parameters: Vec<Parameter>,
-    /// What stands inside the braces.
+    /// The tokens between the braces.
     pub(super) body: Range<usize>,
-    /// Whether it is a kernel.
     pub(super) global: bool,
 }
 
-/// A parameter of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
-    /// The last name of it; empty where it has none.
+    /// Its name; empty if unnamed.
     pub(super) name: String,
-    /// The words of its type, qualifiers included.
+    /// The words of its type with qualifiers.
     pub(super) kind: Vec<String>,
 }
 
-/// An `#include`.
 #[derive(Clone, Debug)]
 pub(super) struct Include {
     pub(super) name: String,
-    /// Whether it is in quotes, and looked for beside the file first.
+    /// Whether it is quoted, and searched beside the file first.
     pub(super) quoted: bool,
-    /// The bytes of the name with its marks.
+    /// The bytes of the name with its delimiters.
     pub(super) at: Range<usize>,
-    /// Whether an `#if` decides over it.
+    /// Whether it is conditional on an `#if`.
     pub(super) conditional: bool,
 }
 
 /// `kernel<T><<<grid, block, shared, stream>>>(a, b)`; ranges are of tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
-    /// The kernel's last name; empty where an expression gives it.
+    /// The kernel's unqualified name; empty for an expression.
     pub(super) kernel: String,
     /// The `<<<`.
     pub(super) at: usize,
     pub(super) configuration: Vec<Range<usize>>,
     pub(super) arguments: Vec<Range<usize>>,
-    /// The token behind the whole.
+    /// The token after the launch.
     pub(super) end: usize,
 }
 
-/// How many tokens template arguments or a launch's configuration have at most; more is no code, and a file that is
-/// nothing but open brackets must not be read over and over.
+/// The maximum number of tokens in template arguments or a launch configuration, which bounds the work on a file of
+/// nothing but open brackets.
 const LONGEST: usize = 1000;
 
-/// Names before parentheses that are no function's.
+/// Keywords before parentheses that are not function names.
 const NO_FUNCTION: [&str; 16] = [
     "__launch_bounds__",
     "__attribute__",
@@ -111,7 +107,7 @@ impl Code {
         code
     }
 
-    /// The text of a token; empty behind the end.
+    /// The text of a token; empty after the end.
     pub(super) fn word(&self, at: usize) -> &str {
         self.lexed
             .tokens
@@ -131,12 +127,11 @@ impl Code {
         self.lexed.tokens.len()
     }
 
-    /// The words of some tokens.
     pub(super) fn words(&self, range: Range<usize>) -> impl Iterator<Item = &str> {
         range.map(|at| self.word(at))
     }
 
-    /// The bytes from one token to another.
+    /// The bytes between two tokens.
     pub(super) fn bytes(&self, range: &Range<usize>) -> Range<usize> {
         let end = self.text.content.len();
         let start = self.token(range.start).map_or(end, |token| token.at.start);
@@ -144,12 +139,12 @@ impl Code {
         start..self.token(last).map_or(end, |token| token.at.end)
     }
 
-    /// The token that closes the parenthesis, bracket or brace at `open`.
+    /// The token that closes the bracket at `open`.
     pub(super) fn close(&self, open: usize) -> Option<usize> {
         self.closing.get(open).copied().flatten()
     }
 
-    /// The parts between commas, those inside brackets left whole. Template arguments of names are brackets too.
+    /// Splits at top-level commas. Template arguments count as bracketed.
     pub(super) fn parts(&self, range: Range<usize>) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let (mut depth, mut angles, mut start) = (0_usize, 0_usize, range.start);
@@ -172,7 +167,7 @@ impl Code {
         parts
     }
 
-    /// Whether the `<` here begins template arguments: a name before it, and only what such arguments hold up to `>`.
+    /// Whether `<` begins template arguments: it follows a name, and only valid arguments precede `>`.
     fn opens_template(&self, at: usize, end: usize) -> bool {
         if at == 0 || !self.is_name(at - 1) {
             return false;
@@ -195,13 +190,13 @@ impl Code {
         false
     }
 
-    /// The arguments of the call whose parenthesis is at `open`, and the token that closes it.
+    /// The arguments of the call whose parenthesis is at `open`, and the closing token.
     pub(super) fn arguments(&self, open: usize) -> Option<(Vec<Range<usize>>, usize)> {
         let close = self.close(open).filter(|_| self.word(open) == "(")?;
         Some((self.parts(open + 1..close), close))
     }
 
-    /// What a run of string literals says together; none where something else is among them.
+    /// The concatenation of string literals; `None` if there are other tokens.
     pub(super) fn string(&self, range: Range<usize>) -> Option<String> {
         let mut value = String::new();
         for at in range.clone() {
@@ -213,7 +208,7 @@ impl Code {
         (!range.is_empty()).then_some(value)
     }
 
-    /// The function in whose body a token lies.
+    /// The function whose body contains a token.
     pub(super) fn function_at(&self, at: usize) -> Option<&Function> {
         let behind = self
             .functions
@@ -222,7 +217,6 @@ impl Code {
         function.body.contains(&at).then_some(function)
     }
 
-    /// The included files.
     pub(super) fn includes(&self) -> Vec<Include> {
         let mut found = Vec::new();
         for directive in &self.lexed.directives {
@@ -253,7 +247,7 @@ impl Code {
         found
     }
 
-    /// Every launch with three angle brackets.
+    /// Every launch with `<<<`.
     pub(super) fn launches(&self) -> Vec<Launch> {
         (0..self.len())
             .filter(|at| self.word(*at) == "<<<")
@@ -296,7 +290,7 @@ impl Code {
         })
     }
 
-    /// Whether `>>>` stands here, without anything between.
+    /// Whether `>>>` is here, without spaces.
     fn are_three(&self, at: usize) -> bool {
         let next = |from: usize| {
             self.word(from + 1) == ">"
@@ -306,7 +300,7 @@ impl Code {
         next(at) && next(at + 1)
     }
 
-    /// The `<` that the `>` here closes.
+    /// The `<` that matches the `>` here.
     fn template_open(&self, close: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for at in (close.saturating_sub(LONGEST)..=close).rev() {
@@ -325,7 +319,6 @@ impl Code {
         None
     }
 
-    /// The tokens with the name of a function.
     pub(super) fn uses(&self, name: &str) -> &[usize] {
         self.uses.get(name).map_or(&[], Vec::as_slice)
     }
@@ -347,7 +340,7 @@ impl Code {
         while at < self.len() {
             match self.word(at) {
                 ";" | "}" => head = at + 1,
-                // A default argument or a subobject in braces is no body.
+                // A default argument or braced member initialiser is not a body.
                 "(" | "[" => at = self.close(at).unwrap_or(at),
                 "{" => {
                     if let Some(mut function) = self.function(head..at) {
@@ -368,14 +361,14 @@ impl Code {
         functions
     }
 
-    /// Whether the braces behind this are a value's: `int table[] = {`, `kernel{`, an enumeration.
+    /// Whether the braces belong to a value: `int table[] = {`, `kernel{`, an enumeration.
     fn is_value(&self, head: Range<usize>) -> bool {
         let mut words = self.words(head.clone());
         words.any(|word| matches!(word, "=" | "enum"))
             || head.is_empty() && head.start > 0 && self.word(head.start - 1) == ","
     }
 
-    /// The function whose body's brace follows `head`: its last parentheses that a name stands before.
+    /// The function whose body follows `head`, from the last parentheses that follow a name.
     fn function(&self, head: Range<usize>) -> Option<Function> {
         let mut found: Option<(usize, usize)> = None;
         let mut at = head.start;
@@ -387,7 +380,7 @@ impl Code {
                 }
                 "__global__" => global = true,
                 "=" if self.word(at.checked_sub(1)?) != "operator" => return None,
-                // Behind the parameters: what a constructor initialises, what the function returns.
+                // After the parameters: initialiser list, return type.
                 ":" if found.is_some() => break,
                 "-" if found.is_some() && self.word(at + 1) == ">" => break,
                 "(" => {

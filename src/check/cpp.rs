@@ -1,59 +1,54 @@
-//! C++ and CUDA as tokens: comments, strings and preprocessor lines apart, each with its place.
+//! Tokenises C++ and CUDA, with comments, strings and preprocessor lines separate, each with its position.
 //!
-//! It reads any bytes that are text: what is not closed ends with its line (a quote) or with the file.
+//! Any text is accepted: an unclosed quote ends with its line, other unclosed constructs with the file.
 
 use std::ops::Range;
 
-/// What a token is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// A name or a keyword.
+    /// A name or keyword.
     Name,
-    /// A number.
     Number,
-    /// A string, prefix and quotes included.
+    /// With prefix and quotes.
     String,
-    /// A character.
+    /// A character literal.
     Character,
     /// One character of punctuation, `::` or `<<<`.
     Sign,
 }
 
-/// A token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) at: Range<usize>,
 }
 
-/// A line that the preprocessor reads, spliced lines included.
+/// A preprocessor line with its continuation lines.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Directive {
     /// `include`, `if`, `define`.
     pub(super) name: String,
-    /// The bytes behind the name, comments included.
+    /// The bytes after the directive's name, with comments.
     pub(super) rest: Range<usize>,
-    /// Whether it stands below an `#if` that is no guard against being included twice: then it may not count.
+    /// Whether it is below an `#if` other than an include guard, hence conditional.
     pub(super) conditional: bool,
 }
 
-/// A file taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Lexed {
-    /// What is compiled: not comments, not preprocessor lines, nothing below `#if 0`.
+    /// Compiled tokens: no comments, preprocessor lines, or code below `#if 0`.
     pub(super) tokens: Vec<Token>,
-    /// Preprocessor lines.
     pub(super) directives: Vec<Directive>,
-    /// Comments, without what opens and closes them.
+    /// Comments without their delimiters.
     pub(super) comments: Vec<Range<usize>>,
 }
 
 /// One `#if` … `#endif`.
 struct Conditional {
-    /// Whether anything in the branch at hand is left out: it is under `#if 0`, or another branch has opened or closed
-    /// braces that this one would open or close again.
+    /// Whether the current branch is skipped: it is below `#if 0`, or another branch has opened or closed braces that this
+    /// one would open or close again.
     dropped: bool,
-    /// Whether the rest of the branches are left out as well.
+    /// Whether all further branches are skipped.
     settled: bool,
     /// The first token of the branch.
     start: usize,
@@ -67,7 +62,6 @@ struct Lexer<'a> {
     open: Vec<Conditional>,
 }
 
-/// Takes a file apart.
 pub(super) fn tokens(text: &str) -> Lexed {
     let mut lexer = Lexer {
         text,
@@ -104,7 +98,7 @@ impl Lexer<'_> {
                     self.number();
                 }
                 b'.' if self.peek(1).is_some_and(|next| next.is_ascii_digit()) => self.number(),
-                // White space, a splice, and the marks that stand for no token.
+                // White space, line continuations, and other characters without tokens.
                 _ if byte.is_ascii_whitespace() || byte == b'\\' || !byte.is_ascii() => {
                     self.at += self.width();
                 }
@@ -180,7 +174,7 @@ impl Lexer<'_> {
         self.push(Kind::Number, start..self.at);
     }
 
-    /// A string or a character from `start`, whose quote is at hand; without an end it ends with the line.
+    /// A string or character literal from `start`, at its quote; unclosed, it ends with the line.
     fn quoted(&mut self, start: usize) {
         let quote = self.bytes[self.at];
         self.at += 1;
@@ -211,7 +205,7 @@ impl Lexer<'_> {
         self.push(kind, start..self.at);
     }
 
-    /// A raw string from `start`, whose quote is at hand; false where it is none.
+    /// A raw string from `start`, at its quote; false if it is not one.
     fn raw(&mut self, start: usize) -> bool {
         let inside = self.at + 1;
         let Some(open) = self.text[inside..].find('(').map(|found| inside + found) else {
@@ -243,7 +237,7 @@ impl Lexer<'_> {
         self.out.comments.push(start..self.at);
     }
 
-    /// Where the line ends, and the lines that are spliced to it.
+    /// The end of the line, with continuation lines.
     fn line_end(&self, from: usize) -> usize {
         let mut at = from;
         loop {
@@ -269,7 +263,7 @@ impl Lexer<'_> {
         }
         let name = self.text[start..self.at].to_owned();
         let rest = self.at;
-        // To the end of the line; a comment in it may go on over further lines, a string hides one.
+        // To the end of the line; a comment may continue on further lines, and a string may contain comment delimiters.
         while let Some(byte) = self.peek(0) {
             match byte {
                 b'\n'
@@ -280,7 +274,7 @@ impl Lexer<'_> {
                     break;
                 }
                 b'/' if matches!(self.peek(1), Some(b'/' | b'*')) => self.comment(),
-                // `#error don't` has no character in it, so only strings are jumped over, and only whole ones.
+                // `#error don't` contains no character literal, so only complete strings are skipped.
                 b'"' => {
                     let line = self.line_end(self.at);
                     let close = self.text[self.at + 1..line].find('"');
@@ -349,7 +343,7 @@ fn is_name_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Braces opened less braces closed.
+/// Opened minus closed braces.
 fn balance(text: &str, tokens: &[Token]) -> i64 {
     tokens
         .iter()
@@ -361,7 +355,7 @@ fn balance(text: &str, tokens: &[Token]) -> i64 {
         .sum()
 }
 
-/// What a string token says, with the commonest escapes undone.
+/// The value of a string token, with common escapes decoded.
 pub(super) fn string_value(token: &str) -> String {
     let Some(open) = token.find('"') else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a rule found, where, and the edit that fixes it, if there is one.
+//! Findings with location and optional fix.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,9 +9,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It can hurt, or the rule cannot be sure from the text alone.
+    /// Potentially harmful, or uncertain from the text alone.
     Warning,
-    /// A build on the Hub or a user of the kernel fails.
+    /// Breaks a build on the Hub or a user of the kernel.
     Error,
 }
 
@@ -24,32 +24,32 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A piece of a file: lines and columns count characters from 1, and the end is behind the last one.
+/// A range in a file: lines and columns count characters from 1; the end is exclusive.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Span {
-    /// Where it begins.
+    /// First line.
     pub line: usize,
-    /// In which column.
+    /// First column.
     pub column: usize,
-    /// Where it ends.
+    /// Last line.
     pub end_line: usize,
-    /// Behind which column.
+    /// Column after the last character.
     pub end_column: usize,
 }
 
-/// One thing that a rule found.
+/// A violation of a rule.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Finding {
     /// The rule's id.
     pub rule: &'static str,
-    /// How much it matters: the rule's severity, or less where this finding is not certain.
+    /// The rule's severity, or a lower one if this finding is uncertain.
     pub severity: Severity,
     /// The file, relative to the project, with `/` between folders.
     pub path: String,
     /// Where in it.
     #[serde(flatten)]
     pub place: Span,
-    /// What is wrong, and the next step, in one line.
+    /// The problem and the next step, in one line.
     pub message: String,
     /// Whether `--fix` fixes it.
     pub fixable: bool,
@@ -58,15 +58,15 @@ pub struct Finding {
     pub(super) edit: Option<Edit>,
 }
 
-/// A replacement of some bytes of a file of the project.
+/// A replacement of bytes in a project file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Edit {
     /// The file, relative to the project.
     pub(super) path: String,
-    /// Its bytes to replace.
+    /// The bytes to replace.
     pub(super) at: Range<usize>,
-    /// What to put there.
+    /// The replacement.
     pub(super) text: String,
-    /// What that does, for people.
+    /// A description of the change.
     pub(super) what: String,
 }

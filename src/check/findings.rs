@@ -1,4 +1,4 @@
-//! Where the rules put what they find.
+//! Collects findings.
 
 use std::ops::Range;
 
@@ -6,12 +6,11 @@ use super::finding::{Edit, Finding, Severity};
 use super::rule;
 use super::text::Text;
 
-/// What was found so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
-    /// Adds one at some bytes of a file.
+    /// Adds a finding at a byte range.
     pub(super) fn add(
         &mut self,
         rule: &str,
@@ -28,21 +27,21 @@ impl Findings {
             severity: rule.severity,
             path: text.path.clone(),
             place: text.place(at),
-            // One line, whatever a name in a file holds.
+            // Keeps the message on one line, whatever names it contains.
             message: message.into().replace(['\n', '\r'], " "),
             fixable: false,
             edit: None,
         });
     }
 
-    /// Makes the last one a warning: the rule cannot be sure of it.
+    /// Downgrades the last finding to a warning, because the rule is uncertain.
     pub(super) fn unsure(&mut self) {
         if let Some(last) = self.0.last_mut() {
             last.severity = Severity::Warning;
         }
     }
 
-    /// Gives the last one the edit that fixes it.
+    /// Attaches a fix to the last finding.
     pub(super) fn fix_with(&mut self, edit: Edit) {
         if let Some(last) = self.0.last_mut() {
             last.fixable = true;

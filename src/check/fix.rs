@@ -1,4 +1,4 @@
-//! `--fix`: edits that are mechanical, written so that nothing of a person's is lost.
+//! `--fix`: mechanical edits, written atomically.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,19 +11,19 @@ use super::Report;
 use super::finding::Edit;
 use crate::base::disk;
 
-/// What became of one file.
+/// The result for one file.
 #[derive(Clone, Debug, Serialize)]
-pub struct Fix {
+pub(crate) struct Fix {
     /// The file, relative to the project.
     pub path: String,
-    /// What was done, or would be.
+    /// Edits made, or planned in a dry run.
     pub what: Vec<String>,
-    /// Why nothing was done; none when it was.
+    /// Why the file was not edited; `None` if it was.
     pub refused: Option<String>,
 }
 
-/// Makes the edits of a report's findings, or says what it would do. One file is written in one step.
-pub fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
+/// Makes the edits of a report's findings, or lists them in a dry run. Each file is written atomically.
+pub(crate) fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
     let mut by_file: BTreeMap<&str, Vec<&Edit>> = BTreeMap::new();
     for edit in report
         .findings
@@ -64,7 +64,7 @@ pub fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
         .collect()
 }
 
-/// The text with the edits made, first to last; one that overlaps the one before waits for the next run.
+/// Applies the edits in order; an edit that overlaps the previous one waits for the next run.
 fn edited(text: &str, mut edits: Vec<&Edit>) -> (String, Vec<String>) {
     edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
     let (mut out, mut done, mut what) = (String::with_capacity(text.len() + 64), 0, Vec::new());
@@ -81,7 +81,7 @@ fn edited(text: &str, mut edits: Vec<&Edit>) -> (String, Vec<String>) {
     (out, what)
 }
 
-/// The file's permissions, where it may be written: a plain file of the project that is what was checked.
+/// The file's permissions, if it may be edited: a regular file that is unchanged since the check.
 fn writable(root: &Path, path: &str, report: &Report) -> Result<u32, String> {
     let full = root.join(path);
     let meta =

@@ -1,4 +1,4 @@
-//! Rules of what the Python package imports.
+//! Rules for the imports of the Python package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// The files that run when the kernel is loaded: __init__.py, and what is imported on the way unconditionally.
+/// The files executed when the kernel is loaded: __init__.py, and its unconditional imports, transitively.
 fn loaded<'p>(project: &'p Project, name: &str) -> BTreeSet<&'p str> {
     let by_path: BTreeMap<&str, &Module> = project
         .modules
@@ -56,7 +56,7 @@ fn loaded<'p>(project: &'p Project, name: &str) -> BTreeSet<&'p str> {
             };
             let mut parts: Vec<&str> = module.package[..left].iter().map(String::as_str).collect();
             parts.extend(import.module.split('.').filter(|part| !part.is_empty()));
-            // Every package on the way, the module, and names that are modules themselves.
+            // All parent packages, the module, and imported names that are modules.
             let mut targets: Vec<Vec<&str>> =
                 (0..=parts.len()).map(|end| parts[..end].to_vec()).collect();
             for one in import.names.iter().flatten() {
@@ -79,13 +79,13 @@ fn loaded<'p>(project: &'p Project, name: &str) -> BTreeSet<&'p str> {
     loaded
 }
 
-/// Whether an import is made whenever its file is: not in a function, a `try` or under an `if`.
+/// Whether an import always runs with its file: not in a function, `try` or `if`.
 fn is_certain(python: &Python, import: &Import) -> bool {
     let first = python.word(python.lines[import.line].tokens.start);
     python.blocks(import.line).next().is_none() && !matches!(first, "try" | "if")
 }
 
-/// `if TYPE_CHECKING:` is never run.
+/// `if TYPE_CHECKING:` never runs.
 fn is_for_types(python: &Python, import: &Import) -> bool {
     python
         .blocks(import.line)
@@ -121,7 +121,7 @@ fn import_of(
     if is_allowed(project, top) || !is_certain(&module.python, import) {
         return;
     }
-    // A file beside this one, imported as if its folder were on Python's path; or a library of the same name.
+    // A sibling file imported as a top-level module, or a library of the same name.
     let own = text
         .path
         .rsplit('/')
@@ -141,7 +141,7 @@ fn import_of(
          is not installed; do without it, or import it where it is needed"
     );
     findings.add("python/import-not-allowed", text, &import.at, message);
-    // A file that nothing imports fails nobody who does not ask for it; NumPy is nearly always there.
+    // A file that is not imported by default harms only its importers, and NumPy is almost always installed.
     if !is_loaded || top == "numpy" {
         findings.unsure();
     }
@@ -160,7 +160,7 @@ fn relative_edit(name: &str, module: &Module, import: &Import) -> Edit {
     }
 }
 
-/// What is there wherever torch and `kernels` are: the two, and what they depend on.
+/// Modules available wherever torch and `kernels` are: both, and their dependencies.
 const THERE: [&str; 16] = [
     "torch",
     "triton",
@@ -203,11 +203,11 @@ fn is_allowed(project: &Project, top: &str) -> bool {
         || THERE.contains(&top)
         || super::is_stdlib_module(top)
         || tvm && top == "tvm_ffi"
-        // TPU kernels are written in what runs them; no dependency can be declared for it.
+        // TPU kernels use their framework, which cannot be declared as a dependency.
         || tpu && matches!(top, "jax" | "torch_tpu")
 }
 
-/// Whether a module of the package is there: a file, or a folder with Python in it.
+/// Whether the package has a module: a file, or a folder with Python files.
 fn is_module(project: &Project, name: &str, package: &[String], parts: &[&str]) -> bool {
     let ext = project.ext.unwrap_or("torch-ext");
     let mut path = format!("{ext}/{name}");
@@ -257,7 +257,7 @@ fn relative(
         }
         return;
     }
-    // What may be missing is tried.
+    // An import inside `try` may fail.
     if tried {
         return;
     }
@@ -266,7 +266,7 @@ fn relative(
         .split('.')
         .filter(|part| !part.is_empty())
         .collect();
-    // `from . import x` may name what the package's __init__.py defines.
+    // `from . import x` may refer to a name defined in __init__.py.
     if parts.is_empty() || is_module(project, name, package, &parts) {
         return;
     }

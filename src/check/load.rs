@@ -1,4 +1,4 @@
-//! The files of a project: those that build.toml lists, those that they include, and the Python package.
+//! Loads a project's files: those listed in build.toml, their includes, and the Python package.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -12,7 +12,7 @@ use super::python::Python;
 use super::text::Text;
 use crate::project::manifest::{Kind, Manifest, Word, Words};
 
-/// A project with all that rules look at.
+/// A loaded project.
 #[derive(Debug)]
 pub(super) struct Project {
     /// Its folder, links resolved.
@@ -20,11 +20,11 @@ pub(super) struct Project {
     /// build.toml.
     pub(super) build: Text,
     pub(super) manifest: Manifest,
-    /// Whether every key and value of build.toml is of the form that it must have.
+    /// Whether build.toml is well-formed.
     pub(super) sound: bool,
     /// The C++ and CUDA files, by path.
     pub(super) units: Vec<Unit>,
-    /// The folder that holds the package, where it is there: `torch-ext`.
+    /// The package's parent folder, if present: `torch-ext`.
     pub(super) ext: Option<&'static str>,
     /// The Python files of the package, by path.
     pub(super) modules: Vec<Module>,
@@ -36,44 +36,43 @@ pub(super) struct Project {
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) code: Code,
-    /// The backends that it is compiled for.
+    /// The backends for which it is compiled.
     pub(super) backends: BTreeSet<String>,
-    /// Whether a `src` names it.
+    /// Whether a `src` lists it.
     pub(super) listed: bool,
-    /// Whether a compiler sees it: it is compiled, or something that is includes it. Libraries are often listed whole.
+    /// Whether it is compiled, directly or through an include. Projects often list whole libraries.
     pub(super) compiled: bool,
-    /// Where it was first included, for a file that no `src` names: by which unit, and the bytes there.
+    /// For a file not listed in a `src`: the file that first includes it, and the bytes of the include.
     pub(super) included: Option<(String, std::ops::Range<usize>)>,
-    /// The list of sources through which it was reached.
+    /// The source list through which it was found.
     pub(super) origin: Origin,
 }
 
-/// Whose `src` leads to a file.
+/// Which `src` leads to a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Origin {
-    /// The framework's: the binding.
+    /// The binding's, of the framework table.
     Framework,
-    /// That of a `[kernel.X]`, by its index.
+    /// That of a `[kernel.X]`, by index.
     Kernel(usize),
 }
 
-/// A Python file of the package.
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) python: Python,
-    /// The package it stands in, below the kernel's own: empty in `__init__.py`, `["layers"]` in `layers/__init__.py`.
+    /// Its package below the kernel's: empty for `__init__.py`, `["layers"]` for `layers/__init__.py`.
     pub(super) package: Vec<String>,
 }
 
-/// Endings of files with C++ or CUDA in them.
+/// Extensions of C++ and CUDA.
 const CODE: [&str; 14] = [
     "cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "hip", "mm",
 ];
 
-/// Endings of files that are compiled by themselves.
+/// Extensions of compiled files.
 pub(super) const COMPILED: [&str; 8] = ["cu", "c", "cc", "cpp", "cxx", "hip", "mm", "metal"];
 
-/// More files than any package has; further ones are not looked at.
+/// The maximum number of files; further ones are ignored.
 const MOST_FILES: usize = 5000;
 
 impl Project {
@@ -83,7 +82,7 @@ impl Project {
         Some(name.value.replace('-', "_"))
     }
 
-    /// Whether there is a binding or a package yet; a project may begin with its kernels alone.
+    /// Whether there is a binding or a package; a new project may have only kernels.
     pub(super) fn is_bound(&self) -> bool {
         let framework = self.manifest.framework();
         self.ext.is_some()
@@ -96,7 +95,7 @@ impl Project {
             })
     }
 
-    /// What a compiler sees.
+    /// The compiled files and their includes.
     pub(super) fn compiled(&self) -> impl Iterator<Item = &Unit> {
         self.units.iter().filter(|unit| unit.compiled)
     }
@@ -108,7 +107,7 @@ impl Project {
             .map(|at| &self.units[at])
     }
 
-    /// The files that some source of a build.toml list names, without those that are none.
+    /// The files listed as sources, without invalid entries.
     pub(super) fn listed(&self) -> BTreeSet<String> {
         lists(&self.manifest)
             .into_iter()
@@ -118,7 +117,7 @@ impl Project {
     }
 }
 
-/// The lists of sources.
+/// The source lists.
 fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
     let framework = manifest.framework().and_then(|one| one.src.as_ref());
     let kernels = manifest.kernels.iter().enumerate();
@@ -129,7 +128,7 @@ fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
         .collect()
 }
 
-/// Reads the project's files; those that cannot be read are found.
+/// Reads the project's files; reports unreadable ones.
 pub(super) fn load(
     root: &Path,
     build: Text,
@@ -167,7 +166,7 @@ pub(super) fn load(
     project
 }
 
-/// A path relative to the project, without `.` and `..`; none where it leaves the project or is empty.
+/// Normalises a project path; `None` if it is empty or leaves the project.
 pub(super) fn inside(folder: &Path, path: &str) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     for component in folder.components().chain(Path::new(path).components()) {
@@ -183,7 +182,7 @@ pub(super) fn inside(folder: &Path, path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// The endings of a path, small letters.
+/// The extension in lower case.
 pub(super) fn ending(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.rsplit_once('.')
@@ -191,7 +190,7 @@ pub(super) fn ending(path: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The real path of a file of the project. Errors say what is wrong with it; the flag tells that it lies outside.
+/// The real path of a project file. The flag of an error is true if the file is outside the project.
 fn real(root: &Path, path: &str) -> Result<PathBuf, (bool, String)> {
     let full = root.join(path);
     let real = fs::canonicalize(&full).map_err(|error| {
@@ -211,7 +210,7 @@ fn real(root: &Path, path: &str) -> Result<PathBuf, (bool, String)> {
     Ok(real)
 }
 
-/// A file beside that has the name but for upper and lower case.
+/// A sibling with the same name in different case.
 fn other_case(root: &Path, path: &str) -> Option<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let entries = fs::read_dir(root.join(folder)).ok()?;
@@ -221,7 +220,7 @@ fn other_case(root: &Path, path: &str) -> Option<String> {
         .find(|there| there.eq_ignore_ascii_case(name) && there != name)
 }
 
-/// Reads the files that the lists of sources lead to.
+/// Reads the files reachable from the source lists.
 struct Loader<'a> {
     root: &'a Path,
     build: &'a Text,
@@ -230,7 +229,6 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Reads and follows all lists of sources.
     fn follow(mut self, manifest: &Manifest) -> Vec<Unit> {
         let shared = manifest.framework().and_then(|one| one.include.as_ref());
         self.include_folders(shared);
@@ -265,7 +263,6 @@ impl Loader<'_> {
         self.units.into_values().collect()
     }
 
-    /// Reads what listed files include.
     fn follow_includes(
         &mut self,
         listed: Vec<String>,
@@ -273,7 +270,7 @@ impl Loader<'_> {
         backends: &[String],
         folders: &[String],
     ) {
-        // What compiled files include is followed first, so that it is known of what a compiler sees.
+        // Includes of compiled files first, to know which files are compiled.
         let is_compiled = |path: &String| COMPILED.contains(&ending(path).as_str());
         let (sources, headers): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_compiled);
         let mut seen: BTreeSet<String> = sources.iter().cloned().collect();
@@ -336,7 +333,7 @@ impl Loader<'_> {
             .add("sources/outside", self.build, &word.at, message);
     }
 
-    /// The path of a listed source, where it can be read; else that is found.
+    /// The path of a listed source; reports an unreadable one.
     fn source(&mut self, word: &Word) -> Option<String> {
         let Some(path) = inside(Path::new(""), &word.value) else {
             self.outside(word, "leaves the project");
@@ -356,7 +353,7 @@ impl Loader<'_> {
         None
     }
 
-    /// The unit of a path, read if it was not yet; none for what holds no C++. What a `src` names, at `word`, must be
+    /// Reads a unit once; `None` if it is not C++. A file listed in a `src`, at `word`, must be
     /// readable.
     fn visit(&mut self, path: &str, origin: Origin, word: Option<&Word>) -> Option<&mut Unit> {
         if !CODE.contains(&ending(path).as_str()) {
@@ -396,7 +393,7 @@ impl Unit {
     }
 }
 
-/// The files of the project that a file includes, with the bytes that say so.
+/// The project files that a file includes, with the bytes of each include.
 fn targets(
     root: &Path,
     code: &Code,
@@ -416,8 +413,8 @@ fn targets(
             .find(|path| root.join(path).is_file());
         match target {
             Some(target) => found.push((target, at)),
-            // Any other name may be a library's; this one says that the file is the project's own.
-            // The builder writes registration.h.
+            // Other missing names may belong to a library; this one must be the project's.
+            // The builder generates registration.h.
             None if quoted
                 && (name.starts_with("./") || name.starts_with("../"))
                 && !name.ends_with("/registration.h") =>
@@ -433,7 +430,6 @@ fn targets(
     found
 }
 
-/// Reads the Python package.
 fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
     let root = project.root.clone();
     let walk = WalkDir::new(root.join(folder))
@@ -454,7 +450,7 @@ fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
             continue;
         }
         if entry.file_type().is_symlink() {
-            // A link to a file of the project is as good as the file.
+            // A link to a project file is accepted.
             if !real(&root, &path).is_ok_and(|real| real.is_file()) {
                 continue;
             }

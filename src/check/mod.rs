@@ -1,7 +1,7 @@
-//! `kernels check`: finds in a project's text what would make a build on the Kernel Hub, or its users, fail.
+//! `kernels check`: finds problems in a project's text that break its build on the Kernel Hub, or break its users.
 //!
-//! Nothing is compiled, run or fetched. C++ and Python are read as tokens ([`cpp`](self), [`python`](self)), so that
-//! neither a comment nor a string is taken for code, and a rule that cannot be sure says less or nothing.
+//! Nothing is compiled, run or downloaded. C++ and Python are tokenised ([`cpp`](self), [`python`](self)), so that comments
+//! and strings are not taken for code. A rule that is uncertain reports a warning or nothing.
 
 mod allow;
 mod build_toml;
@@ -22,9 +22,10 @@ mod text;
 mod torch;
 
 pub use allow::Allowed;
-pub use finding::{Finding, Severity, Span};
-pub use fix::{Fix, apply};
-pub use rule::{RULES, Rule, find};
+pub use finding::{Finding, Severity};
+pub(crate) use fix::{Fix, apply};
+pub(crate) use rule::find;
+pub use rule::{RULES, Rule};
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,41 +41,41 @@ use crate::base::plural;
 use crate::project::BUILD_TOML;
 
 /// Whether Python's standard library, of any version from 3.9 on, has a module of this name.
-pub fn is_stdlib_module(name: &str) -> bool {
+pub(crate) fn is_stdlib_module(name: &str) -> bool {
     stdlib_modules().any(|module| module == name)
 }
 
-/// The top modules of Python's standard library, 3.9 to 3.14.
+/// The top-level modules of Python's standard library, 3.9 to 3.14.
 pub(crate) fn stdlib_modules() -> impl Iterator<Item = &'static str> {
     include_str!("stdlib.txt").split_whitespace()
 }
 
-/// What was found in a project.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Its name, where build.toml has one.
+    /// The project's name in build.toml.
     pub name: Option<String>,
-    /// What is wrong, by file and line.
+    /// Sorted by file and line.
     pub findings: Vec<Finding>,
-    /// What would be, but is allowed with a reason.
+    /// Findings that are allowed with a reason.
     pub allowed: Vec<Allowed>,
-    /// What was not looked at, and why.
+    /// What was not checked, with the reason.
     pub notes: Vec<String>,
-    /// How many files were read.
+    /// Number of files read.
     pub files: usize,
-    /// The files that edits are made to, as they were read.
+    /// The contents of files with fixes, as checked.
     #[serde(skip)]
     texts: BTreeMap<String, String>,
 }
 
 impl Report {
-    /// How many findings have this severity.
+    /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         let of = |finding: &&Finding| finding.severity == severity;
         self.findings.iter().filter(of).count()
     }
 
-    /// All of it in a line: `2 errors, 1 warning, 1 allowed in 13 files`.
+    /// One line: `2 errors, 1 warning, 1 allowed in 13 files`.
     pub fn summary(&self) -> String {
         let mut parts = Vec::new();
         for (severity, what) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
@@ -93,7 +94,7 @@ impl Report {
     }
 }
 
-/// Applies every rule to the project in a folder, which has a build.toml.
+/// Applies every rule to a folder with a build.toml.
 pub fn check(dir: &Path) -> Result<Report> {
     let root = fs::canonicalize(dir)
         .with_context(|| format!("there is no project at {}", dir.display()))?;
@@ -143,7 +144,7 @@ fn notes(project: &Project) -> Vec<String> {
     notes
 }
 
-/// The texts that edits need.
+/// Reads the texts that edits need.
 fn texts(project: &Project, findings: &[Finding]) -> BTreeMap<String, String> {
     let units = project.units.iter().map(|unit| &unit.code.text);
     let modules = project.modules.iter().map(|module| &module.python.text);

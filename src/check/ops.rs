@@ -1,4 +1,4 @@
-//! The ops of a project: what C++ and Python define, implement and fake.
+//! The ops that a project's C++ and Python define, implement and fake.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,56 +7,55 @@ use super::code::Code;
 use super::load::{Module, Project};
 use super::python::{Call, Python};
 
-/// What C++ and Python say of ops.
+/// Op definitions and uses in C++ and Python.
 #[derive(Debug, Default)]
 pub(super) struct Ops {
     /// `ops.def("relu(Tensor! out, Tensor input) -> ()")`
     pub(super) defined: Vec<Op>,
     /// `ops.impl("relu", …)`
     pub(super) implemented: Vec<Op>,
-    /// The names that a fake implementation is given to, or that torch can trace through.
+    /// Names that have a fake implementation, or that torch can trace.
     pub(super) faked: Vec<String>,
-    /// Registrations whose name is not written out, in C++: then nothing is known to be missing.
+    /// Computed names in C++ registrations; then missing implementations cannot be reported.
     pub(super) opaque: bool,
-    /// The same of fakes, in Python.
+    /// Computed names of fakes in Python.
     pub(super) opaque_fakes: bool,
     /// The ops that Python defines.
     pub(super) python: Vec<PythonOp>,
-    /// What Python implements, of whatever ops.
+    /// Implementations in Python.
     pub(super) python_implements: bool,
-    /// The names that Python calls on some object, and whether all of those calls stand in ops of Python's own: what a
-    /// fake of those does not run needs none itself.
+    /// Method names called in Python, and whether all these calls are inside Python ops: such callees need no
+    /// fake.
     pub(super) called: BTreeMap<String, bool>,
 }
 
-/// An op in a C++ file.
 #[derive(Clone, Debug)]
 pub(super) struct Op {
     /// The file.
     pub(super) path: String,
     /// The bytes of the string.
     pub(super) at: Range<usize>,
-    /// Its name, without the overload's.
+    /// Its name without the overload.
     pub(super) name: String,
-    /// What is between the parentheses, and behind the arrow; none where only a name is given.
+    /// Parameters and returns of the schema; `None` if only a name is given.
     pub(super) schema: Option<(String, String)>,
-    /// Whether the definition names its function too.
+    /// Whether the definition includes the implementation.
     pub(super) whole: bool,
 }
 
-/// An op that Python defines with `custom_op` or its like.
+/// An op defined in Python with `custom_op` or similar.
 #[derive(Clone, Debug)]
 pub(super) struct PythonOp {
     pub(super) module: usize,
     pub(super) at: Range<usize>,
     pub(super) name: String,
-    /// The function under the decorator.
+    /// The decorated function.
     pub(super) function: Option<String>,
-    /// Whether it is known to change no argument, and to return something.
+    /// Whether it surely mutates no argument and returns something.
     pub(super) functional: bool,
 }
 
-/// Macros that open a block of definitions.
+/// Macros that begin a block of definitions.
 pub(super) const LIBRARIES: [&str; 8] = [
     "TORCH_LIBRARY",
     "TORCH_LIBRARY_EXPAND",
@@ -68,7 +67,7 @@ pub(super) const LIBRARIES: [&str; 8] = [
     "STABLE_TORCH_LIBRARY_FRAGMENT_EXPAND",
 ];
 
-/// Macros that open a block of implementations for one dispatch key.
+/// Macros that begin a block of implementations for a dispatch key.
 pub(super) const IMPLEMENTATIONS: [&str; 4] = [
     "TORCH_LIBRARY_IMPL",
     "TORCH_LIBRARY_IMPL_EXPAND",
@@ -76,7 +75,7 @@ pub(super) const IMPLEMENTATIONS: [&str; 4] = [
     "STABLE_TORCH_LIBRARY_IMPL_EXPAND",
 ];
 
-/// Dispatch keys under which an implementation serves as a fake.
+/// Dispatch keys whose implementations serve as fakes.
 const TRACED: [&str; 4] = [
     "Meta",
     "CompositeImplicitAutograd",
@@ -84,22 +83,20 @@ const TRACED: [&str; 4] = [
     "CompositeExplicitAutogradNonFunctional",
 ];
 
-/// A block of registrations in C++.
 #[derive(Debug)]
 pub(super) struct Library {
     /// The token of the macro's name.
     pub(super) at: usize,
     /// The tokens of the namespace.
     pub(super) namespace: Range<usize>,
-    /// The dispatch key, for a block of implementations.
+    /// The dispatch key of a block of implementations.
     pub(super) key: Option<String>,
-    /// The variable that the block calls.
+    /// The variable on which the block calls methods.
     pub(super) variable: String,
-    /// The tokens inside the braces.
+    /// The tokens between the braces.
     pub(super) body: Range<usize>,
 }
 
-/// The blocks of registrations of a file.
 pub(super) fn libraries(code: &Code) -> Vec<Library> {
     let mut found = Vec::new();
     for at in 0..code.len() {
@@ -131,7 +128,6 @@ pub(super) fn libraries(code: &Code) -> Vec<Library> {
     found
 }
 
-/// Gathers the ops of a project.
 pub(super) fn gather(project: &Project) -> Ops {
     let mut ops = Ops::default();
     for unit in project.compiled() {
@@ -195,7 +191,7 @@ fn registrations(code: &Code, library: &Library, ops: &mut Ops) {
     }
 }
 
-/// What the first argument says: a literal, or the one literal inside `torch::schema( … )`.
+/// The first argument's string: a literal, or the literal in `torch::schema( … )`.
 fn literal(code: &Code, argument: &Range<usize>) -> Option<(String, Range<usize>)> {
     if let Some(text) = code.string(argument.clone()) {
         return Some((text, code.bytes(argument)));
@@ -212,7 +208,7 @@ fn literal(code: &Code, argument: &Range<usize>) -> Option<(String, Range<usize>
     Some((code.string(first.clone())?, code.bytes(first)))
 }
 
-/// The name of a schema, and what it takes and returns.
+/// Splits a schema into name, parameters and returns.
 fn parse(text: &str) -> (String, Option<(String, String)>) {
     let (name, rest) = match text.split_once('(') {
         Some((name, rest)) => (name, Some(rest)),
@@ -220,7 +216,7 @@ fn parse(text: &str) -> (String, Option<(String, String)>) {
     };
     let name = name.trim().rsplit("::").next().unwrap_or_default();
     let name = name.split('.').next().unwrap_or_default().trim().to_owned();
-    // The parentheses of the arguments may hold others: `Tensor(a!) out`.
+    // The parameters may contain parentheses: `Tensor(a!) out`.
     let schema = rest.and_then(|rest| {
         let mut depth = 1_usize;
         let close = rest.char_indices().find_map(|(at, character)| {
@@ -237,7 +233,7 @@ fn parse(text: &str) -> (String, Option<(String, String)>) {
     (name, schema)
 }
 
-/// Functions of torch.library that take an op's name first.
+/// Functions of torch.library with an op name as first argument.
 pub(super) const NAMING: [&str; 14] = [
     "custom_op",
     "triton_op",
@@ -255,7 +251,7 @@ pub(super) const NAMING: [&str; 14] = [
     "get_kernel",
 ];
 
-/// The call's last name, where the call is to torch.library or to something imported from it.
+/// The call's last name, if the call is to torch.library or an import from it.
 pub(super) fn torch_library<'c>(call: &'c Call, imported: &[String]) -> Option<&'c str> {
     let (last, before) = call.path.split_last()?;
     let named = match before {
@@ -267,7 +263,7 @@ pub(super) fn torch_library<'c>(call: &'c Call, imported: &[String]) -> Option<&
     (named && NAMING.contains(&last.as_str())).then_some(last.as_str())
 }
 
-/// The names that a file imports from torch.library.
+/// The names imported from torch.library.
 pub(super) fn imported(python: &Python) -> Vec<String> {
     python
         .imports()
@@ -277,18 +273,16 @@ pub(super) fn imported(python: &Python) -> Vec<String> {
         .collect()
 }
 
-/// How an op's name is given.
 #[derive(Clone, Debug)]
 pub(super) enum Naming {
     /// `add_op_namespace_prefix("relu")`
     Prefixed(String),
     /// `"relu::relu"`: the namespace and the name.
     Fixed(String, String),
-    /// In some other way.
+    /// Computed otherwise.
     Unknown,
 }
 
-/// How a call names its op.
 pub(super) fn naming(python: &Python, call: &Call) -> Naming {
     let Some(first) = call.arguments.first() else {
         return Naming::Unknown;
@@ -318,7 +312,7 @@ fn python(index: usize, module: &Module, ops: &mut Ops) {
     let python = &module.python;
     let imported = imported(python);
     let calls = python.calls();
-    // `@_relu.register_fake`: the object under the decorator is an op of Python's.
+    // `@_relu.register_fake`: the decorator's object is an op defined in Python.
     for path in python.paths() {
         let last = python.word(path.end - 1);
         if matches!(last, "register_fake" | "impl_abstract") && path.len() >= 3 {
@@ -332,7 +326,7 @@ fn python(index: usize, module: &Module, ops: &mut Ops) {
             *ops.called.entry(name.clone()).or_insert(true) &= wrapped;
         }
         let Some(function) = torch_library(call, &imported) else {
-            // A `Library` of torch's defines ops by a method, often in a function that is given their names.
+            // `Library` methods define ops, often in functions that take their names.
             ops.opaque |= call
                 .path
                 .last()
@@ -353,7 +347,7 @@ fn python(index: usize, module: &Module, ops: &mut Ops) {
                     at: call.at.clone(),
                     name,
                     function: decorated(python, call.line),
-                    // torch traces through a triton_op.
+                    // torch traces a triton_op.
                     functional: function == "custom_op" && is_functional(python, call),
                 });
             }
@@ -363,7 +357,7 @@ fn python(index: usize, module: &Module, ops: &mut Ops) {
     }
 }
 
-/// Whether a line stands in a function that a decorator makes an op.
+/// Whether a line is in a function that a decorator makes an op.
 fn is_in_an_op(python: &Python, line: usize) -> bool {
     let Some(inside) = python.lines.get(line).map(|line| &line.inside) else {
         return false;
@@ -380,7 +374,7 @@ fn is_in_an_op(python: &Python, line: usize) -> bool {
     })
 }
 
-/// The function whose decorator stands in a line.
+/// The function decorated at this line.
 fn decorated(python: &Python, line: usize) -> Option<String> {
     let first = python.lines.get(line)?;
     if python.word(first.tokens.start) != "@" {
@@ -395,7 +389,7 @@ fn decorated(python: &Python, line: usize) -> Option<String> {
     words.next().map(str::to_owned)
 }
 
-/// Whether a `custom_op` says that it changes nothing, and its function is annotated to return something.
+/// Whether a `custom_op` declares no mutation, and its function is annotated with a return type.
 fn is_functional(python: &Python, call: &Call) -> bool {
     let mutates_nothing = call.arguments.iter().any(|argument| {
         let words: Vec<&str> = argument.clone().map(|at| python.word(at)).collect();

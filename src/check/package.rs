@@ -1,4 +1,4 @@
-//! Rules of what the Python package registers, calls and offers.
+//! Rules for registrations, calls and layers of the Python package.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(super) fn check(project: &Project, ops: &Ops, findings: &mut Findings) {
     }
 }
 
-/// Namespaces of `torch.ops` that are torch's own, and its names that are no namespaces.
+/// Built-in namespaces of `torch.ops`, and its attributes that are not namespaces.
 const OF_TORCH: [&str; 16] = [
     "aten",
     "prim",
@@ -89,7 +89,7 @@ fn fixed(text: &Text, at: &std::ops::Range<usize>, namespace: &str, findings: &m
     findings.add("python/fixed-namespace", text, at, message);
 }
 
-/// Calls of `ops.x` where nothing defines `x`.
+/// Finds calls of `ops.x` without a definition of `x`.
 fn unknown_ops(project: &Project, module: &Module, ops: &Ops, findings: &mut Findings) {
     let python = &module.python;
     let torch = project
@@ -113,7 +113,7 @@ fn unknown_ops(project: &Project, module: &Module, ops: &Ops, findings: &mut Fin
         .chain(ops.python.iter().map(|op| op.name.as_str()))
         .collect();
     let calls = python.calls();
-    // `hasattr(ops, "x")`: what may be missing is asked for.
+    // `hasattr(ops, "x")` makes `x` optional.
     let asked: BTreeSet<String> = calls
         .iter()
         .filter(|call| {
@@ -163,7 +163,7 @@ fn exports(module: &Module, findings: &mut Findings) {
     }
 }
 
-/// Layers replace the forward of a user's own, and `kernels` refuses those that bring more.
+/// Layers replace the `forward` of a user's module; `kernels` rejects layers with other members.
 fn layers(module: &Module, findings: &mut Findings) {
     let python = &module.python;
     let file = python.text.path.rsplit('/').next().unwrap_or_default();
@@ -205,7 +205,7 @@ fn layers(module: &Module, findings: &mut Findings) {
     }
 }
 
-/// Members of torch's Module, which a layer may have its own of: it then has no more members than the Module.
+/// Members that a layer may override from torch's Module without adding new ones.
 const OF_MODULE: [&str; 24] = [
     "forward",
     "extra_repr",
@@ -268,7 +268,7 @@ fn layer_member(
     );
 }
 
-/// A setup.py of the project's own is not what the builder runs, and the builder's stops at it.
+/// The builder ignores a project's own setup.py and fails if one exists.
 fn setup_py(project: &Project, findings: &mut Findings) {
     let path = "setup.py";
     let full = project.root.join(path);
@@ -283,7 +283,7 @@ fn setup_py(project: &Project, findings: &mut Findings) {
         .imports()
         .into_iter()
         .find(|import| import.module.contains("cpp_extension"));
-    // The builder writes one too, for local work, and other files beside it; CMake's where something is compiled.
+    // The builder writes these for local work; CMake's only if something is compiled.
     let framework = project.manifest.framework();
     let noarch = framework.is_some_and(|framework| framework.kind == Kind::Noarch);
     let beside = |file| project.root.join(file).is_file();

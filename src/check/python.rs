@@ -1,39 +1,34 @@
-//! Python as logical lines of tokens: enough to see imports, calls, decorators and what a class holds.
+//! Tokenises Python into logical lines, enough to find imports, calls, decorators and class members.
 
 use std::ops::Range;
 
 use super::text::{Text, closing};
 
-/// What a token is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// A name or a keyword.
+    /// A name or keyword.
     Name,
-    /// A number.
     Number,
-    /// A string, prefix and quotes included.
+    /// With prefix and quotes.
     String,
     /// One character of punctuation.
     Sign,
 }
 
-/// A token.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) at: Range<usize>,
 }
 
-/// A statement, or the head of a compound one.
+/// A logical line: a simple statement or the head of a compound one.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Its tokens.
     pub(super) tokens: Range<usize>,
-    /// The heads of the blocks it stands in, outermost first, as indices of lines.
+    /// Indices of the enclosing block heads, outermost first.
     pub(super) inside: Vec<usize>,
 }
 
-/// A file of Python.
 #[derive(Debug)]
 pub(super) struct Python {
     pub(super) text: Text,
@@ -47,11 +42,11 @@ pub(super) struct Python {
 /// One imported name.
 #[derive(Clone, Debug)]
 pub(super) struct Import {
-    /// How many dots stand before the module.
+    /// The number of leading dots.
     pub(super) dots: usize,
     /// The module; empty for `from . import x`.
     pub(super) module: String,
-    /// The names behind `import` of a `from`; none for `import module`.
+    /// The imported names of a `from`; none for `import module`.
     pub(super) names: Option<Vec<String>>,
     /// The bytes of dots and module, or of the module.
     pub(super) at: Range<usize>,
@@ -59,16 +54,16 @@ pub(super) struct Import {
     pub(super) line: usize,
 }
 
-/// A call, or the name of one in a decorator.
+/// A call, or a decorator's name.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     /// `torch.library.register_fake`
     pub(super) path: Vec<String>,
-    /// The tokens of its arguments, one range each.
+    /// The token range of each argument.
     pub(super) arguments: Vec<Range<usize>>,
     /// The bytes of the path.
     pub(super) at: Range<usize>,
-    /// The index of the line it stands in.
+    /// The index of its line.
     pub(super) line: usize,
 }
 
@@ -101,7 +96,7 @@ impl Python {
         python
     }
 
-    /// The text of a token; empty behind the end.
+    /// The text of a token; empty after the end.
     pub(super) fn word(&self, at: usize) -> &str {
         self.tokens
             .get(at)
@@ -114,7 +109,7 @@ impl Python {
             .is_some_and(|token| token.kind == Kind::Name)
     }
 
-    /// The bytes from one token to another.
+    /// The bytes between two tokens.
     pub(super) fn bytes(&self, range: &Range<usize>) -> Range<usize> {
         let end = self.text.content.len();
         let start = self.tokens.get(range.start).map_or(end, |one| one.at.start);
@@ -122,7 +117,7 @@ impl Python {
         start..self.tokens.get(last).map_or(end, |one| one.at.end)
     }
 
-    /// What a run of plain string literals says; none where something else is among them, or values are formatted in.
+    /// The concatenation of plain string literals; `None` with other tokens or f-strings.
     pub(super) fn string(&self, range: Range<usize>) -> Option<String> {
         let mut value = String::new();
         for at in range.clone() {
@@ -147,7 +142,7 @@ impl Python {
         (!range.is_empty()).then_some(value)
     }
 
-    /// The first words of a line's block heads, outermost first: `if`, `try`, `def`.
+    /// The first words of the enclosing block heads, outermost first: `if`, `try`, `def`.
     pub(super) fn blocks(&self, line: usize) -> impl Iterator<Item = &Line> {
         let inside: &[usize] = self
             .lines
@@ -156,12 +151,10 @@ impl Python {
         inside.iter().filter_map(|head| self.lines.get(*head))
     }
 
-    /// The words of a line.
     pub(super) fn words(&self, line: &Line) -> impl Iterator<Item = &str> {
         line.tokens.clone().map(|at| self.word(at))
     }
 
-    /// Every import, wherever it stands.
     pub(super) fn imports(&self) -> Vec<Import> {
         let mut found = Vec::new();
         for (index, line) in self.lines.iter().enumerate() {
@@ -176,7 +169,7 @@ impl Python {
         found
     }
 
-    /// The simple statements of a line: those between `;`, and the one behind the `:` of `if x: import y`.
+    /// The simple statements of a line: separated by `;`, or after the `:` of `if x: import y`.
     fn statements(&self, line: &Line) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let mut start = line.tokens.start;
@@ -262,7 +255,7 @@ impl Python {
         })
     }
 
-    /// `a.b.c` from a token on, which is moved behind it.
+    /// Reads `a.b.c` and advances past it.
     fn dotted(&self, at: &mut usize, end: usize) -> String {
         let mut path = String::new();
         while *at < end && self.is_name(*at) {
@@ -278,7 +271,7 @@ impl Python {
         path
     }
 
-    /// Every dotted path of names that is called.
+    /// Every dotted path that is called.
     pub(super) fn calls(&self) -> Vec<Call> {
         let mut found = Vec::new();
         for (index, line) in self.lines.iter().enumerate() {
@@ -306,7 +299,7 @@ impl Python {
         found
     }
 
-    /// The tokens of the names and dots that end before `at`.
+    /// The dotted name that ends before `at`.
     fn path_before(&self, at: usize, least: usize) -> Range<usize> {
         let mut start = at - 1;
         while start >= least + 2 && self.word(start - 1) == "." && self.is_name(start - 2) {
@@ -315,7 +308,7 @@ impl Python {
         start..at
     }
 
-    /// Every dotted path of names, with its tokens.
+    /// Every dotted path, with its tokens.
     pub(super) fn paths(&self) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let mut at = 0;
@@ -332,7 +325,7 @@ impl Python {
         found
     }
 
-    /// The parts between commas, those inside brackets left whole.
+    /// Splits at top-level commas.
     pub(super) fn parts(&self, range: Range<usize>) -> Vec<Range<usize>> {
         let mut parts = Vec::new();
         let (mut start, mut at) = (range.start, range.start);
@@ -353,14 +346,14 @@ impl Python {
         parts
     }
 
-    /// Says of each line in which blocks it stands.
+    /// Computes the enclosing blocks of each line.
     fn nest(&mut self, lines: Vec<(usize, Range<usize>)>) {
         let mut open: Vec<(usize, usize)> = Vec::new();
         for (index, (indent, tokens)) in lines.into_iter().enumerate() {
             while open.last().is_some_and(|(outer, _)| *outer >= indent) {
                 open.pop();
             }
-            // What is nested deeper than any program is read as if it stood at that depth.
+            // Depth is capped against pathological nesting.
             let inside = open.iter().take(64).map(|(_, head)| *head).collect();
             if is_head(self.word(tokens.start)) && self.word(tokens.end - 1) == ":" {
                 open.push((indent, index));
@@ -454,7 +447,7 @@ impl Lexer<'_> {
         self.line(indent, &mut first);
     }
 
-    /// A backslash, and the end of the line behind it.
+    /// A backslash continuation.
     fn continuation(&mut self) {
         self.at += 1;
         let rest = &self.text[self.at..];
@@ -506,7 +499,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A string from `start`, whose quote is at hand. Without an end it ends with its line, a triple one with the file.
+    /// A string from `start`, at its quote. Unclosed, it ends with its line, or if triple-quoted with the file.
     fn string(&mut self, start: usize) {
         let rest = &self.text[self.at..];
         let triple = rest.starts_with("\"\"\"") || rest.starts_with("'''");

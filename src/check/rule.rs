@@ -1,17 +1,17 @@
-//! The rules: their ids never change, and each has a page that says why, and how to fix it.
+//! The rules. Their ids never change; each has a page with rationale and fix.
 
 use super::finding::Severity;
 
-/// One rule.
+/// A rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// `group/name`.
     pub id: &'static str,
-    /// How much its findings matter at most.
+    /// The maximum severity of its findings.
     pub severity: Severity,
-    /// What it asks for, in a line.
+    /// The requirement, in one line.
     pub asks: &'static str,
-    /// Whether `--fix` can fix what it finds.
+    /// Whether `--fix` can fix its findings.
     pub fixable: bool,
     /// The page, in Markdown.
     pub page: &'static str,
@@ -78,7 +78,7 @@ rules! {
     Error   "allow" "unknown-rule" false "an allow names a rule that there is";
 }
 
-/// The rule of an id.
-pub fn find(id: &str) -> Option<&'static Rule> {
+/// Finds a rule by id.
+pub(crate) fn find(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.id == id)
 }

@@ -1,4 +1,4 @@
-//! Rules of which files are built: headers that no `src` lists, sources that were left out, data that is not shipped.
+//! Rules for built files: unlisted headers, forgotten sources, unshipped data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     data(project, findings);
 }
 
-/// The builder copies what a `src` names and nothing else, so a header beside it is not there when it compiles.
+/// The builder copies only files listed in a `src`; an unlisted header is missing when it compiles.
 fn unlisted(project: &Project, findings: &mut Findings) {
     let mut by_origin: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let index = |origin| match origin {
@@ -70,9 +70,9 @@ fn unlisted(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// Writes paths to the end of a list, before the bracket that closes it.
+/// Appends paths to a list, before its closing bracket.
 fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
-    // A path that TOML or CMake would read otherwise is left to a person.
+    // Paths with characters special to TOML or CMake are not fixed automatically.
     let plain = |path: &&str| {
         path.bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"._-/+".contains(&byte))
@@ -130,13 +130,13 @@ fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
     })
 }
 
-/// Whether a comma follows the last element, comments aside.
+/// Whether a comma follows the last element, ignoring comments.
 fn has_comma(tail: &str) -> bool {
     tail.lines()
         .any(|line| line.split('#').next().unwrap_or_default().contains(','))
 }
 
-/// A source beside listed ones that nothing lists or includes was probably forgotten.
+/// A source beside listed ones that is neither listed nor included was probably forgotten.
 fn extra(project: &Project, findings: &mut Findings) {
     let manifest = &project.manifest;
     let kernels = manifest
@@ -146,7 +146,7 @@ fn extra(project: &Project, findings: &mut Findings) {
     let framework = manifest.framework().and_then(|one| one.src.as_ref());
     let first = kernels.chain(framework).next();
     let at = first.map_or(0..0, |list| list.at.clone());
-    // One finding a folder: a library's folder may hold many that are left out on purpose.
+    // One finding per folder: a library's folder may contain many unused sources.
     for paths in forgotten(project).into_values() {
         let named: Vec<String> = paths
             .iter()
@@ -165,7 +165,7 @@ fn extra(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// By folder, the sources that nothing lists beside those that are listed.
+/// By folder: unlisted sources beside listed ones.
 fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
     let listed = project.listed();
     let is_source = |path: &str| COMPILED.contains(&ending(path).as_str());
@@ -188,12 +188,12 @@ fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
             let path = format!("{folder}/{name}")
                 .trim_start_matches('/')
                 .to_owned();
-            // Kinds that the project lists nowhere are another build's.
+            // Kinds that are never listed belong to another build.
             let alike = |one: &String| ending(one) == ending(&path);
             if is_source(&path)
                 && !name.starts_with('.')
                 && listed.iter().any(alike)
-                // Another case of its letters is a misspelt entry, which is found as one.
+                // A name that differs in case is reported as a misspelt entry.
                 && !listed.iter().any(|one| one.eq_ignore_ascii_case(&path))
                 && project.unit(&path).is_none()
             {
@@ -204,12 +204,12 @@ fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// Endings that are no data: code, pages, and what tools leave behind.
+/// Extensions that are not data: code, documentation, tool outputs.
 const NO_DATA: [&str; 9] = [
     "py", "pyi", "pyc", "typed", "md", "rst", "so", "orig", "rej",
 ];
 
-/// A data file with an ending that `pyext` lacks is not in the kernel that a user loads.
+/// A data file whose extension is not in `pyext` is not shipped with the kernel.
 fn data(project: &Project, findings: &mut Findings) {
     let Some(framework) = project.manifest.framework() else {
         return;

@@ -1,4 +1,4 @@
-//! A file of the project as text, with lines and columns.
+//! A project file as text, with lines and columns.
 
 use std::io;
 use std::ops::Range;
@@ -7,24 +7,23 @@ use std::path::Path;
 use super::finding::Span;
 use crate::base::disk;
 
-/// Larger than any hand-written source. A larger file is reported and not read.
+/// The maximum size in bytes. A larger file is reported and not read.
 const LIMIT: u64 = 8 << 20;
 
-/// A file that was read.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     /// Relative to the project, with `/` between folders.
     pub(super) path: String,
-    /// Its text; what is no UTF-8 is replaced.
+    /// Its text, with invalid UTF-8 replaced.
     pub(super) content: String,
-    /// Whether the text is the file byte for byte, so that edits by offset are right.
+    /// Whether the text equals the file's bytes, so that edits by offset are valid.
     pub(super) exact: bool,
     /// The offset of each line's first byte.
     lines: Vec<usize>,
 }
 
 impl Text {
-    /// Reads a regular file; `full` has no link in its last part.
+    /// Reads a regular file; the last component of `full` must not be a link.
     pub(super) fn read(full: &Path, path: String) -> io::Result<Self> {
         let bytes = disk::read_plain(full, LIMIT)?;
         Ok(match String::from_utf8(bytes) {
@@ -47,12 +46,12 @@ impl Text {
         }
     }
 
-    /// The number of the line in which a byte lies, from 1.
+    /// The line (from 1) of a byte offset.
     pub(super) fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at)
     }
 
-    /// The bytes of a line, its end not among them; empty for a line that is not there.
+    /// The byte range of a line without its end; empty if there is no such line.
     pub(super) fn line_range(&self, line: usize) -> Range<usize> {
         let Some(start) = line.checked_sub(1).and_then(|at| self.lines.get(at)) else {
             return self.content.len()..self.content.len();
@@ -62,7 +61,7 @@ impl Text {
         *start..*start + text.trim_end_matches(['\n', '\r']).len()
     }
 
-    /// Lines and columns of some bytes.
+    /// Converts a byte range to lines and columns.
     pub(super) fn place(&self, range: &Range<usize>) -> Span {
         let (line, column) = self.position(range.start);
         let (end_line, end_column) = self.position(range.end.max(range.start));
@@ -81,14 +80,14 @@ impl Text {
         }
         let line = self.line(at);
         let start = self.lines.get(line - 1).copied().unwrap_or(0);
-        // A byte-order mark is no column that an editor shows.
+        // Editors do not count a byte-order mark as a column.
         let before = self.content[start..at].trim_start_matches('\u{feff}');
         (line, before.chars().count() + 1)
     }
 }
 
-/// For each word that is an opening bracket, which one closes it, of whatever kind: what does not match is the compiler's
-/// to tell.
+/// For each opening bracket the index of the closing one, ignoring its kind: mismatches are the compiler's
+/// to report.
 pub(super) fn closing<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Option<usize>> {
     let (mut closing, mut open) = (Vec::new(), Vec::new());
     for (at, word) in words.enumerate() {
@@ -106,7 +105,7 @@ pub(super) fn closing<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Option<us
     closing
 }
 
-/// The bytes of a TOML file's comments, without the `#`.
+/// The byte ranges of comments in TOML, without the `#`.
 pub(super) fn toml_comments(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;

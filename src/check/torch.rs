@@ -1,4 +1,4 @@
-//! Rules of the binding in C++.
+//! Rules for the C++ binding.
 
 use super::code::Include;
 use super::findings::Findings;
@@ -54,14 +54,14 @@ fn headers(unit: &Unit, framework: Option<&Framework>, findings: &mut Findings) 
             );
             findings.add("torch/full-abi-header", text, &at, message);
         }
-        // Which branch is compiled is not known here.
+        // The active preprocessor branch is unknown here.
         if include.conditional && findings.0.len() > before {
             findings.unsure();
         }
     }
 }
 
-/// Whether a header of torch is known to need the torch that it was built with.
+/// Whether a torch header requires the exact torch version of the build.
 fn is_full_abi(name: &str) -> bool {
     matches!(
         name,
@@ -93,13 +93,13 @@ fn pybind(unit: &Unit, findings: &mut Findings) {
     }
 }
 
-/// Namespaces of torch's own, in which a registration is about torch's ops.
+/// torch's own namespaces, in which registrations concern torch's ops.
 const OF_TORCH: [&str; 5] = ["aten", "_", "prims", "prim", "_c10d_functional"];
 
 fn namespace(unit: &Unit, library: &Library, findings: &mut Findings) {
     let code = &unit.code;
     let name: String = code.words(library.namespace.clone()).collect();
-    // A macro's name may stand for the build's namespace; only a name in small letters is surely written out.
+    // A macro may expand to the build's namespace; only a lower-case name is certainly literal.
     let is_macro = name
         .bytes()
         .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
@@ -118,7 +118,7 @@ fn namespace(unit: &Unit, library: &Library, findings: &mut Findings) {
     );
 }
 
-/// Without a function that Python can call, the extension is no module.
+/// Without `PyInit_NAME`, the extension cannot be imported.
 fn extension(project: &Project, findings: &mut Findings) {
     let initialises = project.compiled().any(|unit| {
         let code = &unit.code;
@@ -192,7 +192,7 @@ fn fakes(project: &Project, ops: &Ops, findings: &mut Findings) {
         let Some((_, returns)) = &op.schema else {
             continue;
         };
-        // What only hands its written arguments back is faked by torch itself.
+        // torch itself fakes ops that only return their mutated arguments.
         let fresh = returns.contains("Tensor") && !returns.contains('!');
         let wrapped = ops.called.get(&op.name).is_some_and(|wrapped| *wrapped);
         if fresh

@@ -5,26 +5,24 @@ use std::path::Path;
 use super::{Build, Kernel, Unit, name};
 use crate::project::{Budget, Project};
 
-/// A value of a kernel that exceeds a budget, or a budget whose pattern matches no kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Overrun {
-    /// Which budget, from 0, in the order of kernel.toml.
+pub(crate) struct Overrun {
+    /// The budget's index in kernel.toml.
     pub budget: usize,
     /// The budget's pattern.
     pub pattern: String,
-    /// Architecture, kernel and value; none: the pattern matches no kernel.
+    /// Architecture, kernel and value; `None` if the pattern matches no kernel.
     pub at: Option<(u32, String, Limit)>,
 }
 
-/// A figure and its limit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// The budget's key, `registers`.
     pub what: &'static str,
-    /// What the kernel has.
+    /// The kernel's value.
     pub value: String,
-    /// What it may have.
-    pub limit: String,
+    /// The bound.
+    pub bound: String,
 }
 
 impl std::fmt::Display for Overrun {
@@ -39,7 +37,7 @@ impl std::fmt::Display for Overrun {
             Some((arch, kernel, limit)) => write!(
                 f,
                 "budget {number} (kernel = \"{pattern}\"): {kernel} on sm_{arch}: {} {}, allowed {}",
-                limit.what, limit.value, limit.limit
+                limit.what, limit.value, limit.bound
             ),
         }
     }
@@ -78,8 +76,8 @@ impl Build {
             .collect()
     }
 
-    /// Everything that exceeds a budget. A pattern that matches no kernel counts as well: it is misspelt or outdated.
-    pub fn overruns(&self, project: &Project) -> Vec<Overrun> {
+    /// All exceeded budgets, and patterns that match no kernel (misspelt or outdated).
+    pub(crate) fn overruns(&self, project: &Project) -> Vec<Overrun> {
         let mut all = Vec::new();
         for (at, budget) in project.spec.budgets.iter().enumerate() {
             let overrun = |place| Overrun {
@@ -128,7 +126,6 @@ fn covers(budget: &Budget, kernel: &Kernel) -> bool {
     .any(|name| matches(&budget.kernel, name))
 }
 
-/// Every figure of a kernel that exceeds its budget.
 fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
     let mut all = Vec::new();
     let mut at_most = |what, value: u32, limit: Option<u32>| {
@@ -136,7 +133,7 @@ fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
             all.push(Limit {
                 what,
                 value: value.to_string(),
-                limit: limit.to_string(),
+                bound: limit.to_string(),
             });
         }
     };
@@ -152,7 +149,7 @@ fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
         all.push(Limit {
             what: "occupancy",
             value: format!("{:.3}", kernel.occupancy),
-            limit: format!("{least} and more"),
+            bound: format!("{least} and more"),
         });
     }
     if let Some(wide) = budget.wide_access {
@@ -164,7 +161,7 @@ fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
                     "{} of {} loads and {} of {} stores have 16 bytes",
                     kernel.loads.wide, kernel.loads.all, kernel.stores.wide, kernel.stores.all
                 ),
-                limit: if wide {
+                bound: if wide {
                     "at least one of each"
                 } else {
                     "not both"
@@ -176,7 +173,7 @@ fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
     all
 }
 
-/// Whether a pattern with `*` matches a whole text.
+/// Matches a whole text against a pattern with `*`.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A cubin's ELF: its kernels, their machine code and launch bounds.
+//! Reads the ELF of a cubin: kernels, machine code and launch bounds.
 
 use anyhow::{Context, Result, bail};
 use object::elf::{FileHeader64, STT_FUNC, STT_OBJECT, SectionHeader64};
@@ -7,7 +7,6 @@ use object::{LittleEndian, SymbolIndex};
 
 type Header = FileHeader64<LittleEndian>;
 
-/// A cubin.
 pub(super) struct Cubin<'a> {
     bytes: &'a [u8],
     sections: SectionTable<'a, Header>,
@@ -15,17 +14,16 @@ pub(super) struct Cubin<'a> {
     variables: Vec<String>,
 }
 
-/// A kernel of a cubin.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     pub(super) symbol: String,
-    /// Its machine code, and that of the functions it calls.
+    /// The machine code of the kernel and of the functions it calls.
     pub(super) code: &'a [u8],
-    /// The most threads a block may have, where the source says so.
+    /// The maximum block size, if the source declares it.
     pub(super) max_threads: Option<u32>,
 }
 
-/// `st_other` of a kernel, as against a device function.
+/// `st_other` of a kernel, unlike a device function.
 const STO_CUDA_ENTRY: u8 = 0x10;
 
 impl<'a> Cubin<'a> {
@@ -35,7 +33,7 @@ impl<'a> Cubin<'a> {
         let symbols = file.elf_symbol_table();
         let (mut entries, mut variables) = (Vec::new(), Vec::new());
         for (index, symbol) in symbols.enumerate() {
-            // sm_90 and later refer to a variable that is defined nowhere.
+            // From sm_90 on, code refers to a variable that is never defined.
             if symbol.st_type() == STT_OBJECT && !symbol.is_undefined(LittleEndian) {
                 let name = symbol.name(LittleEndian, symbols.strings())?;
                 variables.push(String::from_utf8_lossy(name).into_owned());
@@ -60,7 +58,6 @@ impl<'a> Cubin<'a> {
         })
     }
 
-    /// Its kernels, by symbol.
     pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>> {
         self.entries
             .iter()
@@ -79,7 +76,7 @@ impl<'a> Cubin<'a> {
             .collect()
     }
 
-    /// The names that host code knows a cubin's kernels and variables by, in order.
+    /// The sorted names by which host code registers a cubin's kernels and variables.
     pub(super) fn registered(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self
             .entries
@@ -91,7 +88,6 @@ impl<'a> Cubin<'a> {
         names
     }
 
-    /// A section's bytes by name.
     fn section(&self, name: &str) -> Result<Option<&'a [u8]>> {
         for section in self.sections() {
             let (known, header) = section?;
@@ -102,7 +98,6 @@ impl<'a> Cubin<'a> {
         Ok(None)
     }
 
-    /// All sections with their names.
     pub(super) fn sections(
         &self,
     ) -> impl Iterator<Item = Result<(&'a str, &'a SectionHeader64<LittleEndian>)>> + '_ {
@@ -112,21 +107,19 @@ impl<'a> Cubin<'a> {
         })
     }
 
-    /// A section's bytes.
     pub(super) fn data(&self, header: &SectionHeader64<LittleEndian>) -> Result<&'a [u8]> {
         Ok(header.data(LittleEndian, self.bytes)?)
     }
 }
 
-/// One attribute of an `.nv.info` section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attribute<'a> {
     pub(super) kind: u8,
     pub(super) value: &'a [u8],
 }
 
-/// Their format, as `cuobjdump -elf` shows it: a byte of format, a byte of kind, then two bytes of value, or
-/// (format 4) two bytes of length and the value.
+/// The format, as `cuobjdump -elf` shows it: a format byte, a kind byte, then a 2-byte value, or (format 4) a 2-byte
+/// length and the value.
 pub(super) fn attributes(mut info: &[u8]) -> Result<Vec<Attribute<'_>>> {
     const SIZED: u8 = 4;
     let mut all = Vec::new();

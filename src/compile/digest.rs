@@ -12,10 +12,10 @@ use super::cubin::{Cubin, attributes};
 use super::key::Key;
 
 impl Build {
-    /// A digest of the device code alone: the same for the same machine code, whatever the comments say.
+    /// The same digest for the same machine code, independent of comments.
     ///
-    /// SHA-256 over, for each architecture, unit and section in order: machine code, constants, initial values and
-    /// launch attributes, and the sizes of shared and global memory. The project's folder does not count.
+    /// SHA-256 over machine code, constants, initial values, launch attributes, and the sizes of shared and global memory, for
+    /// each architecture, unit and section in order. The project's path has no effect.
     pub fn device_digest(&self) -> Result<String> {
         let mut key = Key::new("kernels device code 1");
         for target in &self.targets {
@@ -38,9 +38,9 @@ impl Build {
     }
 }
 
-/// What counts of a cubin: names and contents, in the order of names.
+/// The digested sections of a cubin, sorted by name.
 fn sections(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
-    /// By their names' beginnings. Others hold symbols, debugging and notes on the compiler.
+    /// Prefixes of digested sections. Others hold symbols, debug information and compiler notes.
     const COUNT: [&str; 6] = [
         ".text.",
         ".nv.constant",
@@ -69,7 +69,7 @@ fn sections(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(all)
 }
 
-/// Attributes without the place of a section in the file's tables.
+/// Attributes without section indices.
 fn launch_attributes(info: &[u8]) -> Result<Vec<u8>> {
     const PARAM_CBANK: u8 = 0x0a;
     let mut content = Vec::new();

@@ -1,21 +1,19 @@
-//! Keys of the cache: SHA-256 over length-prefixed fields.
+//! Cache keys: SHA-256 over length-prefixed fields.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::base::hex;
 
-/// A key in the making.
 pub(crate) struct Key(Sha256);
 
 impl Key {
-    /// A key of a kind of entry.
+    /// Starts the key of a kind of entry.
     pub(crate) fn new(kind: &str) -> Self {
         let mut key = Self(Sha256::new());
         key.field(kind);
         key
     }
 
-    /// Adds a field.
     pub(crate) fn field(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let bytes = bytes.as_ref();
         self.0.update((bytes.len() as u64).to_be_bytes());
@@ -23,13 +21,12 @@ impl Key {
         self
     }
 
-    /// 64 hexadecimal digits.
+    /// As 64 hexadecimal digits.
     pub(crate) fn finish(self) -> String {
         hex(&self.0.finalize())
     }
 }
 
-/// The SHA-256 of some bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

@@ -1,4 +1,4 @@
-//! The units of an architecture as one shared object.
+//! Links the units of an architecture to a shared object.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,10 +13,10 @@ use crate::toolchain::{HostCompiler, Toolchain, clean};
 
 const LIBRARY: &str = "library.so";
 
-/// Links, or takes from the cache what is unchanged.
+/// Links, or takes the library from the cache.
 ///
-/// The host compiler links by itself: nvcc would only add a device link, which code that is not relocatable does
-/// not need. The CUDA runtime is linked in statically and none of its symbols is exported.
+/// Uses the host compiler directly: nvcc would only add a device link, which non-relocatable code does not need. The CUDA
+/// runtime is linked statically, with hidden symbols.
 pub(super) fn library(
     units: &[Made],
     toolchain: &Toolchain,

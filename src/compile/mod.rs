@@ -1,11 +1,11 @@
-//! Compiles a project to cubins, PTX and a shared object, and reads what ptxas and the machine code say of each kernel.
+//! Compiles a project to cubins, PTX and a shared object, and reads each kernel's figures from ptxas and the machine code.
 
 mod budget;
 mod cubin;
 mod digest;
 pub(crate) mod key;
 mod link;
-pub mod name;
+pub(crate) mod name;
 pub(crate) mod nvcc;
 pub(crate) mod parallel;
 mod ptxas;
@@ -13,8 +13,6 @@ mod sass;
 mod share;
 pub(crate) mod store;
 pub(crate) mod unit;
-
-pub use budget::{Limit, Overrun};
 
 use std::path::PathBuf;
 
@@ -96,11 +94,11 @@ pub struct Accesses {
     pub wide: u32,
 }
 
-/// Compiles a project, or takes from the cache what is unchanged; `force` compiles everything again. `tell` gets a line
-/// for each unit that is done.
+/// Compiles a project, or takes unchanged units from the cache; `force` recompiles all. `tell` is called with a line per
+/// finished unit.
 ///
-/// nvcc runs once for each unit and architecture, as often at the same time as there are cores; the first architecture
-/// comes first. The project's folder is only read: output goes to `objects/` of the cache, each entry in one rename.
+/// nvcc runs once per unit and architecture, in parallel on all cores, all units of the first architecture first. The
+/// project's folder is not written: output goes to `objects/` of the cache, each entry by one rename.
 pub fn build(
     project: &Project,
     archs: &[u32],
@@ -156,7 +154,7 @@ pub fn build(
     })
 }
 
-/// The architectures, each once and in rising order; an error where there is nothing to compile or one is not known.
+/// Sorts the architectures and removes duplicates; an error if the project has no sources or one is unknown.
 fn checked(project: &Project, archs: &[u32]) -> anyhow::Result<Vec<u32>> {
     let mut archs = archs.to_vec();
     archs.sort_unstable();

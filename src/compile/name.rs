@@ -1,8 +1,8 @@
-//! Symbols as C++ writes them.
+//! Demangles symbols.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// Without the return type; the symbol itself where it is none of C++.
+/// The demangled name without the return type; the symbol itself if it is not C++.
 pub(super) fn demangled(symbol: &str) -> String {
     Symbol::new(symbol)
         .ok()
@@ -14,9 +14,9 @@ pub(super) fn demangled(symbol: &str) -> String {
         .unwrap_or_else(|| symbol.to_owned())
 }
 
-/// A name without the parameters of the function, its template arguments kept.
-pub fn short(name: &str) -> &str {
-    // The parameters are the last parentheses outside of all others: `(anonymous namespace)::k<(int)4>(float*)`.
+/// A name without the function's parameters, but with template arguments.
+pub(crate) fn short(name: &str) -> &str {
+    // The parameters are the last top-level parentheses: `(anonymous namespace)::k<(int)4>(float*)`.
     let mut depth = 0u32;
     for (at, c) in name.char_indices().rev() {
         match c {
@@ -34,8 +34,8 @@ pub fn short(name: &str) -> &str {
     name
 }
 
-/// A name without template arguments either: what the kernels of one template have in common.
-pub fn template(name: &str) -> &str {
+/// A name without template arguments, shared by all instantiations of a template.
+pub(crate) fn template(name: &str) -> &str {
     let short = short(name);
     let mut depth = 0u32;
     if !short.ends_with('>') {

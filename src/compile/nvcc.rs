@@ -1,10 +1,10 @@
-//! nvcc's command line: which flags a project may give, which paths it takes, and which files it says that it read.
+//! nvcc's command line: permitted project flags and paths; dependency files.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-/// Headers below these come with the system; the host compiler's version stands for them.
+/// System headers; the host compiler's version represents them in cache keys.
 pub(crate) const SYSTEM: [&str; 2] = ["/usr/include", "/usr/lib"];
 
 /// Options that this program sets itself.
@@ -50,7 +50,7 @@ const RELOCATABLE: [&str; 6] = [
     "-dlto",
 ];
 
-/// Optimisation and language standard, unless a project's own flags choose them.
+/// Optimisation and language standard, unless the project's flags set them.
 pub(crate) fn defaults(own: &[String]) -> Vec<String> {
     let chosen = |names: [&str; 2]| {
         let mut own = own.iter();
@@ -66,7 +66,7 @@ pub(crate) fn defaults(own: &[String]) -> Vec<String> {
     flags
 }
 
-/// Refuses `cuda-flags` that would contradict ours, and relocatable device code. `why` and `instead` are the ends of
+/// Rejects `cuda-flags` that conflict with this program's, and relocatable device code. `why` and `instead` end
 /// the two messages.
 pub(crate) fn check_flags(own: &[String], why: &str, instead: &str) -> Result<()> {
     for flag in own {
@@ -85,7 +85,7 @@ pub(crate) fn check_flags(own: &[String], why: &str, instead: &str) -> Result<()
     Ok(())
 }
 
-/// Refuses a path that a shell would act on: nvcc hands paths to one between double quotes.
+/// Rejects a path with shell metacharacters: nvcc passes paths to a shell in double quotes.
 pub(crate) fn check_path(path: &Path) -> Result<()> {
     let shown = path.display();
     let Some(text) = path.to_str() else {
@@ -99,7 +99,7 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The next step where a disk was full.
+/// A hint if the disk was full.
 pub(crate) fn no_room(said: &str, folder: &Path) -> String {
     let full = ["No space left on device", "File size limit exceeded"];
     if full.iter().any(|words| said.contains(words)) {
@@ -112,7 +112,7 @@ pub(crate) fn no_room(said: &str, folder: &Path) -> String {
     }
 }
 
-/// What a dependency file names behind its colon, the source first: gcc's escapes for make undone.
+/// The prerequisites of a dependency file, the source first, with gcc's make escapes undone.
 pub(crate) fn prerequisites(text: &[u8]) -> Vec<PathBuf> {
     let text = String::from_utf8_lossy(text);
     let Some((_, rest)) = text.split_once(" :").or_else(|| text.split_once(": ")) else {

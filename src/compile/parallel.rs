@@ -1,4 +1,4 @@
-//! Work spread over the cores.
+//! Runs work on all cores.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::Result;
 
-/// The results of `work` in the items' order. After a failure no further item is started. Errors that differ only in
+/// Maps items in parallel, and keeps their order. After a failure no further item is started. Errors that differ only in
 /// the architecture are reported once.
 pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
@@ -46,7 +46,7 @@ pub(crate) fn map<T: Sync, R: Send>(
         match result {
             Ok(result) => results.push(result),
             Err(error) => {
-                // The same mistake, seen for another architecture.
+                // The same error for another architecture.
                 let words = format!("{error:#}");
                 if failures
                     .iter()
@@ -64,7 +64,7 @@ pub(crate) fn map<T: Sync, R: Send>(
     }
 }
 
-/// Text with `sm_` for `sm_90`.
+/// Replaces `sm_90` by `sm_`.
 fn without_arch(text: &str) -> String {
     let mut parts = text.split("sm_");
     let first = parts.next().unwrap_or_default().to_owned();

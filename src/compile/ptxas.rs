@@ -1,8 +1,7 @@
-//! What `ptxas -v` says of each kernel.
+//! Parses the output of `ptxas -v`.
 
 use std::collections::HashMap;
 
-/// The figures of one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) registers: u32,
@@ -14,12 +13,12 @@ pub(super) struct Usage {
 
 const INFO: &str = "ptxas info";
 
-/// Whether a line is one of ptxas's figures.
+/// Whether a line belongs to ptxas's statistics.
 pub(super) fn is_info(line: &str) -> bool {
     line.starts_with(INFO) || frame(line).is_some()
 }
 
-/// The figures by symbol. What a kernel's own functions spill counts as the kernel's.
+/// The figures by symbol; spills of a kernel's device functions are added to the kernel's.
 pub(super) fn parse(said: &str) -> HashMap<String, Usage> {
     let mut all: HashMap<String, Usage> = HashMap::new();
     let mut current = None;
@@ -54,7 +53,7 @@ fn frame(line: &str) -> Option<[u32; 3]> {
     ])
 }
 
-/// The number before some words.
+/// The number before a phrase.
 fn before(text: &str, words: &str) -> Option<u32> {
     let (head, _) = text.split_once(words)?;
     let digits = head.rsplit(|c: char| !c.is_ascii_digit()).next()?;

@@ -1,20 +1,19 @@
-//! How wide a kernel's global accesses are, read from the machine code itself.
+//! Counts a kernel's global accesses by width in the machine code.
 //!
-//! Every instruction from `sm_70` on has 16 bytes. Bits 0 to 8 are the operation (9 to 11: the form of its operands);
-//! for loads and stores bits 73 to 75 say how wide. This was read off nvdisasm's output for every architecture of
-//! [`crate::base::arch`], and tests/cuda/build.rs holds the counts against nvdisasm.
+//! From `sm_70` on every instruction has 16 bytes. Bits 0 to 8 are the opcode (9 to 11: the operand form); for loads and
+//! stores bits 73 to 75 encode the width. The encoding was derived from nvdisasm's output for every architecture of
+//! [`crate::base::arch`]; tests/cuda/build.rs compares the counts with nvdisasm's.
 
 use super::Accesses;
 
-/// What an instruction does to global memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Access {
     Load { wide: bool },
     Store { wide: bool },
 }
 
-/// The loads and the stores of a kernel's code for an architecture. Atomics and prefetches are neither; loads and
-/// stores through generic addresses count, since they mostly are global; a bulk copy is one wide access.
+/// The loads and stores of a kernel. Atomics and prefetches do not count; generic accesses count, because most are global;
+/// a bulk copy is one wide access.
 pub(super) fn accesses(code: &[u8], arch: u32) -> (Accesses, Accesses) {
     let (mut loads, mut stores) = (Accesses::default(), Accesses::default());
     for instruction in code.as_chunks().0 {
@@ -32,17 +31,17 @@ pub(super) fn accesses(code: &[u8], arch: u32) -> (Accesses, Accesses) {
 fn decode(instruction: &[u8; 16], arch: u32) -> Option<Access> {
     let word = u128::from_le_bytes(*instruction);
     let field = (word >> 73) & 7;
-    // 4: 32 bits, 5: 64, 6: 128, 7: 128 with `.U` on sm_75; below are bytes and halves.
+    // 4: 32 bits, 5: 64, 6: 128, 7: 128 with `.U` on sm_75; smaller values are 8 and 16 bits.
     let wide = field >= 6;
     Some(match word & 0x1ff {
         LD | LDG => Access::Load { wide },
         ST | STG => Access::Store { wide },
         LDGSTS if (80..100).contains(&arch) => Access::Load { wide },
-        // From sm_100 on 0, 2 and 4 stand for 32, 64 and 128 bits.
+        // From sm_100 on 0, 2 and 4 mean 32, 64 and 128 bits.
         LDGSTS if arch >= 100 => Access::Load { wide: field == 4 },
         LDG_256 if arch >= 100 => Access::Load { wide: true },
         STG_256 if arch >= 100 => Access::Store { wide: true },
-        // Its direction: 1 into shared memory (5 with multicast), 2 out of it, 3 between blocks.
+        // Direction: 1 into shared memory (5 with multicast), 2 to global memory, 3 between blocks.
         UBLKCP if arch >= 90 && field & 3 == 2 => Access::Store { wide: true },
         UBLKCP if arch >= 90 && field & 3 == 1 => Access::Load { wide: true },
         UTMALDG if arch >= 90 => Access::Load { wide: true },

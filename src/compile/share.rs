@@ -1,9 +1,9 @@
-//! Host code that a unit's architectures have in common.
+//! Host code shared between a unit's architectures.
 //!
-//! For every architecture nvcc compiles a unit's host code again, to the same bytes; only the section that embeds the
-//! machine code differs. One architecture's object, with the section of another, is therefore the other's object. This
-//! is relied upon where both register the same kernels and variables (names in anonymous namespaces differ by run) and
-//! no file of the project asks for the list of architectures; otherwise the unit is compiled whole.
+//! nvcc compiles a unit's host code once per architecture with identical results, except for the section that embeds the
+//! machine code. One architecture's object with the section of another therefore equals the other's object. This is used
+//! if both register the same kernels and variables (names in anonymous namespaces differ between runs) and no file of the
+//! project reads the list of architectures; otherwise the unit is compiled in full.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,26 +14,25 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use super::cubin::Cubin;
 use crate::toolchain::{HostCompiler, clean};
 
-/// The files of a compiled unit.
+/// Files of a compiled unit.
 pub(super) const OBJECT: &str = "unit.o";
 pub(super) const CUBIN: &str = "unit.cubin";
-/// The cubin and the PTX as the object embeds them. Not kept.
+/// Cubin and PTX as the object embeds them; removed after the build.
 pub(super) const FATBIN: &str = "embedded";
-/// The section of the object that embeds machine code and PTX.
+/// The object's section with machine code and PTX.
 const SECTION: &str = ".nv_fatbin";
 
-/// The host code of the units that a build has compiled so far.
+/// Host objects of the units compiled so far in this build.
 #[derive(Default)]
 pub(super) struct Hosts {
-    /// By source; none: it is being compiled.
+    /// By source; `None` while it is being compiled.
     known: Mutex<HashMap<PathBuf, Option<Answer>>>,
     changed: Condvar,
 }
 
-/// A compiled object; none: this unit's host code cannot be shared.
+/// A compiled object, or `None` if the unit's host code cannot be shared.
 type Answer = Option<Host>;
 
-/// An object whose host code others may have.
 #[derive(Clone)]
 pub(super) struct Host {
     /// The key of everything that the host code depends on.
@@ -42,7 +41,7 @@ pub(super) struct Host {
     pub(super) cubin: PathBuf,
 }
 
-/// A compilation under way. Dropped without [`Begun::done`], it has nothing to share.
+/// A compilation in progress. Dropped without [`Begun::done`], it shares nothing.
 pub(super) struct Begun<'a> {
     hosts: &'a Hosts,
     source: PathBuf,
@@ -61,7 +60,7 @@ impl Hosts {
         }
     }
 
-    /// A unit's host code, once it is compiled; none if it cannot be shared or nobody compiles it.
+    /// Waits for a unit's host code; `None` if it cannot be shared or is not being compiled.
     pub(super) fn wait(&self, source: &Path) -> Answer {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.changed
@@ -93,7 +92,7 @@ impl Drop for Begun<'_> {
 }
 
 impl Host {
-    /// Makes the object of the architecture whose machine code lies in `work`; false where that cannot be done.
+    /// Creates the object for the machine code in `work`; false if that fails.
     pub(super) fn graft(&self, work: &Path, compiler: &HostCompiler) -> bool {
         let registered = |path: &Path| -> Option<Vec<String>> {
             let bytes = fs::read(path).ok()?;
@@ -119,7 +118,7 @@ impl Host {
     }
 }
 
-/// The objcopy of the host compiler.
+/// The host compiler's objcopy.
 fn objcopy(compiler: &HostCompiler) -> PathBuf {
     let said = clean(&mut Command::new(&compiler.path))
         .arg("-print-prog-name=objcopy")

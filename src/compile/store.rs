@@ -1,7 +1,7 @@
-//! Compiled things by their keys: folders of files that appear whole, in one rename, or not at all.
+//! A content cache: folders of files that appear atomically, by rename.
 //!
-//! Below the cache: `objects/KEY/` with an `entry.json` that names every file and its SHA-256, `manifests/KEY`,
-//! and `work/`, where running processes write. Nothing there is needed: it can be deleted at any time.
+//! Layout: `objects/KEY/` with an `entry.json` that lists every file with its SHA-256, `manifests/KEY`, and `work/`, where
+//! running processes write. It can be deleted at any time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use super::key::sha256;
 use crate::toolchain::cache;
 
-/// The cache of compiled things.
 pub(crate) struct Store {
     objects: PathBuf,
     manifests: PathBuf,
@@ -28,7 +27,6 @@ pub(crate) struct Store {
     next: AtomicUsize,
 }
 
-/// `entry.json`.
 #[derive(Deserialize, Serialize)]
 struct Entry<Facts> {
     /// SHA-256 by file name.
@@ -37,7 +35,7 @@ struct Entry<Facts> {
 }
 
 const ENTRY: &str = "entry.json";
-/// Entries that nobody used for so long are removed.
+/// Entries unused for this long are removed.
 const UNUSED: Duration = Duration::from_secs(90 * 24 * 3600);
 
 impl Store {
@@ -51,7 +49,7 @@ impl Store {
         })
     }
 
-    /// The folder and the facts of an entry whose files are all there with the bytes that were written.
+    /// The folder and facts of an entry, if all its files are present and unmodified.
     pub(crate) fn get<Facts: DeserializeOwned>(&self, key: &str) -> Option<(PathBuf, Facts)> {
         let folder = self.objects.join(key);
         let entry: Entry<Facts> =
@@ -63,7 +61,7 @@ impl Store {
         whole.then_some((folder, entry.facts))
     }
 
-    /// Puts the files of a work folder into the cache. `files`: which of them to keep.
+    /// Moves the named files of a work folder into the cache.
     pub(crate) fn put<Facts: Serialize>(
         &self,
         key: &str,
@@ -84,7 +82,7 @@ impl Store {
             let to = fresh.join(name);
             fs::rename(work.path.join(name), &to).with_context(full)?;
             digests.insert((*name).to_owned(), sha256(&fs::read(&to)?));
-            // Others get to see these files by path; nobody should write to them.
+            // Read-only, because users get these paths.
             fs::set_permissions(&to, fs::Permissions::from_mode(0o444)).with_context(full)?;
         }
         let entry = Entry {
@@ -99,7 +97,7 @@ impl Store {
         Ok(place)
     }
 
-    /// A small list kept under a key; empty when there is none or it cannot be read.
+    /// A list stored under a key; empty if absent or unreadable.
     pub(crate) fn list<T: DeserializeOwned>(&self, key: &str) -> Vec<T> {
         fs::read(self.manifests.join(key))
             .ok()
@@ -107,7 +105,7 @@ impl Store {
             .unwrap_or_default()
     }
 
-    /// Writes such a list. Two processes that do so at once lose one's addition, which costs a compilation.
+    /// Writes a list. If two processes write at once, one addition is lost, which costs a recompilation.
     pub(crate) fn set_list<T: Serialize>(&self, key: &str, list: &[T], work: &Work) -> Result<()> {
         create(&self.manifests)?;
         let fresh = work.path.join("manifest");
@@ -122,14 +120,14 @@ impl Store {
             })
     }
 
-    /// An empty folder to compile in.
+    /// Creates an empty work folder.
     pub(crate) fn work(&self) -> Result<Work> {
         create(&self.work)?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number == 0 {
             self.tidy();
         }
-        // A process id comes again, in a container nearly at once: the clock tells its owners apart.
+        // Process ids are reused, in containers almost at once, so the name has the time as well.
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or(0, |since| since.subsec_nanos());
@@ -137,16 +135,16 @@ impl Store {
         let cannot = || writable(&path);
         fs::create_dir(&path).with_context(cannot)?;
         let held = File::open(&path).with_context(cannot)?;
-        // A file system without locks: the folder then looks abandoned to a rival, but only after a day.
+        // Without file locks another process takes the folder for abandoned, but only after a day.
         let _ = flock(&held, FlockOperation::NonBlockingLockExclusive);
         Ok(Work { path, _held: held })
     }
 
-    /// Removes the work folders of processes that were killed, and what was not used for long.
+    /// Removes the work folders of killed processes, and unused entries.
     fn tidy(&self) {
         for entry in fs::read_dir(&self.work).into_iter().flatten().flatten() {
             let path = entry.path();
-            // A new one may not be locked yet; trying it would take the lock from its owner.
+            // A new folder may not be locked yet; testing the lock would take it from its owner.
             if age(&path) < Duration::from_secs(60) {
                 continue;
             }
@@ -173,7 +171,7 @@ impl Store {
         }
     }
 
-    /// Notes that an entry is in use, once a day.
+    /// Updates an entry's time of use, at most once a day.
     pub(crate) fn touch(&self, key: &str) {
         for path in [self.objects.join(key).join(ENTRY), self.manifests.join(key)] {
             if age(&path) > Duration::from_secs(24 * 3600)
@@ -185,7 +183,7 @@ impl Store {
     }
 }
 
-/// A folder of this process's own; it goes when dropped.
+/// A folder of this process, removed on drop.
 pub(crate) struct Work {
     pub(crate) path: PathBuf,
     _held: File,
@@ -197,7 +195,7 @@ impl Drop for Work {
     }
 }
 
-/// Puts a folder at a place. What was there (a damaged entry, the same from a rival) ends where `fresh` was.
+/// Replaces `place` by `fresh`; the old content (damaged, or from a concurrent process) moves to the path of `fresh`.
 fn replace(fresh: &Path, place: &Path) -> io::Result<()> {
     for _ in 0..100 {
         match fs::rename(fresh, place) {
@@ -208,7 +206,7 @@ fn replace(fresh: &Path, place: &Path) -> io::Result<()> {
         if renameat_with(CWD, fresh, CWD, place, RenameFlags::EXCHANGE).is_ok() {
             return Ok(());
         }
-        // No exchange on this file system, or a rival was faster.
+        // The file system cannot exchange, or another process was faster.
         let aside = fresh.with_extension("old");
         let _ = fs::remove_dir_all(&aside);
         let _ = fs::rename(place, &aside);

@@ -1,9 +1,9 @@
-//! One `.cu` file for one architecture: one nvcc run gives the host object, the cubin and the PTX.
+//! Compiles one `.cu` file for one architecture: a single nvcc run gives the host object, the cubin and the PTX.
 //!
-//! The cubin and the PTX are nvcc's own intermediate files (`--keep`), the very ones that the object embeds.
+//! The cubin and the PTX are nvcc's intermediate files (`--keep`), identical to those the object embeds.
 //!
-//! A unit's first architecture is compiled whole. The others are compiled for the device alone and take the first one's
-//! host code, which is the same ([`super::share`]): half of a small unit's time is the host compiler's.
+//! A unit's first architecture is compiled in full. For the others only device code is compiled, and the first one's host
+//! code is reused ([`super::share`]): host compilation takes half the time of a small unit.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,47 +24,45 @@ use crate::base::arch::Limits;
 use crate::project::Project;
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 
-/// How to compile a project's units.
 pub(super) struct Compiler<'a> {
     root: PathBuf,
     toolchain: &'a Toolchain,
     host: &'a HostCompiler,
-    /// What all units have in common.
+    /// Flags common to all units.
     flags: Vec<String>,
     identity: String,
-    /// SHA-256 of headers, each read once a build.
+    /// SHA-256 of headers, read once per build.
     digests: Mutex<HashMap<PathBuf, Option<String>>>,
-    /// The host code of units that were compiled for the first architecture.
+    /// Host objects of the first architecture.
     hosts: Hosts,
     first: u32,
 }
 
-/// What a run of nvcc makes of a unit.
+/// Which part of a unit nvcc compiles.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Whole,
     Device,
 }
 
-/// A unit compiled.
 pub(super) struct Made {
     pub(super) key: String,
     pub(super) folder: PathBuf,
     pub(super) facts: Facts,
-    /// How long nvcc took; none: it came from the cache.
+    /// nvcc's run time; `None` if from the cache.
     pub(super) seconds: Option<f64>,
 }
 
-/// What is kept of a unit beside its files.
+/// What the cache keeps of a unit besides its files.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Facts {
     pub(super) kernels: Vec<Kernel>,
-    /// What the compiler said that is no warning: `#pragma message`, notes.
+    /// Compiler output other than warnings: `#pragma message`, notes.
     pub(super) remarks: Vec<String>,
 }
 
 const PTX: &str = "unit.ptx";
-/// The macro by which host code sees the architectures.
+/// The macro through which host code sees the list of architectures.
 const ASKS: &[u8] = b"__CUDA_ARCH_LIST__";
 
 impl<'a> Compiler<'a> {
@@ -160,10 +158,10 @@ impl<'a> Compiler<'a> {
             let clock = SystemTime::now();
             let (said, headers) = self.compile(source, arch, part, &work)?;
             let seconds = Some(started.elapsed().as_secs_f64());
-            // What was edited meanwhile may or may not be what nvcc saw: then once more.
+            // A file edited during compilation may differ from what nvcc read: compile again.
             let edited = headers.iter().chain([&source.to_owned()]).any(|header| {
                 let modified = self.root.join(header).metadata().and_then(|m| m.modified());
-                // Not a date in the future, which an unpacked archive may have.
+                // Ignore dates in the future, as unpacked archives may have.
                 modified.is_ok_and(|modified| modified >= clock && modified <= SystemTime::now())
             });
             self.forget(&headers, edited);
@@ -205,7 +203,7 @@ impl<'a> Compiler<'a> {
         )
     }
 
-    /// Lets the unit's other architectures have this one's host code.
+    /// Shares this architecture's host code with the unit's other architectures.
     fn offer(
         &self,
         begun: Option<Begun<'_>>,
@@ -215,7 +213,7 @@ impl<'a> Compiler<'a> {
         folder: &Path,
     ) {
         let Some(begun) = begun else { return };
-        // Host code may ask which architectures it is compiled for; then it is not the same for all.
+        // Host code that reads the list of architectures differs between them.
         let asks = |path: &Path| {
             fs::read(self.root.join(path))
                 .map_or(true, |text| text.windows(ASKS.len()).any(|w| w == ASKS))
@@ -232,12 +230,12 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The key of what the host code depends on: all but the architecture.
+    /// The key of what the host code depends on: everything but the architecture.
     fn host_key(&self, source: &Path, bytes: &[u8], headers: &[PathBuf]) -> Option<String> {
         self.key(&self.base(source, bytes, 0), headers)
     }
 
-    /// The key of all that is known before the compiler has read a header.
+    /// The cache key before the included headers are known.
     fn base(&self, source: &Path, bytes: &[u8], arch: u32) -> String {
         let mut key = Key::new("kernels unit 1");
         key.field(&self.identity);
@@ -250,7 +248,7 @@ impl<'a> Compiler<'a> {
         key.finish()
     }
 
-    /// The key with the bytes of the headers; none if one is gone.
+    /// The key with the contents of the headers; `None` if one is missing.
     fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
         let mut key = Key::new("kernels unit with headers 1");
         key.field(base);
@@ -278,14 +276,14 @@ impl<'a> Compiler<'a> {
             if all {
                 digests.clear();
             }
-            // Read before the compiler ran, by another unit's look-up: read again.
+            // Digests may have been taken before the compiler ran: read the files again.
             for header in headers {
                 digests.remove(header);
             }
         }
     }
 
-    /// Runs nvcc; answers what it said and which headers it read.
+    /// Runs nvcc; returns its output and the headers it read.
     fn compile(
         &self,
         source: &Path,
@@ -325,7 +323,7 @@ impl<'a> Compiler<'a> {
         if !output.status.success() {
             let out = String::from_utf8_lossy(&output.stdout);
             let readable = self.readable(&format!("{out}{said}"), work);
-            // nvcc's own code says nothing, and differs by what it was asked for; that it was killed does.
+            // nvcc's exit code varies with the request and is not informative; a signal is.
             let status = output.status;
             let killed = status.code().is_none().then(|| format!(" ({status})"));
             bail!(
@@ -345,7 +343,7 @@ impl<'a> Compiler<'a> {
         Ok((said, self.headers(&text)))
     }
 
-    /// The headers of a dependency file that may change without the compiler: not its own, not the system's.
+    /// The headers of a dependency file, except the compiler's and the system's.
     fn headers(&self, text: &[u8]) -> Vec<PathBuf> {
         let own = self.toolchain.root();
         let mut headers: Vec<PathBuf> = prerequisites(text)
@@ -364,7 +362,7 @@ impl<'a> Compiler<'a> {
         headers
     }
 
-    /// What nvcc said, without ptxas's figures and with paths as the person knows them.
+    /// Compiler output without ptxas's statistics, with the paths of the project.
     fn readable(&self, said: &str, work: &Work) -> String {
         let lines: Vec<&str> = said
             .lines()
@@ -390,13 +388,13 @@ impl Made {
     }
 }
 
-/// All that changes the output and is neither a flag nor a file of the project's.
+/// Everything that affects the output except flags and the project's sources.
 fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCompiler) -> String {
     let mut key = Key::new("compiler");
     key.field(&toolchain.version)
         .field(&host.version)
         .field(host.path.as_os_str().as_encoded_bytes());
-    // Wheels of different releases can be mixed, and only nvcc's own version is asked for.
+    // Wheels of different releases can be mixed, and `--version` reports only nvcc's.
     for part in ["bin/nvcc", "bin/ptxas", "bin/cudafe++", "nvvm/bin/cicc"] {
         let size = toolchain
             .root()
@@ -405,7 +403,7 @@ fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCo
             .map_or(0, |meta| meta.len());
         key.field(size.to_be_bytes());
     }
-    // A header that is new may hide one that was read: their names count, like their bytes.
+    // A new header may shadow one that was read, so the names count like the contents.
     let mut folders: Vec<PathBuf> = project.includes.clone();
     folders.extend(
         project
@@ -423,7 +421,7 @@ fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCo
     key.finish()
 }
 
-/// Everything below a folder that may be included, in order.
+/// All headers below a folder, sorted.
 fn header_names(folder: &Path) -> Vec<PathBuf> {
     walkdir::WalkDir::new(folder)
         .sort_by_file_name()
@@ -446,7 +444,7 @@ fn header_names(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The one file that `--keep` left with this ending.
+/// The file that `--keep` left with this extension.
 fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
     let found: Vec<PathBuf> = fs::read_dir(folder)?
         .flatten()
@@ -459,7 +457,7 @@ fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
     }
 }
 
-/// What became of the unit's kernels, from ptxas's figures and the machine code.
+/// The figures of the unit's kernels, from ptxas and the machine code.
 fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
     let bytes = fs::read(work.path.join(CUBIN)).context("cannot read the cubin")?;
     let usage = ptxas::parse(said);

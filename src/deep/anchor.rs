@@ -3,7 +3,7 @@
 use super::document::Document;
 use super::report::Gathered;
 
-/// Holds what stands behind `#` against the headings of the file that is named.
+/// Checks that the fragment of each link names a heading of its target file.
 pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
     for document in documents {
         for (line, url) in &document.links {
@@ -16,7 +16,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
                 continue;
             };
             let path = resolve(&document.path, target);
-            // A file that is not there, or is no Markdown, is the other rules' matter.
+            // Missing and non-Markdown targets are reported by other rules.
             let Some(named) = documents.iter().find(|known| known.path == path) else {
                 continue;
             };
@@ -47,7 +47,7 @@ fn near(wanted: &str, anchors: &[String]) -> String {
         .map_or(String::new(), |anchor| format!("; there is #{anchor}"))
 }
 
-/// The path of a link from a file, without `.` and `..`.
+/// The path of a link relative to the skill, with `.` and `..` resolved.
 fn resolve(from: &str, target: &str) -> String {
     if target.is_empty() {
         return from.to_owned();

@@ -1,11 +1,11 @@
-//! Lines that begin with `kernels`, held against the definitions of this program's own command line.
+//! Checks lines that begin with `kernels` against this program's command-line definitions.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::report::Gathered;
 use super::shell::{Command, is_placeholder};
 
-/// Our programs: the command and its name in a wheel.
+/// This program: its command, and the same in a wheel.
 const NAMES: [&str; 2] = ["kernels", "kernels-harness"];
 
 pub(super) fn check(commands: &[Command], ours: &clap::Command, gathered: &mut Gathered) {
@@ -17,7 +17,7 @@ pub(super) fn check(commands: &[Command], ours: &clap::Command, gathered: &mut G
         {
             continue;
         }
-        // In running text the Hub library has the same name: `kernels >= 0.12`.
+        // In running text `kernels` may be the Hub library: `kernels >= 0.12`.
         let second = command
             .words
             .get(1)
@@ -34,9 +34,9 @@ pub(super) fn check(commands: &[Command], ours: &clap::Command, gathered: &mut G
     }
 }
 
-/// What is wrong with a command, and at which line.
+/// The error of a command, with its line.
 fn wrong(command: &Command, ours: &clap::Command) -> Option<(usize, String)> {
-    // `[--json]` may be left out, `…` stands for more of the same.
+    // `[--json]` is optional; `…` means more of the same.
     let mut words: Vec<String> = command
         .words
         .iter()
@@ -44,7 +44,7 @@ fn wrong(command: &Command, ours: &clap::Command) -> Option<(usize, String)> {
         .filter(|word| !matches!(word.as_str(), "" | "…" | "..."))
         .map(|word| word.trim_end_matches('…').to_owned())
         .collect();
-    // Every value that stands for another is replaced by one that is allowed, and the line is read again.
+    // Replaces each placeholder that clap rejects by an allowed value, and parses again.
     for _ in 0..16 {
         let error = ours.clone().try_get_matches_from(&words).err()?;
         let text = |kind| match error.get(kind) {
@@ -56,7 +56,7 @@ fn wrong(command: &Command, ours: &clap::Command) -> Option<(usize, String)> {
             | ErrorKind::DisplayVersion
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
             | ErrorKind::MissingSubcommand => return None,
-            // The name of a command, in running text.
+            // In running text this is the name of a command, not a whole one.
             ErrorKind::MissingRequiredArgument if command.is_span => return None,
             ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
                 let value = text(ContextKind::InvalidValue).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! cuda and cpp blocks: compiled to objects, which are thrown away.
+//! Compiles cuda and cpp blocks to objects, which are discarded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,28 +19,26 @@ use crate::compile::nvcc::check_path;
 use crate::compile::parallel;
 use crate::toolchain::{HostCompiler, Toolchain, ToolchainError, Torch, Version, clean};
 
-/// Far more than any block of a page takes.
+/// Time limit of one compilation.
 const SECONDS: u64 = 300;
-/// The header of Python's C interface.
 const PYTHON: &str = "Python.h";
 
-/// What compiles.
 struct Compiler {
     toolchain: Toolchain,
     host: HostCompiler,
     torch: Result<Torch, ToolchainError>,
-    /// The folder of Python.h, where a block wants it and it is there.
+    /// The folder of Python.h, if a block includes it and it was found.
     python: Option<PathBuf>,
 }
 
 enum Outcome {
     Clean,
-    /// The architectures that each error stands for.
+    /// Errors, each with the architectures that report it.
     Wrong(Vec<(Diagnosis, Vec<String>)>),
     Unchecked(String),
 }
 
-/// Compiles every block; answers the compiler, where there is one.
+/// Compiles every block; returns the compiler's version, if there is a compiler.
 pub(super) fn check(
     documents: &[Document],
     work: &Work,
@@ -104,7 +102,7 @@ pub(super) fn check(
 }
 
 fn compiler(options: &Options, wants_python: bool) -> Result<Compiler, String> {
-    // A CUDA_HOME that names none is said as it is; where nothing is, what to do about it.
+    // A wrong CUDA_HOME is reported as such; if no toolkit is found, the next step is named.
     let toolchain = Toolchain::find().map_err(|error| error.to_string())?;
     let host = HostCompiler::find().map_err(|error| error.to_string())?;
     Ok(Compiler {
@@ -125,7 +123,7 @@ fn note(block: &Block, is_cuda: bool, outcome: &Outcome, gathered: &mut Gathered
     }
 }
 
-/// Python's headers: of the Python that was named.
+/// The include folder of the given Python.
 fn python(options: &Options) -> Option<PathBuf> {
     const QUESTION: &str = "import sysconfig; print(sysconfig.get_paths()['include'])";
     let mut python = Command::new(&options.python);
@@ -134,7 +132,7 @@ fn python(options: &Options) -> Option<PathBuf> {
     (folder.join(PYTHON).is_file() && check_path(&folder).is_ok()).then_some(folder)
 }
 
-/// torch's headers: of the Python that was named, else of where `kernels build --torch` looks.
+/// torch of the given Python, else the torch that `kernels build --torch` finds.
 fn torch(options: &Options) -> Result<Torch, ToolchainError> {
     let oldest = Version { major: 2, minor: 0 };
     Torch::find(Some(&options.python), oldest).or_else(|_| Torch::find(None, oldest))
@@ -196,8 +194,8 @@ fn compile(
     if !job.is_cuda {
         return Ok(Outcome::Wrong(vec![(error, job.archs.clone())]));
     }
-    // Which of them: the first error of all says nothing of the others. And optimised, as it is meant to be compiled:
-    // what must be known when compiling may be so only then.
+    // A run for all architectures reports one error; a run per architecture shows which fail. With optimisation, because
+    // some compile-time constants are known only then.
     let mut errors: Vec<(Diagnosis, Vec<String>)> = Vec::new();
     for arch in &all {
         if let Some(error) = once(number, job, &[arch], false, compiler, work, is_ours)? {
@@ -214,7 +212,7 @@ fn compile(
     })
 }
 
-/// Whether a header that is missing was to be a file of the same Markdown, and not of a library.
+/// Whether the missing header was included in quotes, hence should be a file of the same Markdown.
 fn includes_quoted(documents: &[&Document], error: &Diagnosis, header: &str) -> bool {
     let Some((file, line)) = &error.place else {
         return false;
@@ -237,7 +235,7 @@ fn includes_quoted(documents: &[&Document], error: &Diagnosis, header: &str) -> 
         .any(includes)
 }
 
-/// One run of nvcc; none where it has nothing to say.
+/// Runs nvcc once; `None` if it succeeds.
 fn once(
     number: usize,
     job: &Job<'_>,
@@ -247,7 +245,7 @@ fn once(
     work: &Work,
     is_ours: &dyn Fn(&str) -> bool,
 ) -> Result<Option<Diagnosis>> {
-    // A folder a run, so that what one keeps is not another's.
+    // One folder per run, so that the files of `--keep` do not collide.
     let out = work.folder(&format!("out/{number}-{}-{quick}", archs.join("-")))?;
     check_path(&out)?;
     let mut command = Command::new(&compiler.toolchain.nvcc);
@@ -255,7 +253,7 @@ fn once(
         .current_dir(&job.folder)
         .env("TMPDIR", &out)
         .arg("-c")
-        // Never an option, whatever it begins with.
+        // The `./` prefix keeps a name that begins with `-` from being an option.
         .arg(Path::new(".").join(&job.source))
         .arg("-o")
         .arg(out.join("object.o"))
@@ -276,12 +274,12 @@ fn once(
         .arg("-ccbin")
         .arg(&compiler.host.path);
     if job.is_cuda {
-        // The lines of inline assembly are known by it.
+        // PTX with line information, to map ptxas errors to source lines.
         command
             .args(["-lineinfo", "--keep", "--keep-dir"])
             .arg(&out);
         if quick && compiler.toolchain.release() >= Some((13, 0)) {
-            // A quarter of the time: what is thrown away need not be fast.
+            // Compile time drops to a quarter; the object is discarded.
             command.arg("--Ofast-compile=max");
         }
         for arch in archs {

@@ -1,4 +1,4 @@
-//! json and yaml blocks: they parse.
+//! Parses json and yaml blocks.
 
 use saphyr_parser::{Event, Parser};
 
@@ -14,7 +14,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
                 let read: Result<serde::de::IgnoredAny, _> = serde_json::from_str(&block.text);
                 if let Err(error) = read {
                     let message = format!("{} is no JSON: {error}", block.name());
-                    // serde_json counts lines of the text; the Markdown's is said once.
+                    // Drop serde_json's own line number: the finding has the Markdown's.
                     let message = message
                         .rsplit_once(" at line ")
                         .map_or(message.as_str(), |(message, _)| message);

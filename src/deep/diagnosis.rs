@@ -1,21 +1,20 @@
-//! A compiler's first error: nvcc's front end, the host's compiler, and ptxas each say it in their own form.
+//! Finds the first error in compiler output. nvcc's front end, the host compiler and ptxas have different formats.
 
-/// The first error of what a compiler said.
+/// The first error of a compiler.
 #[derive(Clone, Debug, Default, Eq, PartialEq, PartialOrd, Ord)]
 pub(super) struct Diagnosis {
-    /// The file and line that it names, where it does.
+    /// File and line, if the message has them.
     pub(super) place: Option<(String, usize)>,
     pub(super) message: String,
 }
 
 impl Diagnosis {
-    /// The header that was not found.
     pub(super) fn missing_header(&self) -> Option<&str> {
         self.message.strip_suffix(": No such file or directory")
     }
 }
 
-/// Finds it. `is_ours` tells files of the skill from those of the toolkit: a place in one of ours is preferred.
+/// Parses compiler output. `is_ours` is true for files of the skill; a location in one of these is preferred.
 pub(super) fn first(said: &str, is_ours: impl Fn(&str) -> bool) -> Option<Diagnosis> {
     let lines: Vec<&str> = said.lines().collect();
     for (at, line) in lines.iter().enumerate() {
@@ -29,7 +28,7 @@ pub(super) fn first(said: &str, is_ours: impl Fn(&str) -> bool) -> Option<Diagno
             |place: &Option<(String, usize)>| place.as_ref().is_some_and(|(file, _)| is_ours(file));
         let mut place = place;
         if !ours(&place) {
-            // In a header: what of ours led there stands before, or behind.
+            // An error in a header: the location in our file is in the include or instantiation lines around it.
             let before = lines[..at]
                 .iter()
                 .filter_map(|line| included_from(line))
@@ -123,7 +122,7 @@ fn instantiated(line: &str) -> Option<(String, usize)> {
     Some((file.trim().to_owned(), number.parse().ok()?))
 }
 
-/// The place in the source that a line of PTX came from, by its `.loc` and `.file`.
+/// Maps a PTX line to its source location, by `.loc` and `.file`.
 pub(super) fn source_of(ptx: &str, line: usize) -> Option<(String, usize)> {
     let before: Vec<&str> = ptx.lines().take(line).collect();
     let mut words = before

@@ -9,37 +9,36 @@ use super::report::Gathered;
 use crate::skill::Tree;
 use crate::skill::links::body_start;
 
-/// One file.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Relative to the skill.
     pub(super) path: String,
     pub(super) blocks: Vec<Block>,
     pub(super) harnesses: Vec<Harness>,
-    /// Code spans, with their line.
+    /// Code spans with their lines.
     pub(super) spans: Vec<(usize, String)>,
-    /// The Markdown file whose files lie below this one's, with the line that says so: `<!-- files PAGE.md -->`.
+    /// The Markdown file whose files are laid out first, with the line that names it: `<!-- files PAGE.md -->`.
     pub(super) base: Option<(usize, String)>,
-    /// What a link may name behind `#`.
+    /// Valid link fragments.
     pub(super) anchors: Vec<String>,
-    /// Where links go, with their line.
+    /// Link targets with their lines.
     pub(super) links: Vec<(usize, String)>,
 }
 
-/// What stands around a block when it is compiled: an HTML comment of the same file.
+/// Code around a block for its compilation: an HTML comment of the same file.
 #[derive(Debug)]
 pub(super) struct Harness {
     pub(super) name: String,
-    /// Of the comment's opening.
+    /// The line of the comment's opening.
     pub(super) line: usize,
     /// Without the comment's first and last line.
     pub(super) text: String,
 }
 
-/// What a harness has in the block's place.
+/// The placeholder of the block in a harness.
 pub(super) const HOLE: &str = "{{block}}";
 
-/// Reads every Markdown file; what is wrong with fences and harnesses is found on the way.
+/// Reads every Markdown file and reports malformed fences and harnesses.
 pub(super) fn read(tree: &Tree, gathered: &mut Gathered) -> Vec<Document> {
     let mut documents = Vec::new();
     for (path, entry) in tree.iter() {
@@ -55,12 +54,11 @@ pub(super) fn read(tree: &Tree, gathered: &mut Gathered) -> Vec<Document> {
     documents
 }
 
-/// A document being read.
 struct Builder<'t, 'g> {
     path: &'t str,
-    /// The file below its front matter.
+    /// The file without its front matter.
     body: &'t str,
-    /// Lines of the front matter.
+    /// Number of front-matter lines.
     before: usize,
     document: Document,
     gathered: &'g mut Gathered,
@@ -92,7 +90,7 @@ impl Builder<'_, '_> {
     }
 
     fn read(&mut self) {
-        // The text of the code block and of the heading that is open.
+        // Text of the open code block and of the open heading.
         let mut code: Option<String> = None;
         let mut heading: Option<String> = None;
         let body = self.body;
@@ -165,7 +163,7 @@ impl Builder<'_, '_> {
             let number = rest.strip_prefix('-').map(str::parse::<u32>);
             rest.is_empty() || matches!(number, Some(Ok(_)))
         };
-        // The second heading of a name gets `-1`, as GitHub counts.
+        // A repeated heading gets `-1`, `-2`, …, as on GitHub.
         let anchor = match self.document.anchors.iter().filter(same).count() {
             0 => slug,
             number => format!("{slug}-{number}"),
@@ -186,7 +184,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// `id="…"` and `name="…"`.
+/// `id="…"` and `name="…"`
 fn anchors_of_html(html: &str, anchors: &mut Vec<String>) {
     for key in ["id=\"", "name=\""] {
         for part in html.split(key).skip(1) {
@@ -204,7 +202,7 @@ fn base(source: &str) -> Option<&str> {
     (!page.contains(char::is_whitespace)).then_some(page)
 }
 
-/// A file of the same folder.
+/// The path of a file in the same folder.
 fn beside(path: &str, name: &str) -> String {
     match path.rsplit_once('/') {
         Some((folder, _)) => format!("{folder}/{name}"),
@@ -212,7 +210,7 @@ fn beside(path: &str, name: &str) -> String {
     }
 }
 
-/// `<!-- harness NAME`, code, `-->`; none for any other comment, an error for one that is not as it must be.
+/// Parses `<!-- harness NAME`, code, `-->`. `None` for other comments, an error for a malformed harness.
 fn harness(line: usize, source: &str, known: &[Harness]) -> Result<Option<Harness>, String> {
     let source = source.replace("\r\n", "\n");
     let Some(rest) = source
@@ -251,7 +249,7 @@ fn harness(line: usize, source: &str, known: &[Harness]) -> Result<Option<Harnes
     }))
 }
 
-/// A heading as GitHub names it in links: small letters, hyphens for spaces, no punctuation.
+/// The anchor that GitHub generates for a heading: lower case, hyphens for spaces, no punctuation.
 fn slug(heading: &str) -> String {
     heading
         .trim()

@@ -1,22 +1,20 @@
-//! A fenced block: what it is written in, its attributes, and the file that it is.
+//! A fenced block: its language, attributes and file name.
 
-/// A fenced block of a Markdown file.
 #[derive(Debug)]
 pub(super) struct Block {
-    /// The Markdown file.
     pub(super) file: String,
-    /// The line of its opening fence; the text's first line is the next.
+    /// The line of the opening fence.
     pub(super) line: usize,
-    /// The first word behind the fence, in small letters.
+    /// The first word of the info string, in lower case.
     pub(super) language: String,
-    /// `key=value` behind it.
+    /// `key=value` pairs of the info string.
     attributes: Vec<(String, String)>,
-    /// Lines end with `\n`.
+    /// With `\n` line ends.
     pub(super) text: String,
     pub(super) closed: bool,
 }
 
-/// The languages that are looked at.
+/// Languages that are checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Language {
     Cuda,
@@ -25,14 +23,13 @@ pub(super) enum Language {
     Toml,
     Json,
     Yaml,
-    /// Command lines.
     Shell,
-    /// Command lines behind `$ `, with what they print.
+    /// Commands after `$ `, with their output.
     Console,
 }
 
 impl Language {
-    /// None for what nothing here looks at.
+    /// `None` for languages that are not checked.
     pub(super) fn of(block: &Block) -> Option<Self> {
         Some(match block.language.as_str() {
             "cuda" | "cu" => Self::Cuda,
@@ -48,12 +45,12 @@ impl Language {
     }
 }
 
-/// A block of what a Markdown parser gives: the words behind the fence, the content, and the source of both.
+/// Builds a block from the parser's info string, content and source.
 pub(super) fn block(file: &str, line: usize, info: &str, content: &str, source: &str) -> Block {
     let mut words = info
         .split(|c: char| c.is_whitespace() || matches!(c, ',' | '{' | '}'))
         .filter(|word| !word.is_empty());
-    // `arch=80,90` is one attribute: a comma separates only where a new one begins.
+    // In `arch=80,90` the comma belongs to the value; a comma separates only before a new attribute.
     let language = words.next().unwrap_or_default();
     let mut attributes: Vec<(String, String)> = Vec::new();
     for word in words {
@@ -68,7 +65,7 @@ pub(super) fn block(file: &str, line: usize, info: &str, content: &str, source: 
         }
     }
     let text = content.replace("\r\n", "\n");
-    // Every line of a block is one of the source; the closing fence is one more.
+    // Unlike other lines, the closing fence is not part of the content.
     let lines = source.trim_end_matches(['\n', '\r']).matches('\n').count() + 1;
     let inside = text.lines().count();
     let last = source.trim_end().lines().last().unwrap_or_default();
@@ -92,7 +89,7 @@ impl Block {
             .map(|(_, value)| value.trim_matches(['"', '\'']))
     }
 
-    /// The file that the block is, as its first line says: `// file: csrc/norm.cu`, `# file: build.toml`.
+    /// The file name in the first line: `// file: csrc/norm.cu`, `# file: build.toml`.
     pub(super) fn path(&self) -> Option<&str> {
         let first = self.text.lines().next()?.trim_start();
         let rest = first.strip_prefix("//").or(first.strip_prefix('#'))?;
@@ -110,7 +107,7 @@ impl Block {
         format!("the {} block of line {}{path}", self.language, self.line)
     }
 
-    /// The Markdown's line of a line of the text, from 1; never beyond the block.
+    /// The Markdown line of a line of the text (from 1), at most the block's last.
     pub(super) fn at(&self, line: usize) -> usize {
         self.line + line.min(self.text.lines().count().max(1))
     }

@@ -1,4 +1,4 @@
-//! What is compiled of the cuda and cpp blocks of a page: each block by itself, as a file, or within its harness.
+//! Plans the compilations of a page's cuda and cpp blocks: each block alone, as a file, or in its harness.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,17 @@ use super::layout::{Work, write};
 use super::report::Gathered;
 use crate::base::arch::{self, Capability};
 
-/// Headers of torch.
+/// Prefixes of torch headers.
 const TORCH: [&str; 4] = ["torch/", "ATen/", "c10/", "caffe2/"];
-/// Of these, those with a stable ABI, which want to be told for which version.
+/// Prefixes of the stable ABI's headers, which need the target version as a macro.
 const STABLE: [&str; 3] = [
     "torch/csrc/stable/",
     "torch/headeronly/",
     "torch/csrc/inductor/aoti_torch/c/",
 ];
-/// What `kernels build --torch` and kernel-builder give a binding.
+/// `registration.h` as `kernels build --torch` and kernel-builder provide it.
 const REGISTRATION: &str = include_str!("../variant/registration.h");
 
-/// A file to compile.
 pub(super) struct Job<'d> {
     /// The block's document, and its base.
     pub(super) documents: Vec<&'d Document>,
@@ -32,37 +31,34 @@ pub(super) struct Job<'d> {
     pub(super) source: PathBuf,
     pub(super) folder: PathBuf,
     pub(super) archs: Vec<String>,
-    /// Folders of headers, below `folder`.
+    /// Include folders, below `folder`.
     pub(super) includes: Vec<PathBuf>,
     pub(super) included: Included<'d>,
 }
 
-/// What a block includes, with its harness and through the files of its page.
+/// Headers that a block includes directly, through its harness or through files of its page.
 #[derive(Default)]
 pub(super) struct Included<'d> {
-    /// The names without folders.
+    /// File names without folders.
     pub(super) names: BTreeSet<&'d str>,
     pub(super) torch: bool,
-    /// Whether headers of torch outside of its stable ABI are among them.
+    /// Whether a torch header outside the stable ABI is included.
     pub(super) unstable: bool,
 }
 
-/// All jobs.
 #[derive(Default)]
 pub(super) struct Jobs<'d> {
     pub(super) all: Vec<Job<'d>>,
-    /// Headers that are compiled through a job of their document: the first that it may be, and the header's name.
+    /// Headers compiled through a job that includes them: the first possible job, the block, the header's name.
     pub(super) carried: Vec<(usize, &'d Block, &'d str)>,
 }
 
-/// A document whose jobs are being gathered.
 struct Page<'d, 'p> {
     document: &'d Document,
-    /// The document whose files lie below its own.
+    /// The document whose files are laid out first.
     base: Option<&'d Document>,
-    /// Where its files are laid out.
     folder: PathBuf,
-    /// Folders of headers, below that.
+    /// Include folders, below `folder`.
     includes: Vec<PathBuf>,
     jobs: &'p mut Jobs<'d>,
     gathered: &'p mut Gathered,
@@ -110,7 +106,7 @@ impl<'d> Jobs<'d> {
                 _ => page.block(at, block, path)?,
             }
         }
-        // Headers are compiled through what includes them; one that nobody includes, alone.
+        // A header is compiled through a file that includes it, else alone.
         for (at, block, path) in headers {
             let name = last(path);
             let mut jobs = page.jobs.all[first..].iter();
@@ -126,7 +122,7 @@ impl<'d> Jobs<'d> {
     }
 }
 
-/// The folders of a document's headers. A project names them in build.toml; here each that has a header is looked into.
+/// Include folders of a document: every folder with a header, since build.toml need not be shown.
 fn header_folders(number: usize, documents: &[Document], work: &Work) -> Vec<PathBuf> {
     let headers = work
         .blocks(number, documents)
@@ -144,7 +140,7 @@ impl<'d> Page<'d, '_> {
             .find("fence", &block.file, block.line, message);
     }
 
-    /// Adds the job of a block, which is the file `path`, stands in a harness, or is compiled as it is.
+    /// Adds the job of a block: as the file `path`, in its harness, or alone.
     fn block(&mut self, at: usize, block: &'d Block, path: Option<&str>) -> Result<()> {
         let document = self.document;
         let is_cuda = is_cuda(block);
@@ -173,7 +169,7 @@ impl<'d> Page<'d, '_> {
         Ok(())
     }
 
-    /// Writes a source file whose name holds nothing of the skill's.
+    /// Writes a source file under a generated name, never one from the skill.
     fn unit(&self, at: usize, is_cuda: bool, text: &str) -> Result<PathBuf> {
         let ending = if is_cuda { "cu" } else { "cpp" };
         let source = PathBuf::from(format!("../units/{at}.{ending}"));
@@ -254,7 +250,7 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The harness with the block in its hole; a compiler names the Markdown's lines for both.
+/// The harness with the block inserted; `#line` directives map both to the Markdown.
 fn composed(harness: &Harness, block: &Block) -> String {
     let mut text = marker(&block.file, harness.line + 1);
     for (offset, line) in harness.text.lines().enumerate() {
@@ -269,7 +265,7 @@ fn composed(harness: &Harness, block: &Block) -> String {
     text
 }
 
-/// Finds harnesses that no block uses, and blocks of other languages that name one.
+/// Reports unused harnesses, and blocks of other languages that name one.
 fn misused(document: &Document, gathered: &mut Gathered) {
     for block in document.blocks.iter().filter(|block| !is_code(block)) {
         if block.attribute("harness").is_some() {
@@ -286,7 +282,7 @@ fn misused(document: &Document, gathered: &mut Gathered) {
     }
 }
 
-/// The block's text, whose lines a compiler names as the Markdown's.
+/// The block's text with a `#line` directive that maps it to the Markdown.
 fn located(block: &Block) -> String {
     let mut text = marker(&block.file, block.line + 1) + &block.text;
     if !text.ends_with('\n') {
@@ -308,7 +304,7 @@ fn archs(text: &str) -> Option<Vec<String>> {
         .then_some(archs)
 }
 
-/// What a text includes.
+/// The header names that a text includes.
 fn includes(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start();

@@ -1,4 +1,4 @@
-//! The temporary folder: each Markdown file's `// file:` blocks laid out as the folder that they describe.
+//! Lays out each Markdown file's `// file:` blocks in a temporary folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,17 @@ use super::fence::{Block, Language};
 use super::report::Gathered;
 use crate::skill::RelPath;
 
-/// The folder. It goes when this does.
+/// The temporary folder, removed on drop.
 pub(super) struct Work {
     dir: TempDir,
-    /// One a document, in the same order: which block is which file.
+    /// Per document: file path to block index.
     pub(super) files: Vec<BTreeMap<String, usize>>,
-    /// The document whose files lie below a document's own.
+    /// Per document: the document whose files are laid out first.
     base: Vec<Option<usize>>,
 }
 
 impl Work {
-    /// Reads which blocks are files; what is wrong with their paths is found.
+    /// Finds the blocks that are files, and reports invalid paths.
     pub(super) fn new(documents: &[Document], gathered: &mut Gathered) -> Result<Self> {
         let dir =
             TempDir::with_prefix("kernels-deep-").context("cannot make a temporary folder")?;
@@ -38,19 +38,18 @@ impl Work {
         })
     }
 
-    /// A folder of this name, made if it is not there.
+    /// Creates a subfolder if it does not exist.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.dir.path().join(name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(folder)
     }
 
-    /// The text without the temporary folder's name.
+    /// Removes the temporary folder's path from a message.
     pub(super) fn hide(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.dir.path().display()), "")
     }
 
-    /// The document whose files lie below those of a document.
     pub(super) fn base<'d>(
         &self,
         number: usize,
@@ -59,7 +58,7 @@ impl Work {
         self.base[number].map(|base| &documents[base])
     }
 
-    /// The paths and blocks of a document's files, and of those below them that it does not have itself.
+    /// The files of a document and of its base, where its own take precedence.
     pub(super) fn blocks<'w>(
         &'w self,
         number: usize,
@@ -76,7 +75,7 @@ impl Work {
             .chain(of(number))
     }
 
-    /// Lays out the files of a document, each as `text` gives it; none where that gives none.
+    /// Writes the files of a document with the content that `text` returns; skips those for which it returns `None`.
     pub(super) fn lay_out(
         &self,
         number: usize,
@@ -93,7 +92,7 @@ impl Work {
     }
 }
 
-/// Writes a file and the folders above it.
+/// Writes a file and its parent folders.
 pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -101,7 +100,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether a path is safe to pass through a shell, and no part of it can be taken for an option.
+/// Whether a path has only characters that are safe in a shell, and no component that looks like an option.
 fn is_harmless(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
     path.split('/')

@@ -1,7 +1,7 @@
-//! `kernels skills validate --deep`: checks the code in a skill's Markdown with the tools that it is written for.
+//! `kernels skills validate --deep`: checks the code in a skill's Markdown with compilers and parsers.
 //!
-//! Nothing of the skill is ever executed. Blocks are compiled to objects in a temporary folder and thrown away, Python
-//! is parsed, command lines are read. What cannot be checked is counted with its reason, never passed over.
+//! Nothing of the skill is executed: blocks are compiled to objects in a temporary folder, Python and command lines are
+//! parsed. What cannot be checked is reported with a reason.
 
 mod anchor;
 mod command;
@@ -20,7 +20,7 @@ mod script;
 mod shell;
 mod toml;
 
-pub use report::{Report, Unchecked};
+pub(crate) use report::{Report, Unchecked};
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +30,8 @@ use crate::skill::lint::Severity;
 use self::document::Document;
 use self::report::Gathered;
 
-/// What the rules of this room ask for, as [`crate::skill::lint::RULES`].
-pub const RULES: &[(&str, Severity, &str)] = &[
+/// The rules of this module, as [`crate::skill::lint::RULES`].
+pub(crate) const RULES: &[(&str, Severity, &str)] = &[
     (
         "fence",
         Severity::Error,
@@ -83,20 +83,16 @@ pub const RULES: &[(&str, Severity, &str)] = &[
     ),
 ];
 
-/// With what a skill is checked.
 #[derive(Debug)]
-pub struct Options {
-    /// The Python that imports are looked up with; it need not be there.
-    pub python: PathBuf,
-    /// The command line of this program, against which `kernels …` is held.
-    pub commands: clap::Command,
+pub(crate) struct Options {
+    /// The Python for import look-ups; it need not exist.
+    pub(crate) python: PathBuf,
+    /// This program's command line, against which `kernels …` lines are checked.
+    pub(crate) commands: clap::Command,
 }
 
-/// Checks the code of a skill. `root` is its folder on the disk, where it lies in one.
-///
-/// # Errors
-/// The temporary folder cannot be written.
-pub fn check(tree: &Tree, root: Option<&Path>, options: &Options) -> anyhow::Result<Report> {
+/// Checks the code of a skill. `root` is its folder, if it is on the disk.
+pub(crate) fn check(tree: &Tree, root: Option<&Path>, options: &Options) -> anyhow::Result<Report> {
     let mut gathered = Gathered::default();
     let documents = document::read(tree, &mut gathered);
     let work = layout::Work::new(&documents, &mut gathered)?;
@@ -121,7 +117,7 @@ pub fn check(tree: &Tree, root: Option<&Path>, options: &Options) -> anyhow::Res
     Ok(gathered.finish())
 }
 
-/// Counts blocks in languages that nothing here checks.
+/// Counts blocks in languages that are not checked.
 fn count_ignored(documents: &[Document], gathered: &mut Gathered) {
     for block in documents.iter().flat_map(|document| &document.blocks) {
         if fence::Language::of(block).is_none() {

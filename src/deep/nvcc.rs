@@ -1,5 +1,5 @@
-//! Lines that begin with `nvcc`, held against the options that `nvcc --help` lists. nvcc itself is never given a word of
-//! the skill here: its options name programs to run and files to write.
+//! Checks lines that begin with `nvcc` against `nvcc --help`. The skill's words are never passed to nvcc, since its
+//! options can run programs and write files.
 
 use std::collections::BTreeMap;
 use std::process::Command as Program;
@@ -48,11 +48,10 @@ pub(super) fn check(commands: &[Command], toolchain: Option<&Toolchain>, gathere
     }
 }
 
-/// What nvcc takes.
 struct Options {
-    /// By name, long and short: whether a value follows.
+    /// Long and short names: whether a value follows.
     known: BTreeMap<String, bool>,
-    /// The whole text, which names every architecture.
+    /// The help text, which lists every architecture.
     help: String,
 }
 

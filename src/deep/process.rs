@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// What a program wrote, and how it ended.
 pub(super) struct Ran {
     pub(super) status: ExitStatus,
     pub(super) out: String,
     pub(super) err: String,
-    /// It was killed.
+    /// Killed at the time limit.
     pub(super) is_late: bool,
 }
 
-/// Runs a program and those that it starts, for `seconds` at most.
+/// Runs a program and its children, for at most `seconds`.
 pub(super) fn run(command: &mut Command, input: &[u8], seconds: u64) -> Result<Ran> {
     let name = command.get_program().to_string_lossy().into_owned();
-    // A group of its own, so that a compiler's parts end with it.
+    // Its own process group, so that a compiler's children are killed with it.
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -33,7 +32,7 @@ pub(super) fn run(command: &mut Command, input: &[u8], seconds: u64) -> Result<R
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (status, is_late, out, err) = thread::scope(|scope| {
         scope.spawn(move || {
-            // A program that does not read it has its reasons.
+            // A program may exit without reading its input.
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(input);
             }
@@ -91,7 +90,7 @@ fn kill(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// A limit of CPU time, which child processes inherit: if this program is interrupted, none of them runs on for ever.
+/// Limits CPU time. Child processes inherit it, so none runs forever if this program is interrupted.
 fn limit(child: &Child, seconds: u64) {
     #[cfg(target_os = "linux")]
     {

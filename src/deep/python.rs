@@ -1,4 +1,4 @@
-//! Python blocks and files: parsed, and their imports looked up, by the Python that is named.
+//! Parses Python blocks and files, and looks up their imports in the given Python.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -21,20 +21,19 @@ use crate::check;
 use crate::skill::Tree;
 
 const PROGRAM: &str = include_str!("python/look.py");
-/// torch, transformers and diffusers take some seconds each.
+/// Time limit: importing torch, transformers or diffusers takes seconds each.
 const SECONDS: u64 = 300;
 
-/// The flags that the skill's scripts take.
+/// Command-line flags of the skill's scripts.
 #[derive(Default)]
 pub(super) struct Scripts {
     scripts: BTreeMap<String, Script>,
     reason: String,
 }
 
-/// The flags of one.
 pub(super) struct Script {
     flags: BTreeSet<String>,
-    /// Its source does not tell all of them.
+    /// The source does not show all flags.
     pub(super) is_open: bool,
 }
 
@@ -43,7 +42,7 @@ impl Scripts {
         self.scripts.get(path)
     }
 
-    /// Why one is not known.
+    /// Why a flag is not known.
     pub(super) fn reason(&self) -> &str {
         if self.reason.is_empty() {
             "the script does not parse"
@@ -58,23 +57,23 @@ impl Script {
         self.flags.contains(flag)
     }
 
-    /// `; there is --warmup`
+    /// A hint at a similar flag: `; there is --warmup`.
     pub(super) fn near(&self, flag: &str) -> String {
         nearest(flag, self.flags.iter().map(String::as_str))
             .map_or(String::new(), |known| format!("; there is {known}"))
     }
 }
 
-/// A text of Python, and where it stands.
+/// A Python source and its location.
 struct Item {
     file: String,
-    /// The line before its first.
+    /// Number of lines before its first.
     before: usize,
     text: String,
-    /// As findings name it.
+    /// The name in findings.
     name: String,
     is_file: bool,
-    /// A script of the skill, whose flags are wanted.
+    /// A script of the skill, whose flags are collected.
     is_script: bool,
     kind: &'static str,
 }
@@ -92,7 +91,7 @@ struct Answer {
     version: String,
     #[serde(default)]
     flags: BTreeSet<String>,
-    /// Of a name of a module, not of an import.
+    /// About an attribute of a module, not an import.
     #[serde(default)]
     is_use: bool,
     #[serde(default)]
@@ -101,7 +100,7 @@ struct Answer {
     imports: Vec<String>,
 }
 
-/// Parses all Python of the skill; answers what flags its scripts take.
+/// Parses all Python of the skill; returns the flags of its scripts.
 pub(super) fn check(
     tree: &Tree,
     root: Option<&Path>,
@@ -146,7 +145,7 @@ pub(super) fn check(
     Ok(scripts)
 }
 
-/// What the Python program is asked.
+/// The JSON request to look.py.
 fn request(tree: &Tree, root: Option<&Path>, items: &[Item]) -> Vec<u8> {
     let asked = items.iter().enumerate().map(|(id, item)| {
         json!({
@@ -166,7 +165,7 @@ fn request(tree: &Tree, root: Option<&Path>, items: &[Item]) -> Vec<u8> {
     request.to_string().into_bytes()
 }
 
-/// The Python that looks at the items, in an empty folder and without the network.
+/// Runs look.py in an empty folder without network access.
 fn program(python: &Path, work: &Work) -> Result<Program> {
     let mut program = Program::new(python);
     program
@@ -177,7 +176,7 @@ fn program(python: &Path, work: &Work) -> Result<Program> {
         .env("PYTHONIOENCODING", "utf-8")
         .env_remove("PYTHONINSPECT");
     if let Some(paths) = env::var_os("PYTHONPATH").filter(|paths| !paths.is_empty()) {
-        // They are relative to where the user is.
+        // Made absolute, because the working folder changes.
         let paths = env::split_paths(&paths)
             .filter(|path| !path.as_os_str().is_empty())
             .map(|path| std::path::absolute(&path).unwrap_or(path));
@@ -186,11 +185,11 @@ fn program(python: &Path, work: &Work) -> Result<Program> {
     Ok(program)
 }
 
-/// Turns answers into what was found, what was checked and what was not.
+/// Turns look.py's answers into findings, counts and unchecked items.
 struct Notes<'a> {
     items: &'a [Item],
     python: &'a Path,
-    /// Why there are no more answers.
+    /// Why answers are missing.
     failure: &'a str,
     gathered: &'a mut Gathered,
 }
@@ -198,7 +197,7 @@ struct Notes<'a> {
 impl Notes<'_> {
     fn note(mut self, answers: &[Answer]) {
         let mut answered: BTreeSet<usize> = BTreeSet::new();
-        // A line may import several names: it is one import.
+        // A line that imports several names counts as one import.
         let mut lines: BTreeMap<(usize, usize), Vec<&Answer>> = BTreeMap::new();
         for answer in answers {
             let Some(id) = answer.id else { continue };
@@ -247,7 +246,7 @@ impl Notes<'_> {
         }
     }
 
-    /// A name of a module that is used: `F.rms_norm`.
+    /// Checks a used attribute: `F.rms_norm`.
     fn used(&mut self, item: &Item, answer: &Answer) {
         let at = item.before + answer.line.unwrap_or(1);
         match answer.state.as_str() {
@@ -264,7 +263,7 @@ impl Notes<'_> {
         }
     }
 
-    /// All that is imported on a line.
+    /// Checks the imports of one line.
     fn import(&mut self, item: &Item, line: usize, answers: &[&Answer]) {
         let at = item.before + line;
         let mut said: BTreeSet<&str> = BTreeSet::new();
@@ -298,7 +297,7 @@ impl Notes<'_> {
     }
 }
 
-/// The flags of each script, with those that modules of the skill add for it.
+/// Collects the flags of each script, including those that the skill's modules add.
 fn collect(items: &[Item], answers: &[Answer], scripts: &mut Scripts) {
     let own: BTreeMap<String, &Answer> = answers
         .iter()
@@ -322,7 +321,7 @@ fn collect(items: &[Item], answers: &[Answer], scripts: &mut Scripts) {
     }
 }
 
-/// `norm` of `scripts/norm.py`
+/// `norm` for `scripts/norm.py`
 fn module_name(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".py").unwrap_or(name).to_owned()
@@ -377,7 +376,7 @@ fn items(tree: &Tree, documents: &[Document], commands: &[Command]) -> Vec<Item>
     items
 }
 
-/// The skill's own modules: its files by their name, and what `# file:` blocks say they are.
+/// The skill's own modules: its files by name, and files that `# file:` blocks define.
 fn modules(tree: &Tree, items: &[Item]) -> BTreeMap<String, Option<String>> {
     let mut modules: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut add = |path: &str, text: &str| {
@@ -385,7 +384,7 @@ fn modules(tree: &Tree, items: &[Item]) -> BTreeMap<String, Option<String>> {
         if name != "__init__" && name != "__main__" {
             modules.insert(name, Some(text.to_owned()));
         }
-        // A package: which of its names come from where is not followed.
+        // Names re-exported by a package are not followed.
         if let Some((folders, "__init__.py")) = path.rsplit_once('/') {
             modules.insert(module_name(folders), None);
         }

@@ -1,4 +1,4 @@
-//! What was found, what was checked, and what was not.
+//! The report: findings, counts and unchecked items.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +7,41 @@ use serde::Serialize;
 use super::RULES;
 use crate::skill::lint::{Finding, Severity};
 
-/// The whole of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What is wrong, by file and line.
+pub(crate) struct Report {
+    /// Sorted by file and line.
     #[serde(skip)]
-    pub findings: Vec<Finding>,
-    /// How many of each kind were checked: `cuda block` → 4.
-    pub checked: BTreeMap<&'static str, usize>,
-    /// With which tools: `nvcc` → `13.0.88`.
-    pub tools: BTreeMap<&'static str, String>,
-    /// What was not checked, and why.
-    pub not_checked: Vec<Unchecked>,
-    /// Blocks that nothing here looks at, by their language; unmarked ones under an empty name.
-    pub not_looked_at: BTreeMap<String, usize>,
+    pub(crate) findings: Vec<Finding>,
+    /// Counts by kind: `cuda block` → 4.
+    pub(crate) checked: BTreeMap<&'static str, usize>,
+    /// Tool versions: `nvcc` → `13.0.88`.
+    pub(crate) tools: BTreeMap<&'static str, String>,
+    pub(crate) not_checked: Vec<Unchecked>,
+    /// Number of blocks by unchecked language; unmarked blocks have an empty one.
+    pub(crate) not_looked_at: BTreeMap<String, usize>,
 }
 
-/// Things that could not be checked for one reason.
+/// Items that could not be checked for the same reason.
 #[derive(Clone, Debug, Serialize)]
-pub struct Unchecked {
+pub(crate) struct Unchecked {
     /// `cuda block`, `import of diffusers`
-    pub what: String,
-    /// Why not.
-    pub reason: String,
-    /// Where they stand: `references/x.md:12`.
-    pub places: Vec<String>,
-    /// The first of them, for a finding.
+    pub(crate) what: String,
+    pub(crate) reason: String,
+    /// Locations: `references/x.md:12`.
+    pub(crate) places: Vec<String>,
+    /// The first location, for a finding.
     #[serde(skip)]
     first: (String, usize),
 }
 
 impl Unchecked {
     /// `3 imports of diffusers: python3 has no such module`
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("{}: {}", count(self.places.len(), &self.what), self.reason)
     }
 
-    /// For `--strict`.
-    pub fn finding(&self) -> Finding {
+    /// The finding that `--strict` reports.
+    pub(crate) fn finding(&self) -> Finding {
         Finding {
             rule: "unchecked",
             severity: Severity::Warning,
@@ -68,7 +65,7 @@ pub(super) fn count(number: usize, what: &str) -> String {
 
 impl Report {
     /// `4 cuda blocks, 9 python blocks, 31 commands`
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let parts: Vec<String> = self
             .checked
             .iter()
@@ -92,7 +89,7 @@ impl Report {
     }
 }
 
-/// What the parts add to.
+/// Collects results while checks run.
 #[derive(Default)]
 pub(super) struct Gathered {
     findings: Vec<Finding>,
@@ -129,7 +126,7 @@ impl Gathered {
         }
     }
 
-    /// A version that was used.
+    /// Records the version of a tool.
     pub(super) fn tool(&mut self, name: &'static str, version: &str) {
         self.tools.insert(name, version.to_owned());
     }

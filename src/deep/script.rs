@@ -1,13 +1,12 @@
-//! Runs of the skill's own scripts: the script is there, and its source has the flags.
+//! Checks calls of the skill's scripts: the script exists and its source defines the flags.
 
 use super::python::Scripts;
 use super::report::Gathered;
 use super::shell::Command;
 use crate::skill::Tree;
 
-/// Folders of a skill that hold scripts.
 const FOLDER: &str = "scripts/";
-/// Programs that run a script with the words behind it as its own.
+/// Programs that run a script and pass it the remaining arguments.
 const RUNNERS: [&str; 7] = [
     "python", "python3", "torchrun", "run", "launch", "pypy3", "ipython",
 ];
@@ -19,7 +18,7 @@ pub(super) fn check(tree: &Tree, commands: &[Command], scripts: &Scripts, gather
         };
         let (line, word) = &command.words[at];
         let Some(path) = find(tree, word) else {
-            // Only where it is plain that a file of the skill is meant.
+            // Only paths that clearly mean a file of the skill.
             if word.starts_with(FOLDER) && !command.is_span && has_scripts(tree) {
                 let message = format!("there is no {word} in the skill");
                 gathered.find("script", &command.file, *line, message);
@@ -62,7 +61,7 @@ pub(super) fn check(tree: &Tree, commands: &[Command], scripts: &Scripts, gather
     }
 }
 
-/// Where in a command the script stands, if it runs one.
+/// The index of the script in a command.
 fn position(command: &Command) -> Option<usize> {
     let mut runs = false;
     for (at, (_, word)) in command.words.iter().enumerate() {
@@ -78,7 +77,7 @@ fn position(command: &Command) -> Option<usize> {
     None
 }
 
-/// The script that a path names: `scripts/x.py`, `../scripts/x.py`, `.claude/skills/NAME/scripts/x.py`.
+/// The skill's script for a path: `scripts/x.py`, `../scripts/x.py`, `.claude/skills/NAME/scripts/x.py`.
 fn find(tree: &Tree, word: &str) -> Option<String> {
     let ends = |path: &&str| {
         word == *path

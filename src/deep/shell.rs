@@ -1,4 +1,4 @@
-//! Command lines: split into the words that a shell would see, each with its line.
+//! Splits command lines into words as a shell does, with line numbers.
 
 use std::process::Command as Program;
 
@@ -10,18 +10,17 @@ use super::report::Gathered;
 /// A simple command of a block or a code span.
 #[derive(Debug)]
 pub(super) struct Command {
-    /// The Markdown file.
     pub(super) file: String,
-    /// The words with their lines in it: no redirections, no assignments in front.
+    /// Words with their lines, without redirections and leading assignments.
     pub(super) words: Vec<(usize, String)>,
-    /// What a `<<` feeds it, and the line of its first line.
+    /// The text of its heredoc and that text's first line.
     pub(super) input: Option<(usize, String)>,
-    /// It stands in running text, where it may be the name of a command rather than a whole one.
+    /// From a code span, which may be only the name of a command.
     pub(super) is_span: bool,
 }
 
 impl Command {
-    /// The program's name, without folders.
+    /// The program's name without folders.
     pub(super) fn program(&self) -> &str {
         let word = self.words.first().map_or("", |(_, word)| word);
         word.rsplit('/').next().unwrap_or(word)
@@ -32,7 +31,7 @@ impl Command {
     }
 }
 
-/// Holds blocks against `bash -n`, and answers every command in blocks and code spans.
+/// Checks blocks with `bash -n`, and returns every command in blocks and code spans.
 pub(super) fn check(documents: &[Document], gathered: &mut Gathered) -> Vec<Command> {
     let mut commands = Vec::new();
     for document in documents {
@@ -56,7 +55,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) -> Vec<Comm
             }
         }
         for (line, span) in &document.spans {
-            // `kernels init → build` names steps; the first is a command.
+            // `kernels init → build` names steps; only the first is a command.
             let text = mark_placeholders(span.split('→').next().unwrap_or_default());
             if let Some(mut command) = split(&text).into_iter().next() {
                 for (at, _) in &mut command.words {
@@ -72,12 +71,12 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) -> Vec<Comm
     commands
 }
 
-/// `bash -n` reads and does nothing.
+/// `bash -n` parses without executing.
 fn parse(block: &Block, text: &str, gathered: &mut Gathered) {
     let mut bash = Program::new("bash");
     bash.arg("-n").env_remove("BASH_ENV").env("LC_ALL", "C");
     for (name, _) in std::env::vars_os() {
-        // Exported functions are read before the block is.
+        // Exported functions would be evaluated at start-up.
         if name.to_string_lossy().starts_with("BASH_FUNC_") {
             bash.env_remove(name);
         }
@@ -101,7 +100,7 @@ fn parse(block: &Block, text: &str, gathered: &mut Gathered) {
     }
 }
 
-/// What follows prompts. Other lines become empty, so that lines keep their numbers.
+/// The commands after prompts. Output lines become empty, so that line numbers stay.
 fn typed(text: &str) -> String {
     let mut continues = false;
     let mut all = String::new();
@@ -120,7 +119,7 @@ fn typed(text: &str) -> String {
     all
 }
 
-/// `<PATH>` stands for a value, though a shell would read from PATH; as does `…`.
+/// Replaces placeholders, `<PATH>` and `…`, so that a shell does not take `<` for a redirection.
 fn mark_placeholders(text: &str) -> String {
     let mut marked = String::with_capacity(text.len());
     let mut rest = text;
@@ -147,7 +146,7 @@ fn mark_placeholders(text: &str) -> String {
 
 const PLACEHOLDER: &str = "PLACEHOLDER";
 
-/// Whether a word stands for a value: `PATH`, `$HOME/x`, `…`.
+/// Whether a word is a placeholder: `PATH`, `$HOME/x`, `…`.
 pub(super) fn is_placeholder(word: &str) -> bool {
     let has = |test: fn(&char) -> bool| word.chars().any(|c| test(&c));
     word.contains(['$', '…', '<'])
@@ -155,17 +154,16 @@ pub(super) fn is_placeholder(word: &str) -> bool {
         || has(char::is_ascii_uppercase) && !has(char::is_ascii_lowercase)
 }
 
-/// The state of a split.
 struct Splitter<'t> {
     chars: std::iter::Peekable<std::str::Chars<'t>>,
     line: usize,
     word: Option<(usize, String)>,
     words: Vec<(usize, String)>,
-    /// The next word is where a redirection goes to.
+    /// The next word is a redirection's target.
     redirects: bool,
-    /// Heredocs whose text begins behind this line: delimiter, whether tabs go, and whose they are.
+    /// Heredocs that begin after this line: delimiter, whether tabs are stripped, index of the command.
     pending: Vec<(String, bool, usize)>,
-    /// The next word is the delimiter of one.
+    /// The next word is a heredoc's delimiter; `true` if tabs are stripped.
     delimiter: Option<bool>,
     found: Vec<Command>,
     nested: Vec<(usize, String)>,
@@ -223,7 +221,7 @@ impl Splitter<'_> {
                 }
                 ';' | '&' | '|' | '(' | ')' => self.end_command(),
                 '<' | '>' => {
-                    // The number of a file.
+                    // A file descriptor's number.
                     if self
                         .word
                         .as_ref()
@@ -355,7 +353,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// To the parenthesis that closes the one that was read.
+    /// Skips to the parenthesis that closes the current one.
     fn substitution(&mut self) {
         let line = self.line;
         let mut inside = String::new();
@@ -404,7 +402,7 @@ impl Splitter<'_> {
         };
         let front = words.iter().take_while(|(_, word)| is_front(word)).count();
         words.drain(..front);
-        // Even an empty one: what a heredoc feeds counts by it.
+        // An empty command is kept if a heredoc refers to its index.
         if !words.is_empty() || !self.pending.is_empty() {
             self.found.push(Command {
                 file: String::new(),
@@ -450,7 +448,7 @@ impl Splitter<'_> {
     }
 }
 
-/// Words in front of a command that change nothing of it.
+/// Words that may precede a command.
 const FRONT: [&str; 14] = [
     "if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "exec", "env", "sudo",
     "nohup",

@@ -1,4 +1,4 @@
-//! toml blocks: a build.toml by the rules of `kernels check`, a kernel.toml by its reader, the rest parsed.
+//! Checks toml blocks: build.toml by the rules of `kernels check`, kernel.toml by its reader; others are parsed.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
                 }
             };
             let Some(table) = table else { continue };
-            // Each is looked at in a folder of its own: those of a file may be of several projects.
+            // One folder per block: the blocks of a page may belong to different projects.
             let folder = work.folder(&format!("{number}/toml-{at}"))?;
             let is_file = block
                 .path()
@@ -54,7 +54,7 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
     Ok(())
 }
 
-/// Applies the rules of `kernels check`. What they say of other files counts where the Markdown has those files.
+/// Applies the rules of `kernels check`. Findings about other files count only if the Markdown has those files.
 #[expect(clippy::too_many_arguments, reason = "each is one thing")]
 fn build_toml(
     number: usize,
@@ -68,7 +68,7 @@ fn build_toml(
 ) -> Result<()> {
     let files = &work.files[number];
     let document = &documents[number];
-    // `project/build.toml` lies beside `project/csrc/norm.cu`.
+    // For `project/build.toml` the sources are in `project/csrc/`.
     let above = block
         .path()
         .filter(|_| is_file)
@@ -87,7 +87,7 @@ fn build_toml(
     for finding in report.findings {
         let path = format!("{above}{}", finding.path);
         let is_of_file = finding.path == BUILD_TOML;
-        // Without the files, only what build.toml itself says can be wrong.
+        // Without sources, only the rules about build.toml alone apply.
         let alone = ["build-toml", "depends"]
             .iter()
             .any(|group| finding.rule.split('/').next() == Some(*group))
@@ -112,7 +112,7 @@ fn build_toml(
     Ok(())
 }
 
-/// The files that a build.toml lists.
+/// The source files that a build.toml lists.
 fn sources(table: &Value) -> Vec<String> {
     let of = |value: &Value| -> Vec<String> {
         let list = value.get("src").and_then(Value::as_array);
@@ -132,10 +132,10 @@ fn sources(table: &Value) -> Vec<String> {
     all
 }
 
-/// Reads a kernel.toml as every command of a project does.
+/// Reads a kernel.toml as the project commands do.
 fn kernel_toml(block: &Block, table: &Value, folder: &Path, gathered: &mut Gathered) -> Result<()> {
     let root = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
-    // A reference in Python is a file beside it, which a page need not show.
+    // A Python reference is a separate file, which the page need not show.
     let operations = table.get("operation").and_then(Value::as_array);
     for operation in operations.into_iter().flatten() {
         let reference = operation
@@ -149,7 +149,7 @@ fn kernel_toml(block: &Block, table: &Value, folder: &Path, gathered: &mut Gathe
     let Err(invalid) = project::read_kernel_toml(&block.text, &root) else {
         return Ok(());
     };
-    // Each problem begins `kernel.toml:LINE:COLUMN: `; its help stands behind ` = `.
+    // Each problem begins with `kernel.toml:LINE:COLUMN: `; its help follows ` = `.
     for problem in invalid.0.split("\n\n") {
         let mut lines = problem.lines();
         let first = lines.next().unwrap_or_default();

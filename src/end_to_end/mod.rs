@@ -1,5 +1,5 @@
-//! Whole models, timed by a project's own `benchmark_e2e.py`: `kernels bench DIR --e2e`. What the script writes is held
-//! against what is here, and nothing of it is believed that contradicts itself.
+//! End-to-end benchmarks of models by a project's `benchmark_e2e.py`: `kernels bench DIR --e2e`. The script's results are
+//! checked for consistency and against the project's files.
 
 mod result;
 mod script;

@@ -187,7 +187,7 @@ impl Event {
     }
 
     /// Microseconds from this event to a later one; the stream has reached both.
-    pub fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
+    pub(crate) fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
         // SAFETY: both events are alive and recorded.
         let milliseconds =
             unsafe { result::event::elapsed(self.0, later.0) }.said("reading the clock")?;

@@ -27,11 +27,11 @@ pub(super) fn patience() -> Duration {
 #[error("{doing}: {said}")]
 pub struct GpuError {
     /// The operation that failed.
-    pub doing: String,
+    pub(crate) doing: String,
     /// The driver's name for the error, with its text.
     pub said: String,
     /// Whether the CUDA context is lost, as after an illegal access, a trap or a time-out.
-    pub sticky: bool,
+    pub(crate) sticky: bool,
 }
 
 impl GpuError {

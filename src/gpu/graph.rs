@@ -16,7 +16,7 @@ pub struct Graph {
 
 impl Graph {
     /// Captures what `work` launches on the device's stream.
-    pub fn capture(
+    pub(crate) fn capture(
         device: &Device,
         work: impl FnOnce() -> Result<(), GpuError>,
     ) -> Result<Self, GpuError> {

@@ -26,5 +26,5 @@ pub use device::Device;
 pub use driver::GpuError;
 pub use graph::Graph;
 pub use module::Modules;
-pub use recorder::{Answer, Recorder};
+pub(crate) use recorder::{Answer, Recorder};
 pub use recording::{Launch, Recording};

@@ -23,7 +23,7 @@ const LONGEST_LINE: u64 = 256 << 20;
 
 /// Why there is no recording, with an explanation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// The process died or was stopped.
     Stopped(String),
     /// The process sent something that is not a valid reply.
@@ -34,7 +34,7 @@ pub enum Answer {
 
 /// A recording process for one library.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     child: Child,
     requests: Option<ChildStdin>,
     replies: Receiver<Result<String, String>>,
@@ -46,7 +46,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// Starts a process for a library.
-    pub fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
+    pub(crate) fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
         let refused = |what: &str, error: io::Error| Answer::Refused(format!("{what}: {error}"));
         let scratch = tempfile::Builder::new()
             .prefix("kernels-record-")
@@ -82,7 +82,7 @@ impl Recorder {
     }
 
     /// Calls a launcher once for each list of arguments. `error` names the function that says its codes in words.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         launcher: &str,
         error: Option<&str>,

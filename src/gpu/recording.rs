@@ -32,7 +32,7 @@ pub struct Launch {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Calls {
     /// Chosen by the harness; the reply repeats it.
-    pub nonce: u64,
+    pub(crate) nonce: u64,
     /// The launcher's symbol.
     pub launcher: String,
     /// The function that says its codes in words.
@@ -60,7 +60,7 @@ pub enum Value {
 
 /// A message of the recording process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// It is locked down and has loaded the library.
     Ready {
         /// The restrictions that are in force.

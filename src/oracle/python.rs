@@ -26,7 +26,7 @@ pub(crate) struct Call<'a> {
     /// Its name.
     pub function: &'a str,
     /// Input tensors that are absent in this case; the function gets None.
-    pub absent: &'a [&'a str],
+    pub(crate) absent: &'a [&'a str],
     /// How many threads torch may use.
     pub threads: usize,
 }

@@ -44,7 +44,7 @@ impl<'a> View<'a> {
     }
 
     /// The length of the last dimension; 1 for a tensor of none.
-    pub fn row_length(&self) -> u64 {
+    pub(crate) fn row_length(&self) -> u64 {
         self.shape.last().copied().unwrap_or(1)
     }
 
@@ -54,7 +54,7 @@ impl<'a> View<'a> {
     }
 
     /// The offset in elements of the first element of a row.
-    pub fn row_start(&self, row: u64) -> u64 {
+    pub(crate) fn row_start(&self, row: u64) -> u64 {
         let mut rest = row;
         let mut at = 0;
         for (size, stride) in self.shape.iter().zip(&self.strides).rev().skip(1) {

@@ -1,4 +1,4 @@
-//! The folder for what can be made again: the installed toolchain, and compiled objects.
+//! The cache folder: installed toolchains and compiled objects.
 
 use std::env;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::ToolchainError;
 
 /// `$KERNELS_CACHE`, else `$XDG_CACHE_HOME/kernels`, else `~/.cache/kernels`. Absolute.
-pub fn folder() -> Result<PathBuf, ToolchainError> {
+pub(crate) fn folder() -> Result<PathBuf, ToolchainError> {
     let named = env::var_os("KERNELS_CACHE").filter(|value| !value.is_empty());
     if let Some(folder) = named {
         return std::path::absolute(&folder).map_err(|error| {

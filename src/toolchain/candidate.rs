@@ -1,4 +1,4 @@
-//! Where a CUDA compiler may be, in the order of precedence, and whether one is there.
+//! Finds CUDA compilers, in order of precedence.
 
 use std::env;
 use std::fs;
@@ -8,30 +8,29 @@ use super::host::{in_path, is_program};
 use super::known::Known;
 use super::{Toolchain, cache, release};
 
-/// A location that was looked at.
+/// A searched location.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What named it, for messages.
+    /// The variable or rule that gave this location, for messages.
     pub origin: String,
-    /// The toolkit's folder: the one above `bin`.
+    /// The toolkit's root, the parent of `bin`.
     pub folder: PathBuf,
-    /// Whether an environment variable names exactly this one.
-    pub explicit: bool,
-    /// The toolchain, or why there is none.
+    /// Whether an environment variable names this location.
+    pub(crate) explicit: bool,
+    /// The toolchain, or why it is unusable.
     pub found: Result<Toolchain, String>,
 }
 
-/// A place where a compiler may be.
 pub(super) struct Location {
     origin: String,
     folder: PathBuf,
     explicit: bool,
-    /// A Python environment's packages, where the versions of the parts can be read.
+    /// The site-packages folder of a Python environment, from which the versions of the wheels are read.
     wheels: Option<PathBuf>,
 }
 
-/// Every location that has an nvcc or is named by a variable, in the order of precedence. The first that works is used,
-/// unless one that a variable names comes before it and does not work.
+/// Every location that has an nvcc or is named by a variable, in order of precedence. The first usable one is chosen,
+/// but an unusable one that a variable names is an error if it comes first.
 pub fn candidates() -> Vec<Candidate> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut all = Vec::new();
@@ -40,7 +39,7 @@ pub fn candidates() -> Vec<Candidate> {
         if !place.explicit && !nvcc.exists() {
             continue;
         }
-        // /usr/local/cuda is a link to one of /usr/local/cuda-*, and PATH mostly names it once more.
+        // /usr/local/cuda is a link to /usr/local/cuda-*, and PATH usually repeats it.
         let real = nvcc.canonicalize().unwrap_or(nvcc);
         if seen.contains(&real) {
             continue;
@@ -51,7 +50,7 @@ pub fn candidates() -> Vec<Candidate> {
     all
 }
 
-/// All places, the first in precedence first.
+/// All locations in order of precedence.
 pub(super) fn places() -> Vec<Location> {
     let set = |name: &str| {
         env::var_os(name)
@@ -75,7 +74,7 @@ pub(super) fn places() -> Vec<Location> {
         }
     }
     if let Some(nvcc) = in_path("nvcc") {
-        // A link from /usr/bin, say: the toolkit is where it points to. A wrapper of another name is not followed.
+        // A link, such as in /usr/bin, points into the toolkit. Wrappers with another name are not followed.
         let real = nvcc
             .canonicalize()
             .ok()
@@ -108,13 +107,13 @@ pub(super) fn places() -> Vec<Location> {
     places
 }
 
-/// Where the pinned toolchain is installed to, below the cache.
+/// The installation folder of the pinned toolchain in the cache.
 pub(super) fn installed(cache: &Path) -> PathBuf {
     cache.join(format!("toolchain-{}", Toolchain::PINNED))
 }
 
 impl Location {
-    /// Looks whether an nvcc is there and runs.
+    /// Checks that nvcc exists and runs.
     pub(super) fn look(self, known: &Known) -> Candidate {
         let found = match self.wheels.as_deref().map(mixed_wheels) {
             Some(Err(why)) => Err(why),
@@ -129,7 +128,7 @@ impl Location {
     }
 }
 
-/// The toolchain of a toolkit's folder.
+/// The toolchain with this root.
 pub(super) fn at(folder: &Path, origin: &str, known: &Known) -> Result<Toolchain, String> {
     let nvcc = folder.join("bin/nvcc");
     if !nvcc.exists() {
@@ -156,7 +155,7 @@ pub(super) fn at(folder: &Path, origin: &str, known: &Known) -> Result<Toolchain
     })
 }
 
-/// `13.0.88` of `Cuda compilation tools, release 13.0, V13.0.88`.
+/// Parses `Cuda compilation tools, release 13.0, V13.0.88` to `13.0.88`.
 fn version_of(said: &str) -> Option<String> {
     said.split(|c: char| c.is_whitespace() || c == ',')
         .filter_map(|word| word.strip_prefix('V'))
@@ -164,7 +163,7 @@ fn version_of(said: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// `cuda-13.1`, `cuda-12.8`, … below a folder, the newest first.
+/// Folders `cuda-13.1`, `cuda-12.8`, …, newest first.
 fn versioned(below: &Path) -> Vec<PathBuf> {
     let mut found: Vec<((u32, u32), PathBuf)> = fs::read_dir(below)
         .into_iter()
@@ -181,7 +180,7 @@ fn versioned(below: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// `lib/python3.12/site-packages` and its like below an environment.
+/// Folders such as `lib/python3.12/site-packages` of an environment.
 pub(super) fn site_packages(environment: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(environment.join("lib"))
         .into_iter()
@@ -194,7 +193,7 @@ pub(super) fn site_packages(environment: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Wheels without exact pins come from different releases, and then ptxas refuses what cicc writes.
+/// Unpinned wheels may be of different releases; ptxas then rejects the output of cicc.
 fn mixed_wheels(packages: &Path) -> Result<(), String> {
     let mut releases: Vec<(String, (u32, u32))> = Vec::new();
     for entry in fs::read_dir(packages).into_iter().flatten().flatten() {

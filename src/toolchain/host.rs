@@ -1,4 +1,4 @@
-//! The C++ compiler that nvcc hands host code to.
+//! The host compiler that nvcc uses.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,25 +8,23 @@ use std::path::{Path, PathBuf};
 use super::ToolchainError;
 use super::known::Known;
 
-/// A C++ compiler.
 #[derive(Clone, Debug)]
-pub struct HostCompiler {
-    /// The program.
+pub(crate) struct HostCompiler {
     pub path: PathBuf,
     /// The first line of its `--version`.
     pub version: String,
-    /// Where it was found: `NVCC_CCBIN`, `CXX`, `PATH`.
+    /// The source of its path: `NVCC_CCBIN`, `CXX`, `PATH`.
     pub origin: String,
 }
 
 impl HostCompiler {
-    /// The first of: `NVCC_CCBIN`, `CXX`, `g++` in PATH, `c++` in PATH. A variable that names none is an error.
-    pub fn find() -> Result<Self, ToolchainError> {
+    /// The first of: `NVCC_CCBIN`, `CXX`, `g++` in PATH, `c++` in PATH. A variable without a usable compiler is an error.
+    pub(crate) fn find() -> Result<Self, ToolchainError> {
         Self::find_known(&Known::nothing())
     }
 
-    /// The same, without starting a compiler whose version is known.
-    pub fn find_known(known: &Known) -> Result<Self, ToolchainError> {
+    /// As [`HostCompiler::find`], without starting a compiler whose version is known.
+    pub(crate) fn find_known(known: &Known) -> Result<Self, ToolchainError> {
         let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         for name in ["NVCC_CCBIN", "CXX"] {
             let Some(value) = set(name) else { continue };
@@ -60,7 +58,7 @@ impl HostCompiler {
     }
 }
 
-/// What a variable names: a program by path or by name, or a folder with g++ in it, as nvcc's `-ccbin` allows.
+/// Resolves a variable: a program by path or name, or a folder with g++, as nvcc's `-ccbin` allows.
 fn resolve(value: &OsStr) -> Option<PathBuf> {
     let path = Path::new(value);
     if path.is_dir() {
@@ -74,7 +72,7 @@ fn resolve(value: &OsStr) -> Option<PathBuf> {
     in_path(path.to_str()?)
 }
 
-/// A program of PATH by its name.
+/// Finds a program in PATH.
 pub(super) fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
@@ -83,7 +81,7 @@ pub(super) fn in_path(name: &str) -> Option<PathBuf> {
         .find(|path| is_program(path))
 }
 
-/// Whether it is a file that may be run.
+/// Whether it is an executable file.
 pub(super) fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

@@ -1,4 +1,4 @@
-//! The pinned wheels, fetched by pip into the cache: checked first, then put in place by one rename.
+//! Installs the pinned wheels with pip into a scratch folder of the cache, tests them, and renames it into place.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,25 +12,23 @@ use super::candidate::{at, installed};
 use super::known::Known;
 use super::{Toolchain, ToolchainError, cache};
 
-/// pip's requirements with the hashes of all wheels.
+/// pip requirements with the hashes of all wheels.
 const PINS: &str = include_str!("pins.txt");
 const ORIGIN: &str = "`kernels toolchain install`";
 
-/// What an install came to.
 #[derive(Clone, Debug)]
-pub struct Installed {
-    /// What is there now.
+pub(crate) struct Installed {
     pub toolchain: Toolchain,
-    /// Whether it was there before, whole.
+    /// Whether it was already installed.
     pub already: bool,
 }
 
-/// Puts the pinned toolchain into the cache, unless it is there and runs. `force` fetches it again.
+/// Installs the pinned toolchain into the cache, unless it is present and runs. `force` downloads it again.
 ///
-/// `show`: pip's progress goes to stderr. `tell` gets a line when another process has to be waited for.
-/// Everything happens in a folder beside the final one, which takes its place by one rename; what a killed
-/// install leaves is cleared by the next.
-pub fn install(
+/// `show`: pip's progress goes to stderr. `tell` gets a line if another process holds the lock.
+/// The installation is made in a scratch folder and renamed into place; the next installation removes the scratch folder
+/// of a killed one.
+pub(crate) fn install(
     python: &Path,
     force: bool,
     show: bool,
@@ -90,14 +88,14 @@ pub fn install(
     })
 }
 
-/// What the folders of unfinished installs are called.
+/// The prefix of scratch folders.
 const TEMPORARY: &str = ".toolchain-install-";
 
-/// A folder that goes when the install ends, well or not.
+/// A folder that is removed when the installation ends.
 pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {
-    /// A new one below the cache, on its file system.
+    /// Creates one in the cache, on the same file system.
     pub(super) fn new(cache: &Path) -> Result<Self, ToolchainError> {
         let path = cache.join(format!("{TEMPORARY}{}", process::id()));
         fs::create_dir_all(&path).map_err(|error| failed("create", &path, &error))?;
@@ -111,24 +109,24 @@ impl Drop for Scratch {
     }
 }
 
-/// One run of pip, which fetches pinned wheels and checks their hashes.
+/// A call of pip that downloads pinned wheels and checks their hashes.
 pub(super) struct Pip<'a> {
-    /// Whose pip.
+    /// The Python whose pip is run.
     pub(super) python: &'a Path,
-    /// Where it may write.
+    /// The folder for its temporary files.
     pub(super) scratch: &'a Path,
-    /// Whether its progress goes to stderr.
+    /// Whether progress goes to stderr.
     pub(super) show: bool,
     /// The requirements.
     pub(super) pins: &'a str,
-    /// What the person typed.
+    /// The user's command, for messages.
     pub(super) again: &'a str,
-    /// How to do without it.
+    /// The alternative to pip, for messages.
     pub(super) by_hand: String,
 }
 
 impl Pip<'_> {
-    /// Runs pip with these words, of which the last takes the folder, and more options.
+    /// Runs pip with these arguments, of which the last takes the folder, and more options.
     pub(super) fn run(
         &self,
         words: &[&str],
@@ -148,9 +146,9 @@ impl Pip<'_> {
             .args((!self.show).then_some("--quiet"))
             .arg("--requirement")
             .arg(&pins)
-            // On the cache's own file system, and cleared with the rest.
+            // On the file system of the cache, and removed with the scratch folder.
             .env("TMPDIR", self.scratch)
-            // Settings of the user's that contradict a target folder. Their index, proxy and certificates stay.
+            // Ignore the user's settings that conflict with a target folder; keep index, proxy and certificates.
             .env("PIP_REQUIRE_VIRTUALENV", "0")
             .env("PIP_USER", "0")
             .env_remove("PIP_PREFIX")
@@ -188,7 +186,7 @@ impl Pip<'_> {
         })
     }
 
-    /// Why pip failed: it is not there, or what it said.
+    /// Why pip failed: it is missing, or its output.
     fn failure(&self, output: &Output) -> ToolchainError {
         let python = self.python.display();
         let has_pip = Command::new(self.python)
@@ -214,7 +212,7 @@ impl Pip<'_> {
     }
 }
 
-/// One install at a time; the system lets go when the process dies.
+/// Locks out other installations; the system releases the lock when the process dies.
 pub(super) fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainError> {
     let file = File::options()
         .create(true)
@@ -222,7 +220,7 @@ pub(super) fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainEr
         .write(true)
         .open(path)
         .map_err(|error| failed("write to", path, &error))?;
-    // On a file system without locks, two installs at once do twice the work, and the rename is still one step.
+    // Without file locks concurrent installations duplicate work, but the rename stays atomic.
     if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         tell("another `kernels toolchain install` is at work; waiting for it");
         while flock(&file, FlockOperation::LockExclusive) == Err(Errno::INTR) {}
@@ -230,7 +228,7 @@ pub(super) fn lock(path: &Path, tell: &dyn Fn(&str)) -> Result<File, ToolchainEr
     Ok(file)
 }
 
-/// Removes what killed installs left. Called under the lock, when none can be at work.
+/// Removes scratch folders of killed installations. The caller holds the lock.
 pub(super) fn clear(cache: &Path) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
@@ -239,7 +237,7 @@ pub(super) fn clear(cache: &Path) {
     }
 }
 
-/// Puts `new` at `target`. What was there lies at `new` afterwards, and goes with the scratch folder.
+/// Moves `new` to `target`; the old content moves to `new`, which the scratch folder's removal deletes.
 pub(super) fn swap(new: &Path, target: &Path) -> io::Result<()> {
     if fs::symlink_metadata(target).is_err() {
         return fs::rename(new, target);

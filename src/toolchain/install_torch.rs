@@ -1,6 +1,6 @@
-//! torch's headers in the cache: of a wheel of half a gigabyte, what a compiler and a linker need.
+//! Installs torch's headers and link libraries from its wheel into the cache.
 //!
-//! A linker needs of a library the names that it defines. Stand-ins with the same names and no code take 20 MB where
+//! The linker needs only a library's symbols: stubs with the same symbols and no code take 20 MB instead of 900.
 //! the libraries take 900.
 
 use std::fmt::Write as _;
@@ -23,19 +23,17 @@ use super::{HostCompiler, ToolchainError, cache, clean};
 const PINS: &str = include_str!("torch_pins.txt");
 const ORIGIN: &str = "`kernels toolchain install --torch`";
 
-/// What an install came to.
 #[derive(Clone, Debug)]
-pub struct InstalledTorch {
-    /// What is there now.
+pub(crate) struct InstalledTorch {
     pub torch: Torch,
-    /// Whether it was there before, whole.
+    /// Whether it was already installed.
     pub already: bool,
 }
 
-/// Puts torch's headers into the cache, unless they are there. `force` fetches them again.
+/// Installs torch's headers into the cache, unless present. `force` downloads them again.
 ///
-/// As [`super::install`]: through pip, with its hash checked, beside the final folder and then in place by one rename.
-pub fn install_torch(
+/// As [`super::install`]: by pip with a checked hash, into a scratch folder that is renamed into place.
+pub(crate) fn install_torch(
     python: &Path,
     force: bool,
     show: bool,
@@ -61,7 +59,7 @@ pub fn install_torch(
             already: true,
         });
     }
-    // Before half a gigabyte comes over the network.
+    // Checked before downloading half a gigabyte.
     let host = HostCompiler::find()?;
     clear(&cache);
     let scratch = Scratch::new(&cache)?;
@@ -96,7 +94,7 @@ pub fn install_torch(
 /// Downloads torch's wheel into the scratch folder.
 fn fetch(pip: &Pip<'_>, platform: &str) -> Result<PathBuf, ToolchainError> {
     let wheels = pip.scratch.join("wheels");
-    // The same wheel whatever the Python, so that one hash is enough.
+    // The same wheel for every Python version, so that one hash suffices.
     let words = [
         "download",
         "--platform",
@@ -119,7 +117,7 @@ fn fetch(pip: &Pip<'_>, platform: &str) -> Result<PathBuf, ToolchainError> {
         .ok_or_else(|| ToolchainError("pip fetched no wheel of torch".to_owned()))
 }
 
-/// Whether a file of the wheel is kept: headers, the libraries to be linked with, the version, the licences.
+/// Whether a file of the wheel is kept: headers, link libraries, version, licences.
 fn is_kept(path: &str) -> bool {
     path.starts_with("torch/include/")
         || path == "torch/version.py"
@@ -151,7 +149,7 @@ fn unpack(wheel: &Path, site: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a library by one with the same soname and the same names.
+/// Replaces a library by a stub with the same soname and symbols.
 fn stand_in(
     library: &Path,
     soname: &str,
@@ -190,7 +188,7 @@ fn stand_in(
     fs::rename(&made, library).map_err(|error| failed("put in place", library, &error))
 }
 
-/// The names that a library defines, as assembly: all of them at one address, functions and data, strong and weak.
+/// The symbols of a library as assembly: all at one address, functions and data, strong and weak.
 fn names(library: &Path) -> Result<String, Box<dyn std::error::Error>> {
     let cache = ReadCache::new(File::open(library)?);
     let elf = ElfFile64::<LittleEndian, _>::parse(&cache)?;

@@ -1,4 +1,4 @@
-//! Remembered answers of compilers to `--version`, by the identity of their files: starting nvcc takes longer than an
+//! Caches the `--version` output of compilers by file identity: starting nvcc takes longer than an unchanged build should.
 //! unchanged build should.
 
 use std::collections::BTreeMap;
@@ -10,28 +10,27 @@ use std::sync::Mutex;
 
 use super::{ask, cache};
 
-/// Remembered answers to `--version`.
-pub struct Known {
-    /// Where they are kept; none: nothing is remembered.
+pub(crate) struct Known {
+    /// The cache file; `None` disables the cache.
     file: Option<PathBuf>,
-    /// What was said, by path and what the file system tells of the file.
+    /// Output by path and file metadata.
     said: Mutex<BTreeMap<String, String>>,
 }
 
-/// At most this many programs are remembered.
+/// The maximum number of entries.
 const MOST: usize = 32;
 
 impl Known {
-    /// Nothing is remembered: every program is started.
-    pub fn nothing() -> Self {
+    /// A disabled cache: every program is started.
+    pub(crate) fn nothing() -> Self {
         Self {
             file: None,
             said: Mutex::default(),
         }
     }
 
-    /// What earlier runs left in the cache.
-    pub fn load() -> Self {
+    /// Reads the cache file.
+    pub(crate) fn load() -> Self {
         let file = cache::folder()
             .ok()
             .map(|cache| cache.join("versions.json"));
@@ -45,7 +44,7 @@ impl Known {
         }
     }
 
-    /// What `program --version` prints.
+    /// The output of `program --version`.
     pub(super) fn version(&self, program: &Path) -> Result<String, String> {
         let name = self.file.as_ref().and_then(|_| identity(program));
         if let Some(name) = &name
@@ -61,7 +60,7 @@ impl Known {
         Ok(answer)
     }
 
-    /// Best effort: without it the next run asks again.
+    /// Errors are ignored: the next run asks again.
     fn keep(&self, name: String, answer: &str, file: &Path) {
         let Ok(mut said) = self.said.lock() else {
             return;
@@ -82,7 +81,7 @@ impl Known {
     }
 }
 
-/// What the file system says of a program; none for a script, which may start another program the next time.
+/// File metadata of a program; `None` for a script, which may start different programs.
 fn identity(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     let mut start = [0; 4];

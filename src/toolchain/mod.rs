@@ -1,6 +1,6 @@
-//! Finding nvcc and torch's headers, or installing them from pinned wheels.
+//! Finds nvcc and torch's headers, or installs them from pinned wheels.
 
-pub mod cache;
+pub(crate) mod cache;
 mod candidate;
 mod host;
 mod install;
@@ -10,11 +10,11 @@ mod torch;
 mod version;
 
 pub use candidate::{Candidate, candidates};
-pub use host::HostCompiler;
-pub use install::{Installed, install};
-pub use install_torch::{InstalledTorch, install_torch};
-pub use known::Known;
-pub use torch::{LIBRARIES as TORCH_LIBRARIES, PINNED as PINNED_TORCH, Torch};
+pub(crate) use host::HostCompiler;
+pub(crate) use install::install;
+pub(crate) use install_torch::install_torch;
+pub(crate) use known::Known;
+pub(crate) use torch::{LIBRARIES as TORCH_LIBRARIES, PINNED as PINNED_TORCH, Torch};
 pub use version::Version;
 
 use std::path::{Path, PathBuf};
@@ -22,37 +22,37 @@ use std::process::Command;
 
 use thiserror::Error;
 
-/// A CUDA compiler that can be used.
+/// A usable CUDA compiler.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
-    /// The compiler driver.
+    /// The path of nvcc.
     pub nvcc: PathBuf,
     /// Its version, `13.0.88`.
     pub version: String,
-    /// Where it was found, for people: `CUDA_HOME`, `PATH`, …
+    /// Its origin, for messages: `CUDA_HOME`, `PATH`, …
     pub origin: String,
-    /// Folders to give the linker with `-L`.
+    /// Folders for the linker's `-L`.
     pub library_dirs: Vec<PathBuf>,
 }
 
-/// Why there is none.
+/// Why no toolchain was found.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct ToolchainError(pub String);
 
 impl Toolchain {
-    /// The version whose machine code evidence is tied to.
+    /// The version that evidence refers to.
     pub const PINNED: &str = "13.0.88";
 
-    /// The first that works of: `CUDA_HOME`, `PATH`, the usual places, an active venv's wheels, our own cache.
+    /// The first usable one of: `CUDA_HOME`, `PATH`, the usual locations, the active venv's wheels, the cache.
     ///
-    /// A `CUDA_HOME` that is set and holds no nvcc is an error: whoever set it meant that one.
+    /// A `CUDA_HOME` without nvcc is an error, because the user chose it.
     pub fn find() -> Result<Self, ToolchainError> {
         Self::find_known(&Known::nothing())
     }
 
-    /// The same, without starting a compiler whose version is known.
-    pub fn find_known(known: &Known) -> Result<Self, ToolchainError> {
+    /// As [`Toolchain::find`], without starting a compiler whose version is known.
+    pub(crate) fn find_known(known: &Known) -> Result<Self, ToolchainError> {
         for candidate in candidate::places() {
             let candidate = candidate.look(known);
             match candidate.found {
@@ -74,7 +74,7 @@ impl Toolchain {
         ))
     }
 
-    /// Whether it is the pinned one.
+    /// Whether this is the pinned version.
     pub fn is_pinned(&self) -> bool {
         self.version == Self::PINNED
     }
@@ -85,7 +85,7 @@ impl Toolchain {
         bin.parent().unwrap_or(bin)
     }
 
-    /// The compute capabilities that it makes machine code for: `[75, 80, …]`.
+    /// The compute capabilities that it supports: `[75, 80, …]`.
     pub fn archs(&self) -> Result<Vec<u32>, ToolchainError> {
         let text = ask(&self.nvcc, "--list-gpu-code").map_err(ToolchainError)?;
         let mut archs: Vec<u32> = text
@@ -97,7 +97,7 @@ impl Toolchain {
         Ok(archs)
     }
 
-    /// Major and minor of the version: `(13, 0)`.
+    /// Major and minor version: `(13, 0)`.
     pub fn release(&self) -> Option<(u32, u32)> {
         release(&self.version)
     }
@@ -109,7 +109,7 @@ pub fn release(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Runs `program option` and answers what it prints on stdout.
+/// Runs `program option` and returns its stdout.
 fn ask(program: &Path, option: &str) -> Result<String, String> {
     let output = clean(&mut Command::new(program))
         .arg(option)
@@ -127,16 +127,16 @@ fn ask(program: &Path, option: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Removes variables from a compiler's environment that would change its output unnoticed.
+/// Removes variables that would change a compiler's output unnoticed.
 pub fn clean(command: &mut Command) -> &mut Command {
     for name in SILENT {
         command.env_remove(name);
     }
-    // Messages are parsed by this program.
+    // This program parses messages.
     command.env("LC_ALL", "C")
 }
 
-/// Variables that nvcc and gcc take options, folders or programs from.
+/// Variables from which nvcc and gcc take options, folders or programs.
 const SILENT: [&str; 16] = [
     "NVCC_PREPEND_FLAGS",
     "NVCC_APPEND_FLAGS",

@@ -1,4 +1,4 @@
-//! torch's headers and libraries, found in a Python environment without starting Python.
+//! Finds torch's headers and libraries in a Python environment without starting Python.
 
 use std::env;
 use std::fs;
@@ -10,26 +10,26 @@ use super::candidate::site_packages;
 use super::host::in_path;
 use super::{ToolchainError, Version, cache};
 
-/// The version that `kernels toolchain install --torch` fetches.
-pub const PINNED: &str = "2.11.0";
+/// The version that `kernels toolchain install --torch` downloads.
+pub(crate) const PINNED: &str = "2.11.0";
 
-/// What is needed of an installed torch.
+/// An installed torch.
 #[derive(Clone, Debug)]
-pub struct Torch {
+pub(crate) struct Torch {
     /// The package's folder, with `include` and `lib`.
     pub folder: PathBuf,
     /// `2.11.0+cu130`
     pub version: String,
-    /// Its major and minor.
+    /// Major and minor version.
     pub release: Version,
-    /// The CUDA it was built with: `13.0`.
+    /// The CUDA version of its build: `13.0`.
     pub cuda: String,
-    /// Where it was found, for people.
+    /// Its origin, for messages.
     pub origin: String,
 }
 
-/// The libraries that a binding is linked with, in the linker's order.
-pub const LIBRARIES: [&str; 5] = [
+/// The libraries for linking a binding, in link order.
+pub(crate) const LIBRARIES: [&str; 5] = [
     "libc10.so",
     "libtorch.so",
     "libtorch_cpu.so",
@@ -38,11 +38,11 @@ pub const LIBRARIES: [&str; 5] = [
 ];
 
 impl Torch {
-    /// The first that is at least `oldest` of: the environment of `python` if one is named, else `VIRTUAL_ENV`,
-    /// `CONDA_PREFIX`, the python3 in PATH, the cache.
+    /// The first that is at least `oldest` of: the environment of `python` if given, else `VIRTUAL_ENV`, `CONDA_PREFIX`,
+    /// the python3 in PATH, the cache.
     ///
-    /// The error says of each place why it will not do.
-    pub fn find(python: Option<&Path>, oldest: Version) -> Result<Self, ToolchainError> {
+    /// The error lists each location with the reason for its rejection.
+    pub(crate) fn find(python: Option<&Path>, oldest: Version) -> Result<Self, ToolchainError> {
         let mut refused = Vec::new();
         for (origin, folder) in places(python)? {
             if !folder.is_dir() {
@@ -75,25 +75,25 @@ impl Torch {
         }))
     }
 
-    /// The folders for `-isystem`.
-    pub fn includes(&self) -> [PathBuf; 2] {
+    /// The include folders for `-isystem`.
+    pub(crate) fn includes(&self) -> [PathBuf; 2] {
         let include = self.folder.join("include");
         let api = include.join("torch/csrc/api/include");
         [include, api]
     }
 
     /// The folder for `-L`.
-    pub fn libraries(&self) -> PathBuf {
+    pub(crate) fn libraries(&self) -> PathBuf {
         self.folder.join("lib")
     }
 }
 
-/// Where the pinned headers are installed to, below the cache.
+/// The installation folder of the pinned headers in the cache.
 pub(super) fn installed(cache: &Path) -> PathBuf {
     cache.join(format!("torch-{PINNED}"))
 }
 
-/// Every folder in which torch may be, with what named it.
+/// Every folder that may contain torch, with its origin.
 fn places(python: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ToolchainError> {
     let mut places = Vec::new();
     if let Some(python) = python {
@@ -134,15 +134,15 @@ fn places(python: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ToolchainErro
     Ok(places)
 }
 
-/// The folders from which a Python imports packages, as far as its own folder tells.
+/// The folders from which a Python imports packages, derived from its path.
 ///
-/// A Python that is a script (pyenv's shims) is asked: that takes a moment, and imports nothing.
+/// If the Python is a script (a pyenv shim), it is run to ask; it imports nothing.
 fn packages_of(python: &Path) -> Vec<PathBuf> {
     let prefix_of = |path: &Path| path.parent().and_then(Path::parent).map(Path::to_owned);
     if is_script(python) {
         return asked(python);
     }
-    // An environment's Python is a link to another's, whose packages it does not see.
+    // An environment's Python links to a base Python, whose packages it does not see.
     let environment = prefix_of(python).filter(|prefix| prefix.join("pyvenv.cfg").is_file());
     if let Some(environment) = environment {
         return site_packages(&environment);
@@ -151,7 +151,7 @@ fn packages_of(python: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let mut all = Vec::new();
-    // Packages of the person come before those of the system.
+    // The user's packages precede the system's.
     if let Some(home) = dirs::home_dir() {
         all.extend(site_packages(&home.join(".local")));
     }
@@ -174,7 +174,7 @@ fn is_script(program: &Path) -> bool {
     read.is_ok() && start == *b"#!"
 }
 
-/// Where a Python says that torch is.
+/// The folder of torch according to a Python.
 fn asked(python: &Path) -> Vec<PathBuf> {
     const QUESTION: &str =
         "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
@@ -194,7 +194,7 @@ fn asked(python: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The torch of a package's folder, or why it will not do.
+/// The torch in a package folder, or why it is unusable.
 pub(super) fn at(folder: &Path, origin: &str) -> Result<Torch, String> {
     let shown = folder.display();
     let path = folder.join("version.py");
@@ -231,7 +231,7 @@ pub(super) fn at(folder: &Path, origin: &str) -> Result<Torch, String> {
     }
 }
 
-/// The string that a line of Python gives to a name: `cuda: Optional[str] = '13.0'`.
+/// The string assigned to a name in Python source: `cuda: Optional[str] = '13.0'`.
 fn assigned<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?;

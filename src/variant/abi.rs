@@ -1,5 +1,5 @@
-//! Whether a shared object runs wherever the Hub's kernels must: `manylinux_2_28`, Python's stable ABI from 3.9 on,
-//! torch's stable ABI, and no path of this machine.
+//! Checks that a shared object loads on every supported system: `manylinux_2_28`, Python's stable ABI from 3.9 on,
+//! torch's stable ABI, no absolute run path.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -14,51 +14,49 @@ use object::read::{ReadCache, ReadRef};
 
 use crate::toolchain::TORCH_LIBRARIES;
 
-/// What one file needs.
+/// The dynamic-linking facts of one file.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
-    /// Libraries, by soname.
+    /// Needed libraries, by soname.
     pub(super) libraries: Vec<String>,
     /// `RPATH` and `RUNPATH`.
     run_paths: Vec<String>,
-    /// Symbols that another library has to define.
     undefined: Vec<Symbol>,
-    /// Symbols that it defines for others.
     exports: HashSet<String>,
 }
 
 #[derive(Debug)]
 struct Symbol {
     name: String,
-    /// `GLIBC_2.17`, where the symbol has one.
+    /// `GLIBC_2.17`, if the symbol is versioned.
     version: Option<String>,
     weak: bool,
 }
 
-/// A reason why the object would not load everywhere.
+/// Why the object would not load everywhere.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Violation {
-    /// A version of a system's library that is newer than `manylinux_2_28` has.
+    /// A symbol version newer than `manylinux_2_28`.
     TooNew {
         symbol: String,
         version: String,
         most: &'static str,
     },
-    /// Not of Python's stable ABI as of 3.9.
+    /// Not in Python's stable ABI as of 3.9.
     Python(String),
-    /// Of torch's C++ ABI, which changes with every version.
+    /// In torch's C++ ABI, which changes with every version.
     Torch(String),
-    /// Nothing defines it.
+    /// Undefined: no known library provides it.
     Nowhere(String),
-    /// A library that is not everywhere.
+    /// Not present on every system.
     Library(String),
     /// An absolute folder in RPATH or RUNPATH.
     RunPath(String),
-    /// It cannot be imported.
+    /// Not an importable module.
     NoModule(String),
 }
 
-/// The newest versions of `manylinux_2_28`, by prefix.
+/// The newest symbol versions of `manylinux_2_28`, by prefix.
 const NEWEST: [(&str, &str); 4] = [
     ("GLIBC_", "2.28"),
     ("GLIBCXX_", "3.4.24"),
@@ -66,7 +64,7 @@ const NEWEST: [(&str, &str); 4] = [
     ("GCC_", "7.0.0"),
 ];
 
-/// Libraries that every Linux system of that age has. CUDA's runtime comes with torch.
+/// Libraries of every such Linux system. The CUDA runtime comes with torch.
 const SYSTEM: [&str; 9] = [
     "libc.so.6",
     "libm.so.6",
@@ -79,7 +77,7 @@ const SYSTEM: [&str; 9] = [
     "ld-linux-aarch64.so.1",
 ];
 
-/// Python's stable ABI as of 3.9, functions and data; a fact of Python's `Misc/stable_abi.toml`.
+/// Functions and data of Python's stable ABI as of 3.9, from `CPython`'s `Misc/stable_abi.toml`.
 const ABI3: &str = include_str!("abi3.txt");
 
 impl Needs {
@@ -136,7 +134,7 @@ impl Needs {
         Ok(needs)
     }
 
-    /// Every reason why it would not load everywhere. `provided`: what torch and CUDA's runtime define. `cudart`: the runtime's soname.
+    /// All violations. `provided`: symbols that torch and the CUDA runtime define. `cudart`: the runtime's soname.
     pub(super) fn violations(
         &self,
         id: &str,
@@ -180,7 +178,7 @@ impl Needs {
     }
 }
 
-/// What some libraries define.
+/// The symbols that libraries define.
 pub(super) fn provided<'p>(libraries: impl Iterator<Item = &'p Path>) -> Result<HashSet<String>> {
     let mut all = HashSet::new();
     for library in libraries {
@@ -197,7 +195,7 @@ fn too_new(symbol: &str, version: &str) -> Option<Violation> {
         text.split('.').map(|part| part.parse().ok()).collect()
     };
     let number = &version[prefix.len()..];
-    // CXXABI_FLOAT128, GLIBC_PRIVATE: not numbered, and not for everybody; the first is in 2.28.
+    // CXXABI_FLOAT128 and GLIBC_PRIVATE have no number; only the first is public, and 2.28 has it.
     let fits = match numbers(number) {
         Some(number) => Some(number) <= numbers(most),
         None => number != "PRIVATE",
@@ -209,7 +207,7 @@ fn too_new(symbol: &str, version: &str) -> Option<Violation> {
     })
 }
 
-/// Whether it is of `c10::`, `at::` or `torch::` other than `torch::stable`.
+/// Whether a symbol is in `c10::`, `at::` or `torch::`, but not `torch::stable`.
 fn is_torch_cxx(symbol: &str) -> bool {
     let text = demangled(symbol);
     // `{vtable(c10::Error)}`
@@ -232,7 +230,7 @@ fn demangled(symbol: &str) -> String {
 }
 
 impl Violation {
-    /// The symbol, where a definition of our own could replace it.
+    /// The symbol, if a compatibility definition could replace it.
     pub(super) fn symbol(&self) -> Option<&str> {
         match self {
             Self::TooNew { symbol, .. } => Some(symbol),

@@ -1,14 +1,14 @@
-//! What a kernel is compiled for: machine code, and PTX for newer cards.
+//! Target architectures: SASS, and PTX for newer cards.
 
 use anyhow::{Result, bail};
 
 use crate::base::arch::{self, Capability};
 use crate::project::KernelTable;
 
-/// What a kernel is compiled for, in rising order: its `cuda-capabilities`, else `asked`, else the defaults; restricted
-/// to `asked` where that is not empty, and to what this CUDA compiles for.
+/// The architectures in ascending order: `cuda-capabilities` of the kernel, else `asked`, else the defaults; limited to
+/// `asked` unless that is empty, and to what this CUDA supports.
 ///
-/// The PTX of the newest without a suffix is kept, unless the project names one: without PTX the kernel would not run
+/// PTX of the newest architecture without a suffix is embedded unless the project names another, so that the kernel runs
 /// on later cards.
 pub(super) fn of(kernel: &KernelTable, asked: &[u32], cuda: u32) -> Result<Vec<Capability>> {
     let mut archs = if !kernel.capabilities.is_empty() {

@@ -1,31 +1,28 @@
-//! Definitions for what a newer compiler calls and a system of `manylinux_2_28` lacks. Linked in hidden, and only
-//! those that are needed.
+//! Definitions of symbols that newer compilers reference and `manylinux_2_28` lacks. Only the needed ones are linked, with
+//! hidden visibility.
 
-/// A symbol, and C++ that defines it.
 struct Compat {
-    /// As the linker has it.
     symbol: &'static str,
     code: &'static str,
 }
 
-/// The known cases.
 const ALL: [Compat; 7] = [
     Compat {
         symbol: "__libc_single_threaded",
-        // glibc 2.32: shared_ptr counts without locks where it is true. False is right everywhere, and slower.
+        // glibc 2.32: true lets shared_ptr count without atomics. False is always correct, and slower.
         code: "extern \"C\" HIDDEN char __libc_single_threaded = 0;",
     },
     Compat {
         symbol: "_ZSt28__throw_bad_array_new_lengthv",
-        // gcc 11: thrown for a vector larger than memory.
+        // gcc 11: thrown for an oversized array.
         code: "#include <new>\nnamespace std { HIDDEN void __throw_bad_array_new_length() { throw bad_array_new_length(); } }",
     },
     Compat {
         symbol: "_ZSt21ios_base_library_initv",
-        // gcc 13: <iostream> leaves the streams' set-up to the library; before that, each file did it.
+        // gcc 13: the library initialises the streams of <iostream>; earlier, each translation unit did.
         code: "#include <ios>\nnamespace std { HIDDEN void ios_base_library_init() { static ios_base::Init streams; } }",
     },
-    // glibc 2.38: strtol and its like read 0b101 under C23. What the older ones do is what was compiled for.
+    // glibc 2.38: strtol and its like accept 0b101 under C23. The older functions do what the code was compiled for.
     Compat {
         symbol: "__isoc23_strtol",
         code: "extern \"C\" { long old_strtol(const char*, char**, int) __asm__(\"strtol\");\n\
@@ -48,8 +45,8 @@ const ALL: [Compat; 7] = [
     },
 ];
 
-/// Functions of the C library's mathematics that got a new version without `errno`'s old ways: 2.29, 2.35, 2.38. The
-/// old one is everywhere, and computes the same. Its type, and how many arguments it takes.
+/// Mathematical functions with a new version that sets errno differently (glibc 2.29, 2.35, 2.38). The old versions
+/// exist everywhere with the same results. With the type and the number of arguments.
 const MATHEMATICS: [(&str, &str, usize); 9] = [
     ("exp", "double", 1),
     ("exp2", "double", 1),
@@ -62,14 +59,13 @@ const MATHEMATICS: [(&str, &str, usize); 9] = [
     ("hypotf", "float", 2),
 ];
 
-/// The version that every symbol of the first C library of this processor has.
+/// The base symbol version of glibc on this processor.
 const OLDEST: &str = if cfg!(target_arch = "aarch64") {
     "GLIBC_2.17"
 } else {
     "GLIBC_2.2.5"
 };
 
-/// The definition of a symbol, if there is one.
 pub(super) fn of(symbol: &str) -> Option<String> {
     if let Some(known) = ALL.iter().find(|known| known.symbol == symbol) {
         return Some(known.code.to_owned());
@@ -79,7 +75,7 @@ pub(super) fn of(symbol: &str) -> Option<String> {
         1 => (format!("{of} x"), "x"),
         _ => (format!("{of} x, {of} y"), "x, y"),
     };
-    // Under other names for the compiler, which knows what log2 is.
+    // Declared under another name, because log2 is a compiler builtin.
     Some(format!(
         "extern \"C\" {{ {of} old_{name}({parameters});\n__asm__(\".symver old_{name},{name}@{OLDEST}\");\n\
          HIDDEN {of} new_{name}({parameters}) __asm__(\"{name}\");\n\
@@ -87,7 +83,7 @@ pub(super) fn of(symbol: &str) -> Option<String> {
     ))
 }
 
-/// A file with some of them.
+/// A source file with the given definitions.
 pub(super) fn source(definitions: &[String]) -> String {
     format!(
         "#define HIDDEN __attribute__((visibility(\"hidden\")))\n{}\n",

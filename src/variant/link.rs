@@ -1,4 +1,4 @@
-//! Links the objects to one shared object, and checks that it loads everywhere.
+//! Links the objects to a shared object, and checks that it loads on every supported system.
 
 use std::collections::HashSet;
 use std::fs;
@@ -19,12 +19,11 @@ use crate::toolchain::{HostCompiler, TORCH_LIBRARIES, Toolchain, Torch, clean};
 
 const LIBRARY: &str = "library.so";
 
-/// A shared object, linked and checked.
 pub(super) struct Linked {
     pub(super) path: PathBuf,
-    /// What it needs, by soname.
+    /// Needed libraries, by soname.
     pub(super) libraries: Vec<String>,
-    /// Symbols that were defined in it for older systems.
+    /// Symbols defined for older systems.
     pub(super) compat: Vec<String>,
 }
 
@@ -34,7 +33,7 @@ struct Facts {
     compat: Vec<String>,
 }
 
-/// Links, or takes from the cache what is unchanged; an error names every symbol that would not do elsewhere.
+/// Links, or takes the library from the cache; an error names every incompatible symbol.
 pub(super) fn library(
     plan: &Plan,
     objects: &[Made],
@@ -101,8 +100,8 @@ struct Linker<'a> {
 }
 
 impl Linker<'_> {
-    /// Links, with definitions of our own for what older systems lack. Answers what the object needs, and which symbols
-    /// were defined.
+    /// Links with compatibility definitions where needed. Returns what the object needs, and the symbols defined for older
+    /// systems.
     fn link_for_all(
         &self,
         provided: &HashSet<String>,
@@ -110,7 +109,7 @@ impl Linker<'_> {
     ) -> Result<(Needs, Vec<String>)> {
         let mut compat: Vec<String> = Vec::new();
         let mut definitions: Vec<String> = Vec::new();
-        // A definition of ours may itself call something that is too new.
+        // A compatibility definition may itself reference a symbol that is too new.
         loop {
             self.link(&definitions)?;
             let needs = Needs::of(&self.work.path.join(LIBRARY))?;
@@ -146,7 +145,7 @@ impl Linker<'_> {
                 folder.display()
             )
         };
-        // One symbol is for Python. Two kernels in a process have launchers of the same name.
+        // Only Python's init symbol is exported: launchers of two kernels may have the same name.
         let exports = folder.join("exports");
         let text = format!("{{ global: PyInit_{}; local: *; }};\n", self.plan.id);
         fs::write(&exports, text).with_context(cannot)?;
@@ -184,7 +183,7 @@ impl Linker<'_> {
     }
 }
 
-/// CUDA's runtime as a shared object, `libcudart.so.13`.
+/// The CUDA runtime's shared object, `libcudart.so.13`.
 fn cudart(toolchain: &Toolchain) -> Result<PathBuf> {
     let major = toolchain.release().map_or(0, |(major, _)| major);
     let name = format!("libcudart.so.{major}");

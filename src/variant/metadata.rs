@@ -1,4 +1,4 @@
-//! The files that are written beside the package: `_ops.py`, and `metadata.json` with a digest of everything.
+//! Files of the package besides the sources: `_ops.py`, and `metadata.json` with the digests of all files.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,9 @@ use super::plan::Plan;
 use crate::base::base64;
 use crate::project::{KernelDepend, TorchProject};
 
-/// The file's name.
 pub(super) const METADATA: &str = "metadata.json";
 
-/// `metadata.json`, as the Hub's loader reads it.
+/// `metadata.json` as the Hub's loader reads it.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Metadata<'a> {
@@ -37,15 +36,14 @@ struct Backend {
     archs: Vec<String>,
 }
 
-/// A digest of a variant's files.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Digest {
     algorithm: String,
-    /// Base64 of SHA-256, by the path in the variant.
+    /// SHA-256 in base64, by path in the variant.
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// What is read back of a `metadata.json`.
+/// The part of `metadata.json` that is read back.
 #[derive(Deserialize)]
 pub(super) struct Written {
     pub(super) id: String,
@@ -62,7 +60,6 @@ impl Digest {
     }
 }
 
-/// The text of `metadata.json`.
 pub(super) fn text(project: &TorchProject, plan: &Plan, digest: &Digest) -> Result<String> {
     let build = &project.build;
     let metadata = Metadata {
@@ -85,7 +82,6 @@ pub(super) fn text(project: &TorchProject, plan: &Plan, digest: &Digest) -> Resu
     Ok(text)
 }
 
-/// The text of `_ops.py`.
 pub(super) fn ops(id: &str) -> String {
     format!(
         "\"\"\"The operators of this build, under a namespace that no other build has.\"\"\"\n\nimport torch\n\n\
@@ -95,7 +91,7 @@ pub(super) fn ops(id: &str) -> String {
     )
 }
 
-/// Base64 of the SHA-256 of some bytes.
+/// SHA-256 in base64.
 pub(super) fn digest(bytes: &[u8]) -> String {
     base64(&Sha256::digest(bytes))
 }
@@ -115,7 +111,7 @@ mod tests {
         ] {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
-        // As the Hub library's own test has it.
+        // From the Hub library's own test.
         assert_eq!(
             digest(b"hello world"),
             "uU0nuZNNPgilLlLX2n2r+sSE7+N6U4DukIj3rOLvzek="

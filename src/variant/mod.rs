@@ -1,5 +1,5 @@
-//! A project as the Hub's loader takes it: `build/torch-stable-abi211-cu130-x86_64-linux/`, with nvcc and a C++
-//! compiler alone, through torch's stable ABI.
+//! Builds a project for the Hub's loader: `build/torch-stable-abi211-cu130-x86_64-linux/`, with nvcc and a C++ compiler,
+//! against torch's stable ABI.
 
 mod abi;
 mod arch;
@@ -11,7 +11,7 @@ mod place;
 mod plan;
 mod sources;
 
-pub use place::Protected;
+pub(crate) use place::Protected;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,68 +29,63 @@ use place::{Existing, Stage};
 use plan::Plan;
 use sources::Sources;
 
-/// What is asked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options<'a> {
-    /// Compute capabilities without the point; none: those of the project, else the usual ones.
-    pub archs: &'a [u32],
-    /// The folder for variants; none: `build` of the project.
-    pub out: Option<&'a Path>,
-    /// The Python in whose environment torch is.
-    pub python: Option<&'a Path>,
-    /// Compile again, and replace what this program did not write, after moving it to a backup.
-    pub force: bool,
+pub(crate) struct Options<'a> {
+    /// Compute capabilities without the point; if empty, the project's, else the defaults.
+    pub(crate) archs: &'a [u32],
+    /// The folder of variants; by default `build` of the project.
+    pub(crate) out: Option<&'a Path>,
+    /// The Python whose torch is used.
+    pub(crate) python: Option<&'a Path>,
+    /// Recompile, and replace foreign files after moving them to a backup.
+    pub(crate) force: bool,
 }
 
-/// A variant that lies where it belongs.
 #[derive(Clone, Debug)]
-pub struct Variant {
+pub(crate) struct Variant {
     /// `torch-stable-abi211-cu130-x86_64-linux`
-    pub name: String,
-    /// The module's name, and the namespace of its operators.
-    pub id: String,
-    /// Its folder.
-    pub path: PathBuf,
-    /// The shared object.
-    pub library: PathBuf,
-    /// What it was compiled for, as metadata.json has it: `8.0`, `9.0+PTX`.
-    pub archs: Vec<String>,
-    /// nvcc's version.
-    pub compiler: String,
-    /// The C++ compiler's.
-    pub host: String,
-    /// How it was made; none: it was there, whole.
-    pub made: Option<Made>,
+    pub(crate) name: String,
+    /// The name of the module and its operators' namespace.
+    pub(crate) id: String,
+    pub(crate) path: PathBuf,
+    pub(crate) library: PathBuf,
+    /// As in metadata.json: `8.0`, `9.0+PTX`.
+    pub(crate) archs: Vec<String>,
+    /// The version of nvcc.
+    pub(crate) compiler: String,
+    /// The version of the C++ compiler.
+    pub(crate) host: String,
+    /// How it was built; `None` if it was up to date.
+    pub(crate) made: Option<Made>,
     /// What was left out, and why.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
-/// How a variant was made.
 #[derive(Clone, Debug)]
-pub struct Made {
-    /// torch's version, whose headers were used.
-    pub torch: String,
-    /// Where they were found.
-    pub torch_origin: String,
-    /// Files that were compiled now.
-    pub compiled: usize,
-    /// Files whose objects came from the cache.
-    pub cached: usize,
-    /// What it needs, by soname.
-    pub libraries: Vec<String>,
-    /// Symbols that were defined in it for older systems.
-    pub compat: Vec<String>,
-    /// What compilers said, by file.
-    pub warnings: Vec<String>,
-    /// Where what was replaced by force lies now.
-    pub backup: Option<PathBuf>,
+pub(crate) struct Made {
+    /// The version of the torch whose headers were used.
+    pub(crate) torch: String,
+    /// Where its headers were found.
+    pub(crate) torch_origin: String,
+    /// Number of files compiled.
+    pub(crate) compiled: usize,
+    /// Number of objects from the cache.
+    pub(crate) cached: usize,
+    /// Needed libraries, by soname.
+    pub(crate) libraries: Vec<String>,
+    /// Symbols defined for older systems.
+    pub(crate) compat: Vec<String>,
+    /// Compiler warnings by file.
+    pub(crate) warnings: Vec<String>,
+    /// Where the replaced files were moved.
+    pub(crate) backup: Option<PathBuf>,
 }
 
-/// Builds the variant of a project, unless it is there as it would be built.
+/// Builds the variant of a project, unless it is up to date.
 ///
-/// The project's folder is only read, but for `build`. Everything is put together beside the final folder and takes
-/// its place in one step; what this program did not write is never deleted ([`Protected`]).
-pub fn build(
+/// Only `build` in the project's folder is written. The variant is assembled in a staging folder and renamed into place;
+/// foreign files are never deleted ([`Protected`]).
+pub(crate) fn build(
     project: &TorchProject,
     options: Options<'_>,
     tell: &(dyn Fn(&str) + Sync),
@@ -135,8 +130,8 @@ pub fn build(
     Ok(variant)
 }
 
-/// The module's name that a build of the sources as they are would have, with this machine's compilers.
-pub fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
+/// The module's name that a build of the current sources with this machine's compilers would have.
+pub(crate) fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
     let options = Options {
         archs,
         ..Options::default()
@@ -144,7 +139,6 @@ pub fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
     Ok(Builder::new(project, options)?.plan.id)
 }
 
-/// All that a build follows from.
 struct Builder<'a> {
     project: &'a TorchProject,
     options: Options<'a>,
@@ -197,7 +191,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether the variant is at its place as it would be built. An error where something else is.
+    /// Whether the variant is up to date. An error if the folder has foreign files.
     fn is_built(&self, place: &Path) -> Result<bool> {
         if self.options.force {
             return Ok(false);
@@ -224,7 +218,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The text of `metadata.json` for files with these digests.
     fn metadata(&self, files: BTreeMap<String, String>) -> Result<String> {
         metadata::text(self.project, &self.plan, &Digest::new(files))
     }
@@ -256,7 +249,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Puts the variant together and in place; answers where what was replaced lies.
+    /// Assembles the variant and renames it into place; returns the path of the backup.
     fn install(&self, library: &Path, place: &Path) -> Result<Option<PathBuf>> {
         let stage = Stage::new(&self.out)?;
         let object =
@@ -275,7 +268,7 @@ impl<'a> Builder<'a> {
         }
         let text = self.metadata(files)?;
         stage.write(Path::new(METADATA), text.as_bytes(), false)?;
-        // Looked at once more: the compilers took their time.
+        // Checked again, because compilation takes long.
         let foreign = matches!(place::look(place)?, Existing::Foreign(_));
         if foreign && !self.options.force {
             bail!(
@@ -287,7 +280,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether the torch that was found is one that the project may be built with.
+/// Whether the project may be built with this torch.
 fn suits(
     project: &TorchProject,
     torch: &Torch,

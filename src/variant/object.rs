@@ -1,4 +1,4 @@
-//! One file compiled, or taken from the cache.
+//! Compiles one file, or takes its object from the cache.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -15,10 +15,9 @@ use crate::compile::nvcc::{SYSTEM, check_path, no_room, prerequisites};
 use crate::compile::store::{Store, Work};
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
 
-/// The name of the object in its folder of the cache.
+/// The object's name in its cache entry.
 pub(super) const OBJECT: &str = "unit.o";
 
-/// How to compile a plan's units.
 pub(super) struct Compiler<'a> {
     pub(super) root: &'a Path,
     pub(super) plan: &'a Plan,
@@ -28,17 +27,16 @@ pub(super) struct Compiler<'a> {
     pub(super) torch: &'a Torch,
     pub(super) store: &'a Store,
     pub(super) force: bool,
-    /// How many threads one nvcc may take.
+    /// Threads per nvcc process.
     pub(super) threads: usize,
 }
 
-/// A unit compiled.
 pub(super) struct Made {
     pub(super) key: String,
     pub(super) object: PathBuf,
-    /// What the compiler said.
+    /// Compiler output.
     pub(super) said: String,
-    /// How long it took; none: it came from the cache.
+    /// Compile time; `None` if from the cache.
     pub(super) seconds: Option<f64>,
 }
 
@@ -47,7 +45,7 @@ struct Facts {
     said: String,
 }
 
-/// From this torch on, its headers need C++20.
+/// The first torch whose headers need C++20.
 const CXX20: Version = Version {
     major: 2,
     minor: 12,
@@ -128,12 +126,12 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// Whether a file is no longer what was read before the build began, from which the identity follows.
+    /// Whether a file changed after it was read for the identity.
     fn edited(&self, path: &Path) -> bool {
         fs::read(self.root.join(path)).ok().as_ref() != self.sources.code.get(path)
     }
 
-    /// The key of all that is known before the compiler has read a header.
+    /// The cache key before the included headers are known.
     fn base(&self, unit: &UnitPlan) -> String {
         let mut key = Key::new("kernels torch unit 1");
         key.field(&self.toolchain.version)
@@ -148,14 +146,14 @@ impl<'a> Compiler<'a> {
         if let Some(bytes) = self.sources.code.get(&unit.source) {
             key.field(bytes);
         }
-        // A header that is new may hide one that was read: their names count, like their bytes.
+        // A new header may shadow one that was read, so the names count like the contents.
         for path in self.sources.code.keys() {
             key.field(path.as_os_str().as_encoded_bytes());
         }
         key.finish()
     }
 
-    /// The key with the bytes of the headers; none if one is gone.
+    /// The key with the contents of the headers; `None` if one is missing.
     fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
         let mut key = Key::new("kernels torch unit with headers 1");
         key.field(base);
@@ -223,7 +221,7 @@ impl<'a> Compiler<'a> {
             for folder in cuda_includes(self.toolchain) {
                 command.arg("-isystem").arg(folder);
             }
-            // Headers name themselves in messages; where they lay is nobody's business.
+            // Messages contain header paths; map them to relative ones.
             command.arg(format!(
                 "-ffile-prefix-map={}/=",
                 self.torch.folder.display()
@@ -251,12 +249,12 @@ impl<'a> Compiler<'a> {
         Ok((said, self.headers(unit, &text, &work.path)?))
     }
 
-    /// The project's headers of a dependency file. One that the identity does not know of is an error: the build
-    /// would not notice when it changes, and kernel-builder does not copy it.
+    /// The project's headers in a dependency file. One outside the identity is an error: the build would not notice its
+    /// changes, and kernel-builder does not copy it.
     fn headers(&self, unit: &UnitPlan, text: &[u8], work: &Path) -> Result<Vec<PathBuf>> {
         let mut headers = Vec::new();
         for path in prerequisites(text).into_iter().skip(1) {
-            // `kernel_src/../common/a.cuh` in two ways: as it is written, and as the file system has it.
+            // `kernel_src/../common/a.cuh` lexically, and as the file system resolves it.
             let full = self.root.join(&path);
             let real = full.canonicalize().unwrap_or_else(|_| full.clone());
             let mut inside = [plainly(&full), real]
@@ -266,8 +264,8 @@ impl<'a> Compiler<'a> {
                 headers.push(known);
                 continue;
             }
-            // The toolkit's, the system's: absolute, and in no folder that the project names. The compilers' versions
-            // stand for them.
+            // Toolkit and system headers: absolute, outside the project's include folders. The compilers' versions
+            // represent them in the key.
             let own =
                 path.starts_with(work) || SYSTEM.iter().any(|system| path.starts_with(system));
             let named = unit.flags.iter().any(|flag| {
@@ -289,7 +287,7 @@ impl<'a> Compiler<'a> {
         Ok(headers)
     }
 
-    /// What a compiler said, with paths as the person knows them.
+    /// Compiler output with the paths of the project.
     fn readable(&self, said: &str, work: &Work) -> String {
         let mut text = said.to_owned();
         for folder in [self.root, &work.path] {
@@ -299,7 +297,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// A path without its `..`, as far as its text tells.
+/// A path with `..` resolved lexically.
 fn plainly(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -312,7 +310,7 @@ fn plainly(path: &Path) -> PathBuf {
     plain
 }
 
-/// Where the headers of CUDA's runtime are.
+/// The include folders of the CUDA runtime.
 fn cuda_includes(toolchain: &Toolchain) -> Vec<PathBuf> {
     let targets = format!("targets/{}-linux/include", std::env::consts::ARCH);
     ["include", &targets, "targets/sbsa-linux/include"]

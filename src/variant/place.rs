@@ -1,4 +1,4 @@
-//! A variant's folder: what is there already, and how a new one replaces it in one step.
+//! A variant's folder: what it contains, and its atomic replacement.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,32 +14,29 @@ use walkdir::WalkDir;
 
 use super::metadata::{self, METADATA, Written};
 
-/// What is at a variant's place.
 pub(super) enum Existing {
-    /// Nothing.
     Nothing,
-    /// A variant of this program's, every file as it was written.
+    /// A variant of this program, unmodified.
     Whole {
         id: String,
         /// The digests of its files, without `metadata.json`.
         files: BTreeMap<String, String>,
         metadata: String,
     },
-    /// These files are not as this program writes them.
+    /// Files that this program did not write, or that were edited.
     Foreign(Vec<String>),
 }
 
-/// A folder that holds what this program did not write; nothing was changed.
+/// A folder that holds foreign files; nothing was changed.
 #[derive(Debug, Error)]
 #[error("{} holds what `kernels build --torch` did not write", path.display())]
-pub struct Protected {
-    /// The variant's folder.
-    pub path: PathBuf,
-    /// The files, with what is the matter.
-    pub files: Vec<String>,
+pub(crate) struct Protected {
+    pub(crate) path: PathBuf,
+    /// Each file with the reason.
+    pub(crate) files: Vec<String>,
 }
 
-/// Looks, and reads every file of the variant.
+/// Reads every file of the variant.
 pub(super) fn look(place: &Path) -> Result<Existing> {
     let meta = match fs::symlink_metadata(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::Nothing),
@@ -72,7 +69,7 @@ pub(super) fn look(place: &Path) -> Result<Existing> {
             .chain([format!("{METADATA} (without a digest: another program's)")]);
         return Ok(Existing::Foreign(files.collect()));
     };
-    // A file that was deleted is nothing that could be lost.
+    // A deleted file cannot be lost.
     let edited = digest
         .files
         .iter()
@@ -94,7 +91,7 @@ pub(super) fn look(place: &Path) -> Result<Existing> {
     })
 }
 
-/// The digest of every file of a folder, by its path there. Python's own files, which it makes again, do not count.
+/// The digest of every file of a folder, by relative path, without Python's caches.
 fn digests(place: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for entry in WalkDir::new(place)
@@ -119,19 +116,17 @@ fn digests(place: &Path) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
-/// A folder beside the place, in which a variant is put together. It goes when dropped.
+/// A staging folder beside the final one, removed on drop.
 pub(super) struct Stage {
     pub(super) path: PathBuf,
     _held: File,
 }
 
-/// The prefix of staging folders.
 const STAGE: &str = ".kernels-stage-";
-/// The folder of backups, in the folder of variants.
 const BACKUPS: &str = ".kernels-backups";
 
 impl Stage {
-    /// A new one in the folder of variants, which is made if need be.
+    /// Creates a staging folder, and the folder of variants if necessary.
     pub(super) fn new(out: &Path) -> Result<Self> {
         let cannot = |path: &Path| {
             format!(
@@ -142,7 +137,7 @@ impl Stage {
         fs::create_dir_all(out).with_context(|| cannot(out))?;
         clear(out);
         let path = out.join(format!("{STAGE}{}", process::id()));
-        // Of a process of the same number, in another container.
+        // A process with the same id in another container may have left it.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).with_context(|| cannot(&path))?;
         let held = File::open(&path).with_context(|| cannot(&path))?;
@@ -150,7 +145,7 @@ impl Stage {
         Ok(Self { path, _held: held })
     }
 
-    /// Writes a file through to the disk.
+    /// Writes a file and syncs it.
     pub(super) fn write(&self, name: &Path, bytes: &[u8], program: bool) -> Result<()> {
         let path = self.path.join(name);
         let write = || -> io::Result<()> {
@@ -171,7 +166,7 @@ impl Stage {
         })
     }
 
-    /// Moves the staged files to `place`. What was there is deleted, or, if `backup`, kept; answers where.
+    /// Renames the stage to `place`. The old folder is deleted, or moved if `backup`; returns its new path.
     pub(super) fn put(self, place: &Path, backup: bool) -> Result<Option<PathBuf>> {
         let failed = || format!("cannot put {} in place", place.display());
         if fs::symlink_metadata(place).is_err() {
@@ -180,7 +175,7 @@ impl Stage {
         }
         let kept = backup.then(|| backup_for(place)).transpose()?;
         if renameat_with(CWD, &self.path, CWD, place, RenameFlags::EXCHANGE).is_ok() {
-            // What was there now lies at the stage's path.
+            // After the exchange the old folder is at the stage's path.
             if let Some(kept) = &kept {
                 fs::rename(&self.path, kept).with_context(|| {
                     format!("cannot keep what was replaced in {}", kept.display())
@@ -188,7 +183,7 @@ impl Stage {
             }
             return Ok(kept);
         }
-        // A file system that cannot exchange.
+        // The file system does not support an atomic exchange.
         let aside = match &kept {
             Some(kept) => kept.clone(),
             None => self.path.join("replaced"),
@@ -208,7 +203,7 @@ impl Drop for Stage {
     }
 }
 
-/// A name that is free, in the folder of backups.
+/// An unused name in the folder of backups.
 fn backup_for(place: &Path) -> Result<PathBuf> {
     let folder = place.with_file_name(BACKUPS);
     let name = place.file_name().unwrap_or_default().to_string_lossy();
@@ -220,7 +215,7 @@ fn backup_for(place: &Path) -> Result<PathBuf> {
     free.context("no name for a backup is free")
 }
 
-/// Removes the stages of processes that were killed.
+/// Removes the staging folders of killed processes.
 fn clear(out: &Path) {
     for entry in fs::read_dir(out).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(STAGE) {

@@ -1,4 +1,4 @@
-//! What is to be compiled, with which options; and the identity that follows from it.
+//! Compilation units with their options, and the variant's identity.
 
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,14 @@ use crate::project::TorchProject;
 use crate::project::torch::{is_cu, is_cxx};
 use crate::toolchain::{HostCompiler, Toolchain, Version};
 
-/// The macro that holds the module's name.
 const NAME: &[u8] = b"TORCH_EXTENSION_NAME";
 
-/// The text of `registration.h`.
 pub(super) const REGISTRATION: &str = include_str!("registration.h");
 
-/// What is to be compiled.
 pub(super) struct Plan {
-    /// Every file to compile, the slow ones first.
+    /// The units, slow ones first.
     pub(super) units: Vec<UnitPlan>,
-    /// `_my_kernel_cuda_0123abc`: the module's name and the namespace of its operators.
+    /// `_my_kernel_cuda_0123abc`: the name of the module and its operators' namespace.
     pub(super) id: String,
     /// `torch-stable-abi211-cu130-x86_64-linux`
     pub(super) name: String,
@@ -33,15 +30,14 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
-/// A file to compile.
 pub(super) struct UnitPlan {
     /// Relative to the project.
     pub(super) source: PathBuf,
-    /// nvcc's, else the C++ compiler's.
+    /// Compiled by nvcc, else by the C++ compiler.
     pub(super) cuda: bool,
-    /// Options that do not depend on where torch is.
+    /// Options that do not depend on the location of torch.
     pub(super) flags: Vec<String>,
-    /// Whether it has to know the module's name.
+    /// Whether its source uses the module's name.
     pub(super) named: bool,
 }
 
@@ -89,7 +85,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Adds the sources of every `[kernel.X]` that this CUDA compiles.
+    /// Adds the sources of every `[kernel.X]` that this CUDA can compile.
     fn add_kernels(
         &mut self,
         project: &TorchProject,
@@ -140,7 +136,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Notes which units have the module's name in their text: the others stay in the cache when only the name changes.
+    /// Finds the units that use the module's name; the others stay cached when only the name changes.
     fn find_named(&mut self, sources: &Sources) {
         let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
         let is_header = |path: &Path| !is_cu(path) && !is_cxx(path);
@@ -162,10 +158,10 @@ impl Plan {
         Ok(())
     }
 
-    /// SHA-256 of all that the variant's code follows from: compilers, options, every source, the package. Not the
-    /// project's folder, and not which torch the headers came from, as long as it is new enough.
+    /// SHA-256 of everything that affects the variant's code: compilers, options, sources, the package. The project's path
+    /// and the torch version of the headers are excluded.
     ///
-    /// The package counts: two versions of it, loaded in one process, must not register twice under one namespace.
+    /// The package is included, because two versions of it in one process must not register the same namespace.
     fn digest(&self, sources: &Sources, toolchain: &Toolchain, host: &HostCompiler) -> String {
         let mut key = Key::new("kernels variant 1");
         key.field(&self.name)
@@ -189,7 +185,7 @@ impl Plan {
     }
 }
 
-/// nvcc's version, which must be one that the project may be built with.
+/// nvcc's version; an error if the project does not allow it.
 fn cuda(project: &TorchProject, toolchain: &Toolchain) -> Result<Version> {
     let found = &toolchain.version;
     let Some(cuda) = Version::parse(found) else {
@@ -210,7 +206,7 @@ fn cuda(project: &TorchProject, toolchain: &Toolchain) -> Result<Version> {
     Ok(cuda)
 }
 
-/// The folder's name, by which the Hub's loader chooses.
+/// The folder's name, from which the Hub's loader chooses a variant.
 fn variant_name(abi: Version, cuda: Version) -> String {
     format!(
         "torch-stable-abi{}{}-cu{}{}-{}-linux",
@@ -222,7 +218,7 @@ fn variant_name(abi: Version, cuda: Version) -> String {
     )
 }
 
-/// What every file is compiled with. kernel-builder sets the same.
+/// Macros for every file, the same as kernel-builder's.
 fn definitions(project: &TorchProject) -> [String; 4] {
     let Version { major, minor } = project.stable_abi;
     [
@@ -249,7 +245,7 @@ fn cuda_unit(
         "-DNDEBUG",
         "--expt-relaxed-constexpr",
         "-DENABLE_FP8",
-        // A third of the bytes.
+        // Reduces the size to a third.
         "-Xfatbin=-compress-all",
         "-Xcompiler=-fPIC",
         "-Xcompiler=-fno-gnu-unique",
@@ -291,7 +287,7 @@ fn cxx_unit(
         );
     }
     let mut flags: Vec<String> = ["-O3", "-DNDEBUG", "-fPIC"].map(str::to_owned).to_vec();
-    // clang has no such thing to switch off.
+    // clang lacks this option.
     if !host.version.contains("clang") {
         flags.push("-fno-gnu-unique".to_owned());
     }

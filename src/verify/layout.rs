@@ -10,7 +10,7 @@ const PAGE: u64 = 4096;
 
 /// The places of the tensors of [`Bound::tensors`] in a slot.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// The offset in bytes of each tensor's first element.
     pub starts: Vec<u64>,
     /// The slot's size, a multiple of the page.
@@ -19,7 +19,7 @@ pub struct Layout {
 
 impl Layout {
     /// Lays the tensors out.
-    pub fn new(bound: &Bound) -> Self {
+    pub(crate) fn new(bound: &Bound) -> Self {
         let mut starts = Vec::new();
         let mut end = 0u64;
         for (index, tensor) in bound.tensors.iter().enumerate() {
@@ -37,7 +37,7 @@ impl Layout {
     }
 
     /// The bytes of a tensor in a slot, with the gaps between its rows.
-    pub fn range(&self, bound: &Bound, index: usize) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self, bound: &Bound, index: usize) -> std::ops::Range<usize> {
         let start = usize::try_from(self.starts[index]).unwrap_or(usize::MAX);
         start..start + usize::try_from(span_bytes(&bound.tensors[index])).unwrap_or(usize::MAX)
     }

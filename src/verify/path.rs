@@ -17,7 +17,7 @@ const MOST_PROCESSES: u32 = 3;
 
 /// A code path, loaded and ready.
 #[derive(Debug)]
-pub struct CodePath<'a> {
+pub(crate) struct CodePath<'a> {
     /// The architecture that it was compiled for.
     pub target: &'a Target,
     /// Whether the driver compiles it from PTX.
@@ -38,7 +38,7 @@ pub type Fault = (Kind, String);
 
 impl<'a> CodePath<'a> {
     /// Loads the code of one target, before any recording process is started.
-    pub fn load(
+    pub(crate) fn load(
         device: &Device,
         ordinal: usize,
         project: &Project,
@@ -69,7 +69,7 @@ impl<'a> CodePath<'a> {
     }
 
     /// `sm_90`, or `compute_75 through the driver's compiler`.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         if self.jit {
             format!("compute_{} through the driver's compiler", self.target.arch)
         } else {
@@ -78,7 +78,7 @@ impl<'a> CodePath<'a> {
     }
 
     /// The restrictions of the recording process.
-    pub fn confinement(&self) -> Vec<String> {
+    pub(crate) fn confinement(&self) -> Vec<String> {
         self.recorder
             .as_ref()
             .map(|recorder| recorder.confinement.clone())
@@ -89,7 +89,7 @@ impl<'a> CodePath<'a> {
     ///
     /// # Errors
     /// Errors of the harness; faults of the candidate are in the result.
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         launcher: &str,
         bound: &Bound,
@@ -146,7 +146,7 @@ impl<'a> CodePath<'a> {
     }
 
     /// As [`CodePath::record`], with the outcomes as they are. `error` is the function that says the launcher's codes in words.
-    pub fn ask(
+    pub(crate) fn ask(
         &mut self,
         (launcher, error): (&str, Option<&str>),
         bound: &Bound,

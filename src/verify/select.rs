@@ -7,7 +7,12 @@ use crate::worker::Choice;
 
 impl Choice {
     /// The chosen cases of an operation, from one of its lists.
-    pub fn cases(&self, operation: &Operation, sets: &[CaseSet], seed: u64) -> Result<Vec<Case>> {
+    pub(crate) fn cases(
+        &self,
+        operation: &Operation,
+        sets: &[CaseSet],
+        seed: u64,
+    ) -> Result<Vec<Case>> {
         let mut cases = if self.shapes.is_empty() {
             operation.cases(sets, seed)?
         } else {

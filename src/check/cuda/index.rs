@@ -1,4 +1,4 @@
-//! Rules of indices: 32 bits where the count has 64, and counts that are cut to 32 on the way to a kernel.
+//! Rules for indices: 32-bit indices with 64-bit counts, and counts truncated to 32 bits on the way to a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// Whether a parameter is a number of 64 bits, as far as its words tell.
+/// Whether a parameter is a 64-bit integer, judged by its words.
 fn is_wide(parameter: &Parameter) -> bool {
     let mut words = parameter.kind.iter().map(String::as_str);
     words.clone().any(|word| WIDE.contains(&word))
@@ -50,10 +50,10 @@ fn is_narrow(parameter: &Parameter) -> bool {
         && !words.any(|word| WIDE.contains(&word) || matches!(word, "*" | "&" | "<"))
 }
 
-/// How many indices of a kernel are looked at; no kernel has more.
+/// The maximum number of indices checked per kernel.
 const MOST: usize = 50;
 
-/// `int i = blockIdx.x * blockDim.x + threadIdx.x` beside `i < n`, where `n` is a parameter of 64 bits.
+/// Finds `int i = blockIdx.x * blockDim.x + threadIdx.x` with `i < n`, where `n` is a 64-bit parameter.
 fn indices(code: &Code, function: &Function, findings: &mut Findings) {
     let counts: Vec<&str> = function
         .parameters
@@ -97,11 +97,11 @@ struct Index {
     name: String,
     at: usize,
     narrow: bool,
-    /// Whether it is the variable of a loop over the grid, whose blocks are few.
+    /// Whether it is the variable of a grid-stride loop, whose grid is small.
     strides: bool,
 }
 
-/// A variable that is declared at this token with a product of `blockIdx` in 32 bits.
+/// A variable declared at this token with a 32-bit product of `blockIdx`.
 fn index_declared(code: &Code, at: usize, body: &Range<usize>) -> Option<Index> {
     let word = code.word(at);
     let narrow = NARROW.contains(&word) || word == "auto";
@@ -128,10 +128,10 @@ fn index_declared(code: &Code, at: usize, body: &Range<usize>) -> Option<Index> 
     let known = |word: &&str| {
         matches!(*word, "blockIdx" | "blockDim" | "threadIdx" | "gridDim" | "x" | "y" | "z" | "." | "*" | "+" | "(" | ")" | "-" | ";")
             || word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'u' | b'U'))
-            // A constant by its look; a variable could have any width.
+            // A constant by its spelling; a variable could have any width.
             || word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
     };
-    // Only a product of a block's index with the block's size, or a constant, is surely one of 32 bits.
+    // Only a block index times the block size or a constant is certainly 32-bit.
     let product = words.contains(&"blockIdx") && words.contains(&"*") && words.iter().all(known);
     if !product {
         return None;
@@ -148,7 +148,7 @@ fn index_declared(code: &Code, at: usize, body: &Range<usize>) -> Option<Index> 
     })
 }
 
-/// Whether a type begins here: not within a cast, a template or a longer type.
+/// Whether a type begins here, outside casts, templates and longer types.
 fn is_first(code: &Code, at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else {
         return true;
@@ -160,7 +160,7 @@ fn is_first(code: &Code, at: usize) -> bool {
     }
 }
 
-/// The count that a name is compared with anywhere in the function: `i < n`, `n > i`, `i >= n`.
+/// The count with which a name is compared in the function: `i < n`, `n > i`, `i >= n`.
 fn compared<'c>(
     code: &Code,
     function: &Function,
@@ -179,7 +179,7 @@ fn compared<'c>(
         let left = at.checked_sub(1)?;
         for (one, other) in [(left, right), (right, left)] {
             let count = counts.iter().find(|count| code.word(other) == **count);
-            // `i < n / 4` is bounded by something else, and so is `a[i] < n`.
+            // `i < n / 4` has another bound, and `a[i] < n` compares an element.
             let whole = !matches!(code.word(right + 1), "/" | ">" | "." | "[" | "(" | "-")
                 && left
                     .checked_sub(1)
@@ -195,7 +195,7 @@ fn compared<'c>(
     None
 }
 
-/// `int n = x.numel();` or `static_cast<int>(x.numel())` on the way into a launch.
+/// Finds `int n = x.numel();` or `static_cast<int>(x.numel())` passed to a launch.
 fn counts(
     code: &Code,
     launch: &Launch,
@@ -209,7 +209,7 @@ fn counts(
             ["static_cast", "<", kind, ">", "(", inner @ .., ")"]
             | ["(", kind, ")", inner @ ..]
             | [kind, "(", inner @ .., ")"] => NARROW.contains(kind) && is_numel(inner),
-            // The kernel's parameter cuts it without a word.
+            // Converted implicitly to the kernel's 32-bit parameter.
             inner if is_numel(inner) => kernels
                 .get(launch.kernel.as_str())
                 .and_then(|kernel| kernel.parameters.get(position))
@@ -233,7 +233,7 @@ fn counts(
     }
 }
 
-/// `x.numel()`, alone.
+/// Exactly `x.numel()`.
 fn is_numel(words: &[&str]) -> bool {
     match words {
         [path @ .., ".", "numel", "(", ")"] | [path @ .., "-", ">", "numel", "(", ")"] => {
@@ -246,11 +246,11 @@ fn is_numel(words: &[&str]) -> bool {
     }
 }
 
-/// What a function says of counts, looked up once for all of its launches.
+/// Facts about counts in a function, computed once for all its launches.
 struct Counts<'c> {
-    /// Whether it looks at the limits of 32 bits anywhere.
+    /// Whether it checks 32-bit limits.
     bounded: bool,
-    /// The names of `int name = x.numel();`.
+    /// The names in `int name = x.numel();`.
     narrow: BTreeSet<&'c str>,
 }
 
@@ -267,7 +267,7 @@ impl<'c> Counts<'c> {
     }
 }
 
-/// Whether the name at `at` is declared with 32 bits and `numel()` for a value.
+/// Whether `at` is a 32-bit variable initialised with `numel()`.
 fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
     let declares = code.word(at + 1) == "="
         && at
@@ -276,7 +276,7 @@ fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
     if !declares {
         return false;
     }
-    // No such value is longer.
+    // Such initialisers have at most this length.
     let mut value = at + 2..end.min(at + 40);
     let start = value.start;
     let Some(end) = value.find(|end| code.word(*end) == ";") else {
@@ -291,7 +291,7 @@ fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
     }
 }
 
-/// Whether a function looks at the limits of 32 bits anywhere.
+/// Whether a function checks 32-bit limits.
 fn is_bounded(code: &Code, function: &Function) -> bool {
     code.words(function.body.clone()).any(|word| {
         matches!(

@@ -1,4 +1,4 @@
-//! Rules of launches: the stream, the device, and whether a failure is noticed.
+//! Rules for launches: stream, device, and error checks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
         let mut last = BTreeMap::new();
         for launch in &launches {
             let function = code.function_at(launch.at);
-            // What a kernel launches itself is another matter.
+            // Launches from device code are not checked.
             if function.is_some_and(|function| function.global) {
                 continue;
             }
@@ -22,7 +22,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
             let Some(function) = function else {
                 continue;
             };
-            // A guard stands above the first launch of a function, and one check behind the last is enough.
+            // A device guard precedes a function's first launch, and one check after the last suffices.
             if last
                 .insert(function.body.start, (launch.at, launch.end))
                 .is_none()
@@ -41,7 +41,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// Words that stand for the default stream.
+/// Arguments that mean the default stream.
 const DEFAULT: [&str; 7] = [
     "0",
     "nullptr",
@@ -99,7 +99,7 @@ fn call(
             findings.add("cuda/default-stream", &code.text, &bytes, message);
         }
     }
-    // A statement of its own: what the call returns is dropped.
+    // A statement of its own, which discards the result.
     let dropped = at
         .checked_sub(1)
         .is_some_and(|before| matches!(code.word(before), ";" | "{" | "}"))
@@ -110,7 +110,7 @@ fn call(
     }
 }
 
-/// Whether a name is of something that looks at CUDA's last error, by the words it is made of.
+/// Whether the words of a name suggest a check of CUDA's last error.
 fn notices(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.contains("lasterror")
@@ -138,10 +138,10 @@ fn notices_in(code: &Code, mut range: Range<usize>) -> bool {
     range.any(|at| code.is_name(at) && code.word(at + 1) == "(" && notices(code.word(at)))
 }
 
-/// How many uses of a function's name are looked at; one that is used more often has a name that says nothing.
+/// The maximum number of uses examined; a name used more often is not specific.
 const MOST_USES: usize = 100;
 
-/// Whether a function of this file calls that one and checks afterwards.
+/// Whether a function of this file calls this one and checks for errors afterwards.
 fn called_and_noticed(code: &Code, function: &Function) -> bool {
     code.uses(&function.name).iter().take(MOST_USES).any(|at| {
         code.function_at(*at).is_some_and(|caller| {
@@ -150,7 +150,7 @@ fn called_and_noticed(code: &Code, function: &Function) -> bool {
     })
 }
 
-/// A function that takes tensors and launches must make their device the current one.
+/// A function that takes tensors and launches must make their device current.
 fn guard(code: &Code, launch: &Launch, function: &Function, findings: &mut Findings) {
     let takes_tensors = function
         .parameters

@@ -1,4 +1,4 @@
-//! Rules of CUDA code: how kernels are launched, and how wide their indices are.
+//! Rules for CUDA code: launches and index widths.
 
 mod index;
 mod launch;
@@ -11,10 +11,10 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     index::check(project, findings);
 }
 
-/// Types of 32 bits, as their first words.
+/// First words of 32-bit types.
 const NARROW: [&str; 6] = ["int", "unsigned", "uint", "int32_t", "uint32_t", "signed"];
 
-/// Words that make a type one of 64 bits.
+/// Words of 64-bit types.
 const WIDE: [&str; 10] = [
     "int64_t",
     "uint64_t",
