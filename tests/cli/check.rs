@@ -123,7 +123,7 @@ fn every_rule_has_a_page_and_every_page_a_rule() {
             "{}",
             rule.id
         );
-        for section in ["\n## Bad\n", "\n## Good\n", "\n## How to mend\n"] {
+        for section in ["\n## Bad\n", "\n## Good\n", "\n## How to fix\n"] {
             assert!(rule.page.contains(section), "{} lacks {section}", rule.id);
         }
         assert_eq!(
@@ -145,7 +145,7 @@ fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_cle
     for rule in RULES {
         let (_, rest) = rule.page.split_once("\n## Bad\n").unwrap();
         let (bad, rest) = rest.split_once("\n## Good\n").unwrap();
-        let (good, _) = rest.split_once("\n## How to mend\n").unwrap();
+        let (good, _) = rest.split_once("\n## How to fix\n").unwrap();
         for (which, section) in [("bad", bad), ("good", good)] {
             let files = blocks(section);
             assert!(!files.is_empty(), "the {which} example of {}", rule.id);
