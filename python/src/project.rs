@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::dlpack::Tensor;
 use crate::error::{Error, gpu, json as text, raised};
 
-/// A kernel project, and its library for each kind of card that it was called on.
+/// A kernel project, and its library for each GPU architecture that it was called on.
 #[pyclass(unsendable)]
 pub(crate) struct Project {
     project: kernels::project::Project,
@@ -87,7 +87,7 @@ impl Project {
         text(&operations)
     }
 
-    /// Holds tensors and values against the operation; answers what has still to be allocated, as JSON.
+    /// Checks tensors and values against the operation; returns the tensors still to be allocated, as JSON.
     fn fit(
         &self,
         operation: &str,
@@ -121,7 +121,7 @@ impl Project {
         text(&missing)
     }
 
-    /// Launches on a stream. Every tensor that the values do not leave out is there.
+    /// Launches on a stream. All tensors that the values make present must be given.
     fn launch(
         &mut self,
         operation: &str,
@@ -163,8 +163,8 @@ impl Project {
             });
         }
         let library = self.library(device)?;
-        // SAFETY: the arguments are those of kernel.toml, which the launcher's author wrote; tensors were held against
-        // it, lie on this card, and outlive the call; torch keeps their memory for what is queued on its streams.
+        // SAFETY: the arguments are those of kernel.toml, which the launcher's author wrote; tensors were checked against
+        // it, are on this GPU, and outlive the call; torch keeps their memory for the work queued on its streams.
         let code = unsafe { library.launch(&launcher, &arguments, stream) }
             .map_err(|error| raised(error.into()))?;
         if code != 0 {
@@ -193,7 +193,7 @@ impl Project {
             })
     }
 
-    /// The library for a card, compiled when it is first needed.
+    /// The library for a GPU, compiled on first use.
     fn library(&mut self, device: i32) -> PyResult<&Library> {
         if !self.libraries.contains_key(&device) {
             let cards = kernels::gpu::probe().map_err(|why| gpu(&why))?;
@@ -209,7 +209,7 @@ impl Project {
                 .first()
                 .map(|(target, _)| target.library.clone())
                 .ok_or_else(|| Error::new_err("nothing in this build runs on that card"))?;
-            // SAFETY: it is the project that the caller asked to have launched.
+            // SAFETY: the caller asked to launch this project.
             let library = unsafe { Library::open(&path) }.map_err(Error::new_err)?;
             self.libraries.insert(device, (library, path));
         }

@@ -1,7 +1,7 @@
 //! `revision!("..")`: the git commit of the sources, as an `Option<&'static str>`.
 //!
-//! A macro instead of a build script, because a build script's output belongs to every target of its package: with one,
-//! each commit recompiles the library and all test programs. What uses the macro is compiled anew when git moves HEAD.
+//! A macro instead of a build script, because a build script invalidates every target of its package: with one,
+//! each commit recompiles the library and all test programs. With the macro, only its users are recompiled when HEAD moves.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ fn of(root: &Path) -> Option<(String, PathBuf)> {
         (output.status.success() && !text.is_empty()).then_some(text)
     };
     let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
-    // Relative to the folder git runs in, unless the repository is a worktree.
+    // Relative to git's current folder, unless the repository is a worktree.
     let head = root.join(git(&["rev-parse", "--git-path", "HEAD"])?);
     let log = root.join(git(&["rev-parse", "--git-path", "logs/HEAD"])?);
     let watched = if log.is_file() { log } else { head };

@@ -1,4 +1,4 @@
-//! The suite on a card: builds side by side, then `kernels verify` and `kernels bench` over every project.
+//! The suite on a GPU: parallel builds, then `kernels verify` and `kernels bench` on every project.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 use super::record::{Entry, Honest, Record};
 use super::suite::{self, Candidate, Cheat, Command, Suite};
 
-/// No candidate may hold the harness longer.
+/// The time limit of a candidate.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A cheat that passes may not be faster than this part of its twin's time.
+/// A cheat that passes must not be faster than this fraction of its twin's time.
 const NO_FASTER: f64 = 0.85;
 
-/// A candidate and what runs over it.
+/// A candidate and the command to run on it.
 type Task = (Command, Candidate);
 
-/// What a command said.
+/// The result of a command.
 #[derive(Clone, Deserialize, Serialize)]
 struct Outcome {
-    /// None: no report; then `said` tells why.
+    /// `None`: no report, for the reason in `said`.
     report: Option<Report>,
     said: String,
     /// Project files that changed, and files that appeared in the home folder.
@@ -37,7 +37,7 @@ struct Outcome {
     seconds: f64,
 }
 
-/// What the two reports have in common, and the times.
+/// The common fields of the two reports, and the times.
 #[derive(Clone, Deserialize, Serialize)]
 struct Report {
     card: Card,
@@ -79,7 +79,7 @@ pub fn run(suite: &Suite) -> Record {
     tasks.sort();
     tasks.dedup();
 
-    // What an earlier run found of the same candidate is not run again: a run that was cut off goes on.
+    // Candidates with results from an interrupted run are not run again.
     let log = Log::open();
     let mut done = BTreeMap::new();
     tasks.retain(|task| match log.found.get(&Log::key(task)) {
@@ -92,7 +92,7 @@ pub fn run(suite: &Suite) -> Record {
 
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let candidates: Vec<Candidate> = tasks.iter().map(|(_, one)| one.clone()).collect();
-    // A build that fails is told by the command that needs it.
+    // The command that needs a failed build reports it.
     each(cores, candidates, |one| {
         let folder = one.write(scratch.path());
         let _ = finished(Process::new(program()).arg("build").arg(&folder));
@@ -108,7 +108,7 @@ pub fn run(suite: &Suite) -> Record {
         outcomes.lock().unwrap().insert(task, outcome);
     };
     each(jobs, checks, perform);
-    // One at a time: nothing else may be on the card.
+    // One at a time: nothing else may run on the GPU.
     each(1, timings, perform);
     let outcomes = outcomes.into_inner().unwrap();
 
@@ -149,8 +149,8 @@ pub fn run(suite: &Suite) -> Record {
     }
 }
 
-/// Outcomes as they come, a line each in the file that `KERNELS_OUTCOMES` names: a run that is cut off keeps what it
-/// found, and the next one goes on from there.
+/// Results as they arrive, one per line in the file `KERNELS_OUTCOMES`: an interrupted run keeps its
+/// results, and the next run resumes there.
 struct Log {
     path: Option<PathBuf>,
     found: BTreeMap<String, Outcome>,
@@ -170,7 +170,7 @@ impl Log {
         }
     }
 
-    /// The command, the name, and a hash of what the project is: another candidate of that name is run again.
+    /// The command, the name and a hash of the project: a changed candidate of the same name is run again.
     fn key((command, candidate): &Task) -> String {
         format!(
             "{} {} {}",
@@ -192,7 +192,7 @@ fn twin_name((command, candidate): &Task) -> String {
     format!("{} {}", command.name(), candidate.slug())
 }
 
-/// How a cheat was caught, with the words; none with what was seen instead.
+/// How a cheat was caught, with the text; `None` with what was observed instead.
 fn judge_cheat(cheat: &Cheat, outcome: &Outcome, twin: &Outcome) -> (Option<String>, String) {
     let Some(report) = &outcome.report else {
         return (None, outcome.said.clone());
@@ -253,13 +253,13 @@ fn listed(findings: &[Finding]) -> String {
     }
 }
 
-/// Runs one command over one project.
+/// Runs one command on one project.
 fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
     let folder = scratch.join(candidate.slug());
     let mut process = Process::new(program());
     process.arg(command.name()).arg(&folder).arg("--json");
     match command {
-        // The path that the card takes itself; the others run the same checks.
+        // Only the code path of this GPU; the others run the same checks.
         Command::Verify => process.arg("--native-only"),
         Command::Bench => process.args(["--rounds", "10"]),
     };
@@ -298,7 +298,7 @@ fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
     }
 }
 
-/// The report, which must be all that stands on stdout.
+/// The report, which must be the only output on stdout.
 fn report_of(command: Command, out: &str) -> serde_json::Result<Report> {
     Ok(match command {
         Command::Verify => {
@@ -321,8 +321,8 @@ fn report_of(command: Command, out: &str) -> serde_json::Result<Report> {
     })
 }
 
-/// Exit code, stdout, stderr; or why there is no exit code. Through files: a process that a candidate left
-/// behind would hold a pipe open.
+/// Exit code, stdout and stderr, or why there is no exit code. Output goes to files, because a process that a
+/// candidate leaves behind would keep a pipe open.
 fn finished(process: &mut Process) -> Result<(i32, String, String), String> {
     let mut out = tempfile::tempfile().unwrap();
     let mut err = tempfile::tempfile().unwrap();
@@ -362,7 +362,7 @@ fn wait(child: &mut Child) -> Result<Option<i32>, String> {
     }
 }
 
-/// Does a thing for each, so many at once.
+/// Runs a function for each item, with limited parallelism.
 fn each<T: Send>(at_once: usize, things: Vec<T>, act: impl Fn(T) + Sync) {
     let queue = Mutex::new(things.into_iter());
     thread::scope(|scope| {

@@ -21,7 +21,7 @@ struct Nvcc {
 
 impl Nvcc {
     fn find() -> Self {
-        // On a machine with none, the tests fetch the pinned one themselves.
+        // If there is none, the tests install the pinned one.
         let program = Toolchain::find().map_or_else(
             |_| cuda::home().join("bin/nvcc"),
             |toolchain| toolchain.nvcc,
@@ -34,7 +34,7 @@ impl Nvcc {
         }
     }
 
-    /// What the compiler says against a project; nothing where it is content.
+    /// The compiler's messages about a project; `None` if there are none.
     fn complaints(&self, folder: &Path) -> Option<String> {
         let mut command = Command::new(&self.program);
         command.args(["-std=c++17", "-O3", "-c", "-Werror", "all-warnings"]);
@@ -53,12 +53,12 @@ impl Nvcc {
     }
 }
 
-/// Compiles what has changed since it last compiled without a word.
+/// Compiles what has changed since the last compilation without messages.
 pub fn all(suite: &Suite) {
     let nvcc = Nvcc::find();
     let known = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cheats-compiled");
     fs::create_dir_all(&known).unwrap();
-    // One a source and define: dtypes and formulas are kernel.toml's, which no compiler reads.
+    // One per source and define: dtypes and formulas are in kernel.toml, which no compiler reads.
     let mut todo: BTreeMap<(String, Option<String>), Candidate> = suite
         .candidates()
         .into_iter()

@@ -2,8 +2,8 @@
 //!
 //! Without a card: the suite covers every row of the table, every candidate compiles without a warning for two
 //! architectures, and the record in `evidence/` is of this suite. With one, `kernels verify` and
-//! `kernels bench` run over all of it. `KERNELS_CARD=1` demands that; `KERNELS_RECORD=FILE` writes the record.
-//! The compiled test runs anywhere: `KERNELS_PROGRAM` is the `kernels` to test, `KERNELS_CHEATS` the folder
+//! `kernels bench` run on all of it. `KERNELS_CARD=1` requires a GPU; `KERNELS_RECORD=FILE` writes the record.
+//! The compiled test needs no checkout: `KERNELS_PROGRAM` is the `kernels` to test, `KERNELS_CHEATS` the folder
 //! tests/cheats, `KERNELS_JOBS` how many verifications run at once, `KERNELS_ONLY` a part of the names.
 
 #![allow(
@@ -73,7 +73,7 @@ fn every_cheat_has_a_twin_and_every_candidate_is_used() {
         for side in [candidate, twin] {
             if let Some(define) = &side.define {
                 let known = suite::defines(&side.source).contains(define);
-                // A cheat that lies in kernel.toml alone has nothing to define.
+                // A cheat that is only in kernel.toml has no define.
                 assert!(known || side.bytes.is_some(), "{}: {define}", cheat.name);
                 used.insert((side.source, define.clone()));
             }
@@ -142,7 +142,7 @@ fn the_record_is_of_this_suite_and_every_cheat_was_caught() {
 fn on_a_card_every_cheat_is_caught_and_every_twin_passes() {
     let demanded = std::env::var_os("KERNELS_CARD").is_some_and(|value| value != "0");
     if !demanded && !Path::new("/dev/nvidiactl").exists() {
-        // A machine without a card is no failure. Not eprintln!, which the test runner swallows when a test passes.
+        // A missing GPU is not a failure. Not eprintln!, which the test runner hides when a test passes.
         let _ = writeln!(
             std::io::stderr(),
             "\nnot run: the cheating kernels, for want of a card (KERNELS_CARD=1 demands one)"

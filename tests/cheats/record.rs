@@ -1,4 +1,4 @@
-//! What a run of the suite on a card found, and whether a recorded one still holds.
+//! The results of the suite on a GPU, and whether a record is still valid.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,38 +14,38 @@ use super::suite::{self, Suite};
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Record {
     pub format: u32,
-    /// Of the suite's files.
+    /// The digest of the suite's files.
     pub suite: String,
     pub card: Option<Card>,
     pub cheats: Vec<Entry>,
     /// The honest: legal candidates and twins.
     pub honest: Vec<Honest>,
-    /// Of the whole run, builds included.
+    /// Of the whole run, including builds.
     pub seconds: f64,
 }
 
-/// What became of one cheat.
+/// The result of one cheat.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Entry {
     pub name: String,
     pub rows: Vec<u32>,
     pub command: String,
-    /// A kind of finding, `harmless`, or none: it was not caught.
+    /// The kind of the finding, `harmless`, or `None` if it was not caught.
     pub caught: Option<String>,
-    /// The finding's words, or what was seen instead.
+    /// The text of the finding, or what was observed instead.
     pub message: String,
     /// Its twin's name among the honest.
     pub twin: String,
     pub seconds: f64,
 }
 
-/// What became of one honest candidate.
+/// The result of one honest candidate.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Honest {
     pub name: String,
     pub command: String,
     pub passed: bool,
-    /// What was found in it.
+    /// Its findings.
     pub message: String,
     pub seconds: f64,
 }
@@ -73,7 +73,7 @@ pub fn all(evidence: &Path) -> Vec<(PathBuf, Record)> {
 }
 
 impl Record {
-    /// What went otherwise than it must, a line each.
+    /// The unexpected results, one per line.
     pub fn wrong(&self) -> Vec<String> {
         let cheats = self.cheats.iter().filter(|entry| entry.caught.is_none());
         let honest = self.honest.iter().filter(|entry| !entry.passed);
@@ -87,7 +87,7 @@ impl Record {
         kernels::evidence::form::text(self).unwrap()
     }
 
-    /// For people.
+    /// A summary as text.
     pub fn to_table(&self) -> String {
         let mut table = String::new();
         for entry in &self.cheats {
@@ -123,7 +123,7 @@ impl Record {
         table
     }
 
-    /// Fails unless this is a record of the suite as it is, in which all went as it must.
+    /// Fails unless this is a record of the current suite in which all results are as expected.
     pub fn check(&self, suite: &Suite, path: &Path) {
         let path = path.display();
         assert_eq!(self.format, 1, "{path}");

@@ -1,4 +1,4 @@
-//! `suite.toml`: the candidates, what catches them, and the projects that are made of them.
+//! `suite.toml`: the candidates, the findings that must catch them, and their projects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,9 +15,9 @@ use sha2::{Digest, Sha256};
 pub struct Suite {
     /// The table of tricks.
     pub row: Vec<Row>,
-    /// What must be caught.
+    /// Candidates that must be caught.
     pub cheat: Vec<Cheat>,
-    /// What must pass besides the twins.
+    /// Candidates that must pass, besides the twins.
     pub legal: Vec<Legal>,
 }
 
@@ -27,7 +27,7 @@ pub struct Suite {
 pub struct Row {
     pub number: u32,
     pub trick: String,
-    /// Why no candidate can try it.
+    /// Why no candidate can use the trick.
     pub why: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub struct Cheat {
     #[serde(default)]
     pub command: Command,
     pub caught: Vec<Kind>,
-    /// It may pass where it gained nothing.
+    /// It may pass if it gained nothing.
     #[serde(default)]
     pub harmless: bool,
     #[serde(default = "f32_alone")]
@@ -64,7 +64,7 @@ pub struct Legal {
     dtypes: Vec<String>,
 }
 
-/// What runs over a candidate.
+/// The command to run on a candidate.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
@@ -114,7 +114,7 @@ pub fn sources() -> Vec<String> {
     all
 }
 
-/// The names by which a `.cu` file is made a cheat: those that its conditions ask for.
+/// The defines that turn a `.cu` file into a cheat: the names in its preprocessor conditions.
 pub fn defines(source: &str) -> BTreeSet<String> {
     let text = file(&format!("candidates/{source}.cu"));
     let set_inside: BTreeSet<&str> = text
@@ -135,7 +135,7 @@ pub fn defines(source: &str) -> BTreeSet<String> {
             }
         }
     }
-    // A condition that runs on over a line's end.
+    // A condition that continues on the next line.
     for part in text.split("defined(").skip(1) {
         let word = part.split(')').next().unwrap();
         if !word.starts_with("__") {
@@ -150,7 +150,7 @@ impl Suite {
         toml::from_str(&file("suite.toml")).unwrap_or_else(|e| panic!("suite.toml: {e}"))
     }
 
-    /// Every project once.
+    /// All projects, without duplicates.
     pub fn candidates(&self) -> BTreeSet<Candidate> {
         let of_cheat = |cheat: &Cheat| [cheat.candidate(), cheat.twin()];
         let mut all: BTreeSet<Candidate> = self.cheat.iter().flat_map(of_cheat).collect();
@@ -158,20 +158,20 @@ impl Suite {
         all
     }
 
-    /// The page that says what is tried and what catches it.
+    /// The generated page: the tricks and what catches them.
     pub fn to_markdown(&self) -> String {
         let mut page = String::from(
             "# Kernels that cheat, and kernels that do not\n\n\
              <!-- Written from suite.toml: UPDATE=1 cargo test --test cheats the_page -->\n\n\
-             Every candidate is a small RMSNorm project: `candidates/SOURCE.cu`, made a cheat by one `#define` \
-             and an honest twin without it (or with the twin's own). `kernels verify` and `kernels bench` must \
-             catch every cheat by a finding of one of the kinds named, and must find nothing in any twin. \
-             *Or harmless* means: the candidate may also pass, if it gained nothing: as many samples as its \
-             twin, no faster than it, no file changed, and no door found open (a candidate that finds one \
-             returns an error, which is none of the kinds named).\n\n\
-             What needs no card runs with `cargo test --test cheats`. On a card the same command runs the \
-             suite; `KERNELS_RECORD=evidence/harness-GPU.json` keeps what was found, and a test without a card \
-             holds that record against these files.\n\n\
+             Every candidate is a small RMSNorm project, `candidates/SOURCE.cu`. One `#define` makes it a cheat; \
+             without it (or with the twin's own) it is an honest twin. `kernels verify` and `kernels bench` must \
+             report every cheat with one of the listed kinds of findings, and must report nothing for the twins. \
+             *Or harmless* means that the candidate may also pass if it gained nothing: it has as many samples as \
+             its twin, is no faster, changed no file, and got no access that the sandbox forbids (a candidate \
+             with such access returns an error, which is not one of the listed kinds).\n\n\
+             `cargo test --test cheats` runs the tests that need no GPU; on a machine with a GPU it also runs the \
+             suite. `KERNELS_RECORD=evidence/harness-GPU.json` records the results, and a test that needs no GPU \
+             compares the record with these files.\n\n\
              | row | trick | candidates |\n|---|---|---|\n",
         );
         for row in &self.row {
@@ -208,7 +208,7 @@ impl Suite {
             .unwrap();
         }
         page.push_str(
-            "\n## Difficult, and within the rules\n\nBesides the twins, these must pass too.\n\n\
+            "\n## Difficult but honest\n\nThese candidates must pass, like the twins.\n\n\
              | candidate | source | command |\n|---|---|---|\n",
         );
         for legal in &self.legal {
@@ -226,7 +226,7 @@ impl Suite {
     }
 }
 
-/// Of all files that decide what is tested: the suite, the project files, the sources.
+/// A digest of all files that define the tests: the suite, the project files, the sources.
 pub fn digest() -> String {
     let mut files: BTreeMap<String, String> = ["suite.toml", "build.toml", "kernel.toml"]
         .iter()
@@ -243,7 +243,7 @@ pub fn digest() -> String {
     hash(&files)
 }
 
-/// Of some files, by name.
+/// A digest of files by name.
 pub fn hash(files: &BTreeMap<String, String>) -> String {
     let mut hash = Sha256::new();
     for (name, text) in files {
@@ -321,12 +321,12 @@ impl Candidate {
         all
     }
 
-    /// Everything that decides what it does, in one text.
+    /// Everything that defines its behaviour, in one text.
     pub fn text(&self) -> String {
         format!("{:?}", self.files())
     }
 
-    /// A name for its folder.
+    /// The name of its folder.
     pub fn slug(&self) -> String {
         let define = self
             .define
@@ -337,7 +337,7 @@ impl Candidate {
         format!("{}-{define}-{}{lie}", self.source, self.dtypes.join("-"))
     }
 
-    /// Writes the project below a folder, and says where.
+    /// Writes the project below a folder, and returns its path.
     pub fn write(&self, below: &Path) -> PathBuf {
         let folder = below.join(self.slug());
         fs::create_dir_all(&folder).unwrap();
@@ -347,7 +347,7 @@ impl Candidate {
         folder
     }
 
-    /// What changed in a folder that it was written to.
+    /// The changes in the folder of a written project.
     pub fn changed(&self, folder: &Path) -> Vec<String> {
         self.files()
             .into_iter()
@@ -359,13 +359,13 @@ impl Candidate {
     }
 }
 
-/// A finding's kind as people see it.
+/// A finding's kind as text.
 pub fn kind_name(kind: Kind) -> String {
     let text = serde_json::to_value(kind).unwrap();
     text.as_str().unwrap().to_owned()
 }
 
-/// Bytes as small hexadecimal digits.
+/// Bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()

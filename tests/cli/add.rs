@@ -222,7 +222,7 @@ fn add_over_an_edit_is_refused_names_the_files_and_force_keeps_a_backup() {
         "--force",
     ];
     sandbox.run("skills add --claude").expect(3, &words);
-    // The same with a clean agent beside it: nowhere or everywhere.
+    // The same with another, unmodified agent: the skill is installed for all agents or for none.
     sandbox
         .run("skills add --claude --opencode")
         .expect(3, &words);
@@ -282,7 +282,7 @@ fn what_scripts_leave_behind_is_no_edit() {
     );
     write(&dest.join(".DS_Store"), "finder");
     assert_eq!(sandbox.state("cuda-kernels"), "current");
-    // A repository inside is somebody's work, though.
+    // A nested repository is a user's work and stays.
     write(&dest.join(".git/HEAD"), "ref");
     assert_eq!(sandbox.state("cuda-kernels"), "modified");
 }
@@ -316,7 +316,7 @@ fn codex_with_the_shared_folder_gets_a_link_whichever_came_first() {
         .ok("skills add --agents --codex")
         .expect(0, &["unchanged"]);
 
-    // Two real copies, made by somebody else's tool, become one.
+    // Two real copies made by another tool become one.
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --codex");
     let shared = sandbox.project.join(".agents/skills");
@@ -358,7 +358,7 @@ fn link_makes_one_copy_and_relative_links() {
             assert!(to.is_relative(), "{}", to.display());
         }
     }
-    // The project can be moved as a whole.
+    // The links still work after the project has moved.
     let moved = sandbox.outside().join("moved");
     fs::rename(&sandbox.project, &moved).unwrap();
     let ran = sandbox.run_in(&moved, "skills status");
@@ -413,7 +413,7 @@ fn a_skills_folder_that_leaves_the_project_is_refused() {
         .run("skills add --claude")
         .expect(3, &["leaves the project", "--dest"]);
     assert_eq!(snapshot(&elsewhere).len(), 0);
-    // Inside the project it is a common set-up, and one copy then serves both.
+    // Inside the project this is a common set-up, in which both agents share one copy.
     fs::remove_file(sandbox.project.join(".claude/skills")).unwrap();
     symlink("../.agents/skills", sandbox.project.join(".claude/skills")).unwrap();
     fs::create_dir_all(sandbox.project.join(".agents/skills")).unwrap();
@@ -495,7 +495,7 @@ fn copies_that_the_same_agent_finds_elsewhere_are_pointed_out() {
     let source = sandbox.skill("demo", "1");
     let add = |flags: &str| sandbox.ok(&format!("skills add {} {flags}", source.display()));
     add("--claude --codex --agents --global");
-    // The same bytes at both levels matter to Codex alone.
+    // Equal copies at both levels are a problem for Codex only.
     let ran = add("--claude --codex");
     ran.expect(
         0,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{Ran, Sandbox, write};
 
-/// A Python that says this when it is looked at.
+/// A Python that prints this when it is probed.
 fn python(sandbox: &Sandbox, name: &str, says: &str) -> PathBuf {
     let path = sandbox.outside().join(name);
     write(&path, format!("#!/bin/sh\n{says}\n"));
@@ -34,7 +34,7 @@ fn who_nobody_knows_is_wrong_usage_and_all_that_are_known_are_named() {
 fn flags_that_do_not_go_together_are_wrong_usage() {
     let sandbox = Sandbox::new();
     bench(&sandbox, &["--python", "python3"]).expect(2, &["--against"]);
-    // What others take is no evidence of this project.
+    // The times of peers are not evidence of this project.
     bench(&sandbox, &["--against", "torch", "--record"]).expect(2, &["--record"]);
 }
 

@@ -1,5 +1,5 @@
-//! `kernels check`: the pages of its rules are its first tests; then its options, what it must survive, and projects of
-//! the shapes that people publish.
+//! `kernels check`: the examples in the pages of its rules, its options, malformed input, and the layouts of published
+//! projects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files of a page's section: a name in backquotes and a colon, then a fenced block.
+/// The files of a section: a name in backquotes and a colon, then a fenced block.
 fn blocks(text: &str) -> Files {
     let mut files = Files::new();
     let mut rest = text;
@@ -41,7 +41,7 @@ fn clean() -> Files {
     blocks(section)
 }
 
-/// The project with the files of an example laid over it. A build.toml without a name changes some keys.
+/// The clean project with the files of an example added or replaced. A build.toml without a name changes only its keys.
 fn laid_over(changes: &Files) -> Files {
     let mut files = clean();
     for (path, text) in changes {
@@ -81,7 +81,7 @@ fn written(sandbox: &Sandbox, name: &str, files: &Files) {
     }
 }
 
-/// Writes a project of these changes to the clean one, as `p`.
+/// Writes the clean project with these changes, as `p`.
 fn project(changes: &[(&str, &str)]) -> Sandbox {
     let sandbox = Sandbox::new();
     let changes: Files = changes
@@ -92,7 +92,7 @@ fn project(changes: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
-/// The rules that were found broken, each as often as it was, in order.
+/// The rules of all findings, in order, with repetitions.
 fn found(sandbox: &Sandbox, dir: &str) -> Vec<String> {
     let report = sandbox.json(&format!("check {dir}"));
     let findings = report["projects"][0]["findings"].as_array();
@@ -159,7 +159,7 @@ fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_cle
     }
 }
 
-/// The table of rules in docs/check.md; `UPDATE=1 cargo test --test cli check::the_page` writes it anew.
+/// The table of rules in docs/check.md; `UPDATE=1 cargo test --test cli check::the_page` updates it.
 #[test]
 fn the_page_of_the_command_lists_the_rules() {
     let path = root().join("docs/check.md");
@@ -324,7 +324,7 @@ fn json_says_where_and_what() {
     assert_eq!(serde_json::from_str::<Value>(&exported).unwrap(), report);
 }
 
-/// What the schema of SARIF 2.1.0 requires of what is used of it.
+/// Checks the requirements of the SARIF 2.1.0 schema for the elements that are used.
 #[test]
 fn sarif_has_what_its_schema_requires() {
     let sandbox = project(&[
@@ -412,7 +412,7 @@ fn findings_are_allowed_at_their_line_by_file_and_by_folder() {
         "  /* kernels: allow(cuda/int32-index, cuda/default-stream): small */\n  int i",
     );
     let sandbox = project(&[("kernel_src/scale.cuh", &above)]);
-    // The second rule of the comment matches nothing.
+    // The second rule in the comment matches no finding.
     assert_eq!(found(&sandbox, "p"), ["allow/unused"]);
     let behind = UNBOUNDED.replace(
         "threadIdx.x;",
@@ -659,7 +659,7 @@ fn fix_leaves_alone_what_is_not_its_to_write() {
         .unwrap();
     assert!(refused.contains("may not be written"), "{refused}");
     assert_eq!(snapshot(sandbox.project.join("p")), before);
-    // A file that is no project of TOML of this edition is not written to.
+    // `--fix` does not write to a file that is not valid TOML of this edition.
     let build = clean()["build.toml"].replace("edition = 5", "editor = 5");
     let sandbox = project(&[("build.toml", &build)]);
     sandbox
@@ -748,7 +748,7 @@ fn names_in_files_do_not_act_on_the_terminal() {
 fn links_loops_and_unreadable_files_are_findings() {
     let sandbox = project(&[]);
     let folder = sandbox.project.join("p");
-    // Loops of folders and of files, in the package and beside the sources.
+    // Cycles of links to folders and files, in the package and beside the sources.
     symlink(".", folder.join("torch-ext/scale_rows/loop")).unwrap();
     symlink("self.py", folder.join("torch-ext/scale_rows/self.py")).unwrap();
     symlink("../kernel_src", folder.join("kernel_src/loop")).unwrap();
@@ -780,7 +780,7 @@ fn links_loops_and_unreadable_files_are_findings() {
     }
 }
 
-/// A project of the files alone, none of the clean one's.
+/// A project with only these files.
 fn alone(files: &[(&str, &str)]) -> Sandbox {
     let sandbox = Sandbox::new();
     for (path, text) in files {
@@ -1255,7 +1255,7 @@ fn python_as_people_write_it() {
     assert_eq!(found(&sandbox, "p"), [""; 0]);
 }
 
-/// The rules found, with their severities.
+/// The rules of the findings, with their severities.
 fn severities(files: &[(&str, &str)]) -> Vec<(String, String)> {
     let report = project(files).json("check p");
     let word = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
@@ -1297,7 +1297,7 @@ fn what_is_not_loaded_or_not_compiled_or_not_certain_is_less_than_an_error() {
     let lists = "[kernel.scale_rows]\nsrc = [\"kernel_src/scale.cu\", \"kernel_src/scale.cuh\", \"kernel_src/more.h\"]\n";
     let more = "#ifndef MORE_H\n#define MORE_H\n#include <torch/extension.h>\n#include \"unlisted.h\"\n#endif\n";
     let unlisted = ("kernel_src/unlisted.h", "#pragma once\n");
-    // Listed, and included by nothing that is compiled.
+    // Listed, but not included by any compiled file.
     assert_eq!(
         severities(&[("build.toml", lists), ("kernel_src/more.h", more), unlisted]),
         []
@@ -1429,7 +1429,7 @@ fn ci_checks_the_text_first() {
     );
 }
 
-/// Nothing of another folder is read or written by accident: a path is looked up below the project alone.
+/// No other folder is read or written: paths resolve only below the project.
 #[test]
 fn a_folder_may_be_named_through_a_link() {
     let sandbox = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);

@@ -25,7 +25,7 @@ use saphyr_parser::{Event, Parser};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A machine made by hand.
+/// A hand-written description of a machine.
 struct Machine {
     card: Result<Card, String>,
     toolchain: Result<Toolchain, String>,
@@ -439,7 +439,7 @@ for e in root.iter():
 print(json.dumps([[s.get("name"), [[c.get("name"), [[d.tag, d.get("message"), d.text] for d in c]] for c in s]] for s in root]))
 "#;
 
-/// The file as python3's parser reads it, after it has found the structure of `JUnit`'s files in it.
+/// Parses the file with python3, which first checks the structure of `JUnit` files.
 fn read_junit(xml: &str) -> Value {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("junit.xml");

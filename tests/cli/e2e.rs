@@ -27,7 +27,7 @@ fn contender(name: &str, median: f64) -> Value {
     })
 }
 
-/// What a script writes when all went well.
+/// The result of a successful script.
 fn result() -> Value {
     json!({
         "format": 1, "name": "my_model", "title": "My model", "finished": true, "smoke": false, "partial": null,
@@ -63,7 +63,7 @@ impl Project {
         write(&project.dir().join("kernel_src/norm.cu"), "int a;\n");
         write(&project.dir().join("tests/test_it.py"), "");
         write(&project.sandbox.project.join("shared.py"), "A = 1\n");
-        // Found, and never imported: whether there is a torch is looked at, and this script needs none.
+        // The program looks for torch but never imports it; this script does not need it.
         write(
             &project.sandbox.outside().join("site/torch/__init__.py"),
             "",
@@ -86,7 +86,7 @@ impl Project {
         write(&self.dir().join("benchmark_e2e.py"), text);
     }
 
-    /// The same script for whatever it answers, so that the sources stay what they are.
+    /// The script reads its answer from a file, so that the sources and their digest do not change.
     fn answers(&self, result: &Value) {
         let path = self.sandbox.outside().join("answer.json");
         write(&path, result.to_string());
@@ -142,7 +142,7 @@ fn a_script_s_result_is_shown_exported_and_recorded() {
     assert!(at("out.md").contains(
         "| step, batch 2 | 74.6 | 42.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 | 8.00, 8.00 | 900, 900 |"
     ));
-    // A bar a contender, in three pieces each.
+    // One bar per contender, each with three segments.
     assert_eq!(at("out.svg").matches("<rect class=\"norm\"").count(), 5);
     assert!(at("out.svg").contains("74.6 ms"));
 
@@ -153,7 +153,7 @@ fn a_script_s_result_is_shown_exported_and_recorded() {
     assert_eq!(evidence.to_json().unwrap(), text);
     assert!(text.contains("74.61") && !text.contains("74.612"), "{text}");
     assert!(path.with_extension("svg").is_file());
-    // Over itself.
+    // The record replaces itself.
     assert_eq!(project.run("bench model --e2e --record --quiet").code, 0);
 }
 
@@ -255,7 +255,7 @@ fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
     assert!(said("failed").contains("kernels bench model --e2e --record"));
 }
 
-/// A run of some cases completes the record of the very same things, and no other.
+/// A run of some cases updates a record only if everything else in it is the same.
 #[test]
 fn some_cases_complete_a_record() {
     let mut all = result();
@@ -302,7 +302,7 @@ fn some_cases_complete_a_record() {
     assert_eq!(now["result"]["skipped"], json!([]));
     assert_eq!(now["result"]["partial"], Value::Null);
 
-    // Once more: it takes its own place.
+    // A second run replaces its own cases.
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let again: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(again, now);
@@ -356,7 +356,7 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
             "{said}: something was written"
         );
     }
-    // What is over the budget, and a model that torch.compile fails on, are said and recorded.
+    // An exceeded budget and a failure of torch.compile are reported and recorded.
     let mut all = result();
     all["skipped"] = json!([
         {"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent", "failed": false},
@@ -448,7 +448,7 @@ fn what_is_missing_is_named_with_the_next_step() {
         ran.code == 1 && ran.err.contains("--e2e: cannot start ./no-such-python"),
         "{ran:#?}"
     );
-    // A script that finds no card or no kernel says so itself.
+    // A script reports a missing GPU or kernel itself.
     write(
         &project.dir().join("benchmark_e2e.py"),
         "import sys\nsys.exit('there is no build: kernels build --torch model')\n",
@@ -518,7 +518,7 @@ fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
     ] {
         assert!(rendered.contains(said), "{said}\n{rendered}");
     }
-    // Operations' tables know nothing of it.
+    // Tables of operations do not contain it.
     let other = page::render(
         "<!-- evidence:h100 summary -->\n<!-- /evidence -->\n",
         &project.evidence(),
@@ -526,7 +526,7 @@ fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
     assert!(other.unwrap().contains("Nothing is recorded yet"));
 }
 
-/// The records of this repository are of the code that is here, and their pictures are theirs.
+/// The records of this repository match the code, and the charts match the records.
 #[test]
 fn recorded_models_are_fresh_and_drawn_as_recorded() {
     let mut wrong = Vec::new();
@@ -571,7 +571,7 @@ def run(script, arguments):
 print(json.dumps([run(*given) for given in json.loads(sys.argv[1])]))
 ";
 
-/// The examples' own scripts, where there is a Python with torch: what they list and what they refuse.
+/// The examples' scripts, if a Python with torch is installed: what they list and what they refuse.
 #[test]
 fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
     let python = std::env::var_os("KERNELS_PYTHON").filter(|path| !path.is_empty());
@@ -613,7 +613,7 @@ fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
             expected.push((code, "", said));
         }
     }
-    // A card that is there must not be used: what is tried is what a machine without one says.
+    // Hide any GPU: this tests the message on a machine without one.
     let ran = Command::new(&python)
         .args(["-c", WITH_TORCH, &Value::from(given.clone()).to_string()])
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -1,4 +1,4 @@
-//! Evidence: what is recorded, what is refused, when it is stale, and the tables that are rendered from it.
+//! Evidence: what is recorded, what is refused, when it is stale, and the tables generated from it.
 //! `UPDATE=1 cargo test --test cli evidence::` writes the pages' tables anew.
 
 use std::fs;
@@ -13,10 +13,10 @@ use kernels::verify::{Kind, VerifyReport};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Folders whose pages may have tables of evidence; README is the other such page.
+/// Folders whose pages may have tables of evidence, besides the README.
 const PAGES: [&str; 3] = ["docs/generated", "examples", "skills"];
 
-/// Every file below a folder whose name ends so, as seen from the repository's root.
+/// Every file below a folder with this suffix, relative to the repository root.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
@@ -28,10 +28,10 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Compares a file with what it must hold, or writes that with UPDATE=1.
+/// Compares a file with its expected contents, or writes them with UPDATE=1.
 fn hold(path: &Path, wanted: &str) {
     if std::env::var_os("UPDATE").is_some() {
-        // In one step: another test reads it at the same time.
+        // Atomically, because another test may read the file at the same time.
         let new = path.with_extension("new");
         fs::write(&new, wanted).unwrap();
         fs::rename(new, path).unwrap();
@@ -111,7 +111,7 @@ fn a_run_becomes_one_file_an_operation_that_can_be_read_back_and_compared_by_eye
         (&case["kernel"]["median"], "46.71"),
         (&case["kernel"]["p10"], "46.3"),
         (&case["copy"]["median"], "46.31"),
-        // Sizes and counts are kept to the last digit.
+        // Sizes and counts are exact.
         (&case["values"]["rows"], "8192"),
         (&case["values"]["eps"], "1e-6"),
         (&case["bytes"], "134225920"),
@@ -125,7 +125,7 @@ fn a_run_becomes_one_file_an_operation_that_can_be_read_back_and_compared_by_eye
     }
     let evidence = Evidence::read(&dir.join("rms_norm-h100.json")).unwrap();
     assert_eq!(evidence.to_json().unwrap(), text);
-    // Recorded again over itself.
+    // Recording again replaces the file.
     assert_eq!(record(&dir).len(), 2);
     assert_eq!(Evidence::read_all(&dir).unwrap().len(), 2);
 }
@@ -275,7 +275,7 @@ fn evidence_is_stale_when_code_or_cases_are_others_and_missing_by_operation() {
     let (told, asked) = standing("code", "other cases", "sources");
     assert_eq!(told[1].1, stale("kernel.toml is not the recorded one"));
     assert!(asked.is_empty(), "compiled for nothing");
-    // Which kernel a launch takes is host code: the same device code with another tuning table.
+    // The choice of a kernel is host code: the device code is the same with another tuning table.
     let (told, asked) = standing("code", "cases", "other sources");
     assert_eq!(
         told[1].1,
@@ -331,7 +331,7 @@ fn peers_are_compared_in_their_own_run_and_only_where_they_are_right_and_of_the_
         Some(46.6 / 46.5)
     );
     assert_eq!(row.times_faster(&["liger"]), None);
-    // The bytes of the f32 row are not those of the case.
+    // The bytes of the f32 row differ from those of the case.
     assert!(
         peers
             .row(&report::case(
@@ -412,7 +412,7 @@ fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
     }
 }
 
-/// Rows by the case's values, one of them by a kernel that computes something else.
+/// Rows with the case's values; in one, a peer computes another function.
 const OTHER_PEERS: &str = r#"{
   "format": 1, "card": "NVIDIA H100 80GB HBM3", "driver": "580.159.04", "torch": "2.11.0+cu130",
   "rows": [
@@ -448,7 +448,7 @@ fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_
         .lines()
         .filter(|line| line.contains("rms_norm |"))
         .collect();
-    // Neither f16 nor f32 nor what is hot; a peer's row of another eps is of another case.
+    // Neither f16, f32 nor hot cases; a peer's row with another eps belongs to another case.
     assert_eq!(
         rows,
         [

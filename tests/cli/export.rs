@@ -23,7 +23,7 @@ fn the_ending_chooses_and_an_unknown_one_is_told_of_with_all_that_are_known() {
     }
     for name in ["a", "a.txt", ".json", "a.json/", "a."] {
         let Err(error) = export::of(Path::new(name)) else {
-            // `a.json/` is the file `a.json` to the path's own reading.
+            // `Path` treats `a.json/` as the file `a.json`.
             assert_eq!(name, "a.json/");
             continue;
         };
@@ -84,7 +84,7 @@ fn markdown_says_what_was_measured_and_on_what() {
     assert!(text.contains("Remark: clocks were held down"), "{text}");
 }
 
-/// The cells of a Markdown table, as a reader sees them.
+/// The cells of a Markdown table, as rendered.
 fn cells(markdown: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut cell = None;
@@ -160,7 +160,7 @@ proptest! {
     }
 }
 
-/// Has python3's parser read a file, and answers what the script prints.
+/// Runs a script that parses a file with python3, and returns its output.
 fn python(script: &str, file: &str) -> String {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
@@ -239,7 +239,7 @@ fn a_run_in_which_something_was_wrong_says_so_in_the_chart_and_the_table() {
     assert!(render(&bench, "a.md").contains("**Wrong**"));
 }
 
-/// Writes charts to look at: `CHARTS=folder cargo test --test cli export::look -- --ignored`.
+/// Writes charts for visual inspection: `CHARTS=folder cargo test --test cli export::look -- --ignored`.
 #[test]
 #[ignore = "writes files for people"]
 fn look() {
@@ -290,7 +290,7 @@ fn the_terminal_s_table_has_every_case_under_its_titles() {
     assert!(lines[5].ends_with("hot"), "{lines:#?}");
 }
 
-/// A report whose first case has others beside it.
+/// A report whose first case has peers.
 fn beside() -> BenchReport {
     let spread = |median| Spread {
         median,
@@ -348,14 +348,14 @@ fn others_stand_beside_ours_and_who_is_missing_is_named_with_the_reason() {
     assert!(lines[0].ends_with(
         ",seed,against_copy_us,against_kernels_us,against_torch_us,against_compile_us,against_hub:a|b_us,against_liger_us"
     ));
-    // What is wrong has no time.
+    // A peer with a wrong result has no time.
     assert!(lines[1].ends_with(",19,20,30,25,,"), "{}", lines[1]);
     assert!(lines[2].ends_with(",,,,,,"), "{}", lines[2]);
     let back: BenchReport = serde_json::from_str(&render(&report, "a.json")).unwrap();
     let against = back.cases[0].against.as_ref().unwrap();
     assert_eq!(against.best().unwrap().0.name, "compile");
     assert!(back.cases[1].against.is_none());
-    // Without others nothing of this is there.
+    // Without peers, the report has none of these fields.
     let plain = report::bench();
     assert!(!render(&plain, "a.json").contains("against"));
     assert!(!render(&plain, "a.csv").contains("against"));

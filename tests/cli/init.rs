@@ -14,7 +14,7 @@ use crate::support::{Ran, Sandbox, exists, not_run, snapshot, write};
 use kernels::project::Project;
 use serde_json::Value;
 
-/// The examples: their folder, how they are made, and what lies beside what is made.
+/// The examples: their folder, the command that generates them, and their files that are not generated.
 const EXAMPLES: [(&str, &str, &[&str]); 2] = [
     (
         "examples/ltx_video",
@@ -32,7 +32,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The families, each with the folders that its kernels come from.
+/// The families, each with the source folders of its kernels.
 fn families() -> BTreeMap<String, Vec<PathBuf>> {
     let list = Sandbox::new().json("init --list");
     let families = list["families"].as_array().unwrap().iter();
@@ -52,7 +52,7 @@ fn families() -> BTreeMap<String, Vec<PathBuf>> {
         .collect()
 }
 
-/// What `kernels check` finds in a project, all of it.
+/// All findings of `kernels check` in a project.
 fn findings(sandbox: &Sandbox, dir: &str) -> Vec<String> {
     let report = sandbox.json(&format!("check {dir}"));
     let project = &report["projects"][0];
@@ -67,7 +67,7 @@ fn findings(sandbox: &Sandbox, dir: &str) -> Vec<String> {
     findings.iter().map(ToString::to_string).collect()
 }
 
-/// Files of a folder, without git's.
+/// The files of a folder, except git's.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut all = snapshot(folder);
     all.retain(|path, _| path != ".git/" && !path.starts_with(".git/"));
@@ -97,7 +97,7 @@ fn all_families_together_are_one_clean_project() {
     let names: Vec<&str> = families.keys().map(String::as_str).collect();
     let folders: Vec<PathBuf> = families.values().flatten().cloned().collect();
     holds(&sandbox, "everything", &names.join(","), &folders);
-    // In whatever order, and however often they are named.
+    // The order and repetition of names do not matter.
     let reversed: Vec<&str> = names.iter().rev().copied().collect();
     let ops = format!("{},{}", reversed.join(","), names[0]);
     sandbox.ok(&format!(
@@ -109,7 +109,7 @@ fn all_families_together_are_one_clean_project() {
     );
 }
 
-/// The project of these families checks clean, and its operations and budgets are those of the folders.
+/// The project of these families has no findings, and has the operations and budgets of the folders.
 fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
     sandbox.ok(&format!("init {name} --op {ops} --no-git"));
     assert_eq!(findings(sandbox, name), Vec::<String>::new(), "{name}");
@@ -147,7 +147,7 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
         .collect();
     assert_eq!(there, budgets, "{name}");
     assert_eq!(made.sources.len(), sources, "{name}");
-    // Nothing of a source is lost: each file is there once, in its part's folder or shared.
+    // Each source file appears once, in its part's folder or in the shared one.
     for folder in folders {
         for entry in fs::read_dir(folder.join("kernel_src")).unwrap() {
             let from = entry.unwrap().path();
@@ -164,7 +164,7 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
             ];
             let there: Vec<&PathBuf> = places.iter().filter(|place| place.exists()).collect();
             assert_eq!(there.len(), 1, "{}: {places:?}", from.display());
-            // But for the marks of what the skill quotes.
+            // Except the marks of the regions that the skill quotes.
             let is_mark = |line: &&str| {
                 let text = line.trim();
                 text.starts_with("// [quote ") || text == "// [end quote]"
@@ -315,7 +315,7 @@ fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
     }
 }
 
-/// The walk-through was begun with `--op blank`: a project stands alone, so it has copies of what every project has.
+/// The walk-through was started with `--op blank`: a project is self-contained, so it has copies of the common files.
 #[test]
 fn the_walk_through_has_what_every_project_has() {
     let example = root().join("examples/layer_norm_gelu");
@@ -361,7 +361,7 @@ fn the_examples_are_what_init_writes() {
             }
         }
         let mut there = files(&at);
-        // What tools leave, which git does not keep.
+        // Files left by tools, which git ignores.
         let left = |path: &str| {
             path.starts_with("build/")
                 || path.contains("__pycache__")
@@ -513,7 +513,7 @@ fn what_is_there_is_never_touched() {
         .expect(3, &["k1", "not empty"]);
     fs::remove_dir_all(place.join("k1")).unwrap();
     assert_eq!(snapshot(place), before);
-    // Through a link to the folder above it goes.
+    // A link to the parent folder works.
     sandbox.ok("init k1 --op blank --dest link/k1");
     assert!(exists(place.join("real/k1/build.toml")));
 }
@@ -524,7 +524,7 @@ fn an_empty_folder_is_taken_with_its_permissions() {
     let here = sandbox.project.join("here");
     fs::create_dir(&here).unwrap();
     fs::set_permissions(&here, fs::Permissions::from_mode(0o750)).unwrap();
-    // Who stands in it would stand in a folder that is gone.
+    // A process with this current folder would be left in a deleted one.
     let ran = sandbox.run_in(&here, "init k1 --op blank --dest .");
     ran.expect(3, &["the folder that you are in", "from there"]);
     assert!(snapshot(&here).is_empty());
@@ -552,7 +552,7 @@ fn odd_places_do() {
             sandbox.project.join(dest).join("build.toml").is_file(),
             "{dest}"
         );
-        // The line that is to be typed leads there.
+        // The printed `cd` command leads there.
         let typed = ran
             .out
             .lines()
@@ -612,7 +612,7 @@ fn a_folder_that_may_not_be_written_is_named() {
     fs::set_permissions(&shut, fs::Permissions::from_mode(0o555)).unwrap();
     let mut command = sandbox.command();
     if nix::unistd::geteuid().is_root() {
-        // For root no folder is read-only; for nobody it is. The program must be somewhere where nobody may read it.
+        // No folder is read-only for root, so run as `nobody`; the program must be where `nobody` may read it.
         let program = sandbox.outside().join("kernels");
         fs::copy(env!("CARGO_BIN_EXE_kernels"), &program).unwrap();
         command = Command::new(program);
@@ -791,7 +791,7 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
                     "{:?} {hit:?}",
                     fault(at)
                 );
-                // The next run goes as if nothing had been, and what was left goes with it.
+                // The interruption does not affect the next run, which also removes what was left.
                 let again = sandbox.run("init k1 --op blank --no-git --dest there");
                 assert_eq!(
                     again.code,
@@ -842,7 +842,7 @@ fn whatever_call_fails_it_leaves_nothing_or_all() {
         let now = snapshot(&there);
         match run.code {
             Some(0) => assert!(now == whole, "{hit:?}: {run:?}"),
-            // Writing what became of it may fail as well.
+            // Printing the result may fail as well.
             Some(1) => assert!(now.is_empty() || now == whole, "{hit:?}: {run:?}"),
             _ => panic!("{hit:?}: {run:?}"),
         }
@@ -851,7 +851,7 @@ fn whatever_call_fails_it_leaves_nothing_or_all() {
 
 // ------------------------------------------------------------------------------------------------------ git
 
-/// Runs git in a folder, and answers what it printed.
+/// Runs git in a folder and returns its output.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .arg("-C")
@@ -871,7 +871,7 @@ fn with_identity(sandbox: &Sandbox, more: &str) {
 #[test]
 fn a_repository_begins_with_everything_committed() {
     let sandbox = Sandbox::without_git();
-    // Hooks, signatures and lists of ignored files are for a person's own commits.
+    // The user's hooks, signing and global ignore files must not affect this commit.
     let hook = sandbox.home.join("hooks/pre-commit");
     write(&hook, "#!/bin/sh\nexit 1\n");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
@@ -928,7 +928,7 @@ fn inside_a_repository_no_other_is_started() {
         assert_eq!(report["git"]["root"], sandbox.project.to_str().unwrap());
         assert!(!exists(sandbox.project.join(dest).join(".git")));
     }
-    // A worktree's and a submodule's .git is a file.
+    // In a worktree and in a submodule, .git is a file.
     let sandbox = Sandbox::without_git();
     write(&sandbox.project.join(".git"), "gitdir: elsewhere\n");
     let ran = sandbox.ok("init k1 --op blank");
@@ -952,7 +952,7 @@ fn without_git_or_against_it_there_is_none() {
     );
     ran.expect(0, &["git is not in PATH"]);
     assert!(!exists(sandbox.project.join("k1/.git")));
-    // A git that cannot.
+    // A git that fails.
     write(
         &sandbox.home.join("bin/git"),
         "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n",
@@ -981,7 +981,7 @@ fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
     let sandbox = Sandbox::without_git();
     sandbox.ok("init k1 --op blank --no-git");
     let mut command = sandbox.command();
-    // Without a compiler: this is about what is said of what cannot be checked.
+    // Without a compiler, to test the message about what cannot be checked.
     let ran = Ran::of(command.env("PATH", "/nowhere").args(["ci", "k1"]));
     ran.expect(
         1,
@@ -991,7 +991,7 @@ fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
         ],
     );
     assert!(!ran.err.contains("evidence"), "{ran:#?}");
-    // The examples lie beside the evidence of kernels/, which is not theirs.
+    // The git root of the examples has the evidence of kernels/, which does not apply to them.
     for (folder, ..) in EXAMPLES {
         let mut command = sandbox.command();
         let ran = Ran::of(

@@ -37,7 +37,7 @@ fn the_embedded_skill_is_valid_to_the_last_warning() {
         .expect(0, &["valid"]);
     sandbox.ok("skills pack");
     sandbox.ok("skills validate cuda-kernels.skill --strict");
-    // An install with its receipt is as valid as its source.
+    // An install with its receipt is valid if its source is.
     sandbox.ok("skills add --claude");
     sandbox.ok("skills validate .claude/skills/cuda-kernels --strict");
 }
@@ -117,7 +117,7 @@ fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
     sandbox.ok(&format!("skills pack {EMBEDDED} -o two.skill"));
     let copy = sandbox.project.join("elsewhere/cuda-kernels");
     fs::create_dir_all(copy.parent().unwrap()).unwrap();
-    // Other times, another order of creation, another umask.
+    // Different times, order of creation and umask.
     let copied = Command::new("sh")
         .args([
             "-c",
@@ -132,7 +132,7 @@ fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
     let read = |name: &str| fs::read(sandbox.project.join(name)).unwrap();
     assert_eq!(read("one.skill"), read("two.skill"));
     assert_eq!(read("one.skill"), read("three.skill"));
-    // A reader of another make finds the same files in it.
+    // Python's zip reader finds the same files in it.
     let listed = Command::new("python3")
         .args(["-c", "import sys,zipfile; z=zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; print('\\n'.join(z.namelist()))"])
         .arg(sandbox.project.join("one.skill"))
@@ -179,7 +179,7 @@ fn doctor_shows_what_agents_see_and_what_is_wrong() {
             "no problems",
         ],
     );
-    // Twice for one agent, hidden for another.
+    // Listed twice by one agent, hidden from another.
     sandbox.ok("skills add --codex --global");
     write(
         &sandbox.home.join(".claude/skills/cuda-kernels/SKILL.md"),
@@ -263,7 +263,7 @@ fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
         let page = sandbox.ok(name.replacen("kernels", "man", 1).trim()).out;
         let title = format!(".TH {} 1", name.replace(' ', "-"));
         assert!(page.contains(&title), "{name}: {page}");
-        // What the help says stands in the page too, in roff's letters.
+        // The page contains the text of the help, escaped for roff.
         let help = format!("{} --help", name["kernels".len()..].trim());
         let help = sandbox.ok(help.trim()).out;
         let page = page.replace("\\-", "-").replace("\\*(Aq", "'");

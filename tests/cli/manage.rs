@@ -45,7 +45,7 @@ fn status_tells_every_state_apart_and_exits_1_unless_all_is_current() {
         .expect(1, &["modified"]);
 }
 
-/// Rewrites an install and its receipt into what a later release would have put there.
+/// Rewrites an install and its receipt to those of a later release.
 fn make_newer(folder: &std::path::Path) {
     let file = folder.join(".kernels.json");
     let mut receipt: serde_json::Value =
@@ -135,7 +135,7 @@ fn diff_shows_a_persons_edits_as_a_unified_diff() {
         ],
     );
 
-    // It is a diff that `patch` takes: applied to the original it gives the edit.
+    // `patch` accepts the diff: applied to the original, it yields the edit.
     fs::remove_file(folder.join("blob")).unwrap();
     let patch = sandbox.ok("skills diff").out;
     let copy = sandbox.outside().join("copy");
@@ -167,7 +167,7 @@ fn remove_takes_the_skill_and_the_folders_it_made() {
         .expect(0, &["removed", ".claude", ".codex"]);
     assert_eq!(snapshot(&sandbox.project), before);
 
-    // What was there before stays.
+    // Existing files stay.
     fs::create_dir_all(sandbox.project.join(".claude/skills")).unwrap();
     let before = snapshot(&sandbox.project);
     sandbox.ok("skills add --claude");

@@ -1,5 +1,5 @@
-//! The oracles against the models' own libraries: each `tests/oracles/OPERATION.json` holds what the real module gave in
-//! double precision, written once by a script beside it, and the oracle must say the same.
+//! Compares the oracles with the models' own libraries: each `tests/oracles/OPERATION.json` holds the results of the real
+//! module in double precision, written once by the script beside it, and the oracle must agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -88,7 +88,7 @@ fn every_bundled_oracle_was_held_against_a_library() {
     let held: BTreeSet<String> = fixtures().into_iter().map(|(_, f)| f.operation).collect();
     let missing: Vec<_> = BUNDLED
         .iter()
-        // The same oracle under the name of the launcher that works in place.
+        // The same oracle under the name of the in-place operation.
         .filter(|name| !held.contains(name.trim_end_matches("_in_place")))
         .collect();
     assert!(
@@ -117,7 +117,7 @@ fn the_oracles_say_what_the_libraries_say() {
             "{label}: no script here names it"
         );
         for (number, case) in fixture.cases.iter().enumerate() {
-            // What is in both is changed in place: the oracle sees its first contents.
+            // A tensor that is both input and output is changed in place: the oracle gets its original contents.
             let all = || case.outputs.iter().chain(&case.tensors);
             let bytes: BTreeMap<&String, Vec<u8>> =
                 all().map(|(name, tensor)| (name, tensor.bytes())).collect();

@@ -1,5 +1,5 @@
-//! benches/gpu/peers.py has the program bind the cases. It must call the launchers with the arguments that the harness calls
-//! them with.
+//! benches/gpu/peers.py gets its cases from the program. It must call the launchers with the same arguments as the
+//! harness.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,7 +88,7 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
                 let theirs = row["arguments"].as_array().unwrap();
                 assert_eq!(theirs.len(), arguments.len(), "{what}");
                 for (ours, theirs) in arguments.iter().zip(theirs) {
-                    // A float is passed as one; there it is still the number of kernel.toml.
+                    // The launcher gets a float; the binding still has the double of kernel.toml.
                     let same = match (ours.as_f64(), theirs.as_f64()) {
                         (Some(ours), Some(theirs)) => {
                             (ours as f32).to_bits() == (theirs as f32).to_bits()

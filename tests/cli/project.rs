@@ -1,4 +1,4 @@
-//! Kernel projects as people write them: what is read, and what each mistake is answered with.
+//! Reading kernel projects, and the message for each mistake.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -85,7 +85,7 @@ kernel = "*"
 spill_bytes = 0
 "#;
 
-/// A folder with a project that is right, to spoil.
+/// A folder with a valid project, in which tests make one mistake.
 struct Folder(TempDir);
 
 impl Folder {
@@ -112,21 +112,21 @@ impl Folder {
         Project::open(self.path()).unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// Replaces text of a file, which must be there.
+    /// Replaces text of a file, which must contain it.
     fn spoil(&self, file: &str, from: &str, to: &str) {
         let text = fs::read_to_string(self.path().join(file)).unwrap();
         assert!(text.contains(from), "{file} does not hold {from}");
         self.write(file, &text.replacen(from, to, 1));
     }
 
-    /// The message that a project is refused with.
+    /// The error message of a refused project.
     fn refused(&self) -> String {
         let error = Project::open(self.path()).expect_err("the project was accepted");
         format!("{error:#}")
     }
 }
 
-/// Spoils `file`, and expects the line of `to` quoted, its `marked` part under carets, and all of `says`.
+/// Changes `file`, and expects an error that quotes the line of `to`, marks `marked` with carets, and contains all of `says`.
 fn expect(file: &str, from: &str, to: &str, marked: &str, says: &[&str]) {
     let folder = Folder::new();
     folder.spoil(file, from, to);
@@ -217,7 +217,7 @@ fn the_stable_abi_is_a_version_or_one_for_each_backend() {
     for (value, sound) in [
         ("\"2.11\"", true),
         ("{ cuda = \"2.11\", rocm = \"2.12\" }", true),
-        // kernel-builder refuses it, and `kernels check` says so.
+        // kernel-builder refuses it; `kernels check` reports it.
         ("true", true),
         ("\"new\"", false),
         ("{ cuda = true }", false),
@@ -375,7 +375,7 @@ fn scratch_is_a_tensor_of_a_size_of_its_own_and_no_output() {
     assert!(sums.role.is_written() && !sums.role.is_given() && !sums.role.is_result());
     assert_eq!(some.bytes, 2 * 3 * 600 * 2, "scratch is not in bytes");
     assert_eq!(bound("rows=0, width=600").tensors.len(), 2);
-    // It is no output, and its elements may not overlap.
+    // It is not an output, but its elements must not overlap.
     folder.spoil("kernel.toml", "role = \"output\"", "role = \"scratch\"");
     assert!(folder.refused().contains("no output"));
     folder.spoil("kernel.toml", "role = \"scratch\"", "role = \"output\"");
@@ -810,7 +810,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
     }
 }
 
-/// What `KERNEL` may have besides: an operation in place with tables of another type, and cases that both share.
+/// Appended to `KERNEL`: an in-place operation with tables of another type, and cases that both operations share.
 const MORE: &str = r#"
 [[operation]]
 name = "scale_in_place"
@@ -869,7 +869,7 @@ fn an_operation_in_place_takes_the_rest_from_the_one_that_it_is_like() {
         &in_place.arguments[0],
         Argument::Tensor { name, role: Role::InOut, .. } if name == "x"
     ));
-    // Its cases are its own.
+    // Cases are not inherited.
     let cases = in_place.cases(&in_place.verify, 0).unwrap();
     assert_eq!(cases.len(), 2);
     assert_eq!(cases[0].label, "both: rows=3 width=8 bf16");
@@ -891,7 +891,7 @@ fn a_type_parameter_is_a_name_whose_values_are_types() {
     assert_eq!(label, "rows=2 width=4 W=f32 bf16");
     assert_eq!(wide.tensors[1].dtype, DType::F32);
     assert_eq!((wide.bytes, wide.values["is_f32"]), (48, 1.0));
-    // A stride without a default is that of a contiguous tensor.
+    // A stride without a default makes the tensor contiguous.
     assert_eq!(wide.values["table_stride"], 4.0);
     let error = operation.case_of_shape("rows=2,width=4,W=f16", DType::BF16);
     let error = error.unwrap_err().to_string();
@@ -962,7 +962,7 @@ fn standard_cases_follow_from_the_arguments() {
             .len(),
         2
     );
-    // A refused pointer is passed as it is said.
+    // A pointer override is passed as written.
     let case = refused
         .iter()
         .find(|case| case.label.starts_with("not finite"))
@@ -1232,7 +1232,7 @@ fn awkward_files_are_answered() {
     );
 }
 
-/// There is no mma of this size on a T4: what builds for it by default must leave it out, and say so where it is asked for.
+/// A T4 has no mma of this size: default builds must skip sm_75, and an explicit request must be an error.
 #[test]
 fn attention_is_for_sm_80_and_later() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/attention");

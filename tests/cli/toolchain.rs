@@ -1,6 +1,6 @@
 //! `kernels toolchain`: which nvcc is found, in which order, and how the pinned one gets into the cache.
 //!
-//! Compilers and pips here are small scripts; the real ones are used by tests/cuda.
+//! The compilers and pips here are small scripts; tests/cuda uses the real ones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A toolkit whose nvcc says nothing but its version.
+/// A toolkit whose nvcc only prints its version.
 fn toolkit(folder: &Path, version: &str) {
     script(
         &folder.join("bin/nvcc"),
@@ -26,7 +26,7 @@ fn toolkit(folder: &Path, version: &str) {
     );
 }
 
-/// A Python whose pip does this; `$site` is the folder that it is to fill.
+/// A Python whose pip runs this script; `$site` is the target folder.
 fn python(sandbox: &Sandbox, pip: &str) -> PathBuf {
     let path = sandbox.outside().join("python");
     script(
@@ -39,7 +39,7 @@ fn python(sandbox: &Sandbox, pip: &str) -> PathBuf {
     path
 }
 
-/// What a pip does that works.
+/// The script of a pip that succeeds.
 const GOOD: &str = "mkdir -p \"$site/nvidia/cu13/bin\" && cd \"$site/nvidia/cu13/bin\" && \
     printf '#!/bin/sh\\necho V13.0.88\\n' > nvcc && chmod +x nvcc";
 
@@ -124,7 +124,7 @@ fn the_first_that_works_is_used_and_all_are_listed() {
         ]
     );
     assert_eq!(used(&run(None, true, true)), "13.2.1");
-    // A toolkit of the machine's own comes between PATH and an environment.
+    // The machine's toolkit has lower priority than PATH and higher than an environment.
     if !Path::new("/usr/local/cuda/bin/nvcc").exists() && !Path::new("/opt/cuda/bin/nvcc").exists()
     {
         assert_eq!(used(&run(None, false, true)), "13.1.1");
@@ -154,7 +154,7 @@ fn a_cuda_home_without_nvcc_is_an_error_and_not_passed_over() {
             .env(name, &empty);
         Ran::of(&mut command).expect(1, &[name, "empty/bin/nvcc", "correct it or unset it"]);
     }
-    // Set to nothing is not set.
+    // An empty variable counts as unset.
     let mut command = sandbox.command();
     command
         .arg("toolchain")
@@ -208,7 +208,7 @@ fn without_a_compiler_the_next_step_is_named() {
         .run("toolchain")
         .expect(1, &["kernels toolchain install", "CUDA_HOME"]);
     assert_eq!(sandbox.json("toolchain")["used"], Value::Null);
-    // Nobody needs one to install skills.
+    // Installing skills needs no compiler.
     sandbox.ok("doctor").expect(
         0,
         &["CUDA compiler", "kernels toolchain install", "no problems"],
@@ -235,7 +235,7 @@ fn an_install_is_checked_put_in_place_and_done_once() {
     assert_eq!(runs(), 1);
     Ran::of(&mut install(&sandbox, &python, &["--force"])).expect(0, &["installed"]);
     assert_eq!(runs(), 2);
-    // One that no longer runs is replaced.
+    // A compiler that no longer runs is replaced.
     fs::write(cache(&sandbox).join(INSTALLED), "").unwrap();
     Ran::of(&mut install(&sandbox, &python, &[])).expect(0, &["installed"]);
     assert_eq!(entries(&sandbox), ["toolchain-13.0.88", "toolchain.lock"]);
@@ -266,7 +266,7 @@ fn a_failed_install_leaves_nothing_and_says_what_to_do() {
     let no_pip = sandbox.outside().join("no-pip");
     script(&no_pip, "echo 'No module named pip' >&2; exit 1");
     Ran::of(&mut install(&sandbox, &no_pip, &[])).expect(1, &["has no pip", "ensurepip"]);
-    // Over a file where the folder should be.
+    // A file is in the folder's place.
     let file = sandbox.outside().join("file");
     fs::write(&file, "").unwrap();
     let good = python(&sandbox, GOOD);

@@ -1,4 +1,4 @@
-//! Two real versions of the bundled skill: the first that was shipped, kept as a fixture, and the one in this binary.
+//! Two real versions of the bundled skill: the first release, kept as a fixture, and the one in this binary.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use crate::support::{Sandbox, snapshot, tree, write};
 use kernels::skill::{Digest, lineage, source::Skill};
 
-/// What `kernels skills pack` made of version 0.1.0.
+/// Version 0.1.0, packed with `kernels skills pack`.
 const FIRST: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/fixtures/cuda-kernels-0.1.0.skill"
 );
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
-/// The version that this binary carries.
+/// The version in this binary.
 fn here() -> String {
     Skill::read(Path::new(EMBEDDED)).unwrap().version.unwrap()
 }
 
-/// An install of 0.1.0 for an agent, with the receipt that its binary left, or with none, as a copy by hand has.
+/// An install of 0.1.0 for an agent, with the receipt of that release, or without one, as after a manual copy.
 fn install_first(sandbox: &Sandbox, agent: &str, receipt: bool) -> PathBuf {
     sandbox.ok(&format!("skills add {FIRST} --{agent}"));
     let folder = sandbox
@@ -26,7 +26,7 @@ fn install_first(sandbox: &Sandbox, agent: &str, receipt: bool) -> PathBuf {
         .join(format!(".{agent}/skills/cuda-kernels"));
     let file = folder.join(".kernels.json");
     if receipt {
-        // As it was installed from the binary, not from an archive.
+        // The receipt says that it came from the binary, not from an archive.
         let mut text: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(text["version"], "0.1.0");
@@ -126,7 +126,7 @@ fn an_edited_first_version_is_modified_and_its_edits_are_kept() {
     assert_eq!(sandbox.state(&state_of("claude")), "current");
 }
 
-/// Without a receipt nobody knows what an edited tree was; it is kept all the same.
+/// Without a receipt the original of an edited tree is unknown; the tree is kept.
 #[test]
 fn an_edited_first_version_without_a_receipt_is_foreign_and_kept() {
     let sandbox = Sandbox::new();

@@ -27,7 +27,7 @@ pub(crate) enum Agent {
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// The skill's `SKILL.md`; Claude Code tells it only of the skill that it loaded.
+    /// The skill's `SKILL.md`; Claude Code reports it only for a loaded skill.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ impl Agent {
     }
 
     /// The skills that the agent, started in `folder`, offers to its model. `skill` is the one that
-    /// is asked about: Claude Code is made to load it, because only then it says where it is.
+    /// being tested: Claude Code must load it, because only then does it report its path.
     pub(crate) fn listing(
         self,
         programs: &Programs,
@@ -101,7 +101,7 @@ impl Agent {
 /// Codex prints the prompt that it would send, with a list of skills in it.
 fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
     let mut command = sandbox.command(program, folder);
-    // With its own provider it looks for its server's address first, and offline waits 5 s for it.
+    // With its default provider it resolves its server's address first, and offline waits 5 s.
     command
         .args(["-c", "model_provider=\"none\""])
         .args([
@@ -113,7 +113,7 @@ fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
     let prompt: Value = serde_json::from_str(&finished.stdout)
         .unwrap_or_else(|error| panic!("Codex did not print JSON: {error}\n{finished}"));
     let text = strings(&prompt).join("\n");
-    // Codex brings skills of its own, so the list is there even when none is installed.
+    // Codex has built-in skills, so the list exists even when none is installed.
     let list = text
         .split_once("### Available skills\n")
         .unwrap_or_else(|| panic!("Codex's prompt has no list of skills\n{finished}"));
@@ -179,7 +179,7 @@ fn opencode(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
         .collect()
 }
 
-/// Claude Code has no command for it: the list is in what it sends to its server.
+/// Claude Code has no command for it: the list is in its requests to the server.
 fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
     const HEADING: &str = "The following skills are available for use with the Skill tool:";
     let server = FakeAnthropic::that_loads(skill);
@@ -192,13 +192,13 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
     let finished = run(&mut command, LIMIT).expect_code(0);
     let requests = server.requests();
 
-    // Claude Code brings skills of its own, so the list is there even when none is installed.
+    // Claude Code has built-in skills, so the list exists even when none is installed.
     let first = requests
         .iter()
         .map(strings)
         .find(|texts| texts.iter().any(|text| text.contains(HEADING)))
         .unwrap_or_else(|| panic!("Claude Code sent no list of skills\n{finished}"));
-    // After the skill was loaded, the next request says where from.
+    // The request after loading the skill contains its path.
     let loaded_from = requests.iter().rev().flat_map(strings).find_map(|text| {
         let (folder, _) = text
             .strip_prefix("Base directory for this skill: ")?
@@ -222,16 +222,16 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
         .collect()
 }
 
-/// Gemini CLI prints its skills as text: three lines a skill, and an empty one.
+/// Gemini CLI prints its skills as text: three lines and an empty line per skill.
 fn gemini(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
     let mut command = sandbox.command(&programs.node, folder);
     command
         .arg(&programs.gemini)
         .args(["skills", "list", "--all"])
         .env("GEMINI_API_KEY", "dummy")
-        // In a folder that nobody said to trust it looks for no skills.
+        // It looks for no skills in an untrusted folder.
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
-        // Else it starts itself again, for a larger heap than a list needs.
+        // Otherwise it restarts itself with a larger heap.
         .env("GEMINI_CLI_NO_RELAUNCH", "true");
     let finished = run(&mut command, LIMIT).expect_code(0);
     let list = finished

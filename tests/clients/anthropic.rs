@@ -25,7 +25,7 @@ struct Shared {
 }
 
 impl FakeAnthropic {
-    /// A server whose model, when it is offered `skill`, loads it once, and then says "pong".
+    /// A server whose model loads `skill` once when it is offered, and then answers "pong".
     pub(crate) fn that_loads(skill: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .unwrap_or_else(|error| panic!("cannot listen on the loopback: {error}"));
@@ -45,7 +45,7 @@ impl FakeAnthropic {
                         break;
                     }
                     let shared = Arc::clone(&shared);
-                    // A client that hangs up in the middle is that client's affair.
+                    // Ignore a client that closes the connection early.
                     thread::spawn(move || shared.serve(stream).ok());
                 }
             })
@@ -57,12 +57,12 @@ impl FakeAnthropic {
         }
     }
 
-    /// What to put in `ANTHROPIC_BASE_URL`.
+    /// The value for `ANTHROPIC_BASE_URL`.
     pub(crate) fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The bodies of the requests for a message, in the order in which they came.
+    /// The bodies of the message requests, in order of arrival.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.shared
             .requests
@@ -75,7 +75,7 @@ impl FakeAnthropic {
 impl Drop for FakeAnthropic {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        // accept() only looks at the flag when somebody knocks.
+        // The loop checks the flag only after a connection, so make one.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
@@ -126,7 +126,7 @@ impl Shared {
         let text = request.to_string();
         let offered = text.contains(&format!("- {}", self.skill));
         let loaded = text.contains("tool_result");
-        // Short questions that Claude Code asks beside the conversation carry no tools.
+        // Claude Code's short side requests carry no tools.
         let tools = request["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let can_load = tools.iter().any(|tool| tool["name"] == "Skill");
         let (block, stop) = if offered && can_load && !loaded {

@@ -1,4 +1,4 @@
-//! The pinned clients: where `tests/clients/setup` put them, or why there are none.
+//! The pinned clients: where `tests/clients/setup` installed them, or why they are missing.
 
 use std::fs;
 use std::io::Write;
@@ -18,21 +18,21 @@ pub(crate) struct Programs {
     pub(crate) gemini: PathBuf,
     pub(crate) node: PathBuf,
     pub(crate) copilot: PathBuf,
-    /// What Copilot CLI unpacks of itself before its first answer.
+    /// The files that Copilot CLI unpacks on its first run.
     pub(crate) copilot_unpacked: PathBuf,
 }
 
-/// The programs; `None` when they cannot be had on this machine, which has then been said aloud.
-/// Under CI that is a failure: there, a test that tested nothing must not be green.
+/// The programs; `None` if they cannot be installed on this machine, which is then printed.
+/// Under CI that is a failure: a test that tested nothing must not pass.
 pub(crate) fn programs() -> Option<&'static Programs> {
     static PROGRAMS: OnceLock<Result<Programs, String>> = OnceLock::new();
     match PROGRAMS.get_or_init(find) {
         Ok(programs) => Some(programs),
         Err(reason) => {
-            // Set but empty is not set: that is how a shell script passes a variable on.
+            // An empty variable counts as unset, because shell scripts pass on unset variables as empty ones.
             let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
             assert!(!ci, "no clients to test with: {reason}");
-            // Not eprintln!, which the test runner swallows when a test passes.
+            // Not eprintln!, which the test runner hides when a test passes.
             let line = reason.lines().last().unwrap_or_default();
             let _ = writeln!(
                 std::io::stderr(),

@@ -1,11 +1,11 @@
-//! Do the real coding agents see what `kernels` installed? Each test types what a user would type,
-//! in a home and a project of its own, and then asks Claude Code, Codex, `OpenCode`, Gemini CLI and
-//! Copilot CLI themselves.
+//! Do the real coding agents see what `kernels` installed? Each test runs the commands of a user
+//! in a fresh home and project, and then asks Claude Code, Codex, `OpenCode`, Gemini CLI and
+//! Copilot CLI for their skills.
 //!
-//! `tests/clients/setup` installs the agents, once, from npm. Where that is impossible the tests say
+//! `tests/clients/setup` installs the agents once from npm. If that is impossible, the tests print
 //! `SKIPPED:` and pass; with `CI` set they fail.
 
-// A test helper that panics says which step failed; that is what it is for.
+// Test helpers panic to report the step that failed.
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used)]
 
 mod agents;
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 const SKILL: &str = "cuda-kernels";
 
-/// What `agent` lists of `skill` or of anything that looks like a copy of it.
+/// The entries of `agent` for `skill` and for anything that looks like a copy of it.
 fn copies(
     agent: Agent,
     programs: &Programs,
@@ -58,7 +58,7 @@ fn assert_listed_once(
 }
 
 /// The same where `agent` sees several equal copies and may take any: `OpenCode` keeps the one that
-/// it happened to read last.
+/// it read last.
 fn assert_listed_once_from(
     agent: Agent,
     programs: &Programs,
@@ -128,7 +128,7 @@ fn assert_listed_once_by_all(
     }
 }
 
-/// The lowest folder from which `agent` sees what is installed in the project.
+/// The deepest folder from which `agent` sees the project's skills.
 fn lowest(agent: Agent, sandbox: &Sandbox) -> &Path {
     if agent.looks_above() {
         &sandbox.subfolder
@@ -137,7 +137,7 @@ fn lowest(agent: Agent, sandbox: &Sandbox) -> &Path {
     }
 }
 
-/// The same, at the top of the project and below.
+/// The same at the top of the project and below.
 fn assert_listed_once_everywhere(
     agent: Agent,
     programs: &Programs,
@@ -200,7 +200,7 @@ fn add_look_remove(options: &str, agent: Agent, folder: &str) {
     sandbox
         .kernels(&format!("skills add {SKILL} {options}"))
         .expect_code(0);
-    // A user-level folder is written `~/…`; from where it is looked at makes no difference then.
+    // A user-level folder (`~/…`) is visible from every folder.
     let of_user = folder.strip_prefix("~/");
     let installed = match of_user {
         Some(rest) => sandbox.home.join(rest),
@@ -226,8 +226,8 @@ fn add_look_remove(options: &str, agent: Agent, folder: &str) {
     assert_not_listed(agent, programs, &sandbox, top);
 }
 
-/// Adds with `options` and looks once, from as far below as it can be seen, with an agent that reads
-/// another's folder.
+/// Adds with `options` and looks once, from the deepest folder where it is visible, with an agent that reads
+/// the folder of another.
 fn add_look_below(options: &str, agent: Agent, folder: &str) {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
@@ -239,7 +239,7 @@ fn add_look_below(options: &str, agent: Agent, folder: &str) {
     assert_listed_once(agent, programs, &sandbox, from, &installed);
 }
 
-/// docs/agents.md says which version was run, where it looks and from where: what is asked here.
+/// docs/agents.md states the tested versions, where they look and from where, as tested here.
 #[test]
 fn the_table_says_what_is_asked() {
     let pins: Value = serde_json::from_str(include_str!("package.json")).unwrap();
@@ -422,7 +422,7 @@ fn skills_add_every_agent() {
     }
 }
 
-/// An agent that is started in a subfolder sees what was installed from another one.
+/// An agent started in a subfolder sees what was installed from another subfolder.
 #[test]
 fn skills_add_in_a_subfolder() {
     let Some(programs) = programs() else { return };
@@ -435,7 +435,7 @@ fn skills_add_in_a_subfolder() {
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
 
-/// What an agent lists is read from the installed file, not remembered.
+/// Agents read the installed file each time, not a cache.
 #[test]
 fn skills_add_then_an_edit_of_the_description() {
     let Some(programs) = programs() else { return };
@@ -458,7 +458,7 @@ fn skills_add_then_an_edit_of_the_description() {
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
 
-/// Agents read a worktree's own folders, not those of the checkout that it belongs to.
+/// Agents read the folders of a worktree, not those of the main checkout.
 #[test]
 fn skills_add_in_a_worktree() {
     let Some(programs) = programs() else { return };
@@ -533,7 +533,7 @@ fn skills_add_force_over_an_edit() {
     }
 }
 
-/// Whenever `kernels` is killed, an agent sees the whole skill or none, never two or half of one.
+/// Whenever `kernels` is killed, an agent sees one complete skill or none.
 #[test]
 fn skills_add_killed_then_skills_add() {
     const KILLS: u32 = 12;
@@ -548,12 +548,12 @@ fn skills_add_killed_then_skills_add() {
 
     for kill in 0..KILLS {
         if kill % 2 == 0 {
-            // Nothing there yet: half an install would be seen as a skill.
+            // A first install: half of it would be seen as a skill.
             for folder in [&claude, &codex] {
                 fs::remove_dir_all(folder).ok();
             }
         } else {
-            // An edited install: --force moves it away, and then there are two trees for a moment.
+            // An edited install: --force moves it away, so there are two trees for a moment.
             sandbox.kernels(&typed).expect_code(0);
             for folder in [&claude, &codex] {
                 write(
@@ -606,7 +606,7 @@ fn skills_add_twice() {
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
 
-/// A skill of the user's own, from a folder.
+/// A user's skill from a folder.
 fn own_skill(sandbox: &Sandbox) -> PathBuf {
     let folder = sandbox.project.join("drafts/word-count");
     write(

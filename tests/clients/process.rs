@@ -1,4 +1,4 @@
-//! Running a child to its end, or to a time limit: what it printed is never lost.
+//! Running a child to its end or to a time limit without losing its output.
 
 use std::fmt;
 use std::io::Read;
@@ -45,7 +45,7 @@ impl fmt::Display for Finished {
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Finished {
     let shown = format!("{command:?}");
     let started = Instant::now();
-    // A group of its own, so that grandchildren (Claude starts some) can be killed with it.
+    // A separate process group, so that grandchildren (Claude starts some) can be killed with it.
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -91,7 +91,7 @@ pub(crate) fn run_and_kill(command: &mut Command, delay: Duration) {
 }
 
 fn kill_group(child: &mut Child) {
-    // An error here means that the group has gone already, which is what was wanted.
+    // An error here means that the group has already ended, which is fine.
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }

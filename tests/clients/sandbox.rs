@@ -12,11 +12,11 @@ use crate::process::{Finished, run, run_and_kill};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The two folders of a test. They go when it ends.
+/// The two folders of a test, removed when it ends.
 pub(crate) struct Sandbox {
     pub(crate) home: PathBuf,
     pub(crate) project: PathBuf,
-    /// A folder below the project, from which an agent may be started too.
+    /// A folder below the project, from which an agent may be started.
     pub(crate) subfolder: PathBuf,
     _folder: TempDir,
 }

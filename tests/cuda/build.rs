@@ -1,4 +1,4 @@
-//! `kernels build` with the real nvcc: what it says of each kernel, what it compiles again, and what it refuses.
+//! `kernels build` with the real nvcc: what it reports of each kernel, what it recompiles, and what it refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -54,7 +54,7 @@ n = 64
 n = 64
 "#;
 
-/// A project with one unit and one header, and a cache of its own.
+/// A project with one unit, one header and a private cache.
 struct Project {
     sandbox: Sandbox,
     root: PathBuf,
@@ -142,7 +142,7 @@ impl Project {
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
     }
 
-    /// How many units a build compiled, and the digest of its device code.
+    /// The number of units that a build compiled, and the digest of its device code.
     fn compiled(&self, options: &str) -> (u64, String) {
         let report = self.json(options);
         let digest = report["device_digest"].as_str();
@@ -307,7 +307,7 @@ fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
                 .split('.')
                 .all(|part| known.split('.').any(|word| word == part))
         });
-        // A 16-bit load is signed or not as the compiler likes.
+        // The compiler may choose a signed or an unsigned 16-bit load.
         assert!(
             is_there || instruction.ends_with("16"),
             "the sample has no {instruction}: {seen:?}"
@@ -315,7 +315,7 @@ fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
     }
 }
 
-/// Loads, wide loads, stores, wide stores of each function of a disassembly, by the names of instructions.
+/// Loads, wide loads, stores and wide stores of each function of a disassembly, by the names of instructions.
 fn count(text: &str, seen: &mut BTreeSet<String>) -> BTreeMap<String, [u64; 4]> {
     let mut all: BTreeMap<String, [u64; 4]> = BTreeMap::new();
     let mut function = None;
@@ -414,12 +414,12 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
     assert_eq!(project.compiled("--arch 90").0, 0);
     assert_eq!(project.compiled("--arch 80,90").0, 1, "only sm_80 is new");
     assert_eq!(project.compiled("--arch 90 --force").0, 1);
-    // A header's bytes count, and they may come back.
+    // A header's bytes decide, and its first version is still in the cache.
     project.edit("include/kernels.cuh", "2.0f", "3.0f");
     assert_eq!(project.compiled("--arch 90").0, 1);
     project.edit("include/kernels.cuh", "3.0f", "2.0f");
     assert_eq!(project.compiled("--arch 90").0, 0);
-    // A new header beside the source hides the one that was read.
+    // A new header beside the source takes precedence over the one that was read.
     project.write("src/kernels.cuh", &HEADER.replace("2.0f", "5.0f"));
     assert_eq!(project.compiled("--arch 90").0, 1);
     // Flags.
@@ -429,7 +429,7 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
         "depends = []\ncuda-flags = [\"--use_fast_math\"]",
     );
     assert_eq!(project.compiled("--arch 90").0, 1);
-    // A date in the future is no edit under way.
+    // A date in the future does not mean that the file is being edited.
     let header = fs::File::options()
         .append(true)
         .open(project.root.join("src/kernels.cuh"))
@@ -437,7 +437,7 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
     let tomorrow = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
     header.set_modified(tomorrow).unwrap();
     assert_eq!(project.compiled("--arch 90 --force").0, 1);
-    // A header that is gone is an error, not a stale success.
+    // A deleted header is an error, not a stale success.
     fs::remove_file(project.root.join("src/kernels.cuh")).unwrap();
     fs::remove_file(project.root.join("include/kernels.cuh")).unwrap();
     project
@@ -450,21 +450,21 @@ fn the_digest_is_of_the_device_code_alone() {
     let project = Project::new();
     let (_, digest) = project.compiled("--arch 90");
     assert_eq!(project.compiled("--arch 90 --force").1, digest);
-    // A comment, and other line numbers.
+    // A comment, and different line numbers.
     project.write("src/scale.cu", &format!("// A comment.\n\n\n{UNIT}"));
     let (compiled, commented) = project.compiled("--arch 90");
     assert_eq!((compiled, &commented), (1, &digest));
     // Another folder: the symbols of the anonymous namespace change, the code does not.
     let elsewhere = Project::named("another folder's \u{e9}");
     assert_eq!(elsewhere.compiled("--arch 90").1, digest);
-    // Host code is no device code.
+    // Host code is not in the digest.
     project.edit(
         "src/scale.cu",
         "return cuda",
         "if (n < 0) return 1;\n  return cuda",
     );
     assert_eq!(project.compiled("--arch 90").1, digest);
-    // The smallest change of device code: a constant, a launch bound, shared memory, a table.
+    // Small changes of device code: a constant, a launch bound, shared memory, a table.
     let mut digests = BTreeSet::from([digest]);
     for (from, to) in [
         ("SCALE 2.0f", "SCALE 2.5f"),
@@ -484,8 +484,8 @@ fn the_digest_is_of_the_device_code_alone() {
     }
 }
 
-/// Host code is compiled once for all architectures where it is the same for them; the library is the one that a build
-/// for this architecture alone gives.
+/// Host code is compiled once if it is the same for all architectures; the library is identical to that of a build for
+/// one architecture.
 #[test]
 fn a_library_is_the_same_whatever_else_is_compiled_beside_it() {
     let edits: [(&str, &str, &str); 4] = [
@@ -549,7 +549,7 @@ fn an_overrun_budget_fails_the_build_by_name() {
         ],
     );
     assert!(!ran.err.contains("sm_80"), "{ran:#?}");
-    // A line for each value, however many kernels overrun it.
+    // One line per limit, however many kernels exceed it.
     budgets("[[budget]]\nkernel = \"*\"\nregisters = 1\n");
     let ran = project.build("--arch 90");
     ran.expect(1, &["allowed 1, and in 1 more kernel\n"]);
@@ -597,7 +597,7 @@ fn a_budget_can_be_for_one_file_or_folder() {
         &["budget 1", "busy on sm_90: shared_bytes 256, allowed 255"],
     );
     assert!(!ran.err.contains("hidden"), "{ran:#?}");
-    // A kernel of another folder is no kernel of this one, and a folder's name is no beginning of a name.
+    // A budget of a folder ignores kernels of other folders, also those whose names begin with its name.
     budgets(&shared("src/other", 999).replace('*', "*hidden*"));
     project
         .build("--arch 90")

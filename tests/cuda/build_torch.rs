@@ -1,5 +1,5 @@
-//! `kernels build --torch` and `kernels toolchain install --torch` with the real nvcc and torch's real headers: what is
-//! built loads with the Hub's library, what would not load elsewhere is refused, and nothing of anybody's is lost.
+//! `kernels build --torch` and `kernels toolchain install --torch` with the real nvcc and torch's headers: the built
+//! variant loads with the Hub's library, a library that would not load elsewhere is refused, and no user file is lost.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const VARIANT: &str = "torch-stable-abi211-cu130-x86_64-linux";
 
-/// The project of tests/torch, and a cache of its own with torch's headers in it.
+/// The project of tests/torch, and a private cache with torch's headers.
 struct Project {
     sandbox: Sandbox,
     root: PathBuf,
@@ -67,7 +67,7 @@ impl Project {
         Ran::of(&mut self.command(options))
     }
 
-    /// The report of a build that must work, for one architecture to save time.
+    /// The report of a build that must succeed, for one architecture to save time.
     fn report(&self, options: &str) -> Value {
         let ran = self.build(&format!("--arch 90 --json {options}"));
         assert_eq!(ran.code, 0, "{ran:#?}");
@@ -78,7 +78,7 @@ impl Project {
         self.root.join("build").join(VARIANT)
     }
 
-    /// A build that must fail with exit code 1 and these words, and leave no variant.
+    /// A build that must fail with exit code 1 and these words, without creating a variant.
     fn refuses(&self, words: &[&str]) {
         self.build("--arch 90").expect(1, words);
         assert!(!exists(self.variant()), "a variant was written");
@@ -201,7 +201,7 @@ print("loaded")
 #[test]
 fn an_unchanged_project_starts_no_compiler_and_no_python() {
     let project = Project::new();
-    // Programs that write down that they were started, and start the real ones.
+    // Wrappers that log each start and run the real program.
     let tools = project.sandbox.outside().join("tools");
     let log = tools.join("log");
     let spy = |name: &str, real: &Path| {
@@ -266,7 +266,7 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     let bytes = |project: &Project, report: &Value| {
         fs::read(project.variant().join(format!("{}.abi3.so", id(report)))).unwrap()
     };
-    // Another folder, another cache: the same id, and the same bytes.
+    // Another folder and cache: the same id and the same bytes.
     let other = Project::named("elsewhere");
     let there = other.report("");
     assert_eq!(id(&there), id(&first));
@@ -274,7 +274,7 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
         bytes(&other, &there) == bytes(&project, &first),
         "other bytes"
     );
-    // Python alone: another id, so that both can be loaded; the kernel is not compiled again.
+    // Changed Python: another id, so that both can be loaded; the kernel is not recompiled.
     project.edit("torch-ext/scale_by/layers.py", "The same", "Just the same");
     let python = project.report("");
     assert_ne!(id(&python), id(&first));
@@ -289,15 +289,15 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
             "metadata.json"
         ]
     );
-    // A header: the kernel again.
+    // A changed header: the kernel is recompiled.
     project.edit("src/scale.cuh", "* factor", "* (factor + 0.0f)");
     assert_eq!(compiled(&project.report("")), (2, 0));
-    // All back: everything is there already.
+    // All changes reverted: everything is in the cache.
     project.edit("src/scale.cuh", "* (factor + 0.0f)", "* factor");
     project.edit("torch-ext/scale_by/layers.py", "Just the same", "The same");
     let back = project.report("");
     assert_eq!((id(&back), compiled(&back)), (id(&first), (0, 2)));
-    // What only metadata.json says.
+    // A change that only affects metadata.json.
     project.edit(
         "build.toml",
         "version = 1\n",
@@ -313,10 +313,10 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     assert_eq!(metadata["version"], 2);
     assert_eq!(metadata["upstream"], "https://github.com/me/scale");
     assert_eq!(metadata["backend"]["archs"], serde_json::json!(["9.0+PTX"]));
-    // A comment in build.toml is nothing.
+    // A comment in build.toml has no effect.
     project.edit("build.toml", "[torch]", "# The binding.\n[torch]");
     assert_eq!(project.report("")["unchanged"], true);
-    // Other cards are another variant.
+    // Other architectures give another variant.
     let ran = project.build("--arch 80,90 --json");
     let cards: Value = serde_json::from_str(&ran.out).unwrap();
     assert_ne!(id(&cards), id(&first));
@@ -426,7 +426,7 @@ src = ["src/extra.cpp"]
         metadata["python-depends"],
         serde_json::json!(["nvidia-cutlass-dsl"])
     );
-    // Of the first kernel, nothing is for 8.0.
+    // The first kernel has no code for 8.0.
     project
         .build("--arch 80")
         .expect(1, &["--arch 80", "[kernel.scale]", "9.0a"]);
@@ -529,7 +529,7 @@ fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
     )
     .unwrap();
     project.refuses(&["torch-ext/scale_by/__init__.py", "from ._ops import ops"]);
-    // Without --torch, what belongs to it is wrong usage; and kernel.toml is asked for.
+    // Without --torch, its options are a usage error, and kernel.toml is required.
     let plain = |typed: &str| Ran::of(project.command("").args(typed.split_whitespace()));
     plain("--arch 42").expect(2, &["--arch 42"]);
     let mut command = project.sandbox.command();
@@ -550,7 +550,7 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
         "kernels toolchain install --torch",
         "--python",
     ]);
-    // Environments: one whose torch is too old, one without CUDA, one that will do.
+    // Environments: one whose torch is too old, one without CUDA, one that is suitable.
     let environment = |name: &str| {
         let root = project.sandbox.outside().join(name);
         let packages = root.join("lib/python3.12/site-packages");
@@ -585,7 +585,7 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     python(&good.join("bin/python3")).expect(0, &["--python"]);
     python(&old.join("bin/python3")).expect(1, &["2.7.1"]);
     python(Path::new("/no/such/python")).expect(1, &["/no/such/python", "--python"]);
-    // One that must be asked, as pyenv's.
+    // A Python that must be run to find its torch, as with pyenv.
     let shim = project.sandbox.outside().join("shim");
     write(
         &shim,
@@ -640,7 +640,7 @@ fn what_would_not_load_elsewhere_is_refused_by_name() {
         &whole.replace("\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)", ""),
     );
     project.refuses(&["PyInit__scale_by_cuda_", "REGISTER_EXTENSION"]);
-    // What is new in name only is replaced by what is everywhere.
+    // Newer versions of the same libm functions are replaced by versions of old systems.
     with(
         "#include <cmath>\n#include <string>\n#include <vector>\n#include <iostream>",
         "{ std::vector<double> all(rank, std::log2(double(rank)) + std::pow(2.5, double(rank)) + std::exp(double(rank)));\n\
@@ -689,7 +689,7 @@ fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
     );
     let ran = project.build("--arch 90");
     ran.expect(0, &["built", "unused"]);
-    // A header that the identity does not know of.
+    // A header that is not part of the id.
     let project = Project::new();
     project.write("other/hidden.h", "#define HIDDEN 1\n");
     project.edit(
@@ -698,7 +698,7 @@ fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
         "#include \"scale.cuh\"\n#include \"../other/hidden.h\"",
     );
     project.refuses(&["src/scale.cu includes", "other/hidden.h", "include"]);
-    // Nor one of somewhere else, by an option or by its path.
+    // Nor a header from elsewhere, by an option or by its path.
     let elsewhere = project.sandbox.outside().join("elsewhere");
     write(&elsewhere.join("far.h"), "#define FAR 1\n");
     project.edit("src/scale.cu", "\"../other/hidden.h\"", "<far.h>");
@@ -710,7 +710,7 @@ fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
     project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
     project.edit("src/scale.cu", "<far.h>", "\"../../../elsewhere/far.h\"");
     project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
-    // A link to it in the project is the project's own.
+    // A link to it inside the project counts as part of the project.
     symlink(elsewhere.join("far.h"), project.root.join("src/far.h")).unwrap();
     project.edit("src/scale.cu", "../../../elsewhere/far.h", "far.h");
     let linked = project.report("");
@@ -722,7 +722,7 @@ fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
 fn what_this_program_did_not_write_is_never_deleted() {
     let project = Project::new();
     let first = project.report("");
-    // Python's own files do not count, and neighbours stay.
+    // Python's cache files are ignored, and other variants stay.
     write(
         &project.variant().join("__pycache__/layers.cpython-312.pyc"),
         "bytecode",
@@ -733,11 +733,11 @@ fn what_this_program_did_not_write_is_never_deleted() {
         .join("build/torch29-cxx11-cu128-x86_64-linux/__init__.py");
     write(&neighbour, "theirs");
     assert_eq!(project.report("")["unchanged"], true);
-    // A file that is gone comes back.
+    // A deleted file is restored.
     fs::remove_file(project.variant().join("layers.py")).unwrap();
     assert_eq!(project.report("")["unchanged"], false);
     assert!(project.variant().join("layers.py").is_file());
-    // An edit, an addition, a link: refused, and nothing is touched.
+    // An edit, an added file or a link: the build is refused, and nothing changes.
     for (path, what) in [
         ("layers.py", "layers.py (edited)"),
         ("extra/mine.py", "extra/mine.py (added)"),
@@ -749,7 +749,7 @@ fn what_this_program_did_not_write_is_never_deleted() {
         assert_eq!(snapshot(project.root.join("build")), before);
         let report: Value = serde_json::from_str(&ran.out).unwrap();
         assert_eq!(report["exit_code"], 3);
-        // With force it is kept beside.
+        // With force the old variant is kept as a backup.
         let forced = project.report("--force");
         assert_eq!(id(&forced), id(&first));
         let backup = PathBuf::from(forced["backup"].as_str().unwrap());
@@ -761,7 +761,7 @@ fn what_this_program_did_not_write_is_never_deleted() {
         fs::read_to_string(project.root.join("build/notes.txt")).unwrap(),
         "mine"
     );
-    // A variant of kernel-builder's has no digest here.
+    // A variant from kernel-builder has no digest.
     fs::remove_dir_all(project.variant()).unwrap();
     write(
         &project.variant().join("metadata.json"),
@@ -834,7 +834,7 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
         .filter(|name| name.starts_with('.'))
         .collect();
     assert_eq!(left, [""; 0]);
-    // No file may grow beyond 8 KiB: the compilers fail first, then the cache, then the variant.
+    // No file can grow beyond 8 KiB, so the build fails; the existing variant must not change.
     project.edit(
         "torch-ext/scale_by/layers.py",
         "Quite the same",
@@ -859,7 +859,7 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
     assert_eq!(snapshot(project.variant()), before);
 }
 
-/// A wheel with what of torch is kept, and more.
+/// A wheel with the parts of torch that are kept, and others.
 fn wheel(folder: &Path, libraries: &[&str]) -> PathBuf {
     use zip::write::SimpleFileOptions;
     let path = folder.join("torch-2.11.0-cp312-cp312-manylinux_2_28_x86_64.whl");
@@ -984,7 +984,7 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
         assert_eq!(listed(&stand_in), listed(&real));
         assert_eq!(listed(&stand_in).len(), 4, "{:?}", listed(&stand_in));
     }
-    // Fetched again on demand, and a failure leaves the old one.
+    // `--force` fetches it again; after a failure the old one remains.
     install(&["--force"]).expect(1, &["pip"]);
     assert!(torch.join("lib/libc10.so").is_file());
 }

@@ -1,4 +1,4 @@
-//! The projects that `kernels init` puts together, built with the real nvcc.
+//! The projects that `kernels init` generates, built with the real nvcc.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,9 +7,9 @@ use std::path::Path;
 use crate::support::{Ran, Sandbox, cuda};
 use serde_json::Value;
 
-/// `kernels build` fails where a budget is overrun, where no kernel of its part has a budget's name, and where two parts
-/// have a launcher of one name.
-/// To be read, quoted by the skill and copied; `kernels init` does not offer them.
+/// `kernels build` fails if a budget is exceeded, if a budget matches no kernel of its part, or if two parts have launchers
+/// of the same name.
+/// Projects for reading, quoting and copying, which `kernels init` does not offer.
 const TEMPLATES: [&str; 5] = [
     "attention",
     "column_sum",
@@ -47,7 +47,7 @@ fn all_families_build_as_one_project_within_their_budgets() {
         folder.to_string_lossy().into_owned()
     };
     let built: BTreeSet<String> = units.iter().map(part).collect();
-    // No bundled project is left out of the families, but for those that have no torch side.
+    // Every bundled project with a torch side belongs to a family.
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     for project in fs::read_dir(kernels).unwrap() {
         let project = project.unwrap();

@@ -1,4 +1,4 @@
-//! `kernels skills validate --deep`: each kind of rot is found, by name and line, and nothing else is.
+//! `kernels skills validate --deep`: each kind of outdated text is found, with its rule and line, and nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 const HEADER: &str = "---\nname: demo\ndescription: Does a thing. Use when tested.\n---\n# Demo\n\n[guide](references/guide.md)\n";
 
-/// A script with flags, as scripts of a skill have them.
+/// A script with command-line flags.
 const SCRIPT: &str = "#!/usr/bin/env python3\nimport argparse\n\nfrom common import WIDTH\n\n\ndef main():\n    parser = argparse.ArgumentParser()\n    \
     parser.add_argument(\"--rows\", \"-r\", type=int, default=WIDTH)\n    parser.add_argument(\"--graph\", action=argparse.BooleanOptionalAction)\n    \
     print(parser.parse_args())\n\n\nif __name__ == \"__main__\":\n    main()\n";
 
-/// A skill with this text as its guide. The text's first line is line 1.
+/// A skill with this text as its SKILL.md. The text's first line is line 1.
 fn skill(sandbox: &Sandbox, guide: &str) -> PathBuf {
     let folder = sandbox.project.join("demo");
     write(&folder.join("SKILL.md"), HEADER);
@@ -268,7 +268,7 @@ fn an_archive_is_checked_as_its_folder_is() {
 fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
     let sandbox = Sandbox::new();
     for (guide, place, words) in [
-        // For one card alone: an intrinsic of sm_80, and an instruction of it.
+        // For one architecture: an intrinsic and an instruction of sm_80.
         (
             "text\n\n```cuda\n__global__ void sum(int* x) {\n  x[0] = __reduce_add_sync(~0u, x[0]);\n}\n```\n",
             "guide.md:5 cuda",
@@ -283,13 +283,13 @@ fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
             "guide.md:5 cuda",
             &["for sm_75:", "sm_80"][..],
         ),
-        // For all of them; a warning is an error.
+        // For all architectures; a warning is an error.
         (
             "```cuda\n__global__ void f() {\n  int unused;\n}\n```\n",
             "guide.md:3 cuda",
             &["for sm_75, sm_80 and sm_90:", "unused"][..],
         ),
-        // In what stands around it, and in the block; CRLF and tildes.
+        // In the surrounding code and in the block; CRLF and tildes.
         (
             "<!-- harness h\r\n__global__ void f(int* p) {\r\n  {{block}}\r\n  p[0] = y;\r\n}\r\n-->\r\n~~~cuda harness=h arch=90\r\nint x = 1;\r\np[1] = x;\r\n~~~\r\n",
             "guide.md:4 cuda",
@@ -300,7 +300,7 @@ fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
             "guide.md:11 cuda",
             &["\"z\" is undefined"][..],
         ),
-        // A mistake in a file is found through what includes it.
+        // A mistake in a file is found by compiling what includes it.
         (
             "```cuda arch=90\n// file: a.cuh\n#pragma once\n#include \"b.cuh\"\n__device__ inline int a() { return b(); }\n```\n\n\
              ```cuda arch=90\n// file: b.cuh\n#pragma once\n#include \"a.cuh\"\n__device__ inline int b() { return c(); }\n```\n",
@@ -353,7 +353,7 @@ fn a_page_may_stand_on_the_files_of_another() {
     let clean = report(command(&sandbox, &[]));
     assert_eq!(found(&clean), [""; 0], "{clean:#}");
     assert_eq!(clean["deep"]["checked"]["cuda block"], 2);
-    // A header that the other page forgets is its mistake, not a library that is not here.
+    // A header that is missing in the other page is that page's mistake, not a missing library.
     write(
         &folder.join("references/shared.md"),
         shared.replace("#pragma once", "#include \"gone.cuh\""),
@@ -497,7 +497,7 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
             assert!(message.contains(word), "no {word:?} in {message}");
         }
     }
-    // A whole kernel.toml is read as `kernels build` reads it.
+    // A complete kernel.toml is read as by `kernels build`.
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/rmsnorm/kernel.toml");
     let whole = fs::read_to_string(path).unwrap();
     skill(&sandbox, &format!("```toml\n{whole}```\n"));
@@ -512,7 +512,7 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
         &format!("guide.md:{line} toml"),
         &["bf61", "as a kernel.toml"],
     );
-    // A build.toml that lies beside its sources is held against them as well.
+    // A build.toml beside its sources is also compared with them.
     let project = GOOD.replace("\"csrc/vec.cuh\", ", "");
     skill(&sandbox, &project);
     packages(&sandbox);
@@ -597,7 +597,7 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
         skill(&sandbox, guide);
         one(&report(plain(&sandbox, &[])), place, words);
     }
-    // What is asked for, given by the code itself, or no module's, may be missing.
+    // Names that the code tests for or defines itself, or that belong to no module, may be missing.
     skill(
         &sandbox,
         "```python\nimport fancy, os\nif hasattr(fancy, 'other'):\n    fancy.other\nos.mine = 1\nos.mine\n\n\ndef f(fancy):\n    return fancy.none\n```\n",
@@ -730,7 +730,7 @@ fn without_tools_it_says_what_it_could_not_check() {
     fs::create_dir(&empty).unwrap();
     let bare = |arguments: &[&str]| {
         let mut command = command(&sandbox, arguments);
-        // A CUDA_HOME that holds none: wherever this runs, none is found.
+        // A CUDA_HOME without nvcc: no compiler is found on any machine.
         command
             .env("PATH", &empty)
             .env("KERNELS_CACHE", &empty)
@@ -765,7 +765,7 @@ fn nothing_of_a_skill_is_executed() {
         mark = mark.display()
     );
     let folder = skill(&sandbox, &guide);
-    // Modules of the skill that Python would find first, were it started there.
+    // Modules of the skill that Python would find first if it were started there.
     for name in ["json", "ast", "sitecustomize", "argparse", "evil"] {
         write(&folder.join(format!("{name}.py")), &evil);
         write(&folder.join(format!("scripts/{name}.py")), &evil);
@@ -787,7 +787,7 @@ fn nothing_of_a_skill_is_executed() {
     assert!(!exists(&mark));
 }
 
-/// The words of a skill become names of files and arguments of a compiler.
+/// Text of a skill becomes file names and compiler arguments.
 #[test]
 fn names_in_a_skill_are_no_commands_and_no_options() {
     let sandbox = Sandbox::new();
@@ -808,7 +808,7 @@ fn names_in_a_skill_are_no_commands_and_no_options() {
             &["shell"],
         );
     }
-    // The Markdown's own name, which a compiler is told.
+    // The name of the Markdown file, which is passed to a compiler.
     let folder = skill(&sandbox, "text\n");
     let name = "a\"$(touch executed)`touch executed`.md";
     write(
@@ -824,7 +824,7 @@ fn names_in_a_skill_are_no_commands_and_no_options() {
     assert!(!exists(&mark) && !exists(sandbox.project.join("executed")));
 }
 
-/// The examples of docs/skill-validation.md are as clean as they say.
+/// The examples of docs/skill-validation.md have the findings that the page states.
 #[test]
 fn the_examples_of_the_page_are_clean() {
     let sandbox = Sandbox::new();
@@ -863,7 +863,7 @@ fn wrong_usage_exits_2() {
         .expect(0, &["cuda-kernels: valid"]);
 }
 
-/// ./test runs the same with `--strict` and the models' libraries; here a Python with torch will do.
+/// ./test runs the same with `--strict` and the models' libraries; here a Python with torch is enough.
 #[test]
 fn the_bundled_skill_is_clean() {
     let sandbox = Sandbox::new();
@@ -881,7 +881,7 @@ fn the_bundled_skill_is_clean() {
     let report = report(command);
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.is_empty(), "{report:#}");
-    // Blocks are all compiled; of imports only those of libraries that this Python lacks are left.
+    // All blocks are compiled; only imports of libraries that this Python lacks remain unchecked.
     for unchecked in report["deep"]["not_checked"].as_array().unwrap() {
         assert!(
             unchecked["what"].as_str().unwrap().starts_with("import of"),

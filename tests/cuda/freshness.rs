@@ -1,5 +1,5 @@
-//! The bundled projects' evidence is of the code that is here. Needs no card; compiles with the pinned toolchain, which
-//! it installs into the tests' cache when it is nowhere.
+//! The evidence of the bundled projects matches the code. Needs no GPU; compiles with the pinned toolchain, which is
+//! installed into the tests' cache if it is missing.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn the_evidence_of_every_bundled_project_is_of_its_code() {
         .collect();
     projects.sort();
     assert!(!projects.is_empty(), "there is no project in kernels/");
-    // Of the examples this one has kernels of its own.
+    // Of the examples, only this one has its own kernels.
     projects.push(root.join("examples/layer_norm_gelu"));
     let mut wrong = Vec::new();
     let mut pending = pending::pending();
@@ -92,7 +92,7 @@ fn the_evidence_of_every_bundled_project_is_of_its_code() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Past the test runner, which keeps what a passing test prints.
+/// Prints directly, because the test runner hides the output of passing tests.
 fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "\n{line}");
@@ -114,7 +114,7 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
     let dir = sandbox.project.join("p");
     let spec = fs::read_to_string(bundled.join("kernel.toml")).unwrap();
-    // One operation, and neither budgets nor Python files of its own.
+    // One operation, without budgets and Python files.
     let spec = spec.split("[[budget]]").next().unwrap();
     write(&dir.join("kernel.toml"), spec);
     write(

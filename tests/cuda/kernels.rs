@@ -1,4 +1,4 @@
-//! What holds across the bundled projects.
+//! Invariants across the bundled projects.
 
 use crate::support::cuda;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// The headers of kernels/common that the sources in a folder include, also through each other.
+/// The headers of kernels/common that the sources in a folder include, directly or indirectly.
 fn included(folder: &Path) -> BTreeSet<String> {
     let common_names = names(&common());
     let own = |name: &String| !common_names.contains(name);
@@ -81,7 +81,7 @@ fn the_copies_of_common_are_what_common_says() {
     }
 }
 
-/// No operation is in two projects, and its evidence has one name.
+/// No operation is in two projects, because its evidence has one file name.
 #[test]
 fn every_operation_has_a_name_of_its_own() {
     let mut names = BTreeMap::new();
@@ -111,7 +111,7 @@ fn projects_can_be_linked_into_one_library() {
         let owner = root.file_name().unwrap().to_string_lossy().into_owned();
         let mut own = BTreeMap::new();
         for source in &project.sources {
-            // Without optimisation, so that nothing is inlined away; one element type stands for all.
+            // Without optimisation, so that nothing is inlined; one element type is enough.
             let name = source.file_stem().unwrap().to_string_lossy().into_owned();
             if name.ends_with("_f16") || name.ends_with("_f32") {
                 continue;

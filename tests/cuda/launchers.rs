@@ -1,5 +1,5 @@
-//! The bundled launchers, called on the host: what each kernel.toml says they refuse is refused, with its code and its words,
-//! and nothing else is. Needs no card: a launcher that went on to the driver answers with one of the driver's codes.
+//! The bundled launchers, called on the host: they refuse the cases that kernel.toml lists, with the stated code and message,
+//! and no others. No GPU is needed: a launcher that accepts a case returns an error code of the driver.
 
 #![allow(unsafe_code, reason = "calls of C functions")]
 
@@ -12,7 +12,7 @@ use kernels::project::{Bound, BoundArgument, Case, DType, Operation, Project};
 
 use super::support::bundled;
 
-/// Where the tensors of a call are said to lie: nothing is mapped there, and nobody looks.
+/// The address passed for tensors: nothing is mapped there, and launchers do not dereference it.
 const FIRST: u64 = 0x10_0000;
 const APART: u64 = 0x1_0000;
 
@@ -40,11 +40,11 @@ fn values(bound: &Bound) -> Vec<Value> {
 
 fn call(library: &Library, operation: &Operation, case: &Case) -> i32 {
     let bound = operation.bind(case).unwrap();
-    // SAFETY: kernel.toml states the launcher's signature; a launcher follows no pointer.
+    // SAFETY: kernel.toml states the launcher's signature; a launcher dereferences no pointer.
     unsafe { library.launch(&operation.launcher, &values(&bound), 0) }.unwrap()
 }
 
-/// What is wrong with a project's launchers.
+/// The faults of a project's launchers.
 fn faults(project: &Project, library: &Library) -> Vec<String> {
     let mut faults = Vec::new();
     for operation in &project.spec.operations {
@@ -62,7 +62,7 @@ fn faults(project: &Project, library: &Library) -> Vec<String> {
         if Path::new("/dev/nvidiactl").exists() {
             continue;
         }
-        // Each first case of a table goes to the driver, which is not there: the codes above came from the launcher itself.
+        // The first case of each table reaches the absent driver, so the codes above came from the launcher.
         for set in operation.verify.iter().chain(&operation.bench) {
             let cases = operation.cases(std::slice::from_ref(set), 1).unwrap();
             let case = cases.first().unwrap();
@@ -103,7 +103,7 @@ fn what_kernel_toml_says_is_refused_is_refused_with_its_code_and_words() {
     assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
 }
 
-/// How many blocks or groups a launcher finds fast: a C function of the sizes, of the dtype's code and of the SMs.
+/// The number of blocks or groups that a launcher chooses: a C function of the sizes, the dtype's code and the number of SMs.
 type Count = unsafe extern "C" fn(i64, i64, i32, i64) -> i64;
 
 /// Compares kernel.toml's formula for `name` with the launcher's own function, and returns that.
@@ -118,7 +118,7 @@ fn counted(
     let library = bundled::shared_object(folder);
     // SAFETY: the type is that of launch.cu.
     let function: Count = unsafe { *library.get(function.as_bytes()).unwrap() };
-    // SAFETY: numbers alone, of a library that is never closed.
+    // SAFETY: the function takes only numbers, and the library is never closed.
     let count = move |rows, width, code, sms| unsafe { function(rows, width, code, sms) };
     std::mem::forget(library);
     let operation = &project.spec.operations[0];
@@ -130,7 +130,7 @@ fn counted(
                 let stated = operation.bind(&case).unwrap().values[name];
                 #[allow(clippy::cast_precision_loss)]
                 let own = count(*rows, *width, code, 132) as f64;
-                // Without rows no block goes over any: one is enough, and more do no harm.
+                // Without rows the number of blocks does not matter.
                 let same = (own - stated).abs() < 0.5 || *rows == 0 && own >= 1.0 && stated >= 1.0;
                 assert!(
                     same,
@@ -155,7 +155,7 @@ fn kernel_toml_states_the_number_of_blocks_of_rms_norm_backward() {
         &rows,
         &widths,
     );
-    // What cannot be is refused by the launcher.
+    // The launcher refuses invalid sizes.
     for (rows, width, sms) in [(-1, 64, 132), (4, -1, 132), (4, i64::MAX, 132), (4, 64, 0)] {
         assert_eq!(blocks(rows, width, 2, sms), 1);
     }

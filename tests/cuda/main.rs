@@ -1,4 +1,4 @@
-//! What the CUDA compiler makes of the bundled kernels, of the skill's code and of people's projects, for torch as well.
+//! Tests with the CUDA compiler: the bundled kernels, the skill's code and users' projects, also for torch.
 //! `tests/support/cuda.rs` finds or installs the compiler.
 
 #![allow(

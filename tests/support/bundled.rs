@@ -17,7 +17,7 @@ pub fn library(name: &str) -> Library {
     unsafe { Library::open(&built(name)) }.unwrap()
 }
 
-/// The same, for functions that are no launchers.
+/// The same for functions that are not launchers.
 pub fn shared_object(name: &str) -> libloading::Library {
     // SAFETY: as above.
     unsafe { libloading::Library::new(built(name)) }.unwrap()

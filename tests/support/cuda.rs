@@ -44,7 +44,7 @@ fn find() -> PathBuf {
     cache.join("toolchain-13.0.88/nvidia/cu13")
 }
 
-/// Where the tests keep what they fetched.
+/// The tests' cache.
 pub fn cache() -> PathBuf {
     let set = |name| env::var_os(name).map(PathBuf::from);
     set("KERNELS_TEST_CACHE")
@@ -53,7 +53,7 @@ pub fn cache() -> PathBuf {
         .join("cuda")
 }
 
-/// The disassembler, which ./test fetches: `KERNELS_NVDISASM`, beside nvcc, or in the test cache.
+/// The disassembler, which ./test installs: `KERNELS_NVDISASM`, beside nvcc, or in the test cache.
 pub fn nvdisasm() -> Option<PathBuf> {
     [
         env::var_os("KERNELS_NVDISASM").map(PathBuf::from),

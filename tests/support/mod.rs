@@ -1,4 +1,4 @@
-//! A home and a project of a test's own, and `kernels` run in them as a user would.
+//! A private home and project for a test, and `kernels` run in them as by a user.
 
 #![allow(
     dead_code,
@@ -28,23 +28,23 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The two folders; they go when the test ends.
+/// The two folders, removed when the test ends.
 pub struct Sandbox {
     pub home: PathBuf,
     pub project: PathBuf,
     root: TempDir,
 }
 
-/// Says that a test could not try what it is for; under CI that is a failure.
+/// Reports that a test could not run; under CI that is a failure.
 pub fn not_run(why: &str) {
-    // Set but empty is not set: that is how a shell script passes a variable on.
+    // An empty variable counts as unset, because shell scripts pass on unset variables as empty ones.
     let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     assert!(!ci, "CI must be able to run this: {why}");
-    // Not eprintln!, which the test runner swallows when a test passes. ./test repeats the line at its end.
+    // Not eprintln!, which the test runner hides when a test passes. ./test repeats the line at its end.
     let _ = writeln!(std::io::stderr(), "\nnot run: {why}");
 }
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -90,7 +90,7 @@ impl Sandbox {
         command
     }
 
-    /// Runs what a user would type after `kernels`, split at spaces.
+    /// Runs `kernels` with these arguments, split at spaces.
     pub fn run(&self, typed: &str) -> Ran {
         self.run_in(&self.project, typed)
     }
@@ -113,7 +113,7 @@ impl Sandbox {
         serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{typed}: {e}: {ran:#?}"))
     }
 
-    /// The state that `status` gives an install, by its path in the project or the home.
+    /// The state of an install in `status`, by its path in the project or the home.
     pub fn state(&self, path: &str) -> String {
         let report = self.json("skills status");
         let ends = |row: &&Value| row["path"].as_str().unwrap().ends_with(path);
@@ -159,7 +159,7 @@ impl Ran {
         ran
     }
 
-    /// Expects this exit code and these words in what was printed.
+    /// Expects this exit code and these words in the output.
     pub fn expect(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
         for word in words {
@@ -247,7 +247,7 @@ fn collect(root: &Path, folder: &Path, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Whether an entry is there, link or not.
+/// Whether an entry exists, including a dangling link.
 pub fn exists(path: impl AsRef<OsStr>) -> bool {
     fs::symlink_metadata(Path::new(path.as_ref())).is_ok()
 }

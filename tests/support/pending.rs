@@ -1,5 +1,5 @@
-//! What a card has still to record: `evidence/pending.toml`. Each entry is said aloud by the test that misses it, and
-//! fails that test once the record is there.
+//! Records that still have to be made on a GPU: `evidence/pending.toml`. The test that needs a record prints its entry, and
+//! fails once the record exists.
 
 use std::collections::BTreeMap;
 use std::fs;

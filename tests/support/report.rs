@@ -1,4 +1,4 @@
-//! Reports made by hand, as a benchmark and a verification on an H100 would give them.
+//! Hand-written reports of a benchmark and a verification on an H100.
 
 #![allow(
     dead_code,

@@ -14,12 +14,12 @@ use std::sync::OnceLock;
 
 use super::cuda;
 
-/// The two torches, with the Hub's loader; none where they cannot be installed.
+/// The two torches, with the Hub's loader; `None` if they cannot be installed.
 pub struct Torches {
     folder: PathBuf,
 }
 
-/// What `tests/torch/setup` made; the error says why there is nothing.
+/// The folder of `tests/torch/setup`, or the reason of its failure.
 pub fn torches() -> Result<Torches, String> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -39,12 +39,12 @@ impl Torches {
     pub fn newest(&self) -> Command {
         let mut command = Command::new(self.folder.join("venv/bin/python"));
         command.env_remove("PYTHONPATH").env_remove("LOCAL_KERNELS");
-        // Nothing here may look for a kernel on the network.
+        // Tests must not look for a kernel on the network.
         command.env("HF_HUB_OFFLINE", "1");
         command
     }
 
-    /// A Python with the oldest.
+    /// A Python with the oldest torch.
     pub fn oldest(&self) -> Command {
         let mut command = self.newest();
         command.env("PYTHONPATH", self.folder.join("oldest"));

@@ -1,19 +1,19 @@
-//! `skills add x.skill` of archives that lie, overflow, or point elsewhere.
+//! `skills add x.skill` with archives that have false headers, are too large, or point elsewhere.
 
 use super::*;
 
 const FILE: u32 = 0o100_644;
 
-/// One entry as it is to be written, honest or not.
+/// One entry to write, valid or not.
 #[derive(Clone)]
 struct Entry {
     name: Vec<u8>,
     mode: u32,
-    /// What lies in the file.
+    /// The stored bytes.
     data: Vec<u8>,
     deflated: bool,
     flags: u16,
-    /// The unpacked size that the headers claim.
+    /// The unpacked size in the headers.
     claims: u32,
     crc: u32,
 }
@@ -228,7 +228,7 @@ fn with_entries_that_share_bytes() {
         entry("demo/aa", b"content"),
         entry("demo/bb", b"content"),
     ]);
-    // The directory's last entry is made to point to the first one's bytes.
+    // The last entry of the central directory points to the bytes of the first.
     let at = bytes
         .windows(4)
         .rposition(|four| four == b"PK\x01\x02")
@@ -258,7 +258,7 @@ fn without_one_folder_on_top() {
         ..entry("demo/", b"")
     };
     is_refused(&zip(&[folder]), &[]);
-    // The folder's name must be the skill's.
+    // The folder must have the skill's name.
     let text = skill_md("demo", "1");
     is_refused(&zip(&[entry("other/SKILL.md", text.as_bytes())]), &["demo"]);
     is_refused(&zip(&[entry(".kernels/SKILL.md", text.as_bytes())]), &[]);
@@ -291,7 +291,7 @@ fn that_is_cut_or_noise() {
     is_refused(&[&noise[..], b"PK\x05\x06", &[0xff; 18]].concat(), &[]);
 }
 
-/// Every byte of the headers broken in turn: refused or installed whole, never anything else.
+/// Corrupts every byte of the headers in turn: the archive is refused or installed completely.
 #[test]
 fn with_any_byte_broken() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Several processes at one place: adds, removes, status, and an editor.
+//! Concurrent processes in one place: adds, removes, status, and an editor.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn eight_adds_of_different_versions() {
     }
 }
 
-/// Both where nothing is and over each other: all succeed, and one of them stands whole.
+/// In an empty place and over each other: all succeed, and one complete tree results.
 fn all_at_once(place: &Place, versions: &[&str]) {
     let run = |version: &&str| place.run(&format!("skills add {version} --claude"));
     thread::scope(|scope| {
@@ -96,7 +96,7 @@ fn status_never_calls_a_tree_edited_that_is_being_replaced() {
 }
 
 /// An editor makes new files in the tree, and rewrites one the way editors do, while the tree
-/// is replaced all the time: every file that was made is in place or in a backup.
+/// is being replaced: every file that the editor made is in place or in a backup.
 #[test]
 fn add_force_and_an_editor() {
     let place = Place::new();
@@ -128,7 +128,7 @@ fn add_force_and_an_editor() {
         });
         for n in 0..40 {
             let version = ["V1", "V2"][n % 2];
-            // Without --force it may be refused: then there was an edit, and it stays.
+            // Without --force it may be refused because of an edit, which then stays.
             place
                 .run(&format!("skills add {version} --claude"))
                 .expect_any(&[0, 3]);

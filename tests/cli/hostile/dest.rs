@@ -1,4 +1,4 @@
-//! `--dest` with what is no folder for skills.
+//! `--dest` with something that is not a folder for skills.
 
 use super::*;
 

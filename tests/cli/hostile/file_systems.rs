@@ -1,10 +1,10 @@
-//! Mounts of the test's own: read-only, full, other devices, layers.
+//! Mounts in a private namespace: read-only, full, other devices, overlays.
 
 use super::*;
 
 /// Runs a script in a mount namespace of its own, in the project; `$P` is the project, `$K` the
-/// program, `$V1` and `$V2` the skills, `$SEEN` a folder to copy results to. Answers that
-/// folder, or nothing where mounting is not permitted.
+/// program, `$V1` and `$V2` the skills, `$SEEN` a folder to copy results to. Returns that
+/// folder, or `None` if mounting is not permitted.
 fn privately(place: &Place, script: &str) -> Option<PathBuf> {
     let seen = place.root.path().join("seen");
     fs::create_dir(&seen).unwrap();
@@ -111,7 +111,7 @@ fn full() {
         &picture(&seen.join("before")),
         &picture(&seen.join("after")),
     );
-    // Removing needs a journal, so it may have to say no; half of a tree it never leaves.
+    // Removing needs a journal, so it may be refused; it never leaves half of a tree.
     expect(&seen, "remove", &[0, 1], &[]);
     let removed = fs::read_to_string(seen.join("remove.code")).unwrap().trim() == "0";
     assert_eq!(seen.join("removed/demo").exists(), !removed);
@@ -161,7 +161,7 @@ fn another_one_for_the_skill_itself() {
     assert!(!seen.join("tree/.kernels").exists());
 }
 
-/// A container whose image holds the project: a folder of a lower layer cannot be renamed. The
+/// A container whose image contains the project: a folder of a lower layer cannot be renamed. The
 /// message says how to make it movable, and then everything works.
 #[test]
 fn layered() {

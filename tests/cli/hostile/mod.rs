@@ -1,7 +1,7 @@
-//! What somebody types in a place that is broken, crowded, or set up to do harm.
+//! Commands in places that are broken, used concurrently, or malicious.
 //!
-//! In every case: an exit code of the four, no panic, no hang, a message that names the path, JSON
-//! where JSON was asked for, and nothing changed outside the project and the home.
+//! In every case: one of the four exit codes, no panic, no hang, a message that names the path, JSON
+//! if it was requested, and no change outside the project and the home.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,7 @@ const CLAUDE: &str = ".claude/skills/demo";
 
 // ---------------------------------------------------------------------------- the place
 
-/// A home, a project, and things outside that nobody may touch; sources lie outside as well.
+/// A home, a project, and files outside that must not change; sources are outside as well.
 struct Place {
     root: TempDir,
     project: PathBuf,
@@ -40,7 +40,7 @@ struct Place {
     outside: PathBuf,
 }
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Debug)]
 struct Ran {
     code: i32,
@@ -49,7 +49,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// Expects this exit code and these words in what was printed.
+    /// Expects this exit code and these words in the output.
     #[track_caller]
     fn expect(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -138,7 +138,7 @@ impl Place {
         self.run(typed).expect(0, &[]);
     }
 
-    /// Expects that it fails this way, with and without `--json`, and that nothing changes.
+    /// Expects that the command fails with these words, with and without `--json`, and that nothing changes.
     #[track_caller]
     fn refuses(&self, typed: &str, code: i32, words: &[&str]) {
         let before = picture(self.root.path());
@@ -147,7 +147,7 @@ impl Place {
         assert_unchanged(&before, &picture(self.root.path()));
     }
 
-    /// Expects that everything of a kind that looks works somehow, in text and in JSON.
+    /// Expects that all read-only commands work, in text and in JSON.
     #[track_caller]
     fn look(&self) {
         let before = picture(self.root.path());
@@ -171,7 +171,7 @@ impl Place {
         symlink(to, self.at(path)).unwrap();
     }
 
-    /// Everything that commands may not touch.
+    /// Everything that commands must not touch.
     fn untouchable(&self) -> Picture {
         picture(&self.outside)
     }
@@ -209,7 +209,7 @@ impl Place {
     }
 }
 
-/// Runs a command and checks what holds for every command.
+/// Runs a command and checks the invariants of all commands.
 #[track_caller]
 fn finish(command: &mut Command) -> Ran {
     let json = command.get_args().any(|argument| argument == "--json");
@@ -235,7 +235,7 @@ fn finish(command: &mut Command) -> Ran {
     ran
 }
 
-/// Waits with a limit of time and memory, so that what hangs or swells fails the test instead of
+/// Waits with a limit of time and memory, so that a command that hangs or grows fails the test instead of
 /// the machine.
 #[track_caller]
 fn wait(mut child: Child, command: &Command) -> Ran {
@@ -356,7 +356,7 @@ fn pipe_at(path: &Path) {
     mkfifo(path, Mode::from_bits_truncate(0o644)).unwrap();
 }
 
-/// Says loudly that something could not be tested; with `CI` set that is a failure.
+/// Reports that something could not be tested; with `CI` set that is a failure.
 fn skip(why: &str) {
     println!("SKIPPED: {why}");
     assert!(

@@ -1,4 +1,4 @@
-//! A `.claude/.kernels` that somebody planted.
+//! A malicious `.claude/.kernels`.
 
 use super::*;
 
@@ -55,14 +55,14 @@ fn has_links_for_what_it_writes() {
     }
 }
 
-/// A journal that came with a repository, with trees and links beside it.
+/// A journal that came with a repository, with trees and links.
 fn plant(place: &Place, journal: impl AsRef<[u8]>) {
     place.write(".claude/.kernels/txn-x/journal.json", journal);
     place.write(".claude/.kernels/txn-x/old/SKILL.md", "planted\n");
     place.write(".claude/.kernels/txn-x/new/SKILL.md", "planted\n");
 }
 
-/// Whatever the commands answer, nothing outside changes and no user's file in the project.
+/// Whatever the commands report, nothing outside changes, nor any user's file in the project.
 fn is_harmless(place: &Place) {
     place.write(".claude/mine", "mine\n");
     place.write("mine/mine", "mine\n");
@@ -193,7 +193,7 @@ fn has_a_planted_journal_without_an_end() {
     is_harmless(&place);
 }
 
-/// The same without taking a picture of a file that is too large to read.
+/// The same without a snapshot of a file that is too large to read.
 fn is_harmless_unread(place: &Place) {
     for typed in ["skills status", "skills add V1 --claude", "skills update"] {
         place.run(typed).expect_any(&[0, 1, 3]);

@@ -1,8 +1,8 @@
-//! Something else than an install where the skill belongs.
+//! The destination holds something other than an install.
 
 use super::*;
 
-/// Refused, and with --force moved away as it is, without touching what it points to.
+/// It is refused; with --force it is moved away unchanged, and a link's target is not touched.
 fn is_protected(put: impl Fn(&Place, &Path)) {
     let place = Place::new();
     fs::create_dir_all(place.at(".claude/skills")).unwrap();
@@ -106,7 +106,7 @@ fn has_odd_names_and_diff_shows_the_edits() {
     assert_eq!(tall, 5, "one line each: {ran:#?}");
 }
 
-/// A file whose name is not UTF-8 may look like one of the skill's once it is printed.
+/// A file name that is not UTF-8 may look like one of the skill's when printed.
 #[test]
 fn holds_a_file_whose_name_only_prints_like_one_of_the_skill() {
     for byte in 0x80..=0xff_u8 {

@@ -1,4 +1,4 @@
-//! HOME, the agents' variables, the current folder, worktrees, long paths.
+//! HOME, the agents' environment variables, the current folder, worktrees, long paths.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn has_no_usable_home() {
             with(&place, &[("HOME", Some(home))], &typed).expect_any(&[0, 1]);
         }
     }
-    // Nobody needs a home for a project.
+    // A project needs no HOME.
     assert_unchanged(&before, &picture(place.root.path()));
     with(
         &place,
@@ -54,7 +54,7 @@ fn has_no_usable_home() {
 fn has_no_home_at_all() {
     let place = Place::new();
     for home in [None, Some(OsStr::new(""))] {
-        // The account's entry stands in; nothing is written there here.
+        // The home of the user database is used instead; nothing is written to it here.
         let dry = "skills add V1 --claude --global --dry-run";
         with(&place, &[("HOME", home)], dry).expect_any(&[0, 1, 3]);
         with(&place, &[("HOME", home)], "skills status --json").expect_any(&[0, 1]);
@@ -112,7 +112,7 @@ fn moves_the_agents_folders() {
     }
 }
 
-/// A link between folders with such names holds them; the journal is JSON and cannot.
+/// The target of a link between such folders contains these bytes, which the JSON journal cannot represent.
 #[test]
 fn moves_an_agents_folder_to_a_name_that_is_not_utf8() {
     let place = Place::new();
@@ -203,7 +203,7 @@ fn has_a_worktree_whose_git_is_a_file() {
     finish(command.args(place.words("skills add V1 --claude"))).expect(0, &[]);
     assert!(place.holds_version(CLAUDE, "1"));
     fs::remove_file(place.at(".git")).unwrap();
-    // A link to nothing is no repository.
+    // A dangling link is not a repository.
     place.link("nowhere", ".git");
     place.ok("skills status");
 }

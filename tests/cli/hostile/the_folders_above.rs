@@ -66,7 +66,7 @@ fn are_a_link_that_leaves_the_project() {
     }
 }
 
-/// An install outside that a link of the project leads to is not the project's.
+/// An install outside the project, reached through a link in it, does not belong to the project.
 #[test]
 fn are_a_link_to_installs_outside() {
     let place = Place::new();

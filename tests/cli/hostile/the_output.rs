@@ -1,8 +1,8 @@
-//! A stdout that is closed, full, or that nobody reads.
+//! A stdout that is closed, full, or not read.
 
 use super::*;
 
-/// Nobody reads: the work is done all the same.
+/// The work is done although nobody reads the output.
 fn is_done(place: &Place, redirect: &str) {
     for (typed, codes) in [
         ("skills add V1 --claude", &[0][..]),

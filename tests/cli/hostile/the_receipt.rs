@@ -1,8 +1,8 @@
-//! A `.kernels.json` that somebody forged.
+//! A forged `.kernels.json`.
 
 use super::*;
 
-/// An install whose receipt says this; nothing outside is touched, and the files are whole or
+/// An install with this receipt; nothing outside is touched, and the files are complete or
 /// kept afterwards.
 fn says(change: impl Fn(&mut Value)) {
     let place = Place::new();
@@ -94,7 +94,7 @@ fn has_a_later_format() {
     is_harmless(&place);
 }
 
-/// It claims to have made all folders above; only empty ones below the project may go.
+/// The receipt claims that it created all parent folders; only empty ones below the project may be removed.
 #[test]
 fn claims_to_have_made_every_folder() {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn of_a_dest_claims_to_have_made_every_folder() {
     let more = text.replacen('{', "{\"created_folders\": 99999,", 1);
     fs::write(&file, more).unwrap();
     place.ok("skills remove demo --dest ../outside/empty/a/b");
-    // Nobody made these but the user; an install at --dest that made none has none to take.
+    // The user made these folders; an install at --dest that created none must remove none.
     assert!(!dest.join("demo").exists());
     assert!(place.outside.join("folder").is_dir());
 }
@@ -197,8 +197,8 @@ fn cannot_write_to_the_terminal() {
     }
 }
 
-/// `update` follows the source in a receipt; one that came with a repository must not make it
-/// read what lies outside of that repository.
+/// `update` reads the source named in a receipt; a receipt that came with a repository must not make it
+/// read files outside of that repository.
 #[test]
 fn of_a_project_does_not_fetch_from_outside() {
     let place = Place::new();

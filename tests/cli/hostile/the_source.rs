@@ -1,8 +1,8 @@
-//! A skill folder with links, pipes, odd names, or too much in it.
+//! A skill folder with links, pipes, unusual names, or too many bytes.
 
 use super::*;
 
-/// Refused with a message that names the file; nothing is installed.
+/// The source is refused with a message that names the file; nothing is installed.
 fn is_refused(put: impl Fn(&Place, &Path), words: &[&str]) {
     let place = Place::new();
     put(&place, &place.outside.join("v1/demo"));

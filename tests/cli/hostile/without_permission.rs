@@ -1,9 +1,9 @@
-//! Folders and files that the user may not write or read.
+//! Folders and files without write or read permission.
 
 use super::*;
 
-/// A place that belongs to nobody, and the program run as nobody; as whoever runs the tests
-/// where that is not root.
+/// A place owned by `nobody`, and the program run as `nobody`; as the current user
+/// if that is not root.
 struct AsNobody(Place, PathBuf);
 
 impl AsNobody {
@@ -12,10 +12,10 @@ impl AsNobody {
         let mut program = PathBuf::from(KERNELS);
         if geteuid().is_root() {
             fs::set_permissions(place.root.path(), Permissions::from_mode(0o755)).unwrap();
-            // The build folder may be closed to others.
+            // Other users may lack access to the build folder.
             program = place.root.path().join("kernels");
             if fs::hard_link(KERNELS, &program).is_err() {
-                // Not by this process: a fork of another test would hold it open for writing.
+                // Copied by a child process: a concurrent fork of this one would keep the file open for writing.
                 let copied = Command::new("cp").arg(KERNELS).arg(&program).status();
                 assert!(copied.unwrap().success());
             }
@@ -181,7 +181,7 @@ fn by_an_odd_umask() {
     }
 }
 
-/// A folder in the old tree that cannot be emptied must not block every later command.
+/// A folder in the old tree that cannot be deleted must not block later commands.
 #[test]
 fn to_delete_the_old_tree() {
     let nobody = AsNobody::new();
@@ -195,7 +195,7 @@ fn to_delete_the_old_tree() {
     nobody.0.assert_no_change_waits();
 }
 
-/// What a script that was run as root leaves in the tree belongs to root.
+/// A script run as root leaves files owned by root in the tree.
 #[test]
 fn to_delete_what_root_left_in_the_old_tree() {
     if !geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! A thousand interruptions of one project, without ever cleaning up between them.
+//! A thousand interruptions of one project without cleaning up between them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ const COMMANDS: [&str; 12] = [
     "remove demo --force",
 ];
 
-/// A user's work: the whole tree as it stood after an edit.
+/// A user's work: the complete tree after an edit.
 struct Edit {
     tree: Snapshot,
-    /// Where it was made, until it is somewhere else.
+    /// Where it was made, until it is moved.
     at: Option<&'static str>,
 }
 
@@ -42,7 +42,7 @@ struct Chain {
     /// Trees that a command may put in place.
     shipped: Vec<Snapshot>,
     edits: Vec<Edit>,
-    /// Backups that were looked at; they must stay.
+    /// Backups that have been seen; they must stay.
     backups: BTreeSet<PathBuf>,
     kept: BTreeSet<Snapshot>,
     kills: usize,
@@ -73,14 +73,14 @@ impl Chain {
         }
     }
 
-    /// A person edits one of the trees that are in place, in one of the ways people do.
+    /// Edits one of the installed trees as a user would.
     fn edit(&mut self, n: usize) {
         let dest = *self.random.pick(&DESTS);
         let folder = self.world.project.join(dest);
         if folder.is_symlink() || !folder.is_dir() {
             return;
         }
-        // Whoever edits an edited tree has replaced his own earlier work.
+        // Editing an edited tree replaces the user's earlier work.
         self.edits.retain(|edit| edit.at != Some(dest));
         let file = match self.random.below(3) {
             0 => "SKILL.md".to_owned(),
@@ -130,7 +130,7 @@ impl Chain {
         })
     }
 
-    /// Every destination holds nothing, a link, a shipped tree or a user's; every edit is somewhere.
+    /// Every destination is empty or holds a link, a released tree or a user's tree; every edit still exists.
     fn check(&mut self) -> Result<(), String> {
         for dest in DESTS {
             let Some(there) = self.world.at(dest) else {

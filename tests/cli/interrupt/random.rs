@@ -1,10 +1,10 @@
-//! Numbers that look random and can be had again.
+//! Reproducible pseudo-random numbers.
 
 /// `SplitMix64`.
 pub struct Random(u64);
 
 impl Random {
-    /// Seeded by `KERNELS_TEST_SEED`, or by `otherwise`; says by what.
+    /// Seeded by `KERNELS_TEST_SEED`, or by `otherwise`; prints the seed.
     pub fn seeded(test: &str, otherwise: u64) -> Self {
         let seed = std::env::var("KERNELS_TEST_SEED")
             .ok()

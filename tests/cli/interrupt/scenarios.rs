@@ -15,7 +15,7 @@ const OPENCODE: &str = ".opencode/skills/demo";
 const AGENTS: &str = ".agents/skills/demo";
 const ERRORS: [Errno; 2] = [Errno::ENOSPC, Errno::EIO];
 
-/// Prints and answers `true` where tracing is not permitted; with `CI` set that fails.
+/// Prints a message and returns `true` if tracing is not permitted; with `CI` set that is a failure.
 pub fn skipped() -> bool {
     let Some(why) = World::new().why_untraceable() else {
         return false;
@@ -358,7 +358,7 @@ fn looking_at_the_disk_fails() {
     );
 }
 
-/// Runs a command where no link can be made and answers all that it said.
+/// Runs a command where symbolic links cannot be created, and returns its output.
 fn without_links(world: &World, typed: &str) -> String {
     let plan = Plan {
         no_links: true,

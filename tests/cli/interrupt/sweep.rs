@@ -1,9 +1,9 @@
-//! Kills or fails a command at every one of its system calls in turn, and checks what is promised.
+//! Kills a command at each of its system calls, or makes the call fail, and checks the guarantees.
 //!
-//! What the next command does depends on what lies on the disk and on nothing else, so it is run once
-//! for each state that was left. A command of one thread is watched beforehand, with a picture of the
-//! disk at every call: of the kills that leave the same (an fsync changes nothing, and nothing changes
-//! between two calls) one is made.
+//! The next command depends only on the state of the disk, so it is run once
+//! for each state. A single-threaded command is traced beforehand, with a snapshot of the
+//! disk at every call. Of the kills that leave the same state (an fsync changes nothing, and nothing changes
+//! between two calls) only one is made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,41 +13,41 @@ use nix::errno::Errno;
 use super::trace::{Counted, Fault, Plan, Traced};
 use super::world::{Ran, Snapshot, State, World};
 
-/// A command, and what it works on.
+/// A command and its starting state.
 #[derive(Clone, Copy)]
 pub struct Scenario {
     pub name: &'static str,
-    /// What happened before.
+    /// The preparation.
     pub before: fn(&World),
-    /// What is typed after `kernels skills`.
+    /// The arguments after `kernels skills`.
     pub typed: &'static str,
     /// Every path that the command may change.
     pub dests: &'static [&'static str],
-    /// The destination that holds a user's edits, or something of the user's.
+    /// The destination that holds a user's edits or files.
     pub edited: Option<&'static str>,
     /// The file system cannot swap two paths.
     pub plain_renames: bool,
 }
 
-/// What is typed after the kill.
+/// The command after the kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The same again.
+    /// The same command.
     Same,
     /// `update`, as the note of `status` says.
     Update,
 }
 
-/// How a scenario starts and how it ends when nothing goes wrong.
+/// How a scenario starts, and how it ends without a fault.
 pub struct Course {
     before: Standing,
     after: Standing,
     edits: Option<Snapshot>,
-    /// Calls of several threads come in another order each time.
+    /// With several threads, the order of calls varies.
     several_threads: bool,
 }
 
-/// What stands at the destinations.
+/// The contents of the destinations.
 struct Standing {
     trees: BTreeMap<&'static str, Option<Snapshot>>,
     words: BTreeMap<&'static str, Option<String>>,
@@ -70,11 +70,11 @@ impl Standing {
     }
 }
 
-/// Failures of one sweep; all of them are told, not only the first.
+/// All failures of one sweep, to report them together.
 #[derive(Default)]
 pub struct Tally {
     pub runs: usize,
-    /// Those that were made, because no other leaves the same.
+    /// The kills that were made; the others leave the same states.
     kills: usize,
     failures: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl Tally {
 }
 
 impl Scenario {
-    /// Prepares the project, keeps it, and finds out how the command ends undisturbed.
+    /// Prepares the project, saves it, and runs the command without a fault.
     pub fn start(&self, world: &World) -> Course {
         (self.before)(world);
         world.keep();
@@ -123,13 +123,13 @@ impl Scenario {
         course
     }
 
-    /// Kills the command before and after every call that changes something, and types it again.
+    /// Kills the command before and after every call that changes something, and runs it again.
     pub fn kill_everywhere(&self, tally: &mut Tally) {
         let (world, course) = self.begin();
         self.kill_each(&world, &course, Next::Same, "", &mut BTreeSet::new(), tally);
     }
 
-    /// The same, and types `update`.
+    /// The same, and runs `update`.
     pub fn kill_then_update(&self, tally: &mut Tally) {
         let (world, course) = self.begin();
         self.kill_each(
@@ -142,7 +142,7 @@ impl Scenario {
         );
     }
 
-    /// `checked` are the states from which `next` was seen to do what it should.
+    /// `checked` are the states from which `next` was already verified.
     fn kill_each(
         &self,
         world: &World,
@@ -174,7 +174,7 @@ impl Scenario {
         }
     }
 
-    /// What lies on the disk before and after every call that changes something.
+    /// The state of the disk before and after every call that changes something.
     fn left_by_each_kill(&self, world: &World) -> Vec<State> {
         world.reset();
         let mut states = Vec::new();
@@ -190,7 +190,7 @@ impl Scenario {
         (world, course)
     }
 
-    /// Kills it at some of all its calls, those that only look included.
+    /// Kills the command at a sample of all its calls, including those that only read.
     pub fn kill_at_any_call(&self, pick: &mut dyn FnMut(usize) -> usize, times: usize) -> Tally {
         let (world, course) = self.begin();
         world.reset();
@@ -240,7 +240,7 @@ impl Scenario {
         }
     }
 
-    /// Back to how the scenario starts.
+    /// Restores the start of the scenario.
     fn rewind(&self, world: &World) {
         fs::remove_dir_all(&world.project).unwrap();
         world.furnish();
@@ -248,7 +248,7 @@ impl Scenario {
         world.keep();
     }
 
-    /// Lets each of the calls fail, or one of `every` so many.
+    /// Makes each call fail, or one call in `every`.
     pub fn fail_everywhere(
         &self,
         errors: &[Errno],
@@ -344,7 +344,7 @@ impl Course {
             })
             .map_err(|why| format!("{why}; {}", said()))?;
         if !failed && changing {
-            // Cleaning up may have failed, and may wait for the next command; nothing else may.
+            // Only the clean-up may have failed, and is left to the next command.
             self.done(scenario, world)
                 .map_err(|why| format!("{why}; yet {}", said()))?;
         }
@@ -356,9 +356,9 @@ impl Course {
         Ok(())
     }
 
-    /// At every destination stands the old tree or the new one, nothing else has changed, and the
-    /// user's edits are somewhere. Only a `gap` between two renames may leave a destination empty,
-    /// with the old tree whole in the area.
+    /// Every destination holds the old tree or the new one, nothing else has changed, and the
+    /// user's edits still exist. Only a `gap` between two renames may leave a destination empty,
+    /// with the complete old tree in the area.
     fn whole(&self, scenario: &Scenario, world: &World, gap: bool) -> Result<(), String> {
         for path in scenario.dests {
             let there = world.at(path);
@@ -382,11 +382,11 @@ impl Course {
         }
     }
 
-    /// `status` says which of the trees stands there, and that a change waits if one does.
+    /// `status` reports which tree is in place, and whether a change is pending.
     fn told(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
         let status = world.status()?;
         for path in scenario.dests {
-            // What a link is worth hangs on the tree that it leads to.
+            // The state of a link depends on the tree that it leads to.
             if world.project.join(path).is_symlink() {
                 continue;
             }
@@ -457,7 +457,7 @@ impl Course {
 
     fn finish_with_update(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
         let ran: Ran = world.run("update");
-        // What was edited is not touched, and that is said with 3; the change is settled anyway.
+        // Exit code 3: an edited tree is not touched, but the pending change is completed or undone.
         let codes: &[i32] = if self.edits.is_some() { &[0, 3] } else { &[0] };
         if !ran.code.is_some_and(|code| codes.contains(&code)) {
             return Err(format!("update: {ran:?}"));
@@ -471,7 +471,7 @@ impl Course {
         for path in scenario.dests {
             let there = world.at(path);
             if there != self.before.trees[path] && there != self.after.trees[path] {
-                // An update may have gone on to the version that is on offer, which is whole too.
+                // An update may have installed the current version, which is complete too.
                 let status = world.status()?;
                 let state = world.word(&status, path);
                 if state.as_deref() != Some("current") {
@@ -482,7 +482,7 @@ impl Course {
         Ok(())
     }
 
-    /// The command has done all it was to do, and cleaned up.
+    /// The command has completed and cleaned up.
     fn settled(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
         self.done(scenario, world)?;
         self.clean(scenario, world)
@@ -498,7 +498,7 @@ impl Course {
         Ok(())
     }
 
-    /// Nothing is left of any change, and the edits are whole where they may stay.
+    /// No change is pending, and the edits are complete wherever they may be.
     fn clean(&self, scenario: &Scenario, world: &World) -> Result<(), String> {
         self.untouched(scenario, world)?;
         let areas = world.areas();

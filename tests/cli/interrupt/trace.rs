@@ -1,7 +1,7 @@
 //! Runs a program under ptrace, counts its system calls, and kills it at one of them or makes one
 //! of them fail.
 //!
-//! The program starts below a shell that waits for a line, so that it can be seized before its
+//! The program starts below a shell that waits for a line, so that ptrace can seize it before its
 //! first instruction without any `unsafe` between fork and exec. A seccomp filter stops it at the
 //! calls that can change something, and at no other: a stop takes longer than most calls. The filter
 //! is installed in a thread of its own, whose children inherit it.
@@ -25,36 +25,36 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// What is to happen to the program. Numbers count the calls that [`Plan::counted`] says, from 0.
+/// The fault to inject. Numbers count the calls selected by [`Plan::counted`], from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: the run is only watched.
+    /// None: the run is only traced.
     None,
-    /// It dies at the entry of the call, which never happens.
+    /// The program is killed at the entry of the call, which is not executed.
     KillBefore(usize),
-    /// It dies at the exit of the call, which has just happened.
+    /// The program is killed at the exit of the call, after its execution.
     KillAfter(usize),
-    /// The call does nothing and returns this error.
+    /// The call is not executed and returns this error.
     Fail(usize, Errno),
 }
 
 /// Which calls the numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Those that can change something on the disk.
+    /// Calls that can change something on the disk.
     Changing,
-    /// Those, and those that look at the disk.
+    /// Those, and calls that read from the disk.
     OnDisk,
     /// All.
     Every,
 }
 
-/// One run's faults.
+/// The faults of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub fault: Fault,
     pub counted: Counted,
-    /// Every `renameat2` fails with EINVAL, as on a file system that knows no flags.
+    /// Every `renameat2` fails with EINVAL, as on a file system without support for its flags.
     pub plain_renames: bool,
     /// Every attempt to make a symbolic link fails with EPERM, as on a file system without them.
     pub no_links: bool,
@@ -71,7 +71,7 @@ impl Plan {
     }
 }
 
-/// A system call that was met.
+/// A traced system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub number: i64,
@@ -88,23 +88,23 @@ impl fmt::Debug for Call {
     }
 }
 
-/// How a traced run went.
+/// The result of a traced run.
 #[derive(Debug)]
 pub struct Traced {
-    /// Its exit code; none when it was killed.
+    /// The exit code; `None` if it was killed.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<Signal>,
-    /// The call that the fault met, if the run got that far.
+    /// The call that was hit by the fault, if the run got that far.
     pub hit: Option<Call>,
-    /// The calls after exec at which it stopped, in order: all, or those that can change something.
+    /// The calls after exec at which it stopped, in order: all calls, or those that can change something.
     pub calls: Vec<Call>,
     pub several_threads: bool,
     pub out: String,
     pub err: String,
 }
 
-/// Calls that can change something on the disk, and what waits for it to be there.
+/// Calls that can change something on the disk, and those that sync.
 const CHANGING: &[(i64, &str)] = &[
     (libc::SYS_openat, "openat"),
     (libc::SYS_write, "write"),
@@ -146,7 +146,7 @@ const CHANGING: &[(i64, &str)] = &[
     (libc::SYS_chmod, "chmod"),
 ];
 
-/// Calls that look at the disk.
+/// Calls that read from the disk.
 const LOOKING: &[i64] = &[
     libc::SYS_openat,
     libc::SYS_read,
@@ -165,7 +165,7 @@ const LOOKING: &[i64] = &[
     libc::SYS_open,
 ];
 
-/// The registers that a system call uses, on either processor.
+/// The registers of a system call, for each architecture.
 mod registers {
     use nix::libc::user_regs_struct;
 
@@ -179,7 +179,7 @@ mod registers {
         [regs.rdi, regs.rsi, regs.rdx, regs.r10][at]
     }
 
-    /// No call does anything with these: no descriptor and no address is all ones.
+    /// All ones is neither a valid descriptor nor a valid address, so the call has no effect.
     #[cfg(target_arch = "x86_64")]
     pub fn spoil_arguments(regs: &mut user_regs_struct) {
         (regs.rdi, regs.rsi, regs.rdx, regs.r10) = (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
@@ -213,7 +213,7 @@ mod registers {
 
 const WRITING: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-/// Which argument of a call says how a file is opened.
+/// The index of the argument with the open flags.
 fn flags_of(number: i64) -> Option<u8> {
     match number {
         libc::SYS_openat => Some(2),
@@ -254,7 +254,7 @@ static FILTER: LazyLock<BpfProgram> = LazyLock::new(|| {
     .unwrap()
 });
 
-/// Starts a command under [`FILTER`].
+/// Starts a command with [`FILTER`] installed.
 fn spawn_filtered(command: &mut Command) -> nix::Result<Child> {
     let spawned = thread::scope(|scope| {
         let filtered = scope.spawn(|| {
@@ -266,7 +266,7 @@ fn spawn_filtered(command: &mut Command) -> nix::Result<Child> {
     spawned.expect("the thread ends")
 }
 
-/// The command as a shell starts it once it has been told to go on.
+/// The command, started by a shell after it has read a line.
 pub fn behind_a_shell(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     command
@@ -275,7 +275,7 @@ pub fn behind_a_shell(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command from [`behind_a_shell`]. An error means that tracing is not permitted here.
+/// Runs a command from [`behind_a_shell`]. An error means that tracing is not permitted.
 pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
     watch(command, plan, &mut || ())
 }
@@ -338,8 +338,8 @@ pub fn watch(command: &mut Command, plan: Plan, at_stop: &mut dyn FnMut()) -> ni
     })
 }
 
-/// Keeps this thread, and what it starts, on the processor it runs on: the two take turns at every
-/// call, and waking another processor each time takes much longer than the call.
+/// Pins this thread and its children to its current processor: tracer and program alternate at every
+/// call, and waking another processor takes much longer than the call.
 struct OneProcessor(Option<CpuSet>);
 
 impl OneProcessor {
@@ -372,16 +372,16 @@ struct Tracer<'a> {
     calls: Vec<Call>,
     several_threads: bool,
     hit: Option<Call>,
-    /// The thread whose next exit stop is the end.
+    /// The thread to kill at its next exit stop.
     kill_at_exit: Option<Pid>,
-    /// Calls under way whose result is replaced: their registers at the entry, and the error.
+    /// Calls in progress whose result will be replaced: their registers at the entry, and the error.
     failing: BTreeMap<Pid, (libc::user_regs_struct, Errno)>,
 }
 
 impl Tracer<'_> {
     /// Follows the program and all its threads to the end.
     fn follow(&mut self) -> nix::Result<(Option<i32>, Option<Signal>)> {
-        // Only what this thread started: other tests trace their own.
+        // Only children of this thread: other tests trace their own.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         let mut started = false;
         loop {
@@ -489,7 +489,7 @@ fn is_symlink(number: i64) -> bool {
     number == libc::SYS_symlinkat
 }
 
-/// A thread that another one's death took away cannot be asked or resumed.
+/// A thread that died with its process cannot be inspected or resumed.
 fn gone_is_fine(result: nix::Result<()>) -> nix::Result<()> {
     result.or_else(|error| {
         if error == Errno::ESRCH {
@@ -500,7 +500,7 @@ fn gone_is_fine(result: nix::Result<()>) -> nix::Result<()> {
     })
 }
 
-/// Lets a thread go on, to its next call's entry or exit where `to_a_call`.
+/// Resumes a thread; with `to_a_call`, until the next entry or exit of a call.
 fn resume(pid: Pid, to_a_call: bool, signal: Option<Signal>) -> nix::Result<()> {
     let resumed = if to_a_call {
         ptrace::syscall(pid, signal)
@@ -508,7 +508,7 @@ fn resume(pid: Pid, to_a_call: bool, signal: Option<Signal>) -> nix::Result<()> 
         ptrace::cont(pid, signal)
     };
     match resumed {
-        // It was killed meanwhile; the next wait says so.
+        // The thread was killed meanwhile; the next wait reports it.
         Err(Errno::ESRCH) => Ok(()),
         other => other,
     }

@@ -1,4 +1,4 @@
-//! A home and a project that can be set back to how they were, and what stands in them.
+//! A home and a project that can be reset to a saved state, and their contents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ pub const HOSTS: [&str; 4] = [".claude", ".codex", ".opencode", ".agents"];
 const RECEIPT: &str = ".kernels.json";
 const PREFIX: &str = "kernels-interrupt-";
 
-/// What lies at a path.
+/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Folder(u32),
@@ -28,15 +28,15 @@ pub enum Node {
     Other,
 }
 
-/// All that a command can go by, in words that are the same for two runs of which one differs from
-/// the other in its ids and its time alone.
+/// Everything that a command can depend on, as text that is equal for two runs that differ
+/// only in ids and times.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State(String);
 
-/// A folder's content by path; a file or a link has one entry, with an empty path.
+/// A folder's contents by path; a file or a link has one entry with an empty path.
 pub type Snapshot = BTreeMap<PathBuf, Node>;
 
-/// What a plain run did.
+/// The result of an untraced run.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -52,16 +52,16 @@ pub struct World {
 
 impl World {
     /// A project with two versions of a skill in `sources`, one of them also as `current`, and
-    /// things of a user's beside everything that is going to change.
+    /// user files beside everything that will change.
     ///
-    /// It lies in memory where that is possible: a kill cares for the order of calls alone, and no
-    /// sweep has to wait for a disk then.
+    /// It is in memory if possible: only the order of calls matters for a kill, and no
+    /// sweep then has to wait for a disk.
     pub fn new() -> Self {
         let memory = TempDir::with_prefix_in(PREFIX, "/dev/shm");
         Self::in_folder(memory.or_else(|_| TempDir::with_prefix(PREFIX)).unwrap())
     }
 
-    /// The same where temporary files lie, on a disk as a rule.
+    /// The same in the folder for temporary files, usually on a disk.
     pub fn on_disk() -> Self {
         Self::in_folder(TempDir::with_prefix(PREFIX).unwrap())
     }
@@ -78,7 +78,7 @@ impl World {
         world
     }
 
-    /// Puts into an empty project what is there before anything is installed.
+    /// Fills an empty project with the files that exist before any install.
     pub fn furnish(&self) {
         self.write(".git/HEAD", "ref: refs/heads/main\n");
         self.write(".claude/settings.json", "{}\n");
@@ -88,7 +88,7 @@ impl World {
         self.write_skill("sources/current/demo", 1);
     }
 
-    /// Writes version `n` of the skill; it has a script, an empty file and folders in folders.
+    /// Writes version `n` of the skill, with a script, an empty file and nested folders.
     pub fn write_skill(&self, folder: &str, n: u32) {
         let path = self.project.join(folder);
         let _ = fs::remove_dir_all(&path);
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Keeps the project as it is now, for [`World::reset`].
+    /// Saves the project for [`World::reset`].
     pub fn keep(&self) {
         let kept = self.root.path().join("kept");
         let _ = fs::remove_dir_all(&kept);
@@ -147,7 +147,7 @@ impl World {
             .current_dir(&self.project)
     }
 
-    /// Runs what a user types after `kernels skills`.
+    /// Runs `kernels skills` with these arguments.
     pub fn run(&self, typed: &str) -> Ran {
         let mut command = Command::new(KERNELS);
         command.arg("skills").args(typed.split(' '));
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Runs it and expects that it works.
+    /// Runs it and expects success.
     pub fn ok(&self, typed: &str) {
         let ran = self.run(typed);
         assert_eq!(ran.code, Some(0), "{typed}: {ran:#?}");
@@ -180,9 +180,9 @@ impl World {
             .expect("the program can be followed")
     }
 
-    /// What lies in the project and in the home.
+    /// The contents of the project and of the home.
     pub fn state(&self) -> State {
-        // Ids tell trees apart, so each has a number; times are only shown.
+        // Ids distinguish trees, so each becomes a number; times are only displayed.
         static ID_OR_TIME: LazyLock<Regex> = LazyLock::new(|| {
             Regex::new(r"([0-9a-f]{12,}-[0-9a-f]+-[0-9a-f]+)|\d{4}-?\d\d-?\d\dT[0-9:.]+Z").unwrap()
         });
@@ -213,7 +213,7 @@ impl World {
         State(steady.into_owned())
     }
 
-    /// Why nothing can be traced here, if that is so.
+    /// Why tracing is not possible here, if it is not.
     pub fn why_untraceable(&self) -> Option<String> {
         let mut command = trace::behind_a_shell("/bin/true", &[]);
         let plan = Plan::changing(trace::Fault::None, false);
@@ -222,7 +222,7 @@ impl World {
             .map(|error| format!("ptrace: {error}"))
     }
 
-    /// `status --json`, which must be JSON whatever there is.
+    /// `status --json`, whose output must be JSON in every state.
     pub fn status(&self) -> Result<Value, String> {
         let ran = self.run("status --json");
         if !matches!(ran.code, Some(0 | 1)) {
@@ -231,7 +231,7 @@ impl World {
         serde_json::from_str(&ran.out).map_err(|error| format!("status: {error}: {ran:?}"))
     }
 
-    /// The state that a status report gives the install at `path`.
+    /// The state of the install at `path` in a status report.
     pub fn word(&self, status: &Value, path: &str) -> Option<String> {
         let whole = self.project.join(path);
         let rows = status["installs"].as_array()?;
@@ -241,24 +241,24 @@ impl World {
         Some(row["state"].as_str()?.to_owned())
     }
 
-    /// What stands at a path of the project; none where nothing does.
+    /// What is at a path of the project; `None` if nothing is.
     pub fn at(&self, path: &str) -> Option<Snapshot> {
         snapshot(&self.project.join(path))
     }
 
-    /// The files and links of the project that no command may touch: all but `dests` and the areas.
+    /// The files and links of the project that no command may change: all except `dests` and the areas.
     pub fn rest(&self, dests: &[&str]) -> Snapshot {
         let mut all = snapshot(&self.project).unwrap_or_default();
         all.retain(|path, node| {
             let free = dests.iter().any(|dest| path.starts_with(dest))
                 || path.iter().any(|part| part == ".kernels");
-            // An empty skills folder may come and go.
+            // Commands may create and remove an empty skills folder.
             !free && !matches!(node, Node::Folder(_))
         });
         all
     }
 
-    /// What lies in the areas: `txn-*` folders, and trees in the backups.
+    /// The contents of the areas: `txn-*` folders, and trees in the backups.
     pub fn areas(&self) -> Areas {
         let mut areas = Areas::default();
         for host in HOSTS.map(|host| self.project.join(host)) {
@@ -266,7 +266,7 @@ impl World {
                 let keeps_trees = !list(&area.join("backups")).is_empty();
                 for entry in list(&area) {
                     match entry.file_name().unwrap().to_str().unwrap() {
-                        // With nothing to hide it may wait to be written.
+                        // Without backups, it need not exist yet.
                         ".gitignore" if !keeps_trees => {}
                         ".gitignore" => {
                             let text = fs::read_to_string(&entry).unwrap();
@@ -282,7 +282,7 @@ impl World {
         areas
     }
 
-    /// What agents would list: every entry of every skills folder that has no dot in front.
+    /// What agents would list: every entry of every skills folder whose name does not begin with a dot.
     pub fn listed(&self) -> Vec<String> {
         let mut names: Vec<String> = HOSTS
             .iter()
@@ -295,8 +295,8 @@ impl World {
         names
     }
 
-    /// Whether exactly this tree stands somewhere: at a destination, in a backup, and, where
-    /// `under_way`, in a change that is not finished.
+    /// Whether exactly this tree exists at a destination, in a backup or, with
+    /// `under_way`, in an unfinished change.
     pub fn holds(&self, tree: &Snapshot, dests: &[&str], under_way: bool) -> bool {
         let areas = self.areas();
         let mut places: Vec<PathBuf> = dests.iter().map(|dest| self.project.join(dest)).collect();
@@ -310,17 +310,17 @@ impl World {
     }
 }
 
-/// What lies in the areas.
+/// The contents of the areas.
 #[derive(Debug, Default)]
 pub struct Areas {
     pub changes: Vec<PathBuf>,
     pub backups: Vec<PathBuf>,
-    /// What git is told where there are backups.
+    /// The `.gitignore` beside backups.
     pub gitignores: Vec<String>,
     pub strange: Vec<PathBuf>,
 }
 
-/// The entries of a folder, sorted; none where there is no folder.
+/// The sorted entries of a folder; none if it does not exist.
 pub fn list(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder)
         .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
@@ -329,8 +329,8 @@ pub fn list(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// Everything at and below a path: bytes, modes and names. Of a receipt, only what does not differ
-/// from run to run.
+/// Everything at and below a path: bytes, modes and names. Of a receipt, only the fields that do not
+/// differ between runs.
 pub fn snapshot(path: &Path) -> Option<Snapshot> {
     let mut all = whole_snapshot(path)?;
     for (inside, node) in &mut all {
@@ -368,7 +368,7 @@ fn collect(path: &Path, inside: &Path, all: &mut Snapshot) {
     all.insert(inside.to_path_buf(), node);
 }
 
-/// A receipt without its time, its change, and whether folders had to be made for it.
+/// A receipt without its time, its change id, and the list of folders created for it.
 fn steady(bytes: Vec<u8>) -> Vec<u8> {
     match serde_json::from_slice::<Value>(&bytes) {
         Ok(Value::Object(mut fields)) => {

@@ -1,19 +1,19 @@
-//! The messages of troubleshooting.md, and how each is brought about here. `tests/skill/test_messages.py` has those of
-//! Python; those that need a card are named with the reason.
+//! The messages of troubleshooting.md, and how each is reproduced. `tests/skill/test_messages.py` has those of
+//! Python; those that need a GPU are listed with the reason.
 
-/// How a message is brought about.
+/// How a message is reproduced.
 pub(crate) enum Proof {
-    /// nvcc says it of this source with these flags.
+    /// nvcc prints it for this source with these flags.
     Nvcc(&'static str, &'static [&'static str]),
-    /// g++ says it of this source, with torch's headers.
+    /// g++ prints it for this source, with torch's headers.
     Gxx(&'static str),
-    /// nvcc, asked for a program, without the folder of its libraries.
+    /// nvcc prints it when it links a program without the folder of its libraries.
     Linker,
-    /// The runtime calls this code so.
+    /// The CUDA runtime's text for this error code.
     Runtime(i32),
-    /// `tests/skill/test_messages.py`.
+    /// In `tests/skill/test_messages.py`.
     Python,
-    /// Not here.
+    /// Not reproduced, with the reason.
     Not(&'static str),
 }
 use Proof::{Gxx, Linker, Not, Nvcc, Python, Runtime};

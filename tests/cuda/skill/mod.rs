@@ -1,5 +1,5 @@
-//! The text of the skill holds: what it quotes, the figures, the limits, the messages, and the projects that its templates
-//! are when they are extracted as it says. `UPDATE=1 cargo test --test cuda skill` writes the quotes anew.
+//! The text of the skill is correct: quotes, figures, limits, messages, and the projects extracted from its templates.
+//! `UPDATE=1 cargo test --test cuda skill` updates the quotes.
 
 mod instructions;
 mod messages;
@@ -44,7 +44,7 @@ fn what_is_quoted_is_what_the_kernels_say() {
     }
 }
 
-/// A mark that nobody quotes would only be in the way of who reads the source.
+/// A mark that no page quotes only disturbs readers of the source.
 #[test]
 fn every_marked_region_is_quoted() {
     let mut quoted = BTreeSet::new();
@@ -106,7 +106,7 @@ fn it_costs_at_most_550_tokens_to_choose_it() {
     );
 }
 
-/// Each page says first when to read it.
+/// Each page begins with when to read it.
 #[test]
 fn every_page_opens_with_when_to_read_it() {
     for page in pages().iter().filter(|page| !page.ends_with("SKILL.md")) {
@@ -114,7 +114,7 @@ fn every_page_opens_with_when_to_read_it() {
         assert!(text.starts_with("Read this "), "{}", page.display());
         let about = text.split("\n\n").next().unwrap();
         let count = tokens::count(&text);
-        // A long one says so, so that nobody reads it whole by mistake.
+        // A long page says so at its beginning.
         let said = about
             .replace('\n', " ")
             .split("About ")
@@ -136,7 +136,7 @@ fn every_page_opens_with_when_to_read_it() {
     }
 }
 
-/// `Limits` is held against the toolkit's own calculator by tests/cuda/build.rs.
+/// tests/cuda/build.rs compares `Limits` with the toolkit's occupancy calculator.
 #[test]
 fn the_limits_in_the_guides_are_the_cards() {
     for (guide, arch) in [("h100", 90), ("a100", 80), ("t4", 75)] {
@@ -186,7 +186,7 @@ fn limits_in(text: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// A figure is changed here and there, or nowhere; one more line needs a document.
+/// The table and the guides must agree; a new line needs a source.
 #[test]
 fn the_figures_in_the_guides_are_those_of_the_vendors_documents() {
     for guide in ["h100", "a100", "t4"] {
@@ -208,7 +208,7 @@ fn the_figures_in_the_guides_are_those_of_the_vendors_documents() {
     }
 }
 
-/// The numbers that stand before `word`: 132 of "over 132 SMs".
+/// The numbers before `word`: 132 of "over 132 SMs".
 fn numbers_before(text: &str, word: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     for (at, _) in text.match_indices(word) {
@@ -218,7 +218,7 @@ fn numbers_before(text: &str, word: &str) -> BTreeSet<u32> {
     found
 }
 
-/// The sentences count with the same figures.
+/// The sentences use the same figures.
 #[test]
 fn what_the_guides_work_out_of_those_figures_is_right() {
     for card in vendor::CARDS {
@@ -237,7 +237,7 @@ fn what_the_guides_work_out_of_those_figures_is_right() {
             card.guide
         );
         let fastest = f64::from(card.gbs[1]);
-        // GB/s are bytes a nanosecond.
+        // 1 GB/s is one byte per nanosecond.
         let each = (fastest / f64::from(card.sms)).round();
         let rate = format!(
             "{} over {} SMs is {each} bytes a nanosecond an SM",
@@ -270,7 +270,7 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a page says outside of code, of what is rendered from evidence/, and of the table of limits.
+/// The text of a page without code, tables generated from evidence/, and the table of limits.
 fn prose(page: &Path) -> String {
     let text = &fs::read_to_string(page).unwrap();
     let inside: BTreeSet<usize> = fences(page, text)
@@ -296,7 +296,7 @@ fn prose(page: &Path) -> String {
     in_one_line(&lines.join("\n"))
 }
 
-/// A number with one of the units that things are measured in.
+/// A number with a unit of measurement.
 fn measured(text: &str) -> Vec<String> {
     let unit = fancy_regex::Regex::new(
         r"[0-9][0-9.,]*(?: to [0-9][0-9.,]*)? ?(?:%|µs|us\b|ms\b|microseconds|GB/s|TB/s|TFLOP/s|times (?:as )?(?:fast|slow))",
@@ -306,10 +306,10 @@ fn measured(text: &str) -> Vec<String> {
     found.map(|one| one.unwrap().as_str().to_owned()).collect()
 }
 
-/// A figure in a sentence is of a trial that is recorded, follows from the vendors' tables or from the records, or is a goal.
+/// A figure in a sentence comes from a recorded trial, the vendors' tables or the records, or is a goal.
 #[test]
 fn no_page_says_a_figure_that_nothing_holds() {
-    // The goal; what cannot be; rates, which what_the_guides_work_out_of_those_figures_is_right checks; below.
+    // Goals; impossible values; rates, which what_the_guides_work_out_of_those_figures_is_right checks; and those below.
     const HELD: &[&str] = &[
         ">= 90 % of a copy",
         "90 % is the goal. Well over 100 %",
@@ -348,7 +348,7 @@ fn no_page_says_a_figure_that_nothing_holds() {
     }
 }
 
-/// The bandwidth that a copy reaches, of the datasheet's.
+/// The bandwidth of a copy as a fraction of the datasheet's.
 #[test]
 fn a_copy_reaches_what_the_a100s_guide_says_of_the_h100s() {
     let (mut least, mut most) = (f64::MAX, 0.0_f64);
@@ -379,7 +379,7 @@ fn a_copy_reaches_what_the_a100s_guide_says_of_the_h100s() {
     assert!(text.contains(&words), "{words}");
 }
 
-/// Of each instruction the last architecture that must refuse it, and the first that must take it.
+/// For each instruction, the last architecture without it and the first with it.
 #[test]
 fn ptxas_has_the_instructions_where_the_guides_say() {
     let ptxas = cuda::home().join("bin/ptxas");
@@ -402,7 +402,7 @@ fn ptxas_has_the_instructions_where_the_guides_say() {
                 .args(["-o", "/dev/null"])
                 .arg(&source));
             assert_eq!(taken, target == first, "sm_{target}: {instruction}\n{said}");
-            // Refused for the target, and not as it is written.
+            // The error is about the target, not about the syntax.
             assert!(taken || said.contains("target"), "{instruction}\n{said}");
         }
     }
@@ -415,7 +415,7 @@ fn layer_norm_comes_with_five_others() {
     assert!(page("kernel-templates.md").contains("`layer_norm` comes with five others"));
 }
 
-/// Every kind of `inputs` that kernel.toml takes is named where the cases are written.
+/// The page about writing cases names every kind of `inputs` of kernel.toml.
 #[test]
 fn the_kinds_of_inputs_are_named() {
     let docs = fs::read_to_string(root().join("docs/kernel-toml.md")).unwrap();
@@ -443,7 +443,7 @@ fn run(command: &mut Command) -> (bool, String) {
     (status.success(), said.concat())
 }
 
-/// Extracts pages' files with the very command that kernel-templates.md gives.
+/// Extracts the files of pages with the command in kernel-templates.md.
 fn extract(names: &[&str]) -> TempDir {
     let folder = TempDir::with_prefix("kernels-").unwrap();
     let text = page("kernel-templates.md");
@@ -473,7 +473,7 @@ fn kernels(folder: &Path, arguments: &[&str]) -> (bool, String) {
         .env("KERNELS_CACHE", cuda::cache()))
 }
 
-/// A page's project is clean, compiles for what it names, and keeps its budgets.
+/// A page's project has no findings, compiles for its architectures, and stays within its budgets.
 #[test]
 fn what_is_extracted_is_a_project() {
     for (name, operations) in [
@@ -527,7 +527,7 @@ fn loads(torches: &torch::Torches, folder: &Path) {
     assert!(loaded, "{said}");
 }
 
-/// The way without the command and without kernel-builder.
+/// The manual build without `kernels` and without kernel-builder.
 #[test]
 fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
     let torches = match torch::torches() {
@@ -585,7 +585,7 @@ fn nvcc() -> Command {
     nvcc
 }
 
-/// What stands in bold code in troubleshooting.md, `**…**` around backticks.
+/// The bold code in troubleshooting.md: `**…**` around backticks.
 fn said_to_be_seen() -> Vec<String> {
     let mut found = Vec::new();
     for line in page("troubleshooting.md").lines() {
@@ -686,7 +686,7 @@ fn the_compilers_say_what_troubleshooting_says_they_say() {
     }
 }
 
-/// The runtime's words, and the refusals of the template's launcher, which need no card.
+/// The runtime's error texts, and the cases that the template's launcher refuses, which need no GPU.
 #[test]
 fn the_runtime_and_the_launcher_say_it_too() {
     let folder = extract(&["kernel-templates.md"]);
@@ -698,7 +698,7 @@ fn the_runtime_and_the_launcher_say_it_too() {
             ));
         }
     }
-    // Refused before anything reaches the driver: rows below zero, and a type that is none. No rows are no error.
+    // Negative rows and an unknown type are refused before the driver is called. Zero rows are not an error.
     let text = format!(
         "{}{text}  puts(rms_norm_error(rms_norm_launch(0, 0, 0, -1, 8, 8, 8, 1e-6f, 0, 0, 2, 0)));\n  \
          puts(rms_norm_error(rms_norm_launch(0, 0, 0, 1, 8, 8, 8, 1e-6f, 0, 0, 7, 0)));\n  \

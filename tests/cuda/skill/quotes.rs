@@ -1,11 +1,11 @@
-//! What the skill quotes of kernels/: fences with `quote=PATH` or `quote=PATH#REGION`, and the regions there, which stand
-//! between `// [quote NAME]` and `// [end quote]` (in TOML behind `#`).
+//! The skill's quotes of kernels/: fences with `quote=PATH` or `quote=PATH#REGION`, and the quoted regions, which are
+//! between `// [quote NAME]` and `// [end quote]` (in TOML after `#`).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A fence of a page: what stands behind it, and which lines are inside.
+/// A fence of a page: its info string, and the lines inside.
 pub(crate) struct Fence {
     pub(crate) info: String,
     /// Lines of the page, without the fences.
@@ -116,7 +116,7 @@ pub(crate) fn source(shown: &str, text: &str) -> Source {
     source
 }
 
-/// Every source of kernels/ by its path in the repository, and what `kernels build --torch` gives a binding.
+/// Every source of kernels/ by its path in the repository, and the header that `kernels build --torch` provides.
 pub(crate) fn sources() -> BTreeMap<String, Source> {
     let registration = "src/variant/registration.h";
     let text = fs::read_to_string(root().join(registration)).unwrap();
@@ -145,7 +145,7 @@ pub(crate) fn sources() -> BTreeMap<String, Source> {
     found
 }
 
-/// The page with every quote as the sources have it.
+/// The page with every quote updated from the sources.
 pub(crate) fn render(page: &Path, text: &str, sources: &BTreeMap<String, Source>) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut rendered = String::with_capacity(text.len());
@@ -155,7 +155,7 @@ pub(crate) fn render(page: &Path, text: &str, sources: &BTreeMap<String, Source>
             continue;
         };
         rendered.extend(lines[next..fence.lines.start].iter().copied());
-        // The line that says which file it becomes is the page's own.
+        // The first line, which names the file to extract, is not part of the quote.
         let file = lines
             .get(fence.lines.start)
             .filter(|line| line.starts_with("// file: ") || line.starts_with("# file: "));

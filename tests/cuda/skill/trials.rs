@@ -1,5 +1,5 @@
-//! What was tried beside the kernels: benches/gpu/trials.toml, what a card recorded of it in evidence/trials-CARD.json, and
-//! what the pages say of that.
+//! Experiments with the kernels: benches/gpu/trials.toml, their record in evidence/trials-CARD.json, and
+//! the sentences of the pages about them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::quotes::root;
 
-/// A sentence of a page, its figures filled in from the record.
+/// A sentence of a page, with its figures from the record.
 pub(crate) struct Said {
     pub(crate) page: String,
     pub(crate) words: String,
@@ -29,7 +29,7 @@ fn texts<'a>(value: &'a toml::Value, key: &str) -> Vec<&'a str> {
     items.map(|item| item.as_str().unwrap()).collect()
 }
 
-/// The cards that trials were recorded on, by the names in the files.
+/// The GPUs that trials were recorded on, by their names in the file names.
 fn cards() -> Vec<String> {
     let names = fs::read_dir(root().join("evidence")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -44,7 +44,7 @@ fn cards() -> Vec<String> {
         .collect()
 }
 
-/// That each trial can be made of the sources as they are, and that each record is of these trials and of that code.
+/// Each trial applies to the current sources, and each record matches these trials and that code.
 pub(crate) fn hold() {
     let cards = cards();
     assert!(!cards.is_empty(), "no trial is recorded");
@@ -91,7 +91,7 @@ fn hold_on(card: &str) {
             (Some(project), Some(operation)),
             "{name}"
         );
-        // tests/cuda/freshness.rs holds that file against the sources.
+        // tests/cuda/freshness.rs compares that file with the sources.
         let evidence = json(&format!("{operation}-{card}.json"));
         assert_eq!(
             of["device_digest"], evidence["device_digest"],
@@ -110,7 +110,7 @@ fn hold_on(card: &str) {
     }
 }
 
-/// By how much longer each case of a trial takes, in per cent.
+/// How much longer each case of a trial takes, in per cent.
 fn longer(trial: &Value) -> Vec<f64> {
     let median = |case: &Value, which: &str| case[which]["kernel"]["median"].as_f64().unwrap();
     let cases = trial["cases"].as_array().unwrap().iter();

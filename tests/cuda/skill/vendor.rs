@@ -1,8 +1,8 @@
-//! What NVIDIA's documents say of the cards. The guides' figures are typed by hand, and so is this table, whose lines name the
-//! document: a slip must be made twice. tests/cuda/build.rs holds what an SM may have of threads, blocks, registers and shared
-//! memory against the toolkit's own calculator as well.
+//! Figures of the GPUs from NVIDIA's documents. The guides' figures and this table, whose lines name the document, are typed
+//! independently, so that a typo shows as a difference. tests/cuda/build.rs also compares the limits of an SM (threads, blocks,
+//! registers, shared memory) with the toolkit's occupancy calculator.
 
-/// A line of a guide's table of limits: the guide, the line's name, its value, and where that stands.
+/// A line of a guide's table of limits: the guide, the line's name, its value, and the source.
 pub(crate) type Figure = (&'static str, &'static str, &'static str, &'static str);
 
 const GUIDE: &str =
@@ -173,7 +173,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     ),
 ];
 
-/// What the guides' sentences count with.
+/// The figures that the guides' sentences calculate with.
 pub(crate) struct Card {
     pub(crate) guide: &'static str,
     pub(crate) sms: u32,
@@ -183,12 +183,12 @@ pub(crate) struct Card {
     pub(crate) as_said: &'static str,
     pub(crate) fp32_a_cycle: u32,
     pub(crate) boost_ghz: f64,
-    /// What the sentence about instructions an element counts with.
+    /// The figures of the sentence about instructions per element.
     pub(crate) counted_gbs: f64,
 }
 
 /// 32-bit floating-point results a cycle: CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions. Boost
-/// clocks: whitepapers; an H100's guide counts with 1.9 GHz of its 1.98.
+/// clocks: whitepapers; the guide of the H100 uses 1.9 GHz instead of 1.98.
 pub(crate) const CARDS: [Card; 3] = [
     Card {
         guide: "h100",
