@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What of the Python face needs a card, and `kernels bench --against`: `face.py OUT [CHECK...]`, in a Python with torch and the
-wheel. Without names all checks, in about three minutes.
+"""Tests the parts of the Python API that need a GPU, and `kernels bench --against`: `face.py OUT [CHECK...]`, in a Python with
+torch and the wheel. Without names it runs all checks, in about three minutes.
 
-Needs nvcc, as `kernels build` does. Each check says what it found; the end says how many failed, and so does the exit code.
-`OUT/face.json` keeps the figures.
+Needs nvcc, like `kernels build`. Each check prints its result; the last line has the number of failures. The exit code is
+nonzero if a check failed. `OUT/face.json` has the figures.
 """
 
 import importlib.util
@@ -205,8 +205,8 @@ def the_ruler_times_calls():
 
 @check
 def a_torch_op_beside_its_recorded_kernel():
-    """What an op costs the card beside the launch that is recorded, by one ruler in one run. `OPS=PATH` in the environment
-    names the build of a project that `kernels init` wrote with the family rmsnorm."""
+    """Compares the GPU time of a torch op with that of its bare launch. `OPS=PATH` in the environment names the build of a
+    project that `kernels init` generated with the family rmsnorm."""
     folder = os.environ.get("OPS")
     if not folder or importlib.util.find_spec("kernels") is None:
         return "not run: OPS names no built project, or the Hub library is not installed"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Every operation of kernels/ beside every peer, on one card, in one run, as one JSON: `peers.py --help`."""
+"""Times every operation of kernels/ and its peers on one GPU in one run: see `peers.py --help`."""
 
 import pathlib
 import sys
 
-# What a peer is, `kernels bench --against` carries. In front of this folder, where this file would hide that package.
+# The package `peers` belongs to `kernels bench --against`. Its path precedes this folder, whose peers.py would shadow it.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "src" / "against" / "python"))
 
 from bundled.main import main  # noqa: E402

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times changes of kernels/ beside the kernels as they are: trials.toml beside this file, on one card, in one run.
+"""Times experimental changes of kernels/ (trials.toml in this folder) and the original kernels on one GPU in one run.
 
     benches/gpu/trials.py PROGRAM OUT [--only TEXT] [--keep FILE]
 
-PROGRAM is the kernels binary. OUT becomes the record, evidence/trials-GPU.json: of each trial what was changed, the digest of
-the device code that it was tried on, and of each case the medians of the kernel, of the change and of a copy beside each, in
-microseconds. The kernel is timed before and after the change; the time nearer to the change's is what it is compared with, so
-that a card that warms up decides nothing. Needs nvcc and no torch. Exit 1 where a trial does not build, or is wrong.
+PROGRAM is the kernels binary. OUT is the record, evidence/trials-GPU.json. It has for each trial the changes, the digest of the
+original device code, and for each case the medians in microseconds of the original, of the changed kernel and of a copy beside
+each. The original is timed before and after the changed kernel; the time closer to that of the change is used, so that a
+warming GPU does not affect the result. Needs nvcc but not torch. Exits with 1 if a trial does not build, or is wrong.
 """
 
 import argparse

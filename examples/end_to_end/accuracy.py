@@ -6,13 +6,13 @@ from typing import Dict, Optional
 
 import torch
 
-# A contender may be this many times as far from fp32 as eager is. Both round at other places, and a deep model carries
-# each rounding on.
+# A contender's error against fp32 may be this many times that of eager: they round at different places, and a deep model
+# amplifies each rounding.
 TIMES_EAGER = 1.5
-# The least that it may be off, in units of the dtype: where eager happens to be nearly exact.
+# The minimum tolerance, in units of the dtype, for outputs where eager happens to be nearly exact.
 LEAST_UNITS = 4.0
-# Without an fp32 run, eager is all there is to compare with, and it is itself off. Coarse: a wrong row of a table or a
-# sign is further off than this.
+# Without an fp32 run the reference is eager, which has its own error. Coarse, but a wrong row of a table or a wrong
+# sign exceeds it.
 OF_EAGER = 0.1
 
 
@@ -36,7 +36,7 @@ def judge(result: torch.Tensor, eager: torch.Tensor, exact: Optional[torch.Tenso
     if result.shape != eager.shape:
         return Verdict({}, f"its shape is {tuple(result.shape)}, eager's {tuple(eager.shape)}")
     if not result.is_floating_point():
-        # Greedy tokens part ways for good at the first near tie, so that only how far they agree is told.
+        # Greedy tokens diverge at the first near tie, so only the length of the equal prefix is reported.
         same = (result == eager).flatten().long().cumprod(0).sum().item()
         return Verdict({"tokens": float(result.numel()), "tokens_as_eager": float(same)}, None)
     if not torch.isfinite(result).all():
@@ -50,7 +50,7 @@ def judge(result: torch.Tensor, eager: torch.Tensor, exact: Optional[torch.Tenso
         errors["eager_of_fp32"] = relative(eager, exact)
         limit = max(TIMES_EAGER * errors["eager_of_fp32"], LEAST_UNITS * torch.finfo(eager.dtype).eps)
         measured, what = errors["of_fp32"], "the fp32 run"
-    # JSON knows no others.
+    # JSON has no NaN or infinity.
     errors = {name: error for name, error in errors.items() if math.isfinite(error)}
     if not measured <= limit or math.isnan(measured):
         return Verdict(errors, f"it is {measured:.3g} off {what}, and {limit:.3g} is allowed")

@@ -3,10 +3,10 @@
 import re
 from typing import Dict, Iterable, Tuple
 
-# In the order of a legend. `idle` is no kernel's: the time in which the card waits for the host.
+# In the order of the legend. `idle` is the time in which the GPU waits for the host.
 CATEGORIES = ("gemm", "attention", "norm", "activation", "elementwise", "copy", "other", "idle")
 
-# What stands in each, for people.
+# Descriptions of the categories.
 LABELS = {
     "gemm": "matrix products",
     "attention": "attention",
@@ -18,12 +18,12 @@ LABELS = {
     "idle": "idle",
 }
 
-# The first that is found in a name decides, upper and lower case alike. Two things cannot be told by names: a compiled
-# kernel does several jobs at once, and counts for the first of these that its name tells of; torch eager composes its
-# norms, modulations and rotations of plain additions and products, which count as other elementwise.
+# The first match in a name decides, ignoring case. Names have two limits: a compiled kernel that does several jobs counts
+# for the first category that its name matches; torch eager composes its norms, modulations and rotations of plain additions
+# and products, which count as other elementwise.
 RULES: Tuple[Tuple[str, str], ...] = (
     ("copy", r"^mem(cpy|set)"),
-    # Inductor names its kernels after the operations that went in, and of attention these are only its neighbours.
+    # Inductor names its kernels after the fused operations, which of attention are only the neighbouring ones.
     ("attention", r"^(?!triton_).*(flash|fmha|fprop.*attn|attention|sdpa|attn_(fwd|kernel))"),
     # this project's
     ("norm", r"rms_norm_(rows|hybrid|twice)|adaln_(groups|rows|wide_rows)|gate_residual_packs"),

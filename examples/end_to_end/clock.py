@@ -4,10 +4,10 @@ import random
 import time
 from typing import Callable, Dict, List
 
-# A sample is the mean of so many steps in a row that it lasts this long: a loop does not wait between its steps either.
+# A sample is the mean of enough consecutive steps to last this long, because a real loop does not wait between steps.
 LEAST_SAMPLE_MS = 200.0
 MOST_STEPS = 20
-# Fewer rounds than these are no spread.
+# The minimum number of rounds for a meaningful spread.
 LEAST_ROUNDS = 3
 
 

@@ -35,17 +35,17 @@ def find(named, environment: str, folder: str):
 def load(found) -> Tuple[Any, Dict[str, Any]]:
     """The module, and what tells it from another build of the same kernel."""
     if isinstance(found, pathlib.Path) and found.suffix == ".py":
-        # A stand-in of the tests.
+        # The tests pass a module instead.
         import importlib.util
 
         spec = importlib.util.spec_from_file_location(found.stem, found)
         module = importlib.util.module_from_spec(spec)
-        # Where Dynamo looks for what a function's globals belong to.
+        # Dynamo looks up the module of a function's globals here.
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
         return module, {"from": found.name, "id": None, "variant": None}
     if isinstance(found, pathlib.Path):
-        # What is here is all that is needed; read by the Hub's library when it is imported.
+        # Everything needed is local. The Hub's library reads this variable when it is imported.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         import kernels
@@ -58,7 +58,7 @@ def load(found) -> Tuple[Any, Dict[str, Any]]:
             module = kernels.get_kernel(found, version=1)
     except Exception as error:
         raise NoKernel(f"{found} does not load: {type(error).__name__}: {error}") from error
-    # Of a path no more than its end: records are read elsewhere.
+    # Only the last part of a path: records are read on other machines.
     whence = found.resolve().name if isinstance(found, pathlib.Path) else found
     return module, {"from": whence, **identity(module)}
 

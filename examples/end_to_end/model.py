@@ -13,7 +13,7 @@ def build(subject, config: str, weights: Optional[str], device: str, dtype: torc
     torch.manual_seed(0)
     torch.set_default_dtype(dtype)
     try:
-        # The libraries' loaders have their own ways with devices.
+        # Each library's loader handles devices differently.
         with contextlib.nullcontext() if weights else torch.device(device):
             tree = subject.build(config, weights)
     finally:

@@ -14,7 +14,7 @@ from . import accuracy, clock, kernel, model, report, trace
 from .contenders import CONTENDERS, Step, allow_recompilations, compiled, parse
 from .subject import Case, Subject
 
-# Steps under the profiler; of what is many steps already, one.
+# The number of profiled steps; 1 if a step already consists of many.
 PROFILED = 3
 
 
@@ -119,12 +119,12 @@ class Run:
         self.kernel_about: Dict[str, Any] = {}
         loaded = None
         if any(CONTENDERS[name][0] for name in options.contenders):
-            # Looked for first: nobody should wait for a model to hear that there is no kernel.
+            # Look for the kernel before loading the model, to fail early.
             loaded, self.kernel_about = kernel.load(kernel.find(options.kernel, subject.environment, subject.folder))
         tell(f"{subject.title}, {options.config}: building the model")
         self.stock = model.build(subject, options.config, options.weights, self.device, self.dtype)
         self.weights_bytes = model.bytes_of(self.stock)
-        # Before there is a second tree over the same tensors, whose optimize() may look at dtypes.
+        # Before a second module tree shares the tensors, because optimize() may depend on their dtypes.
         self.exact = self.exact_results()
         self.optimized, self.optimize_bytes = None, 0
         if loaded is not None:
@@ -197,8 +197,8 @@ class Run:
         before = allocated(self.device)
         inputs = case.make(self.stock, self.device, self.dtype)
         inputs_bytes = allocated(self.device) - before
-        # torch's own first-time allocations, and the result that the others are held against. In a run without eager
-        # as well: what is not held against anything has no time.
+        # This run makes torch's first allocations and gives the result that the others are compared with. It is needed
+        # even if eager is not timed, because only compared results are timed.
         eager = case.step(self.stock, self.stock, inputs, False).clone()
         if eager.is_floating_point() and not torch.isfinite(eager).all():
             raise RuntimeError(f"{case.name}: the model as it comes gives what is not finite; its weights are no good")
@@ -284,7 +284,7 @@ class Run:
             "kernel": self.kernel_about,
             "compile_mode": options.compile_mode,
             "rounds": options.rounds,
-            # Beside the example's own sources, what this run was made with.
+            # The versions and sources of this run, besides the example's own.
             "sources": [os.path.relpath(here, subject.folder).replace(os.sep, "/")],
             "cases": cases,
             "skipped": self.skipped,

@@ -8,9 +8,9 @@ from typing import Dict, List, Tuple
 
 from .categories import by_category
 
-# The trace's words for what occupies the card.
+# The trace's categories of GPU work.
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
-# Kernels that are listed by name.
+# The number of kernels listed by name.
 MOST_NAMED = 12
 
 
@@ -55,7 +55,7 @@ def read(trace: Dict[str, object], steps: int) -> Profile:
         of_name[1] += 1.0 / steps
     largest = sorted(((name, time, count) for name, (time, count) in sums.items()), key=lambda row: -row[1])
     categories = by_category(times)
-    # Kernels beside each other count once in busy_ms; the categories keep their proportions.
+    # Overlapping kernels count once in busy_ms; the proportions of the categories are kept.
     total = sum(categories.values())
     if total > 0:
         categories = {name: time * (busy * scale) / total for name, time in categories.items()}

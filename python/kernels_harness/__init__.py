@@ -1,12 +1,12 @@
-"""The Python face of `kernels`: its skills, its clock, and projects' kernels on torch tensors.
+"""The Python API of `kernels`: its skills, its benchmark clock, and the kernels of projects on torch tensors.
 
     import kernels_harness as harness
 
     ruler = harness.Ruler()
     ruler.time(torch.nn.functional.gelu, lambda: torch.randn(8192, 4096, device="cuda", dtype=torch.bfloat16))
 
-Nothing here is the Kernel Hub's library, whose name is `kernels`; both can be installed side by side. torch is imported
-when it is first needed, and neither it nor a card is needed for `skills`.
+This is not the Kernel Hub's library, which is named `kernels`; both can be installed. torch is imported on first use;
+`skills` needs neither torch nor a GPU.
 """
 
 from __future__ import annotations

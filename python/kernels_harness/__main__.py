@@ -1,7 +1,7 @@
 """`kernels`, the command: `python -m kernels_harness`, and the scripts `kernels` and `kernels-harness`.
 
-The program lies in this package as it is released, and takes this process's place: it starts itself again for what it records,
-and is found wherever pip put the package.
+This package contains the released program, which replaces this process (exec), because the program starts itself again to
+record launches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> None:
     """Runs the command with this process's arguments."""
     if not PROGRAM.is_file():
         sys.exit(f"kernels: {PROGRAM} is not there: this package was not installed from its wheel; python/wheel makes one")
-    # Its Python parts (references, --against) find this one, and with it torch, without an active environment.
+    # The program runs Python for references and --against; let it use this interpreter, which may have torch.
     environment = {**os.environ, "KERNELS_PYTHON": os.environ.get("KERNELS_PYTHON") or sys.executable}
     try:
         os.execve(PROGRAM, ["kernels", *sys.argv[1:]], environment)
@@ -29,8 +29,8 @@ def main() -> None:
 
 
 def script() -> None:
-    """The script `kernels`, whose name the Hub's library has for a script of its own. Where both are installed, pip leaves
-    whichever came last; what only the Hub's knows is handed on to it, so that none of its commands is lost."""
+    """The script `kernels`. The Hub's library has a script of the same name, and pip keeps the one installed last; commands
+    that only the Hub's library has are passed on to it."""
     theirs = _hub_main() if len(sys.argv) > 1 and sys.argv[1] in HUB else None
     if theirs is None:
         main()

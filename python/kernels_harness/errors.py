@@ -1,4 +1,4 @@
-"""What can go wrong, with the texts of the command."""
+"""Exceptions, with the messages of the command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UsageError(Error):
 
 @dataclass(frozen=True)
 class Refused:
-    """One thing of yours that was not touched."""
+    """A file or folder of the user that was not changed."""
 
     path: str
     reason: str
@@ -27,7 +27,7 @@ class Refused:
 
 
 class RefusedError(Error):
-    """Something of yours is protected, and nothing at all was changed: exit code 3."""
+    """Files of the user are protected, and nothing was changed: the command's exit code 3."""
 
     refused: tuple[Refused, ...]
 
@@ -37,7 +37,7 @@ class RefusedError(Error):
 
 
 def raised(report: dict[str, Any]) -> Error:
-    """The exception of a report with an error."""
+    """The exception for a report with an error."""
     message, code = str(report["error"]), report.get("exit_code")
     if code == 3:
         entries = report.get("refused") or []

@@ -19,7 +19,7 @@ __all__ = ["Operation", "Project", "TensorArgument"]
 
 @dataclass(frozen=True)
 class TensorArgument:
-    """A tensor of an operation, as kernel.toml has it."""
+    """A tensor of an operation, as declared in kernel.toml."""
 
     name: str
     role: str
@@ -29,8 +29,8 @@ class TensorArgument:
 
 
 class Project:
-    """A folder with build.toml and kernel.toml. Compiled, with nvcc, when it is first launched on a kind of card; after that
-    it comes from the cache of `kernels build`."""
+    """A folder with build.toml and kernel.toml. nvcc compiles it at the first launch on a GPU architecture; later launches
+    use the cache of `kernels build`."""
 
     def __init__(self, folder: Union[str, os.PathLike[str]]) -> None:
         self._native = _native.Project(os.fspath(folder))
@@ -42,7 +42,7 @@ class Project:
 
     @classmethod
     def open(cls, folder: Union[str, os.PathLike[str]]) -> Project:
-        """Reads and checks it. Raises Error with every problem and its line."""
+        """Reads and checks a project. Raises Error with every problem and its line."""
         return cls(folder)
 
     def operation(self, name: str) -> Operation:
@@ -76,9 +76,9 @@ class Operation:
         """Launches on torch's current stream (`stream`: on that `cudaStream_t`), and returns the results: a tensor, or a tuple
         in the order of kernel.toml.
 
-        Tensors come from any library with DLPack; sizes, strides and which optional ones there are follow from them, and
-        whatever does not fit is an Error that names it. Outputs and scratch that are not given are allocated by torch.
-        Nothing is recorded for autograd.
+        Tensors may come from any library that supports DLPack. Sizes, strides and the presence of optional tensors are
+        derived from them; an argument that does not fit raises an Error that names it. torch allocates outputs and scratch
+        that are not given. Autograd records nothing.
         """
         values, tensors = {}, {}
         for name, value in given.items():
@@ -118,7 +118,7 @@ def _torch() -> Any:
 
 
 def _device(operation: str, tensors: dict[str, Any]) -> int:
-    """The card on which the tensors are."""
+    """The device of the tensors."""
     found: dict[int, str] = {}
     for name, tensor in tensors.items():
         kind, index = tensor.__dlpack_device__()

@@ -1,8 +1,8 @@
-"""The ruler of `kernels bench`, for anything that launches on torch's current stream.
+"""The benchmark clock of `kernels bench`, for any callable that launches on torch's current stream.
 
-A callable is captured in a CUDA graph over so many sets of inputs that a launch finds nothing of the last round in the L2.
-The graph is replayed by the harness between copies of as many bytes, timed by the card's own events; times are medians, with
-spread, beside the copy's of the same run.
+A callable is captured in a CUDA graph over enough sets of inputs that no launch finds data of the previous round in the L2.
+The harness replays the graph between copies of the same number of bytes, and times both with CUDA events. It reports medians,
+the spread, and the times of the copy in the same run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Card", "Copy", "Ruler", "Timing", "cards"]
 
 @dataclass(frozen=True)
 class Card:
-    """A card, as its driver describes it."""
+    """A GPU, as described by its driver."""
 
     name: str
     arch: int
@@ -39,13 +39,13 @@ class Card:
 
 
 def cards() -> tuple[Card, ...]:
-    """The cards of this machine. Raises GpuError where there is no driver, or no card."""
+    """The GPUs of this machine. Raises GpuError if there is no driver or no GPU."""
     return tuple(_card(entry) for entry in json.loads(_native.cards()))
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy, half of the bytes read and half written: microseconds, and how it was made (the fastest of those tried)."""
+    """A copy that reads half of the bytes and writes half: microseconds, and the method (the fastest of several)."""
 
     median: float
     p10: float
@@ -66,7 +66,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds a launch, beside a copy of the same bytes in the same rounds."""
+    """Microseconds per launch, and those of a copy of the same bytes in the same rounds."""
 
     name: str
     median: float
@@ -90,12 +90,12 @@ class Timing:
 
     @property
     def gbs(self) -> float:
-        """GB/s of the fewest bytes."""
+        """GB/s, computed from the minimum number of bytes."""
         return self.bytes / self.median / 1e3
 
     @property
     def of_roof(self) -> float:
-        """The copy's time over this one."""
+        """The copy's time divided by this one."""
         return self.copy.median / self.median
 
     def spread(self) -> dict[str, float]:
@@ -110,10 +110,10 @@ class Timing:
 
 
 class Ruler:
-    """A card, a clock and the copies. To be used from the thread that made it."""
+    """A GPU, a clock and the copies. Use it only from the thread that created it."""
 
     def __init__(self, device: int = 0) -> None:
-        """`device` counts as torch's do. Raises GpuError where there is none."""
+        """`device` is an index as in torch. Raises GpuError if that GPU does not exist."""
         self.device = device
         self._clock = _native.Clock(device)
         self.card = _card(json.loads(self._clock.card()))
@@ -122,7 +122,7 @@ class Ruler:
         return f"Ruler({self.device}: {self.card.name})"
 
     def copy(self, bytes: int, *, rounds: int = 30, hot: bool = False) -> Copy:
-        """The copy roof alone: `bytes` moved, half read and half written."""
+        """Times only the copy: `bytes` moved, half read and half written."""
         report = json.loads(self._clock.copy(_positive(bytes), rounds, hot))
         return Copy(**report["spread"], bytes=bytes, by=report["by"])
 
@@ -149,16 +149,16 @@ class Ruler:
         rounds: int = 30,
         hot: bool = False,
     ) -> dict[str, Timing]:
-        """Times several calls in the same rounds, in a fresh order each.
+        """Times several calls in the same rounds, each round in a new order.
 
-        make() makes one set of inputs: a tensor, a tuple for call(*inputs) or a dict for call(**inputs). It is called as
-        often as sets must rotate; hot: only once, so that all is found in the L2 as far as it fits. Each call launches on
-        torch's current stream, allocates what it likes, and must be capturable in a CUDA graph (no synchronisation); what
-        it returns is kept until its set's next turn.
+        make() returns one set of inputs: a tensor, a tuple for call(*inputs) or a dict for call(**inputs). It is called
+        once per rotating set; with hot=True only once, so that the inputs stay in the L2 if they fit. Each call launches on
+        torch's current stream, may allocate, and must be capturable in a CUDA graph (no synchronisation). Its results are
+        kept until the next turn of its set.
 
-        bytes: the fewest that must move. Left out: every given tensor read once, and every returned one written once.
+        bytes: the minimum number of bytes to move. Default: every given tensor read once, every returned one written once.
 
-        Raises Error where a call cannot be captured, or is faster than the memory can be.
+        Raises Error if a call cannot be captured, or is faster than the memory bandwidth allows.
         """
         torch = _torch()
         if not calls:
@@ -181,7 +181,7 @@ class Ruler:
             torch.cuda.synchronize()
             graphs = {name: graph.raw_cuda_graph() for name, (graph, _) in captured.items()}
             timings = self.replay(graphs, bytes=bytes, sets=sets, launches=launches, rounds=rounds, cold=cold)
-            # Until here the graphs' memory is theirs.
+            # The graphs must keep their memory until here.
             captured.clear()
         for timing in timings.values():
             if timing.impossible:
@@ -198,9 +198,9 @@ class Ruler:
         rounds: int = 30,
         cold: bool | None = None,
     ) -> dict[str, Timing]:
-        """Times graphs that were captured elsewhere: `cudaGraph_t` as numbers (torch: `CUDAGraph(keep_graph=True)` and
-        `raw_cuda_graph()`), each with `launches` launches over `sets` sets of inputs. They and what they touch must live
-        until this returns. cold: left out, it is so where the sets' bytes are four times the L2."""
+        """Times graphs captured by the caller: `cudaGraph_t` as integers (torch: `CUDAGraph(keep_graph=True)` and
+        `raw_cuda_graph()`), each with `launches` launches over `sets` sets of inputs. The graphs and their memory must live
+        until this returns. cold: default true if the sets have at least four times the bytes of the L2."""
         if cold is None:
             cold = sets * bytes >= 4 * self.card.l2_bytes
         report = json.loads(self._clock.replay(list(graphs.items()), _positive(bytes), sets, launches, cold, rounds))
@@ -252,7 +252,7 @@ def _applied(call: Callable[..., Any], inputs: Any) -> Any:
 
 
 def _least_bytes(calls: Mapping[str, Callable[..., Any]], inputs: Any, given: list[torch.Tensor]) -> int:
-    """Every given tensor read once, every returned one written once: the same for all calls, or nobody can say."""
+    """Every given tensor read once, every returned one written once. Raises Error if the calls differ."""
     read = {(tensor.data_ptr(), tensor.nbytes) for tensor in given}
     found = {}
     for name, call in calls.items():
@@ -266,11 +266,11 @@ def _least_bytes(calls: Mapping[str, Callable[..., Any]], inputs: Any, given: li
 def _captured(
     torch: Any, name: str, call: Callable[..., Any], inputs: list[Any], turns: int, stream: Any
 ) -> tuple[Any, list[Any]]:
-    """The graph of `turns` turns through the inputs, and what keeps its outputs."""
+    """The graph of `turns` passes over the inputs, and the object that keeps its outputs alive."""
     graph, held = torch.cuda.CUDAGraph(keep_graph=True), [None] * len(inputs)
     try:
         with torch.cuda.stream(stream):
-            # What compiles, loads or chooses itself does it now.
+            # Warm-up: compilation, loading and autotuning happen here.
             for one in inputs[:3]:
                 _applied(call, one)
             stream.synchronize()
@@ -278,7 +278,7 @@ def _captured(
             try:
                 for _ in range(turns):
                     for at, one in enumerate(inputs):
-                        # A set's outputs are given back when its turn comes again: they rotate, as preallocated ones do.
+                        # Free a set's outputs at its next turn, so that outputs rotate like preallocated ones.
                         held[at] = None
                         held[at] = _applied(call, one)
             except BaseException:

@@ -1,6 +1,6 @@
 """Agent skills: `add`, `status` and `validate`, as `kernels skills` does them, in this process.
 
-The project is the current folder's git root, and the home that of `HOME`, as for the command.
+As for the command, the project is the git root of the current folder, and the home is `HOME`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ StrPath = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a skill, or might be."""
+    """An error or a warning about a skill."""
 
     rule: str
     severity: str
@@ -33,7 +33,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill that was installed."""
+    """An installed skill."""
 
     name: str
     version: str | None
@@ -43,7 +43,7 @@ class Skill:
 
 @dataclass(frozen=True)
 class Step:
-    """What was done, or with `dry_run` would be, in one place."""
+    """The change in one place, or with `dry_run` the change that would be made."""
 
     action: str
     """`install`, `adopt`, `update`, `repair`, `replace`, `link`, `unchanged`, `keep-link`."""
@@ -58,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Added:
-    """What `add` did."""
+    """The result of `add`."""
 
     skill: Skill
     steps: tuple[Step, ...]
@@ -77,7 +77,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Install:
-    """One install and how it stands."""
+    """One install and its state."""
 
     name: str
     path: str
@@ -93,7 +93,7 @@ class Install:
 
 @dataclass(frozen=True)
 class Status:
-    """Every install; `current` where all are, and nothing was interrupted."""
+    """All installs; `current` if all are, and no change was interrupted."""
 
     installs: tuple[Install, ...]
     interrupted: tuple[str, ...]
@@ -102,7 +102,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Validation:
-    """One skill against every rule."""
+    """The result of checking one skill."""
 
     path: str
     valid: bool
@@ -121,11 +121,11 @@ def add(
 ) -> Added:
     """Installs an embedded skill, a folder or a .skill file.
 
-    agents: ids such as "claude", "codex", "opencode"; dest: folders that hold skills; user: at the user's level instead of
-    in this project (`--global`), for every agent on this machine where none is named; force: what is protected is replaced
-    after it was moved to a backup; link: one real copy, and links to it; dry_run: nothing is changed.
+    agents: ids such as "claude", "codex", "opencode"; dest: folders that hold skills; user: install for the user instead of
+    the project (`--global`), by default for every agent on this machine; force: replace protected files after moving them
+    to a backup; link: one real copy, and links to it; dry_run: change nothing.
 
-    Raises RefusedError where something of yours is in the way, UsageError without a place, Error otherwise.
+    Raises RefusedError if files of the user are in the way, UsageError if no place is given, Error otherwise.
     """
     flags = [name for name, set_ in (("--force", force), ("--link", link), ("--dry-run", dry_run)) if set_]
     report = _called(["skills", "add", *flags, *_targets(agents, dest, user), "--", os.fspath(skill)])[1]
@@ -145,8 +145,8 @@ def add(
 def status(
     name: str | None = None, *, agents: Iterable[str] = (), dest: Iterable[StrPath] = (), user: bool = False
 ) -> Status:
-    """How every install stands, or those of one skill, agent or folder. An empty answer is no error, but where a name is
-    given that is not installed."""
+    """The state of all installs, or those of one skill, agent or folder. An empty result is an error only if a name is given
+    that is not installed."""
     done, report = _called(["skills", "status", *_targets(agents, dest, user), *(["--", name] if name is not None else [])])
     return Status(
         tuple(
@@ -169,8 +169,8 @@ def status(
 
 
 def validate(*paths: StrPath, strict: bool = False) -> tuple[Validation, ...]:
-    """Skill folders, SKILL.md files or .skill archives against the specification and what real agents reject. `strict`:
-    warnings make a skill invalid as well."""
+    """Checks skill folders, SKILL.md files or .skill archives against the specification and against what real agents reject.
+    `strict`: warnings make a skill invalid as well."""
     words = ["skills", "validate", *(["--strict"] if strict else []), "--", *(os.fspath(path) for path in paths)]
     return tuple(
         Validation(entry["path"], entry["valid"], _findings(entry["findings"])) for entry in _called(words)[1]["skills"]

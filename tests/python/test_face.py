@@ -1,6 +1,6 @@
-"""The installed wheel, as a user has it: `python -m unittest discover -s tests/python` with the Python that it is installed in.
+"""Tests the installed wheel: `python -m unittest discover -s tests/python` with the Python in which it is installed.
 
-Needs no card and no torch; what needs them is benches/gpu/face.py.
+Needs neither a GPU nor torch; the tests that need them are in benches/gpu/face.py.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ class Command(unittest.TestCase):
             self.assertEqual(json.loads(said.stdout)["skills"][0]["path"], str(skill))
 
     def test_it_starts_itself_again_to_record(self):
-        # Without a card the recording process says so; that it speaks shows that it was started.
+        # The error about the missing GPU comes from the recording process, so it was started.
         program = PACKAGE / "bin" / "kernels"
         self.assertTrue(program.stat().st_mode & stat.S_IXUSR)
         request = json.dumps({"record": {"ordinal": 0, "library": "/no/such/library.so", "scratch": tempfile.gettempdir()}})
@@ -235,7 +235,7 @@ class NoCard(unittest.TestCase):
 
 
 class Tensor:
-    """A tensor that claims to be on a card, for what is looked at before anything is launched."""
+    """A tensor that claims to be on a GPU, for checks before a launch."""
 
     def __init__(self, shape, strides, code=4, bits=16, device=2, name=b"dltensor"):
         class Raw(ctypes.Structure):

@@ -12,7 +12,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 @pytest.fixture
 def fake_card(monkeypatch):
-    """A card that is none: everything for "cuda" happens on the CPU. See fake_card.py."""
+    """A fake GPU: everything for "cuda" runs on the CPU. See fake_card.py."""
     import fake_card
 
     with fake_card.installed(monkeypatch):

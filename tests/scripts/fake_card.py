@@ -1,7 +1,7 @@
-"""Stands for a card, so that all that a script does on one runs here as well, times included (which mean nothing).
+"""Emulates a GPU on the CPU, so that scripts run completely, including timing (whose figures mean nothing).
 
-Tensors for "cuda" are the CPU's, a graph runs what was captured once more, and nvcc is a program that compiles plain C++
-(fake_nvcc). What only a card shows is in test_card.py.
+Tensors on "cuda" are CPU tensors, a graph replay calls the captured function again, and nvcc is a program that compiles plain
+C++ (fake_nvcc). test_card.py has the tests that need a GPU.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What needs neither torch nor a card, and what a script says where they are missing."""
+"""Tests that need neither torch nor a GPU, and the scripts' messages when these are missing."""
 
 import ast
 import json
@@ -12,8 +12,8 @@ from support import NAMES, SCRIPTS, load, parsed, run
 
 BARE = (sys.executable, "-I", "-S")  # no site-packages: the standard library alone
 
-# Flags are a contract: SKILL.md, the references and agents' scripts name them. One may be added; none goes without a new
-# version of the skill.
+# SKILL.md, the references and agents' scripts use these flags. Flags may be added; removing one requires a new version of
+# the skill.
 FLAGS = {
     "benchmark_example": (
         "--candidate --reference --shape --check --misaligned --check-only --cpu --dtype --against --rounds --bytes --ulps"
@@ -142,7 +142,7 @@ def test_python_3_9_can_read_it(name):
 
 
 def test_what_two_scripts_share_is_the_same():
-    """Each file stands alone, so some functions stand in two; mended in one, they must be in the other."""
+    """Each script is self-contained, so some functions exist twice; both copies must be equal."""
     found = {}
     for name in NAMES:
         text = (SCRIPTS / f"{name}.py").read_text()
@@ -172,7 +172,7 @@ def test_what_two_scripts_share_is_the_same():
 
 
 def test_no_script_reaches_for_the_network(tmp_path):
-    """Whoever opens a connection without --download is caught: sockets are forbidden, and the run is as good."""
+    """No script opens a connection without --download: runs succeed with sockets forbidden."""
     (tmp_path / "sitecustomize.py").write_text(
         "import socket\n"
         "def refuse(*_, **__): raise AssertionError('a connection')\n"
@@ -199,7 +199,7 @@ ctypes.CDLL(None).printf(b"from C\\n")
 
 
 def test_stdout_is_the_reports_alone(tmp_path):
-    """Whatever a candidate or a kernel prints, as a kernel's printf does, goes to stderr with --json."""
+    """With --json, the output of a candidate or a kernel (printf) goes to stderr."""
     (tmp_path / "op.py").write_text(TALKS + "def reference(x):\n    return x.clone()\n")
     (tmp_path / "norm.py").write_text(
         TALKS + "import torch\ndef rms_norm(x, weight=None, eps=1e-6):\n    x, d = x.float(), x.dtype\n"
@@ -244,7 +244,7 @@ def test_who_interrupts_reads_no_traceback(tmp_path):
     op = str(tmp_path / "op.py")
     command = [sys.executable, SCRIPTS / "benchmark_example.py", "--cpu", "--candidate", op + ":reference", "--reference", op]
 
-    def as_in_a_terminal():  # what a shell starts in the background ignores it, and so would we
+    def as_in_a_terminal():  # background jobs of a shell ignore SIGINT, and the script would inherit that
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     with subprocess.Popen(

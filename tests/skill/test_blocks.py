@@ -1,4 +1,4 @@
-"""The skill's Python: what says that it runs on the CPU as it is, runs; signatures are the library's."""
+"""The skill's Python: blocks that are marked as runnable on the CPU run, and signatures match the library."""
 
 import inspect
 import pathlib

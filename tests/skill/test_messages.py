@@ -1,4 +1,4 @@
-"""Messages of troubleshooting.md that come from Python: each is brought about here, on the CPU."""
+"""Messages of troubleshooting.md that come from Python: each is reproduced on the CPU."""
 
 import ctypes
 import importlib.util
@@ -27,7 +27,7 @@ def test_every_message_stands_in_the_page():
 
 
 class says:
-    """The block fails, or warns, with this message."""
+    """Expects the block to fail, or warn, with this message."""
 
     def __init__(self, message):
         self.message = message

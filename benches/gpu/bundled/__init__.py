@@ -1,7 +1,7 @@
-"""Every bundled project beside every peer. What a peer is stands in src/against/python/peers, which `kernels bench --against`
-carries.
+"""Times the bundled projects and their peers. The peers are in src/against/python/peers, which `kernels bench --against` also
+uses.
 
-Importing this sets what torch._inductor, triton and quack read when they are imported.
+Importing this sets environment variables that torch._inductor, triton and quack read when they are imported.
 """
 
 import os
@@ -13,5 +13,5 @@ os.environ.setdefault("TRITON_CACHE_DIR", f"{CACHE}/triton")
 os.environ.setdefault("QUACK_CACHE_DIR", f"{CACHE}/quack")
 # The processes compile in parallel: each on one thread.
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-# Whether there is a card is asked without the driver: a driver that was started does not survive the fork.
+# Detect the GPU without CUDA: a CUDA context does not survive a fork.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"

@@ -1,4 +1,4 @@
-"""Projects' launchers as shared objects. nvcc is started for every source at once and waited for when it is needed."""
+"""Builds the projects' launchers as shared objects. All nvcc processes start at once; each is awaited on first use."""
 
 import ctypes
 import os

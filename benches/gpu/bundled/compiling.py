@@ -1,5 +1,5 @@
-"""torch.compile and Triton ahead of the measuring, in processes beside each other that share their caches. Whatever they time
-on the card they time alone, so that no autotuner chooses amid the others' noise."""
+"""Compiles with torch.compile and Triton before the measurement, in parallel processes that share their caches. Measurements
+on the GPU never overlap, so that no autotuner is disturbed by another process."""
 
 import ctypes
 import fcntl
@@ -18,7 +18,7 @@ from peers.tensors import Slots
 
 from . import CACHE
 
-# What takes longest is begun first.
+# The longest compilations are started first.
 ORDER = ["compile-max", "quack", "compile", "liger"]
 # Imported once, instead of in each process.
 BEFORE_FORK = [
@@ -157,7 +157,7 @@ def compile_all(rows, args):
     gc.freeze()
     for process in processes:
         process.start()
-    # While they compile: what the measuring needs. Not before: these may start the driver.
+    # Import what the measurement needs while they compile, but not before: these imports may start the driver.
     for module, package in LATER:
         if package.split("-")[0] in args.wanted:
             try:

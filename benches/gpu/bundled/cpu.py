@@ -1,5 +1,5 @@
-"""Without a card: are the formulas right? Each is held against its fp64 reference in small verify cases, each reference against
-the fixtures that the models' own modules gave (tests/oracles), and torch.compile must take each whole."""
+"""Checks the formulas without a GPU. Each is compared with its fp64 reference in small verify cases, and each reference with
+the fixtures made by the models' own modules (tests/oracles). torch.compile must compile each without graph breaks."""
 
 import json
 import math

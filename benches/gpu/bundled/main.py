@@ -1,16 +1,16 @@
-"""Every operation of kernels/ and every peer of it, timed on one card in one run, as one JSON.
+"""Times every operation of kernels/ and its peers on one GPU in one run, and writes one JSON.
 
-A row is one of a project's bench cases: ours is called as kernel.toml says, through ctypes, so that any project can be timed;
-what others have for it stands in src/against/python/peers/operations. Each candidate's launches over `n` rotating sets of tensors
-(n sets hold more than 4 x the L2) are captured in a CUDA graph of its own, and the graphs are replayed in turn, round after
-round, beside copies of the same bytes. Times are microseconds a launch: median, tenth and ninetieth percentile.
+A row is a bench case of a project. Our launcher is called through ctypes with the arguments of kernel.toml; the peers are in
+src/against/python/peers/operations. For each candidate, the launches over `n` rotating sets of tensors (n sets hold more than
+4 x the L2) are captured in a CUDA graph. The graphs are replayed in turn, round after round, beside copies of the same bytes.
+Times are microseconds per launch: median, tenth and ninetieth percentile.
 
-Nobody wins by being wrong: before timing, outputs are filled with NaN, the graph is replayed, and the first and last set are
-compared whole with double precision (what works in place is run once on fresh inputs). Nobody is left out in silence: what is
-not installed, fails, is not built or would come too late is named with its reason, in the table and under `skipped`. Whoever
-computes another function than the model's is timed, and marked under `other`.
+Before timing, outputs are filled with NaN, the graph is replayed, and the complete outputs of the first and last set are
+compared with double precision (in-place operations are run once on fresh inputs). Peers with wrong results are not compared.
+Peers that are not installed, fail, are not built or take too long are listed with the reason in the table and under `skipped`.
+Peers that compute another function than the model's are timed, and listed under `other`.
 
-Peers are compiled first, in parallel processes that share compile caches; whatever they time on the card they time alone.
+Peers are compiled first, in parallel processes that share compile caches; measurements on the GPU never overlap.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a run says: the table, versions, and how it agrees with the harness."""
+"""The report of a run: the table, versions, and the comparison with the harness."""
 
 import importlib.metadata
 import json

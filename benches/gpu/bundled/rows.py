@@ -1,4 +1,4 @@
-"""Which rows there are, those that matter most first."""
+"""The rows, most important first."""
 
 from peers.library import Skip
 from peers.operations import of_case
@@ -24,9 +24,8 @@ class Row:
 
 
 def all_rows(projects):
-    """Every bench case, those that matter most first: a run that is cut short has them. First of each operation the largest
-    in bf16 and the smallest, then the rest of bf16, then launchers that differ from another in where they write, then the
-    other types; each operation in turn."""
+    """Every bench case, most important first, for runs that are cut short: the largest and the smallest bf16 case of each
+    operation, the rest of bf16, launchers that differ from another only in where they write, and the other types."""
     ranked = []
     for project in projects:
         for operation in project.operations:

@@ -58,9 +58,9 @@ class LTXVideoAttnProcessor(stock.LTXVideoAttnProcessor):
 
     def _normed(self, attn, query, key, rotary):
         kernel, norm_q, norm_k = self.kernel, attn.norm_q, attn.norm_k
-        # Written in place where nobody else has them; torch.compile plans memory itself.
+        # In place if nothing else references them; torch.compile plans memory itself.
         own = not torch.compiler.is_compiling() and fresh(attn.to_q) and fresh(attn.to_k)
-        # Offloading brings a norm's weight only when the norm is called.
+        # Offloading loads a norm's weight only when the norm is called.
         hooked = watched(norm_q) or watched(norm_k)
         if isinstance(rotary, Grid) and not hooked:
             rotated = kernel.qk_norm_rope3d_ if own else kernel.qk_norm_rope3d
@@ -106,5 +106,5 @@ def prepared_mask(attn: stock.LTXAttention, mask: torch.Tensor, text: torch.Tens
 
 
 for _cls in (LTXAttention, LTXVideoAttnProcessor):
-    # Pipelines write where a class comes from into what they save.
+    # Pipelines save the module name of a class.
     _cls.__module__ = stock.__name__

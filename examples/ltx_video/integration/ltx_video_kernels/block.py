@@ -44,7 +44,7 @@ def modulated(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """(norm(total) * (1 + scale) + shift, total), total being hidden_states with the pending residual."""
     if watched(norm):
-        # Who follows the norm wants to see it called.
+        # Hooks on the norm expect it to be called.
         if pending is not None:
             hidden_states = settled(kernel, hidden_states, pending, own)
         scale, shift = by.scale + by.scale_table, by.shift + by.shift_table
@@ -115,7 +115,7 @@ class LTXVideoTransformerBlock(stock.LTXVideoTransformerBlock):
         hidden_states = settled(kernel, hidden_states, Pending(x, gate_msa, table[2]), own)
 
         x = self.attn2(hidden_states, encoder_hidden_states=text, image_rotary_emb=None, attention_mask=mask)
-        # Who follows a module may keep what it was given.
+        # A hook may keep the tensors that its module received.
         own = eager and not watched(self.attn2) and fresh(self.attn2.to_q)
         by = Modulation(scale_mlp, shift_mlp, table[4], table[3])
         x, hidden_states = modulated(kernel, self.norm2, "rms", hidden_states, Pending(x, None, None), by, own)

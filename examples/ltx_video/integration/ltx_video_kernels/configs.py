@@ -2,7 +2,7 @@
 
 from typing import Any, Dict
 
-# What all have: the defaults of LTXVideoTransformer3DModel, written out.
+# The common values: the defaults of LTXVideoTransformer3DModel.
 _COMMON: Dict[str, Any] = {
     "in_channels": 128,
     "out_channels": 128,
@@ -24,9 +24,9 @@ _SIZES: Dict[str, Dict[str, int]] = {
     # Lightricks' checkpoint of 13B: its configuration is in xora_v1.2-13B-balanced-128.json of
     # AI-Hypercomputer/maxdiffusion.
     "13b": {"num_attention_heads": 32, "attention_head_dim": 128, "cross_attention_dim": 4096, "num_layers": 48},
-    # 2B with fewer and narrower layers: the relations of the widths are its own, so 128 % 6 = 2048 % 6.
+    # 2B with fewer and narrower layers, with the same ratios of widths and 128 % 6 = 2048 % 6.
     "smoke": {"num_attention_heads": 4, "attention_head_dim": 32, "cross_attention_dim": 128, "num_layers": 2},
-    # 13B's: 256 % 6 = 4096 % 6, and its head.
+    # As 13B: 256 % 6 = 4096 % 6, and the same head size.
     "smoke-13b": {"num_attention_heads": 2, "attention_head_dim": 128, "cross_attention_dim": 256, "num_layers": 2},
 }
 

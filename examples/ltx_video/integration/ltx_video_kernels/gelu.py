@@ -7,11 +7,11 @@ from torch import nn
 
 from .hooks import watched
 
-# Elsewhere the op applies the exact gelu, or applies it in a launch of its own.
+# On other devices the op computes the exact gelu, or needs a separate launch for it.
 DEVICES = ("cuda",)
 DTYPES = (torch.float16, torch.bfloat16)
 
-# torch.compile takes aten's op apart again, so it is shown one of our own.
+# torch.compile decomposes the aten op, so wrap it in a custom op.
 _NAME = "ltx_video_integration::linear_gelu"
 torch.library.define(_NAME, "(Tensor x, Tensor weight, Tensor bias) -> Tensor")
 

@@ -64,7 +64,7 @@ def restore(model: Any) -> Any:
     for _, attention in _attentions(transformer):
         processor = attention.processor
         if type(processor) is LTXVideoAttnProcessor:
-            # What was chosen meanwhile stays chosen.
+            # Keep an attention backend that was set in the meantime.
             processor.former._attention_backend = processor._attention_backend
             attention.set_processor(processor.former)
         set_class(attention, stock.LTXAttention)

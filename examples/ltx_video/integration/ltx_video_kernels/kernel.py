@@ -40,7 +40,7 @@ class Kernel:
     def __init__(self, module: Any, fuse_gelu: bool):
         self.module = module
         self.fuse_gelu = fuse_gelu
-        # A stand-in in plain torch says that it computes anywhere; the kernel itself needs a card.
+        # A plain-torch replacement declares that it runs anywhere; the kernel itself needs a GPU.
         self.runs_anywhere = getattr(module, "RUNS_ANYWHERE", False)
         for name in FUNCTIONS:
             function = getattr(module, name, None)
@@ -85,7 +85,7 @@ def load(kernel: Union[None, str, pathlib.Path, types.ModuleType]) -> Any:
 
     folder = pathlib.Path(kernel)
     if folder.is_dir():
-        # get_local_kernel takes the build folder and its parent.
+        # get_local_kernel accepts the build folder or its parent.
         try:
             return kernels.get_local_kernel(folder.resolve())
         except Exception as error:

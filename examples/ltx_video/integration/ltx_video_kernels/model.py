@@ -65,7 +65,7 @@ class LTXVideoTransformer3DModel(stock.LTXVideoTransformer3DModel):
             if type(block) is LTXVideoTransformerBlock and not watched(block):
                 hidden_states, pending, own = block.enter(hidden_states, pending, own, text, ada, rotary, mask)
                 continue
-            # Who follows a block is shown whole hidden states, and may keep them.
+            # Hooks on a block see complete hidden states, and may keep them.
             if pending is not None:
                 hidden_states, pending = settled(kernel, hidden_states, pending, own), None
             hidden_states = block(

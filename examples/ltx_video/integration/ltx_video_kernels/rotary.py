@@ -95,7 +95,7 @@ class Tables:
         """A Grid, or diffusers' own (cos, sin) where there is no grid to find."""
         if not watched(rope):
             if video_coords is not None:
-                # Under torch.compile nobody can look at a value.
+                # Values cannot be inspected under torch.compile.
                 grid = None if torch.compiler.is_compiling() else self._of_tensor(kernel, rope, video_coords)
             else:
                 grid = self._of_numbers(kernel, rope, hidden_states.device, num_frames, height, width, scale)
@@ -137,7 +137,7 @@ class Tables:
             return Grid(kernel.rope3d_table(_coords_of(rope, video_coords, shape), rope.dim, rope.theta), *shape[:3])
 
         capturing = _capturing(video_coords.device)
-        # A tensor of inference mode does not count what is written to it.
+        # An inference tensor has no version counter.
         version = None if video_coords.is_inference() else video_coords._version
         kept = self._by_tensor.get(id(video_coords))
         if kept is not None and (kept[0]() is not video_coords or kept[1] != version or version is None):

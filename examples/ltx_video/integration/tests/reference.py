@@ -95,7 +95,7 @@ def rope3d_table(coords, dim, theta=10000.0, frequencies=None):
     if frequencies is None:
         frequencies = theta ** torch.linspace(0.0, 1.0, dim // 6, dtype=torch.float32, device=coords.device)
         frequencies = frequencies * math.pi / 2.0
-    # Angles in float32, as the model has them: at 15,000 rad each of its steps counts.
+    # Angles in float32, as in the model: at 15,000 rad every rounding step matters.
     angles = (frequencies * (coords[..., None] * 2 - 1)).double()
     still = torch.zeros_like(angles[..., :1])
     angles = torch.cat([still, angles], -1)

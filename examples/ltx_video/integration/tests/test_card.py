@@ -147,7 +147,7 @@ def test_a_graph_captures_it(kernel, case):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         out = ours(**given).sample
-    # Tables of other sizes come and go meanwhile.
+    # Tables of other sizes are created and freed in between.
     for frames in range(1, 8):
         ours(**arguments(model, CASES[0], "cuda", (frames, 4, 5)))
     graph.replay()
@@ -321,7 +321,7 @@ def test_two_devices(kernel):
             got = model(**given).sample
             assert got.device == model.device
             assert_near(got, one, 8 * torch.finfo(torch.bfloat16).eps)
-    # One model from card to card.
+    # Move one model between GPUs.
     moved = models[0].to("cuda:1")
     given = arguments(moved, CASES[0], "cuda:1")
     assert_near(moved(**given).sample.cpu(), right[0].cpu(), 8 * torch.finfo(torch.bfloat16).eps)

@@ -55,7 +55,7 @@ def test_everything_is_swapped():
         assert type(block) is LTXVideoTransformerBlock
         for attention in (block.attn1, block.attn2):
             assert type(attention) is LTXAttention and type(attention.processor) is LTXVideoAttnProcessor
-    # Names by which diffusers finds classes, and what it writes into a saved pipeline.
+    # The names by which diffusers finds classes, and which it writes to a saved pipeline.
     assert isinstance(model, LTXVideoTransformer3DModel)
     for module in (model, model.transformer_blocks[0], model.transformer_blocks[0].attn1):
         former = type(module).__mro__[1]

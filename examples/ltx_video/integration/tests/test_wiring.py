@@ -202,7 +202,7 @@ def test_coordinates_are_looked_at_once(monkeypatch):
     given = arguments(model, next(case for case in CASES if case.name == "video_coords"))
     denoise(ours, given, steps=4)
     assert len(looks) == 1
-    # Who writes to them has them looked at again.
+    # Writing to the tables causes them to be checked again.
     given["video_coords"].mul_(0.5)
     assert_near(ours(**given).sample, model(**given).sample)
     assert len(looks) == 2

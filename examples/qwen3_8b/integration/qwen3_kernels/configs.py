@@ -1,6 +1,6 @@
 """The models' sizes, so that a model can be made with random weights where none can be downloaded."""
 
-# config.json of the Hub repository Qwen/Qwen3-8B. Nothing else in it changes what is computed.
+# The values of config.json of the Hub repository Qwen/Qwen3-8B that affect the computation.
 _8B = {
     "hidden_size": 4096,
     "intermediate_size": 12288,
@@ -19,7 +19,7 @@ _8B = {
     "eos_token_id": 151645,
 }
 
-# As 8b in everything but size: four q heads a kv head, heads of 128, three times as wide inside.
+# Like 8b except for the size: four q heads per kv head, head_dim 128, intermediate size three times the hidden size.
 _SMOKE = {
     **_8B,
     "hidden_size": 512,

@@ -41,7 +41,7 @@ class Family:
 
 
 def _gemma(module: str, prefix: str, base: str, **rest) -> Family:
-    # (1 + w) on the norm before it is rounded, where the others round before w.
+    # Multiplies by (1 + w) before rounding; the others round before multiplying by w.
     return Family(module, prefix, base, weight_offset=1.0, round_first=False, eps="eps", silu=False, **rest)
 
 
@@ -55,7 +55,7 @@ FAMILIES = (
     _gemma("gemma3", "Gemma3", "Gemma3TextModel", sandwich=True, window="layer", qk_norm=True),
 )
 
-# By the names of module and class, so that nothing is imported that the model did not import.
+# By names of module and class, so that nothing is imported that the model did not import.
 _BASES: Dict[str, Family] = {f"{family.modeling}.{family.base}": family for family in FAMILIES}
 
 

@@ -49,13 +49,13 @@ def _refuse_mixed(module, hidden_states, residual):
 
 
 def _one_tensor(layer) -> bool:
-    # Who watches a layer's output, as output_hidden_states does through hooks, is to see what the stock layer returns.
-    # So is a checkpoint, which keeps the tensors among its arguments and looks into no list.
+    # Hooks on a layer, such as those of output_hidden_states, must see the output of the stock layer.
+    # So must a checkpoint, which saves tensor arguments but not tensors in a list.
     return bool(layer._forward_hooks) or (layer.gradient_checkpointing and layer.training)
 
 
 def layer(kernel, family: Family, stock: type):
-    # Here and below, _modules spares a call of nn.Module.__getattr__ for each child: 14 of some 100 calls a layer.
+    # Here and below, _modules avoids a call of nn.Module.__getattr__ for each child: 14 of some 100 calls per layer.
     def plain(self, hidden_states, **kwargs):
         own = self._modules
         if type(hidden_states) is list:
@@ -95,8 +95,8 @@ def mlp(kernel, family: Family, stock: type):
 
 
 def _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight) -> bool:
-    # qk_norm_rope has no gradient. And it reads the norms' weights past the norms, so where something is hooked to
-    # these (accelerate's offloading brings the weight in that way) they are called themselves, and rope behind them.
+    # qk_norm_rope has no gradient, and it reads the norms' weights without calling the norms. If a norm has hooks
+    # (accelerate's offloading loads the weight in one), call the norms themselves and then rope.
     if torch.is_grad_enabled() and (
         query.requires_grad or key.requires_grad or q_weight.requires_grad or k_weight.requires_grad
     ):
@@ -128,7 +128,7 @@ def attention(kernel, family: Family, stock: type):
     modeling = importlib.import_module(stock.__module__)
     eager, interfaces = modeling.eager_attention_forward, modeling.ALL_ATTENTION_FUNCTIONS
     get_interface = getattr(interfaces, "get_interface", None)
-    # transformers 5.0 told the cache where to write; later ones let the cache know.
+    # transformers 5.0 passes the cache the positions to write; in later versions the cache tracks them.
     tells_the_cache = "cache_position" in inspect.signature(stock.forward).parameters
 
     def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
@@ -156,7 +156,7 @@ def attention(kernel, family: Family, stock: type):
         if past_key_values is not None:
             empty = _first_of(past_key_values, self.layer_idx)
             if empty is not None:
-                # The stock cache copies them behind the end of nothing: two launches, and as many bytes again.
+                # The stock cache concatenates them to an empty tensor: two launches, and a copy of all bytes.
                 empty.lazy_initialization(key, value)
                 empty.keys, empty.values = key, value
             elif tells_the_cache:

@@ -10,8 +10,8 @@ from .errors import OptimizeError
 from .families import FAMILIES, Family, family_of
 from .swap import fused, is_own, stock_of, swap
 
-# What the stock forwards may name, and what they must. A version of transformers that does something else in one of
-# them is refused, for the replacement would not do it.
+# The names that the stock forwards may use and must use. Other versions of transformers, whose forwards do something
+# else, are refused, because the replacements would not do it.
 _NORM_MUST = {"weight"}
 _NORM_MAY = _NORM_MUST | {
     "dtype", "float", "float32", "mean", "pow", "rsqrt", "to", "torch", "variance_epsilon", "_norm", "type_as",
@@ -113,7 +113,7 @@ def _plan_layer(family: Family, name: str, layer) -> List[Tuple[str, str, torch.
     if family.qk_norm:
         for norm in ("q_norm", "k_norm"):
             plan.append(("RMSNorm", f"{name}.self_attn.{norm}", getattr(layer.self_attn, norm)))
-    # These would look for tensors in the list that goes between the layers.
+    # These would not find the tensors in the list that is passed between the layers.
     if layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
         raise OptimizeError(
             f"{name} has a hook in front of it or on its gradients, which would find no tensor: "

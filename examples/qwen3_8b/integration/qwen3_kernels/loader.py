@@ -26,8 +26,8 @@ def _from_folder(folder: pathlib.Path):
 
 
 def _from_name(name: str):
-    # A path that is there is a path. What is not there is a repository only if it can be nothing else, so that a
-    # mistyped folder opens no connection.
+    # An existing path is a path. Anything else is a repository only if it cannot be a path, so that a
+    # misspelt folder opens no connection.
     if os.path.isdir(name) or not _REPOSITORY.fullmatch(name) or name.startswith("build/"):
         return _from_folder(pathlib.Path(name))
     import kernels

@@ -9,7 +9,7 @@ import types
 
 from .forwards import MAKERS
 
-# accelerate's hooks keep a module's bound forward under the second name and leave it under the first.
+# accelerate's hooks save a module's bound forward under the second name and replace the first.
 _HELD = ("forward", "_old_forward")
 
 
@@ -17,9 +17,9 @@ _HELD = ("forward", "_old_forward")
 def fused(stock: type, kind: str, family, kernel) -> type:
     """The class that takes the stock one's place. One for each kernel, so that torch.compile knows it again."""
     forward = MAKERS[kind](kernel, family, stock)
-    # Under the stock class's name, by which device_map finds what not to split, and FSDP what to wrap.
+    # Keep the name of the stock class: device_map uses it to find modules not to split, and FSDP to find modules to wrap.
     body = {"forward": forward, "_stock": stock, "__module__": stock.__module__, "__qualname__": stock.__qualname__}
-    # The Hub library's kernelize, called afterwards, is to leave it alone: its layers know nothing of a residual.
+    # A later kernelize of the Hub's library must not replace this layer: its layers do not take a residual.
     body["kernel_condition"] = staticmethod(lambda module: False)
     return type(stock.__name__, (stock,), body)
 

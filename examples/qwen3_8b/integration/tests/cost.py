@@ -13,7 +13,7 @@ from support import NAMES, model, tokens, twin  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from transformers import DynamicCache  # noqa: E402
 
-# What gives an old tensor a new shape, and what only allocates.
+# Ops that only change the view of a tensor or allocate.
 _NO_LAUNCH = ("_unsafe_view", "empty", "detach", "alias", "lift_fresh", "unbind", "split", "_reshape_alias")
 
 

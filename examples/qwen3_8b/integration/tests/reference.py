@@ -22,7 +22,7 @@ def rms_norm(x, weight=None, eps=1e-6, weight_offset=0.0, round_first=False):
     _same_dtype("rms_norm", x, weight)
     if weight is not None and weight.shape != x.shape[-1:]:
         raise RuntimeError(f"rms_norm: a weight of {tuple(weight.shape)} for rows of {x.shape[-1]}")
-    # float32 even for float64, as the stock modules have it.
+    # float32 even for float64 inputs, as in the stock modules.
     normed = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)
     if round_first:
         normed = normed.to(x.dtype)
@@ -54,7 +54,7 @@ def _turn(x, cos, sin, rotary_dim, heads_first):
     first, second = turned[..., :half], turned[..., half:]
     turned = turned * cos + torch.cat((-second, first), dim=-1) * sin
     out = torch.cat((turned.to(x.dtype), rest), dim=-1)
-    # By tokens in memory, as the kernel's.
+    # In token order in memory, like the kernel's output.
     return out.transpose(-3, -2).contiguous().transpose(-3, -2) if heads_first else out
 
 

@@ -16,7 +16,7 @@ needs_two_cards = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewe
 
 NAMES = ("rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu")
 
-# Four q heads to a kv head, and q as wide as nothing else is.
+# Four q heads per kv head, and a width of q that no other tensor has.
 _COMMON = dict(
     vocab_size=97,
     hidden_size=48,
@@ -45,8 +45,8 @@ FAMILIES = {
     "gemma3": ("Gemma3", dict(_SOME_SLIDE, query_pre_attn_scalar=24)),
 }
 
-# What a forward of three layers must call. (Both norms of a layer and the last one of all; the very first alone has no
-# residual. Behind a sandwich's attention and MLP a norm stands alone.)
+# The calls of a forward of three layers: both norms of each layer and the final norm. Only the first norm has no
+# residual, and in sandwich layers the norms after attention and MLP.
 CALLS = {
     "qwen3": dict(rms_norm=1, add_rms_norm=6, qk_norm_rope=3, swiglu=3),
     "llama": dict(rms_norm=1, add_rms_norm=6, rope=3, swiglu=3),

@@ -66,7 +66,7 @@ def test_hidden_states_in_a_graph():
     stock = model()
     ours = optimize(twin(stock), kernel=reference)
     with torch.no_grad():
-        # transformers hooks itself to the layers at the first such call, under a lock, which dynamo cannot trace in a
+        # transformers installs hooks on the layers at the first such call, under a lock, which Dynamo cannot trace in a
         # stock model either.
         ours(tokens(), output_hidden_states=True)
         one = compiled(ours)(tokens(), output_hidden_states=True)

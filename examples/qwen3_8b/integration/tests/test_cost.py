@@ -10,12 +10,12 @@ PREFILL = ["add_rms_norm"] * 2 + ["qk_norm_rope", "swiglu"]
 def test_launches_of_a_layer(decode):
     stock, ours = cost.launches(False, decode), cost.launches(True, decode)
     assert [name for name in ours if name in PREFILL] == PREFILL
-    # All else is what the stock layer does as well: seven projections, the cache, the attention.
+    # Everything else is as in the stock layer: seven projections, the cache, the attention.
     rest = [name for name in ours if name not in PREFILL]
     for name in rest:
         stock.remove(name)
     assert rest.count("mm") == 7
-    # In the place of four; and a cache that is empty takes k and v without a copy.
+    # Instead of four; and an empty cache takes k and v without a copy.
     assert rest.count("cat") == (2 if decode else 0)
     assert len(stock) == (46 if decode else 48)
 

@@ -58,7 +58,7 @@ def test_hooks_on_the_layers_as_device_map_has_them():
     optimize(ours, kernel=kernel)
     assert before == [layer.forward for layer in ours.model.layers]  # the hooks' own, untouched
     close(logits(ours), logits(stock))
-    # Hooks on a layer leave its norms' weights where they are.
+    # Hooks on a layer do not move its norms' weights.
     assert kernel.calls["add_rms_norm"] == 6 and kernel.calls["qk_norm_rope"] == 3
 
 

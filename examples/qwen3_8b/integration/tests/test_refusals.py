@@ -305,7 +305,7 @@ def test_kernelize(first, monkeypatch):
     """The Hub library's own way: beside ours it does nothing, and what it has patched before is refused."""
     import kernels
 
-    # transformers' decorator does this where it likes the version of kernels.
+    # transformers' decorator does this if it accepts the version of kernels.
     norm = transformers.models.qwen3.modeling_qwen3.Qwen3RMSNorm
     monkeypatch.setattr(norm, "kernel_layer_name", "RMSNorm", raising=False)
     monkeypatch.setattr(norm, "kernel_condition", staticmethod(lambda module: True), raising=False)

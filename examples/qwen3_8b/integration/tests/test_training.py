@@ -28,7 +28,7 @@ def test_every_gradient(family):
     stock = model(family, attention="eager")
     kernel = counting(reference)
     same(optimize(twin(stock), kernel=kernel), stock, rtol=1e-4, atol=1e-5)
-    # q/k-norm with rope in one has no gradient: two norms and a rope in its place.
+    # The fused q/k-norm with rope has no gradient; two norms and a rope replace it.
     assert not kernel.calls["qk_norm_rope"] and kernel.calls["rope"] == 3
 
 
