@@ -26,7 +26,7 @@ pub(super) fn library(
 ) -> Result<PathBuf> {
     let mut key = Key::new("kernels library 1");
     for unit in units {
-        key.field(&unit.key);
+        key.field(&unit.found.key);
     }
     let key = key.finish();
     let unchanged = !force && units.iter().all(|unit| unit.seconds.is_none());
@@ -41,7 +41,7 @@ pub(super) fn library(
         .arg("-shared")
         .arg("-o")
         .arg(work.path.join(LIBRARY))
-        .args(units.iter().map(|unit| unit.folder.join(OBJECT)));
+        .args(units.iter().map(|unit| unit.found.folder.join(OBJECT)));
     for folder in &toolchain.library_dirs {
         command.arg("-L").arg(folder);
     }

@@ -125,7 +125,7 @@ pub fn build(
             None => "from the cache".to_owned(),
         };
         tell(&format!("sm_{arch} {}: {how}", source.display()));
-        for remark in &made.facts.remarks {
+        for remark in &made.found.facts.remarks {
             tell(remark);
         }
         Ok(made)

@@ -2,6 +2,9 @@
 //!
 //! Layout: `objects/KEY/` with an `entry.json` that lists every file with its SHA-256, `manifests/KEY`, and `work/`, where
 //! running processes write. It can be deleted at any time.
+//!
+//! Compilations are looked up as in ccache's direct mode: a manifest, keyed by source, flags and compiler, lists the
+//! headers that earlier compilations read; an entry's key covers the manifest's key and the contents of those headers.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +20,7 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::key::sha256;
+use super::key::{Key, sha256};
 use crate::toolchain::cache;
 
 pub(crate) struct Store {
@@ -34,9 +37,22 @@ struct Entry<Facts> {
     facts: Facts,
 }
 
+/// A cached compilation.
+pub(crate) struct Found<Facts> {
+    pub(crate) key: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) facts: Facts,
+    /// The headers that the compiler read.
+    pub(crate) headers: Vec<PathBuf>,
+}
+
 const ENTRY: &str = "entry.json";
 /// Entries unused for this long are removed.
 const UNUSED: Duration = Duration::from_secs(90 * 24 * 3600);
+/// Size limit in bytes, beyond which the least recently used entries are removed.
+const MOST: u64 = 8 << 30;
+/// Length limit of a manifest.
+const LISTS: usize = 8;
 
 impl Store {
     pub(crate) fn open() -> Result<Self> {
@@ -59,6 +75,49 @@ impl Store {
             .iter()
             .all(|(name, digest)| fs::read(folder.join(name)).is_ok_and(|b| sha256(&b) == *digest));
         whole.then_some((folder, entry.facts))
+    }
+
+    /// The compilation of `base` whose headers are unchanged by `digest`; `None` if it must be compiled.
+    pub(crate) fn recall<Facts: DeserializeOwned>(
+        &self,
+        base: &str,
+        digest: impl Fn(&Path) -> Option<String>,
+    ) -> Option<Found<Facts>> {
+        self.list(base).into_iter().find_map(|headers| {
+            let key = with_headers(base, &headers, &digest)?;
+            let (folder, facts) = self.get(&key)?;
+            self.touch(&key);
+            self.touch(base);
+            Some(Found {
+                key,
+                folder,
+                facts,
+                headers,
+            })
+        })
+    }
+
+    /// Stores a compilation: the named files of a work folder, with the headers that it read and the key over them.
+    pub(crate) fn keep<Facts: Serialize>(
+        &self,
+        base: &str,
+        (headers, key): (Vec<PathBuf>, String),
+        work: &Work,
+        files: &[&str],
+        facts: Facts,
+    ) -> Result<Found<Facts>> {
+        let mut lists = self.list(base);
+        lists.retain(|known| *known != headers);
+        lists.insert(0, headers.clone());
+        lists.truncate(LISTS);
+        self.set_list(base, &lists, work)?;
+        let folder = self.put(&key, work, files, &facts)?;
+        Ok(Found {
+            key,
+            folder,
+            facts,
+            headers,
+        })
     }
 
     /// Moves the named files of a work folder into the cache.
@@ -97,16 +156,16 @@ impl Store {
         Ok(place)
     }
 
-    /// A list stored under a key; empty if absent or unreadable.
-    pub(crate) fn list<T: DeserializeOwned>(&self, key: &str) -> Vec<T> {
+    /// A manifest; empty if absent or unreadable.
+    fn list(&self, key: &str) -> Vec<Vec<PathBuf>> {
         fs::read(self.manifests.join(key))
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default()
     }
 
-    /// Writes a list. If two processes write at once, one addition is lost, which costs a recompilation.
-    pub(crate) fn set_list<T: Serialize>(&self, key: &str, list: &[T], work: &Work) -> Result<()> {
+    /// Writes a manifest. If two processes write at once, one addition is lost, which costs a recompilation.
+    fn set_list(&self, key: &str, list: &[Vec<PathBuf>], work: &Work) -> Result<()> {
         create(&self.manifests)?;
         let fresh = work.path.join("manifest");
         let place = self.manifests.join(key);
@@ -140,7 +199,7 @@ impl Store {
         Ok(Work { path, _held: held })
     }
 
-    /// Removes the work folders of killed processes, and unused entries.
+    /// Removes the work folders of killed processes, unused entries, and those beyond the size limit.
     fn tidy(&self) {
         for entry in fs::read_dir(&self.work).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -159,14 +218,23 @@ impl Store {
                 let _ = fs::remove_dir_all(path);
             }
         }
-        for folder in [&self.objects, &self.manifests] {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                let used = path.join(ENTRY);
-                let used = if path.is_dir() { &used } else { &path };
-                if age(used) > UNUSED {
-                    let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
-                }
+        let unused = |path: &Path| age(path) > UNUSED;
+        let manifests = fs::read_dir(&self.manifests);
+        for path in manifests.into_iter().flatten().flatten().map(|e| e.path()) {
+            if unused(&path) {
+                let _ = fs::remove_file(&path);
+            }
+        }
+        let objects = fs::read_dir(&self.objects).into_iter().flatten().flatten();
+        let mut objects: Vec<(Duration, PathBuf)> = objects
+            .map(|entry| (age(&entry.path().join(ENTRY)), entry.path()))
+            .collect();
+        objects.sort();
+        let mut total = 0;
+        for (age, path) in objects {
+            total += size(&path);
+            if age > UNUSED || total > MOST {
+                let _ = fs::remove_dir_all(&path);
             }
         }
     }
@@ -223,6 +291,30 @@ fn writable(path: &Path) -> String {
         "cannot create {}; set KERNELS_CACHE to a folder that can be written",
         path.display()
     )
+}
+
+/// The key of an entry: what was known before the compiler ran, and the contents of the headers that it read; none if
+/// one is gone.
+pub(crate) fn with_headers(
+    base: &str,
+    headers: &[PathBuf],
+    digest: impl Fn(&Path) -> Option<String>,
+) -> Option<String> {
+    let mut key = Key::new("kernels compilation 1");
+    key.field(base);
+    for header in headers {
+        key.field(header.as_os_str().as_encoded_bytes())
+            .field(digest(header)?);
+    }
+    Some(key.finish())
+}
+
+/// The bytes of a folder's files.
+fn size(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files
+        .filter_map(|file| Some(file.metadata().ok()?.len()))
+        .sum()
 }
 
 fn age(path: &Path) -> Duration {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::key::{Key, sha256};
 use super::nvcc::{self, SYSTEM, check_path, no_room, prerequisites};
 use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
-use super::store::{Store, Work};
+use super::store::{Found, Store, Work, with_headers};
 use super::{Kernel, Unit, cubin, name, ptxas, sass};
 use crate::base::arch::Limits;
 use crate::project::Project;
@@ -46,9 +46,7 @@ enum Part {
 }
 
 pub(super) struct Made {
-    pub(super) key: String,
-    pub(super) folder: PathBuf,
-    pub(super) facts: Facts,
+    pub(super) found: Found<Facts>,
     /// nvcc's run time; `None` if from the cache.
     pub(super) seconds: Option<f64>,
 }
@@ -135,23 +133,13 @@ impl<'a> Compiler<'a> {
             let bytes =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let base = self.base(source, &bytes, arch);
-            let mut manifests: Vec<Vec<PathBuf>> = store.list(&base);
-            if !force {
-                for headers in &manifests {
-                    if let Some(key) = self.key(&base, headers)
-                        && let Some((folder, facts)) = store.get(&key)
-                    {
-                        store.touch(&key);
-                        store.touch(&base);
-                        self.offer(begun, source, &bytes, headers, &folder);
-                        return Ok(Made {
-                            key,
-                            folder,
-                            facts,
-                            seconds: None,
-                        });
-                    }
-                }
+            let digest = |header: &Path| self.digest(header);
+            if !force && let Some(found) = store.recall(&base, digest) {
+                self.offer(begun, source, &bytes, &found);
+                return Ok(Made {
+                    found,
+                    seconds: None,
+                });
             }
             let work = store.work()?;
             let started = Instant::now();
@@ -184,18 +172,10 @@ impl<'a> Compiler<'a> {
             }
             let facts = facts(&said, &work, arch)
                 .with_context(|| format!("{} for sm_{arch}", source.display()))?;
-            manifests.retain(|known| *known != headers);
-            manifests.insert(0, headers.clone());
-            manifests.truncate(8);
-            store.set_list(&base, &manifests, &work)?;
-            let folder = store.put(&key, &work, &[OBJECT, CUBIN, PTX], &facts)?;
-            self.offer(begun, source, &bytes, &headers, &folder);
-            return Ok(Made {
-                key,
-                folder,
-                facts,
-                seconds,
-            });
+            let files = [OBJECT, CUBIN, PTX];
+            let found = store.keep(&base, (headers, key), &work, &files, facts)?;
+            self.offer(begun, source, &bytes, &found);
+            return Ok(Made { found, seconds });
         }
         bail!(
             "{} or a file it includes keeps changing while it is compiled",
@@ -204,28 +184,21 @@ impl<'a> Compiler<'a> {
     }
 
     /// Shares this architecture's host code with the unit's other architectures.
-    fn offer(
-        &self,
-        begun: Option<Begun<'_>>,
-        source: &Path,
-        bytes: &[u8],
-        headers: &[PathBuf],
-        folder: &Path,
-    ) {
+    fn offer(&self, begun: Option<Begun<'_>>, source: &Path, bytes: &[u8], found: &Found<Facts>) {
         let Some(begun) = begun else { return };
         // Host code that reads the list of architectures differs between them.
         let asks = |path: &Path| {
             fs::read(self.root.join(path))
                 .map_or(true, |text| text.windows(ASKS.len()).any(|w| w == ASKS))
         };
-        if asks(source) || headers.iter().any(|header| asks(header)) {
+        if asks(source) || found.headers.iter().any(|header| asks(header)) {
             return;
         }
-        if let Some(key) = self.host_key(source, bytes, headers) {
+        if let Some(key) = self.host_key(source, bytes, &found.headers) {
             begun.done(Host {
                 key,
-                object: folder.join(OBJECT),
-                cubin: folder.join(CUBIN),
+                object: found.folder.join(OBJECT),
+                cubin: found.folder.join(CUBIN),
             });
         }
     }
@@ -250,13 +223,7 @@ impl<'a> Compiler<'a> {
 
     /// The key with the contents of the headers; `None` if one is missing.
     fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
-        let mut key = Key::new("kernels unit with headers 1");
-        key.field(base);
-        for header in headers {
-            key.field(header.as_os_str().as_encoded_bytes())
-                .field(self.digest(header)?);
-        }
-        Some(key.finish())
+        with_headers(base, headers, |header| self.digest(header))
     }
 
     fn digest(&self, header: &Path) -> Option<String> {
@@ -381,9 +348,9 @@ impl Made {
     pub(super) fn unit(&self, source: &Path) -> Unit {
         Unit {
             source: source.to_owned(),
-            cubin: self.folder.join(CUBIN),
-            ptx: self.folder.join(PTX),
-            kernels: self.facts.kernels.clone(),
+            cubin: self.found.folder.join(CUBIN),
+            ptx: self.found.folder.join(PTX),
+            kernels: self.found.facts.kernels.clone(),
         }
     }
 }

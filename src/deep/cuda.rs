@@ -15,10 +15,14 @@ use super::layout::Work;
 use super::process;
 use super::report::Gathered;
 use crate::base::text::and;
-use crate::compile::nvcc::check_path;
+use crate::compile::key::{Key, sha256};
+use crate::compile::nvcc::{check_path, prerequisites};
 use crate::compile::parallel;
+use crate::compile::store::{Store, with_headers};
 use crate::toolchain::{HostCompiler, Toolchain, ToolchainError, Torch, Version, clean};
 
+/// Name of the dependency file (`-MF`).
+const DEPENDENCIES: &str = "object.d";
 /// Time limit of one compilation.
 const SECONDS: u64 = 300;
 const PYTHON: &str = "Python.h";
@@ -29,6 +33,8 @@ struct Compiler {
     torch: Result<Torch, ToolchainError>,
     /// The folder of Python.h, if a block includes it and it was found.
     python: Option<PathBuf>,
+    /// Which blocks compiled before; none where there is no cache folder.
+    store: Option<Store>,
 }
 
 enum Outcome {
@@ -108,6 +114,7 @@ fn compiler(options: &Options, wants_python: bool) -> Result<Compiler, String> {
     Ok(Compiler {
         torch: torch(options),
         python: wants_python.then(|| python(options)).flatten(),
+        store: Store::open().ok(),
         toolchain,
         host,
     })
@@ -183,7 +190,23 @@ fn compile(
         ));
     }
     let all: Vec<&str> = job.archs.iter().map(String::as_str).collect();
-    let Some(error) = once(number, job, &all, true, compiler, work, is_ours)? else {
+    let digest = |header: &Path| Some(sha256(&fs::read(job.folder.join(header)).ok()?));
+    let base = compiler.key(job, &all)?;
+    let store = compiler.store.as_ref();
+    if store.is_some_and(|store| store.recall::<()>(&base, digest).is_some()) {
+        return Ok(Outcome::Clean);
+    }
+    let out = output_folder(number, &all, true, work)?;
+    let Some(error) = once(job, &all, true, compiler, (work, &out), is_ours)? else {
+        // A cache that cannot be written costs a compilation the next time.
+        if let Some(store) = store
+            && let Ok(scratch) = store.work()
+            && let headers = headers(&out, job, work)
+            && !headers.is_empty()
+            && let Some(key) = with_headers(&base, &headers, digest)
+        {
+            let _ = store.keep(&base, (headers, key), &scratch, &[], ());
+        }
         return Ok(Outcome::Clean);
     };
     if let Some(header) = error.missing_header()
@@ -198,7 +221,8 @@ fn compile(
     // some compile-time constants are known only then.
     let mut errors: Vec<(Diagnosis, Vec<String>)> = Vec::new();
     for arch in &all {
-        if let Some(error) = once(number, job, &[arch], false, compiler, work, is_ours)? {
+        let out = output_folder(number, &[arch], false, work)?;
+        if let Some(error) = once(job, &[arch], false, compiler, (work, &out), is_ours)? {
             match errors.iter_mut().find(|(known, _)| *known == error) {
                 Some((_, archs)) => archs.push((*arch).to_owned()),
                 None => errors.push((error, vec![(*arch).to_owned()])),
@@ -235,78 +259,132 @@ fn includes_quoted(documents: &[&Document], error: &Diagnosis, header: &str) -> 
         .any(includes)
 }
 
+/// One folder per run, so that the files of `--keep` do not collide.
+fn output_folder(number: usize, archs: &[&str], quick: bool, work: &Work) -> Result<PathBuf> {
+    let out = work.folder(&format!("out/{number}-{}-{quick}", archs.join("-")))?;
+    check_path(&out)?;
+    Ok(out)
+}
+
+/// The included files of the page, relative to the job's folder. Other headers are covered by the versions of the
+/// compilers and of torch in the key.
+fn headers(out: &Path, job: &Job<'_>, work: &Work) -> Vec<PathBuf> {
+    let text = fs::read(out.join(DEPENDENCIES)).unwrap_or_default();
+    let laid = work.path();
+    let mut headers = prerequisites(&text);
+    headers.retain(|path| path.is_relative() || path.starts_with(laid));
+    for header in &mut headers {
+        if let Ok(inside) = header.strip_prefix(&job.folder) {
+            *header = inside.to_owned();
+        } else if let Ok(inside) = header.strip_prefix(laid) {
+            *header = Path::new("../..").join(inside);
+        }
+    }
+    headers.sort();
+    headers.dedup();
+    headers
+}
+
+impl Compiler {
+    /// The cache key before the included headers are known.
+    fn key(&self, job: &Job<'_>, archs: &[&str]) -> Result<String> {
+        let mut key = Key::new("kernels deep block 1");
+        key.field(&self.toolchain.version).field(&self.host.version);
+        if let Ok(torch) = &self.torch {
+            key.field(&torch.version);
+        }
+        for argument in self.command(job, archs, true, Path::new(""))?.get_args() {
+            key.field(argument.as_encoded_bytes());
+        }
+        key.field(fs::read(job.folder.join(&job.source))?);
+        // A new header may shadow one that was read, so the names of all are part of the key.
+        for path in names(&job.folder)
+            .into_iter()
+            .chain(names(&job.folder.join("../builder")))
+        {
+            key.field(path.as_os_str().as_encoded_bytes());
+        }
+        Ok(key.finish())
+    }
+
+    fn command(&self, job: &Job<'_>, archs: &[&str], quick: bool, out: &Path) -> Result<Command> {
+        let mut command = Command::new(&self.toolchain.nvcc);
+        clean(&mut command)
+            .current_dir(&job.folder)
+            .env("TMPDIR", out)
+            .arg("-c")
+            // The `./` prefix keeps a name that begins with `-` from being an option.
+            .arg(Path::new(".").join(&job.source))
+            .arg("-o")
+            .arg(out.join("object.o"))
+            .args(["-MMD", "-MF"])
+            .arg(out.join(DEPENDENCIES))
+            .args(["-std=c++17", "-Werror", "all-warnings"])
+            .args(["-I", ".", "-I", "../builder"])
+            .args(
+                job.includes
+                    .iter()
+                    .flat_map(|folder| [Path::new("-I"), folder]),
+            )
+            .arg("-ccbin")
+            .arg(&self.host.path);
+        if job.is_cuda {
+            // PTX with line information, to map ptxas errors to source lines.
+            command.args(["-lineinfo", "--keep", "--keep-dir"]).arg(out);
+            if quick && self.toolchain.release() >= Some((13, 0)) {
+                // Compile time drops to a quarter; the object is discarded.
+                command.arg("--Ofast-compile=max");
+            }
+            for arch in archs {
+                command
+                    .arg("-gencode")
+                    .arg(format!("arch=compute_{arch},code=sm_{arch}"));
+            }
+        }
+        if let Some(python) = &self.python {
+            command.arg("-isystem").arg(python);
+        }
+        if let (true, Ok(torch)) = (job.included.torch, &self.torch) {
+            for folder in torch.includes() {
+                check_path(&folder)?;
+                command.arg("-isystem").arg(folder);
+            }
+            command.args([
+                "-DTORCH_EXTENSION_NAME=_block",
+                "-DUSE_CUDA=1",
+                "-DCUDA_KERNEL",
+            ]);
+            if !job.included.unstable {
+                let Version { major, minor } = torch.release;
+                let version = u64::from(major) << 56 | u64::from(minor) << 48;
+                command.arg(format!("-DTORCH_TARGET_VERSION=0x{version:016x}"));
+            }
+        }
+        Ok(command)
+    }
+}
+
+/// The files below a folder, in order.
+fn names(folder: &Path) -> Vec<PathBuf> {
+    walkdir::WalkDir::new(folder)
+        .sort_by_file_name()
+        .into_iter()
+        .flatten()
+        .filter(|entry| !entry.file_type().is_dir())
+        .filter_map(|entry| entry.path().strip_prefix(folder).ok().map(Path::to_owned))
+        .collect()
+}
+
 /// Runs nvcc once; `None` if it succeeds.
 fn once(
-    number: usize,
     job: &Job<'_>,
     archs: &[&str],
     quick: bool,
     compiler: &Compiler,
-    work: &Work,
+    (work, out): (&Work, &Path),
     is_ours: &dyn Fn(&str) -> bool,
 ) -> Result<Option<Diagnosis>> {
-    // One folder per run, so that the files of `--keep` do not collide.
-    let out = work.folder(&format!("out/{number}-{}-{quick}", archs.join("-")))?;
-    check_path(&out)?;
-    let mut command = Command::new(&compiler.toolchain.nvcc);
-    clean(&mut command)
-        .current_dir(&job.folder)
-        .env("TMPDIR", &out)
-        .arg("-c")
-        // The `./` prefix keeps a name that begins with `-` from being an option.
-        .arg(Path::new(".").join(&job.source))
-        .arg("-o")
-        .arg(out.join("object.o"))
-        .args([
-            "-std=c++17",
-            "-Werror",
-            "all-warnings",
-            "-I",
-            ".",
-            "-I",
-            "../builder",
-        ])
-        .args(
-            job.includes
-                .iter()
-                .flat_map(|folder| [Path::new("-I"), folder]),
-        )
-        .arg("-ccbin")
-        .arg(&compiler.host.path);
-    if job.is_cuda {
-        // PTX with line information, to map ptxas errors to source lines.
-        command
-            .args(["-lineinfo", "--keep", "--keep-dir"])
-            .arg(&out);
-        if quick && compiler.toolchain.release() >= Some((13, 0)) {
-            // Compile time drops to a quarter; the object is discarded.
-            command.arg("--Ofast-compile=max");
-        }
-        for arch in archs {
-            command
-                .arg("-gencode")
-                .arg(format!("arch=compute_{arch},code=sm_{arch}"));
-        }
-    }
-    if let Some(python) = &compiler.python {
-        command.arg("-isystem").arg(python);
-    }
-    if let (true, Ok(torch)) = (job.included.torch, &compiler.torch) {
-        for folder in torch.includes() {
-            check_path(&folder)?;
-            command.arg("-isystem").arg(folder);
-        }
-        command.args([
-            "-DTORCH_EXTENSION_NAME=_block",
-            "-DUSE_CUDA=1",
-            "-DCUDA_KERNEL",
-        ]);
-        if !job.included.unstable {
-            let Version { major, minor } = torch.release;
-            let version = u64::from(major) << 56 | u64::from(minor) << 48;
-            command.arg(format!("-DTORCH_TARGET_VERSION=0x{version:016x}"));
-        }
-    }
+    let mut command = compiler.command(job, archs, quick, out)?;
     let ran = process::run(&mut command, &[], SECONDS)?;
     if ran.is_late {
         return Ok(Some(Diagnosis {

@@ -45,6 +45,10 @@ impl Work {
         Ok(folder)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Removes the temporary folder's path from a message.
     pub(super) fn hide(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.dir.path().display()), "")

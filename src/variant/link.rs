@@ -12,6 +12,7 @@ use super::abi::{self, Needs, Violation};
 use super::compat;
 use super::object::Made;
 use super::plan::Plan;
+use super::rename;
 use crate::compile::key::Key;
 use crate::compile::nvcc::no_room;
 use crate::compile::store::{Store, Work};
@@ -65,7 +66,7 @@ pub(super) fn library(
     let work = store.work()?;
     let linker = Linker {
         plan,
-        objects,
+        objects: named(plan, objects, &work)?,
         host,
         torch,
         cudart: &cudart,
@@ -92,7 +93,7 @@ pub(super) fn library(
 
 struct Linker<'a> {
     plan: &'a Plan,
-    objects: &'a [Made],
+    objects: Vec<PathBuf>,
     host: &'a HostCompiler,
     torch: &'a Torch,
     cudart: &'a Path,
@@ -139,12 +140,7 @@ impl Linker<'_> {
 
     fn link(&self, definitions: &[String]) -> Result<()> {
         let folder = &self.work.path;
-        let cannot = || {
-            format!(
-                "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
-                folder.display()
-            )
-        };
+        let cannot = || cannot_write(folder);
         // Only Python's init symbol is exported: launchers of two kernels may have the same name.
         let exports = folder.join("exports");
         let text = format!("{{ global: PyInit_{}; local: *; }};\n", self.plan.id);
@@ -154,7 +150,7 @@ impl Linker<'_> {
             .current_dir(folder)
             .env("TMPDIR", folder)
             .args(["-shared", "-fPIC", "-O2", "-s", "-o", LIBRARY])
-            .args(self.objects.iter().map(|made| &made.object));
+            .args(&self.objects);
         if !definitions.is_empty() {
             let source = compat::source(definitions);
             fs::write(folder.join("compat.cpp"), source).with_context(cannot)?;
@@ -181,6 +177,30 @@ impl Linker<'_> {
         }
         Ok(())
     }
+}
+
+/// The objects, with the placeholder replaced by the module's name.
+fn named(plan: &Plan, objects: &[Made], work: &Work) -> Result<Vec<PathBuf>> {
+    let name = |(at, made): (usize, &Made)| {
+        if !made.unnamed {
+            return Ok(made.object.clone());
+        }
+        let path = work.path.join(format!("{at}.o"));
+        let object = fs::read(&made.object)
+            .with_context(|| format!("cannot read {}", made.object.display()))?;
+        let object = rename::renamed(&object, &plan.placeholder, &plan.id)
+            .with_context(|| format!("{} was changed", made.object.display()))?;
+        fs::write(&path, object).with_context(|| cannot_write(&work.path))?;
+        Ok(path)
+    };
+    objects.iter().enumerate().map(name).collect()
+}
+
+fn cannot_write(folder: &Path) -> String {
+    format!(
+        "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
+        folder.display()
+    )
 }
 
 /// The CUDA runtime's shared object, `libcudart.so.13`.

@@ -9,6 +9,7 @@ mod metadata;
 mod object;
 mod place;
 mod plan;
+mod rename;
 mod sources;
 
 pub(crate) use place::Protected;

@@ -9,10 +9,11 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Plan, REGISTRATION, UnitPlan};
+use super::rename;
 use super::sources::Sources;
-use crate::compile::key::Key;
+use crate::compile::key::{Key, sha256};
 use crate::compile::nvcc::{SYSTEM, check_path, no_room, prerequisites};
-use crate::compile::store::{Store, Work};
+use crate::compile::store::{Store, Work, with_headers};
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
 
 /// The object's name in its cache entry.
@@ -34,6 +35,8 @@ pub(super) struct Compiler<'a> {
 pub(super) struct Made {
     pub(super) key: String,
     pub(super) object: PathBuf,
+    /// Whether it contains [`Plan::placeholder`] in place of the module's name.
+    pub(super) unnamed: bool,
     /// Compiler output.
     pub(super) said: String,
     /// Compile time; `None` if from the cache.
@@ -79,49 +82,61 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a unit, or takes it from the cache.
+    ///
+    /// The module's name depends on every file of the project. To keep an edit elsewhere from recompiling the binding, the
+    /// binding is compiled with a placeholder of the same length, which is replaced before linking.
     pub(super) fn unit(&self, unit: &UnitPlan) -> Result<Made> {
-        let base = self.base(unit);
-        let mut manifests: Vec<Vec<PathBuf>> = self.store.list(&base);
-        if !self.force {
-            for headers in &manifests {
-                if let Some(key) = self.key(&base, headers)
-                    && let Some((folder, facts)) = self.store.get::<Facts>(&key)
-                {
-                    self.store.touch(&key);
-                    self.store.touch(&base);
-                    return Ok(Made {
-                        key,
-                        object: folder.join(OBJECT),
-                        said: facts.said,
-                        seconds: None,
-                    });
-                }
+        // Objects for link-time optimisation are compressed, which hides the names in them.
+        let opaque = unit.flags.iter().any(|flag| flag.starts_with("-flto"));
+        if unit.named && !unit.cuda && !opaque {
+            let made = self.unit_as(unit, &self.plan.placeholder)?;
+            let object = fs::read(&made.object)
+                .with_context(|| format!("cannot read {}", made.object.display()))?;
+            if rename::renamed(&object, &self.plan.placeholder, &self.plan.id).is_some() {
+                return Ok(Made {
+                    unnamed: true,
+                    ..made
+                });
             }
+        }
+        self.unit_as(unit, &self.plan.id)
+    }
+
+    fn unit_as(&self, unit: &UnitPlan, name: &str) -> Result<Made> {
+        let base = self.base(unit, name);
+        let digest = |header: &Path| self.sources.code.get(header).map(|bytes| sha256(bytes));
+        if !self.force
+            && let Some(found) = self.store.recall::<Facts>(&base, digest)
+        {
+            return Ok(Made {
+                key: found.key,
+                object: found.folder.join(OBJECT),
+                unnamed: false,
+                said: found.facts.said,
+                seconds: None,
+            });
         }
         let work = self.store.work()?;
         let started = Instant::now();
-        let (said, headers) = self.compile(unit, &work)?;
+        let (said, headers) = self.compile(unit, name, &work)?;
         let seconds = Some(started.elapsed().as_secs_f64());
-        let read = headers.iter().chain([&unit.source]);
-        let key = self
-            .key(&base, &headers)
-            .filter(|_| read.into_iter().all(|path| !self.edited(path)));
+        let edited = self.edited(&unit.source) || headers.iter().any(|path| self.edited(path));
+        let key = with_headers(&base, &headers, digest).filter(|_| !edited);
         let Some(key) = key else {
             bail!(
                 "{} or a file it includes was edited while it was compiled; run the build again",
                 unit.source.display()
             );
         };
-        manifests.retain(|known| *known != headers);
-        manifests.insert(0, headers);
-        manifests.truncate(8);
-        self.store.set_list(&base, &manifests, &work)?;
-        let facts = Facts { said };
-        let folder = self.store.put(&key, &work, &[OBJECT], &facts)?;
+        let kept = (headers, key);
+        let found = self
+            .store
+            .keep(&base, kept, &work, &[OBJECT], Facts { said })?;
         Ok(Made {
-            key,
-            object: folder.join(OBJECT),
-            said: facts.said,
+            key: found.key,
+            object: found.folder.join(OBJECT),
+            unnamed: false,
+            said: found.facts.said,
             seconds,
         })
     }
@@ -132,14 +147,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// The cache key before the included headers are known.
-    fn base(&self, unit: &UnitPlan) -> String {
+    fn base(&self, unit: &UnitPlan, name: &str) -> String {
         let mut key = Key::new("kernels torch unit 1");
         key.field(&self.toolchain.version)
             .field(&self.host.version)
             .field(self.host.path.as_os_str().as_encoded_bytes())
             .field(&self.torch.version)
             .field(REGISTRATION);
-        for flag in self.flags(unit) {
+        for flag in self.flags(unit, name) {
             key.field(flag);
         }
         key.field(unit.source.as_os_str().as_encoded_bytes());
@@ -153,32 +168,21 @@ impl<'a> Compiler<'a> {
         key.finish()
     }
 
-    /// The key with the contents of the headers; `None` if one is missing.
-    fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
-        let mut key = Key::new("kernels torch unit with headers 1");
-        key.field(base);
-        for header in headers {
-            key.field(header.as_os_str().as_encoded_bytes())
-                .field(self.sources.code.get(header)?);
-        }
-        Some(key.finish())
-    }
-
     /// The plan's options, and those that depend on torch and on the module's name.
-    fn flags(&self, unit: &UnitPlan) -> Vec<String> {
+    fn flags(&self, unit: &UnitPlan, name: &str) -> Vec<String> {
         let mut flags = unit.flags.clone();
         if !unit.cuda && !unit.flags.iter().any(|flag| flag.starts_with("-std=")) {
             let standard = if self.torch.release < CXX20 { 17 } else { 20 };
             flags.push(format!("-std=c++{standard}"));
         }
         if unit.named {
-            flags.push(format!("-DTORCH_EXTENSION_NAME={}", self.plan.id));
+            flags.push(format!("-DTORCH_EXTENSION_NAME={name}"));
         }
         flags
     }
 
     /// Runs a compiler; answers what it said and which headers of the project it read.
-    fn compile(&self, unit: &UnitPlan, work: &Work) -> Result<(String, Vec<PathBuf>)> {
+    fn compile(&self, unit: &UnitPlan, name: &str, work: &Work) -> Result<(String, Vec<PathBuf>)> {
         check_path(&work.path)?;
         let own = work.path.join("include");
         let write = || {
@@ -200,7 +204,7 @@ impl<'a> Compiler<'a> {
         clean(&mut command)
             .current_dir(self.root)
             .env("TMPDIR", &work.path)
-            .args(self.flags(unit))
+            .args(self.flags(unit, name))
             .arg("-I")
             .arg(&own)
             .args(["-MMD", "-MF"])

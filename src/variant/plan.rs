@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 
 use super::arch;
+use super::rename::TAIL;
 use super::sources::{Sources, csrc};
 use crate::base::arch::Capability;
 use crate::compile::key::Key;
@@ -22,6 +23,8 @@ pub(super) struct Plan {
     pub(super) units: Vec<UnitPlan>,
     /// `_my_kernel_cuda_0123abc`: the name of the module and its operators' namespace.
     pub(super) id: String,
+    /// A name of the same length as `id` that does not depend on the sources.
+    pub(super) placeholder: String,
     /// `torch-stable-abi211-cu130-x86_64-linux`
     pub(super) name: String,
     /// All architectures, as metadata.json lists them.
@@ -57,6 +60,7 @@ impl Plan {
         let mut plan = Self {
             units: Vec::new(),
             id: String::new(),
+            placeholder: format!("_{}_cuda_{TAIL}", project.build.python_name()),
             name: variant_name(project.stable_abi, cuda),
             archs: Vec::new(),
             notes: Vec::new(),
@@ -80,7 +84,7 @@ impl Plan {
         plan.id = format!(
             "_{}_cuda_{}",
             project.build.python_name(),
-            &plan.digest(sources, toolchain, host)[..7]
+            &plan.digest(sources, toolchain, host)[..TAIL.len()]
         );
         Ok(plan)
     }

@@ -79,7 +79,7 @@ impl Project {
     fn of(unit: &str) -> Self {
         let sandbox = Sandbox::without_git();
         let root = sandbox.project.join("project");
-        let project = Self { sandbox, root };
+        let project = Self { sandbox, root }.shared();
         project.lay(&project.root, &[unit]);
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/build");
         project.write(
@@ -87,6 +87,12 @@ impl Project {
             &fs::read_to_string(from.join(unit)).unwrap(),
         );
         project
+    }
+
+    /// With the shared objects, for tests that do not count compilations.
+    fn shared(self) -> Self {
+        cuda::share_objects(&self.cache());
+        self
     }
 
     #[allow(clippy::unused_self)]
@@ -172,7 +178,7 @@ fn kernels(report: &Value) -> Vec<(u64, PathBuf, Value)> {
 
 #[test]
 fn a_build_says_what_became_of_each_kernel() {
-    let project = Project::new();
+    let project = Project::new().shared();
     let report = project.json("--arch 90,75");
     let all = kernels(&report);
     let names: Vec<_> = all
@@ -213,7 +219,7 @@ fn a_build_says_what_became_of_each_kernel() {
 
 #[test]
 fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
-    let project = Project::new();
+    let project = Project::new().shared();
     let report = project.json("--arch 90");
     let holds = |path: &Value, symbol: &str| {
         let bytes = fs::read(path.as_str().unwrap()).unwrap();
@@ -536,7 +542,7 @@ fn a_library_is_the_same_whatever_else_is_compiled_beside_it() {
 
 #[test]
 fn an_overrun_budget_fails_the_build_by_name() {
-    let project = Project::new();
+    let project = Project::new().shared();
     let budgets = |text: &str| project.write("kernel.toml", &format!("{KERNEL}\n{text}"));
     budgets("[[budget]]\nkernel = \"*hidden*\"\nregisters = 4\nshared_bytes = 383\narch = [90]\n");
     let ran = project.build("--arch 80,90");
@@ -577,7 +583,7 @@ fn an_overrun_budget_fails_the_build_by_name() {
 
 #[test]
 fn a_budget_can_be_for_one_file_or_folder() {
-    let project = Project::new();
+    let project = Project::new().shared();
     project.lay(&project.root, &["scale.cu", "other/more.cu"]);
     write(
         &project.root.join("src/other/more.cu"),
@@ -614,7 +620,7 @@ fn a_budget_can_be_for_one_file_or_folder() {
 
 #[test]
 fn spills_and_stacks_are_seen() {
-    let project = Project::new();
+    let project = Project::new().shared();
     project.edit(
         "build.toml",
         "depends = []",
@@ -643,7 +649,7 @@ fn spills_and_stacks_are_seen() {
 
 #[test]
 fn the_compilers_words_come_with_the_projects_own_paths() {
-    let project = Project::new();
+    let project = Project::new().shared();
     project.edit("include/kernels.cuh", "sums[96];", "sums[96]");
     let ran = project.build("--arch 80,90");
     ran.expect(
@@ -700,7 +706,7 @@ fn a_folder_may_have_any_name_that_a_shell_leaves_alone() {
 
 #[test]
 fn the_project_is_only_read() {
-    let project = Project::new();
+    let project = Project::new().shared();
     let before = snapshot(&project.root);
     project.build("--arch 90").expect(0, &[]);
     assert_eq!(snapshot(&project.root), before);
@@ -807,7 +813,7 @@ fn builds_at_once_agree() {
 
 #[test]
 fn what_is_missing_or_unknown_is_said_with_the_next_step() {
-    let project = Project::new();
+    let project = Project::new().shared();
     project
         .build("--arch 88")
         .expect(2, &["88 is not known", "75, 80, 86, 89, 90, 100, 120"]);
@@ -837,7 +843,7 @@ fn what_is_missing_or_unknown_is_said_with_the_next_step() {
 
 #[test]
 fn many_kernels_are_shown_a_template_a_row() {
-    let project = Project::new();
+    let project = Project::new().shared();
     let launches: String = (1..=31)
         .map(|n| format!("  hidden<{n}><<<1, 64, 0, stream>>>(x, out);\n"))
         .collect();

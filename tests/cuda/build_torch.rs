@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const VARIANT: &str = "torch-stable-abi211-cu130-x86_64-linux";
 
-/// The project of tests/torch, and a private cache with torch's headers.
+/// The project of tests/torch, and a private cache with torch's headers and the objects that all tests share.
 struct Project {
     sandbox: Sandbox,
     root: PathBuf,
@@ -33,8 +33,17 @@ impl Project {
             &root,
         );
         let project = Self { sandbox, root };
-        fs::create_dir(project.cache()).unwrap();
+        cuda::share_objects(&project.cache());
         symlink(torch::headers(), project.cache().join("torch-2.11.0")).unwrap();
+        project
+    }
+
+    /// Without the shared objects.
+    fn alone() -> Self {
+        let project = Self::new();
+        for part in ["objects", "manifests", "work"] {
+            fs::remove_file(project.cache().join(part)).unwrap();
+        }
         project
     }
 
@@ -154,7 +163,8 @@ print("loaded")
     let ran = project.build("--json");
     assert_eq!(ran.code, 0, "{ran:#?}");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(compiled(&report), (2, 0));
+    let (now, cached) = compiled(&report);
+    assert_eq!(now + cached, 2);
     let library = format!("{}.abi3.so", id(&report));
     assert_eq!(
         names(&project.variant()),
@@ -189,7 +199,6 @@ print("loaded")
     ] {
         let ran = Ran::of(
             python
-                .env("PYTHONDONTWRITEBYTECODE", "1")
                 .args(["-c", CHECK])
                 .arg(&project.root)
                 .arg(id(&report)),
@@ -200,7 +209,7 @@ print("loaded")
 
 #[test]
 fn an_unchanged_project_starts_no_compiler_and_no_python() {
-    let project = Project::new();
+    let project = Project::alone();
     // Wrappers that log each start and run the real program.
     let tools = project.sandbox.outside().join("tools");
     let log = tools.join("log");
@@ -261,8 +270,9 @@ fn an_unchanged_project_starts_no_compiler_and_no_python() {
 
 #[test]
 fn the_id_follows_from_what_is_compiled_and_from_the_package() {
-    let project = Project::new();
+    let project = Project::alone();
     let first = project.report("");
+    assert_eq!(compiled(&first), (2, 0));
     let bytes = |project: &Project, report: &Value| {
         fs::read(project.variant().join(format!("{}.abi3.so", id(report)))).unwrap()
     };
@@ -274,11 +284,11 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
         bytes(&other, &there) == bytes(&project, &first),
         "other bytes"
     );
-    // Changed Python: another id, so that both can be loaded; the kernel is not recompiled.
+    // Changed Python: another id, so that both can be loaded; nothing is recompiled.
     project.edit("torch-ext/scale_by/layers.py", "The same", "Just the same");
     let python = project.report("");
     assert_ne!(id(&python), id(&first));
-    assert_eq!(compiled(&python), (1, 1));
+    assert_eq!(compiled(&python), (0, 2));
     assert_eq!(
         names(&project.variant()),
         [
@@ -289,9 +299,9 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
             "metadata.json"
         ]
     );
-    // A changed header: the kernel is recompiled.
+    // A changed header: the kernel alone is recompiled.
     project.edit("src/scale.cuh", "* factor", "* (factor + 0.0f)");
-    assert_eq!(compiled(&project.report("")), (2, 0));
+    assert_eq!(compiled(&project.report("")), (1, 1));
     // All changes reverted: everything is in the cache.
     project.edit("src/scale.cuh", "* (factor + 0.0f)", "* factor");
     project.edit("torch-ext/scale_by/layers.py", "Just the same", "The same");
@@ -405,7 +415,8 @@ src = ["src/extra.cpp"]
     let ran = project.build("--json");
     assert_eq!(ran.code, 0, "{ran:#?}");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(compiled(&report), (4, 0));
+    let (now, cached) = compiled(&report);
+    assert_eq!(now + cached, 4);
     assert_eq!(report["archs"], serde_json::json!(["9.0+PTX", "9.0a"]));
     let note = report["notes"][0].as_str().unwrap();
     assert!(
@@ -581,7 +592,11 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     with(&old).expect(1, &["2.7.1", "stable", "kernels toolchain install --torch"]);
     with(&processor).expect(1, &["2.12.0+cpu", "without CUDA"]);
     with(&good).expect(0, &["VIRTUAL_ENV", "2.11.0+cu130"]);
-    let python = |path: &Path| Ran::of(project.command("--arch 90 --force --python").arg(path));
+    let python = |path: &Path| {
+        // A complete variant would be kept without looking for torch.
+        let _ = fs::remove_dir_all(project.variant());
+        Ran::of(project.command("--arch 90 --python").arg(path))
+    };
     python(&good.join("bin/python3")).expect(0, &["--python"]);
     python(&old.join("bin/python3")).expect(1, &["2.7.1"]);
     python(Path::new("/no/such/python")).expect(1, &["/no/such/python", "--python"]);
@@ -737,11 +752,14 @@ fn what_this_program_did_not_write_is_never_deleted() {
     fs::remove_file(project.variant().join("layers.py")).unwrap();
     assert_eq!(project.report("")["unchanged"], false);
     assert!(project.variant().join("layers.py").is_file());
-    // An edit, an added file or a link: the build is refused, and nothing changes.
-    for (path, what) in [
+    // An edit or an added file: the build is refused, and nothing changes.
+    let ours = fs::read(project.variant().join("layers.py")).unwrap();
+    let foreign = [
         ("layers.py", "layers.py (edited)"),
         ("extra/mine.py", "extra/mine.py (added)"),
-    ] {
+    ];
+    for (path, what) in foreign {
+        write(&project.variant().join("layers.py"), &ours);
         write(&project.variant().join(path), "mine");
         let before = snapshot(project.root.join("build"));
         let ran = project.build("--arch 90 --json");
@@ -749,13 +767,16 @@ fn what_this_program_did_not_write_is_never_deleted() {
         assert_eq!(snapshot(project.root.join("build")), before);
         let report: Value = serde_json::from_str(&ran.out).unwrap();
         assert_eq!(report["exit_code"], 3);
-        // With force the old variant is kept as a backup.
-        let forced = project.report("--force");
-        assert_eq!(id(&forced), id(&first));
-        let backup = PathBuf::from(forced["backup"].as_str().unwrap());
-        assert_eq!(fs::read_to_string(backup.join(path)).unwrap(), "mine");
-        assert!(!project.variant().join("extra").exists());
     }
+    // With force the old variant is kept as a backup.
+    write(&project.variant().join("layers.py"), "mine");
+    let forced = project.report("--force");
+    assert_eq!(id(&forced), id(&first));
+    let backup = PathBuf::from(forced["backup"].as_str().unwrap());
+    for (path, _) in foreign {
+        assert_eq!(fs::read_to_string(backup.join(path)).unwrap(), "mine");
+    }
+    assert!(!project.variant().join("extra").exists());
     assert_eq!(fs::read_to_string(&neighbour).unwrap(), "theirs");
     assert_eq!(
         fs::read_to_string(project.root.join("build/notes.txt")).unwrap(),
@@ -790,10 +811,10 @@ fn what_this_program_did_not_write_is_never_deleted() {
 
 #[test]
 fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_whole_new_one() {
-    let project = Project::new();
+    let project = Project::alone();
     let first = project.report("");
     let whole = snapshot(project.variant());
-    project.edit("torch-ext/scale_by/layers.py", "The same", "Quite the same");
+    project.edit("src/scale.cuh", "* factor", "* (factor + 0.0f)");
     for milliseconds in [5, 40, 150, 600, 1500, 2500] {
         let mut child = project
             .command("--arch 90")
@@ -812,6 +833,9 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
             now.keys()
         );
     }
+    // Compiled objects: three builds race to replace the variant.
+    project.report("");
+    project.edit("torch-ext/scale_by/layers.py", "The same", "Quite the same");
     let children: Vec<_> = (0..3)
         .map(|_| {
             let mut command = project.command("--arch 90");
@@ -840,6 +864,7 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
         "Quite the same",
         "Nearly the same",
     );
+    project.edit("src/scale.cuh", " + 0.0f", " + 1.0f");
     let before = snapshot(project.variant());
     let limited = |command: &Command| {
         let mut shell = Command::new("bash");

@@ -26,9 +26,14 @@ fn skill(sandbox: &Sandbox, guide: &str) -> PathBuf {
 
 /// `kernels` with nvcc, and with a Python whose packages are `packages/` of the project.
 fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
+    let cache = sandbox.outside().join("cache");
+    if !cache.exists() {
+        cuda::share_objects(&cache);
+    }
     let mut command = sandbox.command();
     command
         .env("CUDA_HOME", cuda::home())
+        .env("KERNELS_CACHE", cache)
         .env("PYTHONPATH", "packages")
         .args(["skills", "validate", "--deep", "demo"])
         .args(arguments);

@@ -110,6 +110,7 @@ fn projects_can_be_linked_into_one_library() {
         let project = kernels::project::Project::open(&root).unwrap_or_else(|e| panic!("{e}"));
         let owner = root.file_name().unwrap().to_string_lossy().into_owned();
         let mut own = BTreeMap::new();
+        let code = code(&root.join("kernel_src"));
         for source in &project.sources {
             // Without optimisation, so that nothing is inlined; one element type is enough.
             let name = source.file_stem().unwrap().to_string_lossy().into_owned();
@@ -117,18 +118,10 @@ fn projects_can_be_linked_into_one_library() {
                 continue;
             }
             let object = scratch.path().join(format!("{owner}-{name}.o"));
-            let compiled = Command::new(cuda::home().join("bin/nvcc"))
-                .args(["-std=c++17", "-O0", "-arch=sm_90", "-Xptxas", "-O0"])
-                .args(["-Xcicc", "-O0", "-c", "-o"])
-                .arg(&object)
-                .arg(source)
-                .current_dir(&root)
-                .output()
-                .unwrap();
-            assert!(compiled.status.success(), "{compiled:?}");
-            let symbols = Command::new("nm").arg(&object).output().unwrap();
-            assert!(symbols.status.success(), "{symbols:?}");
-            for line in String::from_utf8(symbols.stdout).unwrap().lines() {
+            let mut input: Vec<&[u8]> = vec![b"symbols 1", name.as_bytes()];
+            input.extend(code.iter().map(Vec::as_slice));
+            let symbols = cuda::remembered(&input, || symbols(&root, source, &object)).unwrap();
+            for line in symbols.lines() {
                 let mut words = line.split_whitespace().rev();
                 let (Some(symbol), Some(kind)) = (words.next(), words.next()) else {
                     continue;
@@ -159,4 +152,37 @@ fn projects_can_be_linked_into_one_library() {
             }
         }
     }
+}
+
+/// Every file below a folder, path and content in turn.
+fn code(folder: &Path) -> Vec<Vec<u8>> {
+    let files = walkdir::WalkDir::new(folder).sort_by_file_name();
+    let files = files.into_iter().map(Result::unwrap);
+    files
+        .filter(|entry| entry.file_type().is_file())
+        .flat_map(|entry| {
+            let path = entry.path().strip_prefix(folder).unwrap();
+            let path = path.as_os_str().as_encoded_bytes().to_vec();
+            [path, fs::read(entry.path()).unwrap()]
+        })
+        .collect()
+}
+
+/// What `nm` lists of a source.
+fn symbols(root: &Path, source: &Path, object: &Path) -> Result<String, String> {
+    let run = |command: &mut Command| {
+        let ran = command.output().unwrap();
+        let out = String::from_utf8_lossy(&ran.stdout).into_owned();
+        ran.status
+            .success()
+            .then_some(out)
+            .ok_or(format!("{ran:?}"))
+    };
+    run(Command::new(cuda::home().join("bin/nvcc"))
+        .args(["-std=c++17", "-O0", "-arch=sm_90", "-Xptxas", "-O0"])
+        .args(["-Xcicc", "-O0", "-c", "-o"])
+        .arg(object)
+        .arg(source)
+        .current_dir(root))?;
+    run(Command::new("nm").arg(object))
 }

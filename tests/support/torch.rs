@@ -39,6 +39,11 @@ impl Torches {
     pub fn newest(&self) -> Command {
         let mut command = Command::new(self.folder.join("venv/bin/python"));
         command.env_remove("PYTHONPATH").env_remove("LOCAL_KERNELS");
+        // Cached bytecode halves the time to import torch.
+        let bytecode = self.folder.parent().unwrap().join("bytecode");
+        command
+            .env_remove("PYTHONDONTWRITEBYTECODE")
+            .env("PYTHONPYCACHEPREFIX", bytecode);
         // Tests must not look for a kernel on the network.
         command.env("HF_HUB_OFFLINE", "1");
         command
