@@ -254,14 +254,19 @@ impl Standard {
             let mut is_left = false;
             for argument in &operation.arguments {
                 if let Argument::Tensor {
-                    name, shape, role, ..
+                    name,
+                    shape,
+                    role,
+                    present,
+                    ..
                 } = argument
                 {
                     let vanishes = shape
                         .iter()
                         .any(|formula| formula.names().any(|(name, _)| name == size));
                     is_left |= role.is_result() && !vanishes;
-                    if vanishes {
+                    // What may be left out says something by being there.
+                    if vanishes && present.is_none() {
                         pointers.insert(name.clone(), BadPointer::Null);
                     }
                 }
