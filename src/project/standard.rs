@@ -8,7 +8,7 @@ use super::spec::{BadPointer, Refusal};
 use super::{Argument, CaseSet, DType, Inputs, Operation, Values};
 
 /// The smallest sizes, odd ones among them.
-pub(super) const SMALL: [f64; 5] = [1.0, 2.0, 3.0, 7.0, 8.0];
+pub(super) const SMALL: [f64; 6] = [1.0, 2.0, 3.0, 7.0, 8.0, 9.0];
 
 /// What a project says of its standard cases.
 pub(super) struct Standard {

@@ -839,7 +839,7 @@ arguments = [
 [[cases]]
 operations = ["table"]
 at = { rows = 5, width = [64, 130] }
-verify = [ { name = "shared", rows = [1, 2] } ]
+verify = [ { name = "shared", rows = [1, 2], width = 130 } ]
 standard = { sizes = { rows = [1, 3], width = { around = [64] } }, drawn = { width = "1..100" }, refuses = { negative = 10001, dtype = 10002, null = 10003, stride = 10004, misaligned = 10005, large = 10006 } }
 reject = [
   { name = "no rows", rows = 0, pointers = { }, code = 0 },

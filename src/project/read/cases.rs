@@ -45,7 +45,7 @@ pub(super) struct Located {
     pub(super) set: CaseSet,
 }
 
-/// The values that tables leave out, by name.
+/// What standard and refused cases take for the names that they do not vary.
 type At = BTreeMap<String, Values>;
 
 /// The tables in an `[[operation]]` itself.
@@ -140,10 +140,13 @@ fn read_tables(
         let heading = format!("[[{place}{key}]]");
         for value in tables(reader, fields.get(key), &format!("tables headed {heading}")) {
             if let Some(mut set) = read_set(reader, kind, &heading, value, operation) {
-                for (name, values) in &at {
-                    set.values
-                        .entry(name.clone())
-                        .or_insert_with(|| values.clone());
+                // Cases to verify and to time say all that they are about.
+                if kind == Kind::Reject {
+                    for (name, values) in &at {
+                        set.values
+                            .entry(name.clone())
+                            .or_insert_with(|| values.clone());
+                    }
                 }
                 let span = value.span();
                 sets.push(Located { kind, span, set });
