@@ -50,7 +50,7 @@ impl Operation {
         for argument in &self.arguments {
             arguments.push(match argument {
                 Argument::Tensor { name, present, .. }
-                    if is_present(name, present, case, &values)? =>
+                    if is_present(name, present.as_ref(), case, &values)? =>
                 {
                     tensors.push(tensor(argument, case, &values)?);
                     let at = tensors.len() - 1;
@@ -112,7 +112,7 @@ impl Operation {
 /// Whether a case has a tensor.
 fn is_present(
     name: &str,
-    present: &Option<Formula>,
+    present: Option<&Formula>,
     case: &Case,
     values: &BTreeMap<String, f64>,
 ) -> Result<bool, CaseError> {

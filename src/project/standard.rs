@@ -300,7 +300,7 @@ impl Standard {
             .iter()
             .filter_map(|argument| match argument {
                 Argument::Tensor { name, present, .. }
-                    if !self.fixed.contains(name) && !(always && present.is_some()) =>
+                    if !(self.fixed.contains(name) || always && present.is_some()) =>
                 {
                     Some(name.clone())
                 }
@@ -404,11 +404,11 @@ fn whole_accesses(last: i64) -> Vec<f64> {
         clippy::cast_precision_loss,
         reason = "the reader keeps ranges below 2^53"
     )]
-    let list = sizes
+    let whole = sizes
         .into_iter()
         .filter(|size| (1..=last).contains(size))
         .map(|size| size as f64);
-    list.collect()
+    whole.collect()
 }
 
 /// The strides that cases may set and that have a default, each once.
