@@ -1232,7 +1232,7 @@ fn awkward_files_are_answered() {
     );
 }
 
-/// A T4 has no mma of this size: default builds must skip sm_75, and an explicit request must be an error.
+/// A T4 has no mma of this size: default builds must skip `sm_75`, and an explicit request must be an error.
 #[test]
 fn attention_is_for_sm_80_and_later() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/attention");
