@@ -17,7 +17,7 @@ mod deep;
 mod end_to_end;
 pub mod evidence;
 pub mod gpu;
-pub mod install;
+mod install;
 pub mod oracle;
 pub mod project;
 pub mod report;

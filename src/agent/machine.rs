@@ -18,7 +18,7 @@ pub enum Scope {
     Project,
     /// In the user's home.
     User,
-    /// In a folder that was named outright.
+    /// In a folder named with `--dest`.
     Dest,
 }
 
@@ -94,7 +94,7 @@ impl Machine {
         if scope == Scope::Project {
             return Ok(self.project().join(&agent.project));
         }
-        // Only a folder below the home needs one: CODEX_HOME and its like stand on their own.
+        // Only a folder below the home needs the home: CODEX_HOME and the like are absolute.
         let home = self.home();
         let known = home.as_ref().ok().copied();
         match agent.user.resolve(known, &|name| env::var_os(name)) {

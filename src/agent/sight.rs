@@ -14,7 +14,7 @@ pub struct Seen {
     pub name: String,
     /// Where it lies.
     pub path: PathBuf,
-    /// The same without links; none for a link to nothing.
+    /// The path without links; none for a broken link.
     pub real: Option<PathBuf>,
     /// The level it was found at.
     pub scope: Scope,

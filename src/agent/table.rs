@@ -17,7 +17,7 @@ pub struct Agent {
     pub id: String,
     /// What people call it.
     pub name: String,
-    /// What the help says of its own flag, `--ID`; without it there is `--agent ID` alone.
+    /// Help text of the agent's own flag, `--ID`; without it only `--agent ID` selects the agent.
     flag: Option<String>,
     /// Its command.
     pub program: Option<String>,
@@ -29,17 +29,17 @@ pub struct Agent {
     pub user: Template,
     /// Further folders it reads: a project's are relative, a user's start with `~` or `${`.
     pub reads: Vec<Template>,
-    /// What it makes of a skill that lies in two of its folders.
+    /// How it treats a skill that lies in two of its folders.
     pub copies: Copies,
     /// From which folders it reads a project's skills.
     pub project_roots: ProjectRoots,
-    /// Where the claim comes from.
+    /// The source of the claim.
     pub source: String,
-    /// When or with which version it was seen.
+    /// The date or version of the observation.
     pub seen: String,
 }
 
-/// What an agent makes of a skill that lies in two of its folders.
+/// How an agent treats a skill that lies in two of its folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Copies {

@@ -21,8 +21,8 @@ impl Template {
         !self.0.starts_with(['~', '$', '/'])
     }
 
-    /// The folder, or nothing where it hangs on a variable that is unset or on a home that is not
-    /// known. An `XDG_` variable that is not absolute counts as unset, as its specification says.
+    /// The folder, or `None` where it depends on an unset variable or an unknown home. An `XDG_`
+    /// variable that is not absolute counts as unset, as its specification says.
     pub fn resolve(
         &self,
         home: Option<&Path>,

@@ -17,8 +17,7 @@ use crate::install::{Place, Refusal};
 use crate::report::{Output, style};
 use crate::skill::source::{Skill, Source};
 
-/// Installs a skill.
-pub fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     let places = target::places_to_add(machine, &arguments.targets, output)?;
     let options = Options {
@@ -30,9 +29,9 @@ pub fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Installs a skill, tells people about it and answers the report for programs; also what `update`
-/// does for each of its skills.
-pub fn install(
+/// Installs a skill, prints the result and returns the JSON report; `update` calls it for each of
+/// its skills.
+pub(crate) fn install(
     machine: &Machine,
     skill: &Skill,
     places: Vec<Place>,
@@ -121,7 +120,7 @@ fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: 
     show_steps(machine, skill, done, dry_run, output);
 }
 
-/// A line each place, with what is there and what was kept.
+/// Prints a line per place, with the backups made.
 fn show_steps(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: Output) {
     let rows: Vec<_> = done
         .iter()
@@ -181,8 +180,8 @@ fn replaced(step: &Step) -> String {
     }
 }
 
-/// Prints what interrupted runs had left.
-pub fn show_recovered(machine: &Machine, recovered: &[Recovered], output: Output) {
+/// Prints what interrupted runs left.
+pub(crate) fn show_recovered(machine: &Machine, recovered: &[Recovered], output: Output) {
     for recovered in recovered {
         output.note(format!(
             "{} {} {}",

@@ -18,7 +18,7 @@ use crate::verify::Choice;
 use crate::verify::VerifyReport;
 
 /// Times a project on a card; exit 1 on findings.
-pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if arguments.e2e {
         return bench_e2e::run(arguments, output);
     }
@@ -52,7 +52,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         None
     };
     let mut report = session.bench(&choice, rounds, &tell)?;
-    // What was measured is shown whatever becomes of the others.
+    // A measurement is shown even when a peer fails.
     let others = python.map_or(Ok(()), |python| {
         let who = (peers.as_slice(), &python, rounds);
         against::run(
@@ -87,7 +87,7 @@ pub fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     })
 }
 
-/// The verification that evidence needs, on every code path; an error where it found anything.
+/// The verification that evidence needs, on every code path; an error on any finding.
 fn verified(
     session: &Session,
     choice: &Choice,
@@ -108,7 +108,6 @@ fn verified(
     Ok(verified)
 }
 
-/// The report for people.
 fn show(report: &BenchReport, output: Output) {
     prepare::show_heading(
         &report.project,

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         given.extend(["--rounds".into(), rounds.to_string().into()]);
     }
     given.extend(arguments.script.iter().cloned());
-    // What counts beside the project's folder is known from the result; this tells of a change while it ran.
+    // Which files beside the project count is known only from the result; this detects a change during the run.
     let before = sources::digest(dir, &[])?;
     let result = run_script(dir, &python, &given, output.is_talkative())?;
     show(&result, output);
@@ -73,8 +73,8 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     })
 }
 
-/// Whether what was timed may have been built of other sources. No more than a remark: another compiler gives another
-/// name to the same sources.
+/// A remark where the timed build may be of other sources. Not an error: another compiler gives the same sources
+/// another name.
 fn doubt(dir: &Path, result: &EndToEnd) -> Option<String> {
     let timed = result.kernel.get("id")?.as_ref()?;
     let project = TorchProject::open(dir).ok()?;

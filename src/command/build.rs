@@ -21,11 +21,11 @@ use crate::project::Project;
 use crate::report::{Output, style};
 use crate::toolchain::Toolchain;
 
-/// More kernels than a person reads one by one; then one row a template.
+/// Above this many kernels, print one row per template.
 const MANY: usize = 30;
 
-/// Compiles a project and says what became of each kernel; exit 1 when a budget is overrun.
-pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
+/// Compiles a project and reports on each kernel; exit 1 when a budget is exceeded.
+pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let archs = archs(&arguments.compile.arch)?;
     let project = Project::open(&arguments.compile.dir)?;
     let archs = project.of_archs(&archs)?;
@@ -90,7 +90,7 @@ pub(super) fn archs(asked: &[u32]) -> Result<Vec<u32>> {
 struct Row {
     name: String,
     cells: Vec<String>,
-    /// Whether it should be seen: spills, a stack.
+    /// Highlight the row: spills, a stack.
     alarm: bool,
 }
 

@@ -16,10 +16,9 @@ use crate::project::TorchProject;
 use crate::report::{Output, style};
 use crate::variant::{self, Options, Protected};
 
-/// How many files of a folder that is protected are named.
+/// How many files of a protected folder are named.
 const NAMED: usize = 12;
 
-/// Builds a project's variant for torch.
 pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let asked = &arguments.compile.arch;
     if !asked.is_empty() {
@@ -111,7 +110,7 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A folder that holds something of the user's.
+/// The error for a folder that holds the user's files.
 fn refused(protected: Protected) -> anyhow::Error {
     let mut lines = vec!["holds what `kernels build --torch` did not write:".to_owned()];
     lines.extend(protected.files.iter().take(NAMED).cloned());

@@ -13,7 +13,7 @@ use crate::project::BUILD_TOML;
 use crate::report::{Output, file, sarif, style};
 
 /// Checks the text of every project; exit 1 when one has an error, and with `--strict` on warnings as well.
-pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     if arguments.list {
         list(output);
         return Ok(ExitCode::SUCCESS);
@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     for dir in &arguments.dirs {
         is_project(dir)?;
     }
-    // What is printed in another form is read by a program: no line for people goes between.
+    // Machine-readable output has no lines for people in it.
     let format = if output.is_json() {
         Format::Json
     } else {
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     })
 }
 
-/// One project's folder, what was found in it, and what was mended.
+/// A project folder, its findings, and its fixes.
 type Checked<'a> = (&'a Path, Report, Vec<Fix>);
 
 fn rendered(reports: &[Checked], ok: bool, format: Format) -> Value {
@@ -98,7 +98,7 @@ fn rendered(reports: &[Checked], ok: bool, format: Format) -> Value {
     }
 }
 
-/// A wrong folder is a wrong command line, found before anything is checked.
+/// Rejects a wrong folder before anything is checked.
 fn is_project(dir: &Path) -> Result<()> {
     if dir.join(BUILD_TOML).is_file() {
         return Ok(());
@@ -115,7 +115,7 @@ fn is_project(dir: &Path) -> Result<()> {
     .into())
 }
 
-/// What a file is to be, by its ending.
+/// The output format, by the file's extension.
 fn format_of(path: &Path) -> Result<Format> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some(ending) if ending.eq_ignore_ascii_case("json") => Ok(Format::Json),

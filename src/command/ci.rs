@@ -14,8 +14,8 @@ use crate::report::{Output, file, junit, style, summary};
 use crate::session::checks::{self, Wanted};
 use crate::session::machine::{Here, Lab};
 
-/// Checks every project, in the order given; one that fails does not keep the others from being checked.
-pub fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
+/// Checks every project, in the order given; continues after a failure.
+pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     if arguments.workflow {
         output.content(workflow::render(&arguments.dirs)?.as_bytes());
         return Ok(ExitCode::SUCCESS);
@@ -26,7 +26,7 @@ pub fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     Ok(run_in(&Here, arguments, output))
 }
 
-/// A wrong folder is a wrong command line: nothing is run, so that a typing mistake costs no minutes.
+/// Rejects a wrong folder before anything runs, so that a typing mistake costs no minutes.
 fn is_project(dir: &Path) -> Result<()> {
     for name in ["build.toml", "kernel.toml"] {
         if !dir.join(name).is_file() {
@@ -45,8 +45,8 @@ fn is_project(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same on any laboratory.
-pub fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output) -> ExitCode {
+/// Like `run`, on any [`Lab`].
+pub(crate) fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output) -> ExitCode {
     let wanted = Wanted {
         evidence: arguments.evidence.as_deref(),
         require_card: arguments.require_card,
@@ -87,8 +87,8 @@ fn count(number: usize, what: &str, paint: fn(&str) -> String) -> String {
     if number == 0 { text } else { paint(&text) }
 }
 
-/// Writes the files that were asked for, and answers what could not be written: by then the checks have been made,
-/// and their results are shown whatever becomes of the files.
+/// Writes the requested files and returns the errors: the checks have been made by then, and their results are
+/// shown even if a file cannot be written.
 fn write(arguments: &Ci, suites: &[Suite]) -> Vec<String> {
     let mut unwritten = Vec::new();
     if let Some(path) = &arguments.junit
@@ -135,7 +135,7 @@ fn line(suite: &Suite, check: &Check, output: Output) {
         Status::Failed { text, .. } => {
             let lines = std::iter::once(name.as_str()).chain(text.lines());
             let text = lines.collect::<Vec<_>>().join("\n      ");
-            // On stderr, where it may be read without the lines above it.
+            // Repeats the context: stderr may be read without the lines above.
             output.error(format!(
                 "  {} {text}\n      {}",
                 style::bad("✗"),

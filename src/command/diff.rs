@@ -16,9 +16,9 @@ use crate::install::scan::{Change, ChangeKind};
 use crate::report::{Output, style};
 use crate::skill::source::Skill;
 
-/// Shows what a person changed, against what was installed. Exit 0 also when there are edits: they
-/// are nobody's failure.
-pub fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
+/// Shows the user's edits against the installed text. Exit 0 also when there are edits: they are
+/// no failure.
+pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
     let installs = target::installs(machine, select)?;
     if installs.is_empty() {
         match &select.name {
@@ -34,8 +34,8 @@ pub fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCod
         if changes.is_empty() {
             continue;
         }
-        // The text that was installed is in the binary (or in its source) only while the two are
-        // the same version.
+        // The installed text is available, from the binary or its source, only while both are the same
+        // version.
         let original = offer.as_ref().filter(|offer| {
             judged
                 .receipt

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::agent::presence::Presence;
@@ -18,8 +17,8 @@ use crate::skill::digest::Digest;
 use crate::skill::lint;
 use crate::skill::tree::{SKILL_MD, Tree};
 
-/// Looks at every agent on the machine; exit 1 when something is wrong.
-pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
+/// Examines every agent on the machine; exit 1 on a problem.
+pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
     output.line(format!(
         "{} {}",
         style::strong("kernels"),
@@ -52,7 +51,7 @@ pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
         ));
     }
     let cuda = super::doctor_cuda::show(output);
-    problems.extend(installs_problems(machine)?);
+    problems.extend(installs_problems(machine));
     problems.sort();
     problems.dedup();
     for problem in &problems {
@@ -71,11 +70,11 @@ pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
         "cuda": cuda,
         "problems": problems,
     }));
-    Ok(if problems.is_empty() {
+    if problems.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 fn machine_path(machine: &Machine, path: &std::path::Path) -> String {
@@ -125,7 +124,7 @@ fn show_agent(
     }
 }
 
-/// What is wrong with what an agent sees: entries it cannot read, and names it sees twice.
+/// Problems with what an agent sees: unreadable entries and duplicate names.
 fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut by_name: BTreeMap<&str, Vec<(&Seen, Option<Digest>)>> = BTreeMap::new();
@@ -140,7 +139,7 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
             .iter()
             .any(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
         if tree.get(SKILL_MD).is_none() && !other_spelling {
-            // A folder that groups skills, say: no agent takes it for one.
+            // For example a folder that groups skills: agents do not read it as a skill.
             continue;
         }
         let findings = lint::lint(&tree, Some(&entry.name), &[]);
@@ -191,10 +190,10 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
     problems
 }
 
-fn installs_problems(machine: &Machine) -> Result<Vec<String>> {
+fn installs_problems(machine: &Machine) -> Vec<String> {
     let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
     let mut problems = Vec::new();
-    for row in super::status::rows(discover::installs(&places, None)?) {
+    for row in super::status::rows(discover::installs(&places, None)) {
         let advice = match row.judged.state {
             State::Current { .. } => continue,
             State::Stale | State::Missing(_) => "`kernels skills update` mends it",
@@ -213,7 +212,7 @@ fn installs_problems(machine: &Machine) -> Result<Vec<String>> {
             row.judged.state.word()
         ));
     }
-    Ok(problems)
+    problems
 }
 
 fn agent_json(agent: &Agent, presence: &Presence, seen: &[Seen]) -> Value {

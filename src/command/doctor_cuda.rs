@@ -1,6 +1,6 @@
-//! What `kernels doctor` says of CUDA: compiler, driver, cards, and what fits what.
+//! The CUDA part of `kernels doctor`: compiler, driver, cards, and whether they fit together.
 //!
-//! A machine without any of it is no problem: installing skills needs none.
+//! A machine without any of them is no problem: installing skills needs none.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,7 @@ use crate::gpu::{self, Card};
 use crate::report::{Output, style};
 use crate::toolchain::{HostCompiler, Toolchain, release};
 
-/// Shows it; answers the part of the JSON report.
-pub fn show(output: Output) -> Value {
+pub(crate) fn show(output: Output) -> Value {
     let toolchain = Toolchain::find();
     let host = HostCompiler::find();
     let cards = gpu::probe();
@@ -34,7 +33,7 @@ pub fn show(output: Output) -> Value {
             host.version,
             style::faint(host.path.display())
         )),
-        // Only nvcc needs one.
+        // Only nvcc needs a host compiler.
         Err(error) if toolchain.is_ok() => {
             output.line(format!("{} {error}", label("host compiler")));
         }
@@ -81,7 +80,7 @@ fn describe_card(card: &Card) -> String {
     )
 }
 
-/// What does not fit what.
+/// Incompatibilities between compiler, driver and cards.
 fn remarks(toolchain: Option<&Toolchain>, cards: &[Card]) -> Vec<String> {
     let mut remarks = Vec::new();
     let Some(toolchain) = toolchain else {

@@ -14,10 +14,10 @@ use crate::report::{Output, style};
 /// A wrong command line that clap cannot see.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub struct Usage(pub String);
+pub(crate) struct Usage(pub String);
 
-/// Prints an error and answers its exit code: 3 for a refusal, 2 for wrong usage, 1 otherwise.
-pub fn report(error: &Error, output: Output) -> ExitCode {
+/// Prints an error and returns its exit code: 3 for a refusal, 2 for wrong usage, 1 otherwise.
+pub(crate) fn report(error: &Error, output: Output) -> ExitCode {
     let refusal = error.downcast_ref::<Refusal>();
     let (word, code) = match refusal {
         Some(_) => ("refused", 3),

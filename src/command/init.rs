@@ -14,8 +14,8 @@ use crate::scaffold::name::{NOBODY, check_owner};
 use crate::scaffold::place::Destination;
 use crate::scaffold::{Catalog, Family, Name, compose};
 
-/// Writes a new project, or lists what there is to choose from.
-pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
+/// Writes a new project, or lists the available operations.
+pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     let catalog = Catalog::embedded()?;
     if arguments.list {
         list(&catalog, output);
@@ -85,7 +85,7 @@ pub fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is done with a new project.
+/// Next steps for a new project.
 const NEXT: [(&str, &str); 5] = [
     ("kernels check", "what would fail on the Hub"),
     (
@@ -97,7 +97,7 @@ const NEXT: [(&str, &str); 5] = [
     ("kernels bench", "how fast, beside a copy"),
 ];
 
-/// A path as a shell takes it.
+/// A path quoted for a shell.
 fn quoted(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte);
     if !path.is_empty() && path.bytes().all(is_plain) && !path.starts_with('-') {

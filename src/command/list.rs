@@ -12,10 +12,9 @@ use crate::report::{Output, style};
 use crate::skill::bundled;
 use crate::skill::source::Skill;
 
-/// Lists what the binary carries and what is installed.
-pub fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
     let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let rows = status::rows(discover::installs(&places, None)?);
+    let rows = status::rows(discover::installs(&places, None));
     let mut embedded = Vec::new();
     output.line(style::strong("embedded"));
     for name in bundled::names() {

@@ -1,4 +1,4 @@
-//! `kernels man`: manual pages, made of the same definitions as the help.
+//! `kernels man`: manual pages, generated from the same definitions as the help.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::report::Output;
 
-/// Prints the page of a command, or the names of all that have one.
+/// Prints the page of a command, or the names of all commands that have one.
 pub(super) fn run(command: &[String], list: bool, output: Output) -> Result<ExitCode> {
     let mut program = Cli::command();
     program.build();
@@ -40,7 +40,7 @@ pub(super) fn run(command: &[String], list: bool, output: Output) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// A command and those below it, as they are typed after `kernels`; the program itself is an empty name.
+/// A command and its subcommands, as typed after `kernels`; the program itself has an empty name.
 fn collect(command: &clap::Command, names: &mut Vec<String>) {
     let typed = command.get_bin_name().unwrap_or("kernels");
     names.push(typed.to_owned());

@@ -1,29 +1,29 @@
-//! One file a subcommand: resolve what is meant, call the room that does it, show the result.
+//! One file per subcommand: resolve the arguments, call the module that does the work, show the result.
 
-pub mod add;
-pub mod bench;
-pub mod bench_e2e;
-pub mod build;
+mod add;
+mod bench;
+mod bench_e2e;
+mod build;
 mod build_torch;
-pub mod check;
-pub mod ci;
-pub mod diff;
-pub mod doctor;
-pub mod doctor_cuda;
-pub mod failure;
-pub mod init;
-pub mod list;
+mod check;
+mod ci;
+mod diff;
+mod doctor;
+mod doctor_cuda;
+mod failure;
+mod init;
+mod list;
 mod man;
-pub mod pack;
-pub mod prepare;
-pub mod remove;
-pub mod show;
-pub mod status;
-pub mod target;
-pub mod toolchain;
-pub mod update;
-pub mod validate;
-pub mod verify;
+mod pack;
+mod prepare;
+mod remove;
+mod show;
+mod status;
+mod target;
+mod toolchain;
+mod update;
+mod validate;
+mod verify;
 mod worker;
 mod workflow;
 
@@ -37,7 +37,7 @@ use crate::agent::Machine;
 use crate::cli::{Cli, Command, Skills};
 use crate::report::{Output, output, style};
 
-/// Runs a command line and answers its exit code.
+/// Runs a command line and returns its exit code.
 pub fn run(cli: Cli) -> ExitCode {
     let output = Output::new(cli.json, cli.quiet);
     let code = match dispatch(cli.command, output) {
@@ -56,7 +56,7 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-/// What a command came to, for a program that calls it in its own process.
+/// The result of a command run by a program in its own process.
 #[derive(Clone, Debug)]
 pub struct Called {
     /// Whether its exit code would be 0.
@@ -107,7 +107,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Ci(arguments) => ci::run(&arguments, output),
         Command::Toolchain(arguments) => toolchain::run(&arguments, output),
         Command::Worker { request } => worker::run(&request),
-        Command::Doctor => doctor::run(&Machine::here()?, output),
+        Command::Doctor => Ok(doctor::run(&Machine::here()?, output)),
         Command::Skills(skills) => match skills {
             Skills::Show(arguments) => show::run(&arguments, output),
             Skills::Validate(arguments) => validate::run(&arguments, output),

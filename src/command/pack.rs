@@ -14,8 +14,7 @@ use crate::report::{Output, style};
 use crate::skill::archive;
 use crate::skill::source::Skill;
 
-/// Writes a skill as an archive.
-pub fn run(arguments: &cli::Pack, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &cli::Pack, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     let bytes = archive::pack(&skill.name, &skill.tree)
         .with_context(|| format!("cannot pack {}", skill.name))?;

@@ -1,4 +1,4 @@
-//! What verify and bench share: the card, the choice of cases, the heading of a report.
+//! Shared by verify and bench: the card, the choice of cases, the heading of a report.
 
 use anyhow::Result;
 
@@ -9,8 +9,8 @@ use crate::project::DType;
 use crate::report::{Output, style};
 use crate::verify::Choice;
 
-/// The card of that number, or why there is none.
-pub fn card(ordinal: usize) -> Result<Card> {
+/// The card with this number; an error says why there is none.
+pub(crate) fn card(ordinal: usize) -> Result<Card> {
     let cards = gpu::probe().map_err(|why| {
         anyhow::anyhow!(
             "no card to run on: {why}; `kernels build` needs none, `kernels ci` checks what can be checked without one"
@@ -25,8 +25,8 @@ pub fn card(ordinal: usize) -> Result<Card> {
     })
 }
 
-/// What a selection on the command line means.
-pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
+/// The choice that a selection on the command line makes.
+pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
     let dtypes = selection
         .dtype
         .iter()
@@ -50,8 +50,8 @@ pub fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
     })
 }
 
-/// What a report is of: project, card, driver, compiler, seed.
-pub fn show_heading(project: &str, card: &Card, compiler: &str, seed: u64, output: Output) {
+/// Prints what was measured: project, card, driver, compiler, seed.
+pub(crate) fn show_heading(project: &str, card: &Card, compiler: &str, seed: u64, output: Output) {
     output.line(format!(
         "{} on {} (driver {}, nvcc {compiler}), seed {seed}",
         style::strong(project),

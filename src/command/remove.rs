@@ -14,8 +14,8 @@ use crate::install::remove::{self, Removal};
 use crate::install::step::Options;
 use crate::report::{Output, style};
 
-/// Removes a skill from the places named, or from all of one level.
-pub fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result<ExitCode> {
+/// Removes a skill from the named places, or from all of one level.
+pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result<ExitCode> {
     let name = &arguments.name;
     let named =
         !target::agents(&arguments.targets).is_empty() || !arguments.targets.dest.is_empty();
@@ -36,8 +36,8 @@ pub fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result
     };
     add::show_recovered(machine, &recovered, output);
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let all = discover::installs(&everywhere, Some(name))?;
-    let mut targets = discover::installs(&places, Some(name))?;
+    let all = discover::installs(&everywhere, Some(name));
+    let mut targets = discover::installs(&places, Some(name));
     for install in &mut targets {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }

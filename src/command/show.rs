@@ -12,8 +12,8 @@ use crate::skill::source::Skill;
 use crate::skill::tokens;
 use crate::skill::tree::SKILL_MD;
 
-/// Prints a skill's SKILL.md, or what its files cost an agent that reads them.
-pub fn run(arguments: &cli::Show, output: Output) -> Result<ExitCode> {
+/// Prints a skill's SKILL.md, or the tokens that each file costs an agent.
+pub(crate) fn run(arguments: &cli::Show, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     let entry = skill
         .tree

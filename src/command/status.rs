@@ -15,17 +15,13 @@ use crate::install::state::{Foreign, Judgement};
 use crate::report::{Output, style};
 
 /// One install and how it stands.
-pub struct Row {
-    /// The install.
-    pub install: Install,
-    /// Its state and version.
-    pub judged: Judgement,
-    /// The version on offer.
-    pub available: Option<String>,
+pub(crate) struct Row {
+    pub(crate) install: Install,
+    pub(crate) judged: Judgement,
+    pub(crate) available: Option<String>,
 }
 
-/// Judges every install.
-pub fn rows(installs: Vec<Install>) -> Vec<Row> {
+pub(crate) fn rows(installs: Vec<Install>) -> Vec<Row> {
     installs
         .into_iter()
         .map(|install| {
@@ -40,8 +36,8 @@ pub fn rows(installs: Vec<Install>) -> Vec<Row> {
         .collect()
 }
 
-/// Says how each install stands; exit 1 when one is not current.
-pub fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
+/// Shows the state of each install; exit 1 when one is not current.
+pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
     let rows = rows(target::installs(machine, select)?);
     if rows.is_empty() {
         if let Some(name) = &select.name {
@@ -86,8 +82,7 @@ fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Prints the rows.
-pub fn show(machine: &Machine, rows: &[Row], output: Output) {
+pub(crate) fn show(machine: &Machine, rows: &[Row], output: Output) {
     let paths: Vec<String> = rows
         .iter()
         .map(|row| machine.show(&row.install.path))
@@ -146,8 +141,7 @@ impl Row {
         format!("{link}{version}{why}{}", agents.join(", "))
     }
 
-    /// The row for programs.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let receipt = self.judged.receipt.as_ref();
         json!({
             "name": self.install.name,

@@ -1,4 +1,4 @@
-//! From flags to places.
+//! Resolves flags to places.
 
 use anyhow::{Result, bail};
 
@@ -9,8 +9,8 @@ use crate::install::discover::{self, Install};
 use crate::install::place::{self, Place};
 use crate::report::{Output, prompt};
 
-/// The agents that the flags name, in the order of the table.
-pub fn agents(targets: &Targets) -> Vec<&'static Agent> {
+/// The agents selected by the flags, in the order of the table.
+pub(crate) fn agents(targets: &Targets) -> Vec<&'static Agent> {
     let named = |agent: &&Agent| targets.agents.0.contains(&agent.id);
     table::all().iter().filter(named).collect()
 }
@@ -23,8 +23,12 @@ fn scope(targets: &Targets) -> Scope {
     }
 }
 
-/// Where `add` installs to.
-pub fn places_to_add(machine: &Machine, targets: &Targets, output: Output) -> Result<Vec<Place>> {
+/// The places `add` installs to.
+pub(crate) fn places_to_add(
+    machine: &Machine,
+    targets: &Targets,
+    output: Output,
+) -> Result<Vec<Place>> {
     let mut chosen = agents(targets);
     if chosen.is_empty() && targets.global && !targets.dest.is_empty() {
         return Err(
@@ -66,7 +70,7 @@ fn named_places(
     Ok(place::merge(places))
 }
 
-/// The agents present on the machine, or the two that reach most where none is.
+/// The agents on the machine; if there are none, the two whose folders most agents read.
 fn agents_on(machine: &Machine) -> Vec<&'static Agent> {
     let present = presence::present(machine);
     if !present.is_empty() {
@@ -104,8 +108,8 @@ fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
     Ok(chosen)
 }
 
-/// The places that a selection looks at: those it names, else all of the project and the user.
-pub fn places_to_search(machine: &Machine, targets: &Targets) -> Result<Vec<Place>> {
+/// The places of a selection; without a selection, all of the project and the user.
+pub(crate) fn places_to_search(machine: &Machine, targets: &Targets) -> Result<Vec<Place>> {
     let chosen = agents(targets);
     if !chosen.is_empty() || !targets.dest.is_empty() {
         let mut places = named_places(machine, &chosen, scope(targets), targets)?;
@@ -122,13 +126,13 @@ pub fn places_to_search(machine: &Machine, targets: &Targets) -> Result<Vec<Plac
     Ok(discover::all_places(machine, scopes))
 }
 
-/// The installs that a selection means.
-pub fn installs(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
+/// The installs of a selection.
+pub(crate) fn installs(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
     let places = places_to_search(machine, &select.targets)?;
-    let mut found = discover::installs(&places, select.name.as_deref())?;
-    // Whether a link is ours is known only when all places are.
+    let mut found = discover::installs(&places, select.name.as_deref());
+    // All places must be known to decide whether a link is ours.
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let all = discover::installs(&everywhere, select.name.as_deref())?;
+    let all = discover::installs(&everywhere, select.name.as_deref());
     for install in &mut found {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }

@@ -12,7 +12,7 @@ use crate::report::{Output, style};
 use crate::toolchain::{self, HostCompiler, PINNED_TORCH, Toolchain, Torch, Version};
 
 /// Shows which nvcc would be used, or installs the pinned one; exit 1 when there is none.
-pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     match &arguments.command {
         None => Ok(show(output)),
         Some(ToolchainCommand::Install {
@@ -35,7 +35,7 @@ pub fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
                 found.version,
                 style::faint(found.nvcc.display())
             ));
-            // Another toolkit may come first, and whoever just installed this one would be surprised.
+            // Another toolkit may take precedence; say so to a user who just installed this one.
             let used = Toolchain::find().ok();
             if let Some(other) = used.as_ref().filter(|used| used.nvcc != found.nvcc) {
                 output.line(format!(
@@ -71,7 +71,7 @@ fn install_torch(python: &Path, force: bool, output: Output) -> Result<ExitCode>
         found.version,
         style::faint(found.folder.display())
     ));
-    // An active environment's torch may come first, and whoever just installed this one would be surprised.
+    // An active environment's torch may take precedence; say so to a user who just installed this one.
     let used = Torch::find(None, found.release).ok();
     if let Some(other) = used.as_ref().filter(|used| used.folder != found.folder) {
         output.line(format!(
@@ -138,7 +138,7 @@ fn show(output: Output) -> ExitCode {
     }
 }
 
-/// A line each toolkit that was looked at, and the same for programs.
+/// Prints a line per candidate toolkit, and returns the same as JSON.
 fn show_candidates(used: Option<&Toolchain>, output: Output) -> Vec<Value> {
     let candidates = toolchain::candidates();
     let mut rows = Vec::new();

@@ -14,9 +14,9 @@ use crate::install::step::Options;
 use crate::install::{Refusal, State};
 use crate::report::{Output, style};
 
-/// Brings installs to the version on offer. One that is protected does not keep the others back;
-/// it is refused at the end.
-pub fn run(machine: &Machine, arguments: &cli::Update, output: Output) -> Result<ExitCode> {
+/// Updates installs to the version on offer. A protected install does not block the others; it is
+/// refused at the end.
+pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) -> Result<ExitCode> {
     let places = target::places_to_search(machine, &arguments.select.targets)?;
     let recovered = if arguments.dry_run {
         Vec::new()
@@ -41,7 +41,7 @@ pub fn run(machine: &Machine, arguments: &cli::Update, output: Output) -> Result
     let mut left = Vec::new();
     let mut refused: Vec<Refused> = Vec::new();
     for install in &installs {
-        // What a link leads to is an install of its own, or not ours to touch.
+        // The target of a link is an install of its own, or not ours to change.
         if install.link_is_ours {
             continue;
         }

@@ -16,7 +16,7 @@ use crate::skill::tree::{SKILL_MD, Tree};
 use crate::skill::{archive, bundled};
 
 /// Checks skills against every rule; exit 1 when one has an error.
-pub fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
     if arguments.rules {
         list_rules(output);
         return Ok(ExitCode::SUCCESS);
@@ -72,7 +72,7 @@ pub fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
     })
 }
 
-/// A Python that was named must be there; one that was not may be missing.
+/// A Python named on the command line must exist; the default may be missing.
 fn options(named: Option<&PathBuf>) -> Result<deep::Options> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let python = match (named, set("KERNELS_PYTHON"), set("VIRTUAL_ENV")) {
@@ -87,7 +87,7 @@ fn options(named: Option<&PathBuf>) -> Result<deep::Options> {
                     Usage(format!("--python {path}: that is no Python that starts")).into(),
                 );
             }
-            // It is started from another folder.
+            // It is started from another folder, so a relative path must be made absolute.
             if path.components().count() > 1 {
                 std::path::absolute(path)?
             } else {
@@ -104,10 +104,10 @@ fn options(named: Option<&PathBuf>) -> Result<deep::Options> {
     })
 }
 
-/// A skill as it was found, however little of it can be read.
+/// A skill as read, even if only in part.
 struct Subject {
     tree: Tree,
-    /// The folder that it lies in.
+    /// The folder that contains it.
     root: Option<PathBuf>,
     findings: Vec<Finding>,
 }

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::verify::{Choice, Finding, VerifyReport, sanitize};
 
 /// Checks a project on a card; exit 1 on findings.
-pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
     let card = prepare::card(arguments.selection.device)?;
@@ -34,8 +34,7 @@ pub fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     })
 }
 
-/// The report for people.
-pub fn show(report: &VerifyReport, output: Output) {
+pub(crate) fn show(report: &VerifyReport, output: Output) {
     prepare::show_heading(
         &report.project,
         &report.card,
@@ -69,8 +68,7 @@ pub fn show(report: &VerifyReport, output: Output) {
     }
 }
 
-/// One thing that is wrong, for people.
-pub fn show_finding(finding: &Finding, output: Output) {
+pub(crate) fn show_finding(finding: &Finding, output: Output) {
     output.line(format!(
         "{} {} {} [{}]\n    {}",
         style::bad(finding.kind.name()),

@@ -12,7 +12,6 @@ use crate::session::Session;
 use crate::verify::run;
 use crate::worker::{CodePath, Request, Verify};
 
-/// Does what the request says.
 pub(super) fn run(request: &str) -> Result<ExitCode> {
     let output = Output::new(true, true);
     match serde_json::from_str(request).context("reading the request of __worker")? {

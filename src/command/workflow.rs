@@ -21,7 +21,7 @@ pub(super) fn render(dirs: &[PathBuf]) -> Result<String> {
         .replace("@PINNED@", Toolchain::PINNED))
 }
 
-/// For the shell of a step, inside a block of YAML, where GitHub replaces `${{ }}` before the shell sees it.
+/// Quotes a path for the shell of a step, inside a YAML block, where GitHub expands `${{ }}` before the shell runs.
 fn quoted(dir: &Path) -> Result<String> {
     let text = dir.to_str().filter(|text| {
         dir.is_relative() && !text.contains("${{") && !text.chars().any(char::is_control)

@@ -1,4 +1,4 @@
-//! Small tables for pages that agents read: of each operation its smallest and its largest case, or a model's times.
+//! Small tables for pages that agents read: each operation's smallest and largest case, or a model's times.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::report::markdown::{cell, row, titles};
 
 const CONTENDERS: [&str; 4] = ["eager", "kernels", "compile", "both"];
 
-/// The table of operations, or of the one model that is named.
+/// The table of the named operations, or of one model.
 pub(super) fn table(records: &Records, names: &[&str]) -> String {
     if let [model] = names
         && let Some(name) = model.strip_prefix(super::end_to_end::PREFIX)
@@ -44,7 +44,7 @@ pub(super) fn table(records: &Records, names: &[&str]) -> String {
     )
 }
 
-/// Of operations that arithmetic binds: every cold case, how much it computes a second, and its best peer.
+/// For operations bound by arithmetic: every cold case, its TFLOP/s, and its best peer.
 pub(super) fn compute(records: &Records, names: &[&str]) -> String {
     let heads = [
         "operation",
@@ -80,8 +80,8 @@ pub(super) fn compute(records: &Records, names: &[&str]) -> String {
     footed(text, &made_on, &torch.unwrap_or_default())
 }
 
-/// What the recorded cases would take at least on another card: their bytes at its datasheet's GB/s, of which there are
-/// several where there are several cards of its kind.
+/// Lower bounds for the recorded cases on another card: their bytes at its datasheet's GB/s; several where
+/// there are several variants of the card.
 pub(super) fn estimate(records: &Records, words: &[&str]) -> String {
     let (bandwidths, names): (Vec<&str>, Vec<&str>) =
         words.iter().partition(|word| word.parse::<f64>().is_ok());
@@ -110,7 +110,7 @@ pub(super) fn estimate(records: &Records, words: &[&str]) -> String {
     text + "\nEstimates, not measured: the bytes that must move, at the datasheet's bandwidth.\n"
 }
 
-/// The rows of the operations that are named, below `text`, and what they were measured on.
+/// The rows of the named operations, below `text`, and the card and compiler.
 fn rows(
     records: &Records,
     names: &[&str],

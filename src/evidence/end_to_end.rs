@@ -14,9 +14,9 @@ use crate::gpu::slug;
 use crate::report::end_to_end::chart;
 use crate::report::{figure, file};
 
-/// What its file's name begins with.
+/// The prefix of its file name.
 pub(super) const PREFIX: &str = "e2e-";
-/// Those without whom there is nothing to record. torch.compile may fail on a model; the record says so.
+/// Required contenders. torch.compile may fail on a model; the record says so.
 const NEEDED: [&str; 2] = ["eager", "kernels"];
 
 /// A model's times on a card.
@@ -35,14 +35,14 @@ pub struct EndToEndEvidence {
     pub result: EndToEnd,
 }
 
-/// What leaves out whole cases, and nothing else.
+/// The argument that leaves out whole cases, and nothing else.
 const SOME_CASES: &str = "--cases";
 
-/// Writes the record of a result into `dir`, with its picture beside it, and answers the files.
+/// Writes the record of a result into `dir`, with its chart beside it, and returns the files.
 ///
-/// A result of some cases completes a record that is there, of the same sources, card, versions, model and kernel: its
-/// cases take the place of those of their names, and say that they are of another run. All contenders of a case are of
-/// one run, always.
+/// A result of some cases completes an existing record of the same sources, card, versions, model and kernel: its
+/// cases replace those of the same name, and are marked as of another run. All contenders of a case are of
+/// one run.
 ///
 /// Refuses, and writes nothing, when the result is of a small model or not whole, when ours or eager was wrong or
 /// failed, and when a file is there that belongs to another project.
@@ -87,14 +87,14 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
     }
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     file::write(&path, evidence.to_json()?.as_bytes())?;
-    // From what was written: a record and its picture are the same from then on.
+    // Drawn from what was written: the record and its chart always agree.
     let picture = path.with_extension("svg");
     let written = EndToEndEvidence::read(&path)?;
     file::write(&picture, chart(&written.result).as_bytes())?;
     Ok(vec![path, picture])
 }
 
-/// Whether a result may become evidence: nothing is wrong, and both that are needed were timed.
+/// Whether a result may become evidence: no errors, and both required contenders timed.
 fn sound(result: &EndToEnd) -> Result<()> {
     let findings = result.findings();
     let of_compile = |line: &String| line.contains(", compile failed: ");
@@ -116,7 +116,7 @@ fn sound(result: &EndToEnd) -> Result<()> {
     Ok(())
 }
 
-/// A folder's name as seen from that in which `evidence` lies.
+/// The path of a project relative to the folder that contains `evidence`.
 fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
     let evidence = std::path::absolute(evidence)?;
     let base = evidence.parent().unwrap_or(&evidence);
@@ -140,7 +140,7 @@ fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
 }
 
 impl EndToEndEvidence {
-    /// This record with the cases of a later run of the very same things.
+    /// This record with the cases of a later run of the same configuration.
     fn completed_by(mut self, later: Self) -> Result<Self> {
         let (old, new) = (&self.result, &later.result);
         let card = |of: &EndToEnd| {
@@ -202,7 +202,7 @@ impl EndToEndEvidence {
             .collect()
     }
 
-    /// How it stands to the sources that are in its project's folder now; `root` is where the folder of evidence lies.
+    /// Compares it with the sources now in its project's folder; `root` contains the folder of evidence.
     pub fn freshness(&self, root: &Path) -> Freshness {
         let dir = root.join(&self.folder);
         match sources::digest(&dir, &self.result.sources) {
@@ -217,8 +217,8 @@ impl EndToEndEvidence {
     }
 }
 
-/// How the records in `dir` of the models of a project stand. What was never recorded is not missed: most projects have
-/// no model.
+/// The freshness of the records in `dir` of the models of a project. A missing record is no failure: most
+/// projects have no model.
 pub fn check(dir: &Path, project: &Path) -> Result<Vec<Standing>> {
     let root = std::path::absolute(dir)?;
     let root = root.parent().unwrap_or(&root).to_path_buf();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
-/// An object of more characters has a line for each of its fields.
+/// An object longer than this has one line per field.
 const LINE: usize = 1500;
 
 /// The text of a record. `benches/gpu/evidence_form.py` writes the same form.
@@ -18,8 +18,8 @@ pub fn text(record: &impl Serialize) -> Result<String> {
     Ok(text)
 }
 
-/// The record itself and what does not fit on a line are written field by field, lists of objects element by element,
-/// everything else on one line.
+/// Writes the record and every value that does not fit on a line field by field, lists of objects element by
+/// element, everything else on one line.
 fn put(text: &mut String, value: &Value, depth: usize) -> Result<()> {
     let line = on_a_line(value)?;
     match value {
@@ -50,7 +50,7 @@ fn put(text: &mut String, value: &Value, depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// A new line, behind a comma where something stands before.
+/// Starts a new line, after a comma unless it is the first.
 fn start(text: &mut String, at: usize, depth: usize) {
     text.push_str(if at > 0 { ",\n" } else { "\n" });
     text.push_str(&" ".repeat(depth));
@@ -62,7 +62,7 @@ fn on_a_line(value: &Value) -> Result<String> {
     Ok(String::from_utf8(bytes)?)
 }
 
-/// One line with a space behind commas and colons.
+/// A formatter for one line, with a space after commas and colons.
 struct Spaced;
 
 impl Spaced {

@@ -1,4 +1,4 @@
-//! Whether the code has moved past its evidence.
+//! Whether recorded evidence still matches the code.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use super::Evidence;
 use crate::project::Project;
 use crate::toolchain::Toolchain;
 
-/// How evidence stands to the code.
+/// Evidence compared with the code.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Freshness {
-    /// It is of this code and these cases.
+    /// It matches the code and the cases.
     Fresh,
-    /// It is of other code or other cases.
+    /// The code or the cases changed.
     Stale {
         /// What differs.
         what: String,
     },
-    /// Its cases are those recorded; there was no pinned compiler to tell whether its code is.
+    /// The cases match; without the pinned compiler, the code cannot be compared.
     Unknown,
-    /// There is none.
+    /// There is no evidence.
     Missing,
 }
 
-/// How one operation stands on one card.
+/// The freshness of one operation on one card.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The operation.
@@ -38,7 +38,7 @@ pub struct Standing {
     pub freshness: Freshness,
 }
 
-/// Digests of what a project's files say.
+/// Digests of a project's files.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts<'a> {
     /// `Project::spec_digest`.
@@ -56,12 +56,12 @@ impl<'a> From<&'a Project> for Texts<'a> {
     }
 }
 
-/// Compiles a project with the pinned toolchain for some architectures, and answers `Build::device_digest`.
+/// Compiles a project with the pinned toolchain for some architectures, and returns `Build::device_digest`.
 pub type Digest<'a> = &'a mut dyn FnMut(&[u32]) -> Result<String>;
 
-/// Holds the evidence of `dir` against a project: each file of each of its `operations`, and one missing entry for
-/// an operation that has no file. `digest` is called once for each set of architectures that evidence names; where
-/// there is no pinned compiler it is none, and what only the code can tell is unknown.
+/// Compares the evidence in `dir` with a project: each file of each of its `operations`, and one missing entry for
+/// an operation without a file. `digest` is called once per set of architectures named by evidence; `None` without
+/// a pinned compiler, and what only the code can decide is unknown.
 /// Evidence of an operation that the project no longer has is stale.
 pub fn check(
     dir: &Path,
@@ -78,7 +78,7 @@ pub fn check(
     let mut standings = Vec::new();
     for (path, evidence) in &evidence {
         let freshness = if operations.contains(&evidence.operation) {
-            // Compiling is slow, and what is stale by its cases is stale already.
+            // Compiling is slow, and evidence with stale cases is stale already.
             match (evidence.stale_text(texts), &mut digest) {
                 (Some(what), _) => Freshness::Stale { what },
                 (None, None) => Freshness::Unknown,
@@ -131,7 +131,7 @@ impl Evidence {
         }
     }
 
-    /// What is stale already without compiling.
+    /// What is stale without compiling.
     fn stale_text(&self, texts: Texts) -> Option<String> {
         if self.toolchain != Toolchain::PINNED {
             return Some(format!(
@@ -144,7 +144,7 @@ impl Evidence {
             return Some("kernel.toml is not the recorded one".to_owned());
         }
         let recorded = self.source_digest.as_ref()?;
-        // Which of the kernels a launch takes is host code, of which the compiled device code knows nothing.
+        // Host code chooses the kernel of a launch, and is not part of the device digest.
         (recorded != texts.source_digest)
             .then(|| "the sources are not the recorded ones, comments apart".to_owned())
     }

@@ -1,4 +1,4 @@
-//! The one small table of README: a line for each model and operation that is named, with a link to all of its figures.
+//! README's table: a line per named model and operation, with a link to all figures.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use crate::project::DType;
 use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
 
-/// Lines of a table that is read at a glance.
+/// The most lines in the table.
 const MOST: usize = 12;
-/// Where the pages that are rendered whole lie, as seen from README.
+/// The generated pages, relative to README.
 const MODELS: &str = "docs/generated/models.md";
 const OPERATIONS: &str = "docs/generated/operations.md";
 
-/// Of a model its first case; of an operation its largest bf16 case in device memory.
+/// For a model its first case; for an operation its largest bf16 case in device memory.
 pub(super) fn table(records: &Records, names: &[&str]) -> Result<String> {
     ensure!(
         names.len() <= MOST,

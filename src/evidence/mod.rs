@@ -1,8 +1,8 @@
-//! Recorded runs, and whether the code has moved past them.
+//! Recorded runs, and whether they still match the code.
 //!
 //! A folder of evidence holds `<operation>-<gpu>.json` for each operation and card ([`Evidence`]), and may hold
-//! `peers-<gpu>.json` ([`Peers`]): what others' kernels took on the same card, timed by a script. `harness-<gpu>.json`
-//! there is what became of the cheating kernels of `tests/cheats`, and `e2e-<name>-<gpu>.json` what a whole model took
+//! `peers-<gpu>.json` ([`Peers`]): times of other projects' kernels on the same card. `harness-<gpu>.json`
+//! has the results of the cheating kernels of `tests/cheats`, and `e2e-<name>-<gpu>.json` the times of a whole model
 //! ([`EndToEndEvidence`]).
 
 mod brief;
@@ -32,10 +32,10 @@ use serde_json::Value;
 
 use crate::agent::project::git_root;
 
-/// Of all records.
+/// The format of all records.
 const FORMAT: u32 = 1;
 
-/// Where evidence of a project is: in the folder named, else `evidence/` of its git root, else its own.
+/// The evidence folder of a project: the named one, else `evidence/` of its git root, else its own.
 pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
     if let Some(named) = named {
         return named.to_path_buf();
@@ -61,7 +61,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
         .with_context(|| format!("{} is no record of format {FORMAT}", path.display()))
 }
 
-/// The `.json` files of a folder whose names are wanted, by name; none where there is no such folder.
+/// The `.json` files of a folder with a wanted name, sorted by name; none if the folder does not exist.
 fn files(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

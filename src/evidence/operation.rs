@@ -22,7 +22,7 @@ pub(super) fn sections(records: &Records) -> String {
 
 /// The table of one operation.
 pub(super) fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
-    // Peers are named only where one of them has this operation.
+    // Peers are named only if one of them has this operation.
     let peers = peers.filter(|peers| {
         let mut cases = evidence.cases.iter();
         cases.any(|case| peers.row(case).is_some())

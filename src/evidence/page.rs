@@ -1,6 +1,6 @@
-//! The tables of a page that are rendered from evidence: what stands between `<!-- evidence:CARD BLOCK -->` and
-//! `<!-- /evidence -->`, each alone on its line. CARD is the short name in the records' file names, and nothing of
-//! another card is in the block. docs/evidence.md lists the blocks.
+//! The tables of a page that are rendered from evidence: the text between `<!-- evidence:CARD BLOCK -->` and
+//! `<!-- /evidence -->`, each alone on its line. CARD is the short name in the records' file names; a block has
+//! figures of this card only. docs/evidence.md lists the blocks.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What others' kernels took on the same card: `peers-<gpu>.json`, written by benches/gpu/peers.py.
+//! Times of other projects' kernels on the same card: `peers-<gpu>.json`, written by benches/gpu/peers.py.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,12 +19,12 @@ pub struct Peers {
     /// Versions of the peers' packages by name.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// One a shape and dtype.
+    /// One per shape and dtype.
     pub rows: Vec<PeerRow>,
 }
 
-/// One shape, by everybody. `kernels` among the names is this project's own kernel in the same run: only within a
-/// row may times be compared.
+/// One shape, all contenders. `kernels` is this project's kernel in the same run: only times within a row
+/// may be compared.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PeerRow {
     /// The operation.
@@ -34,25 +34,25 @@ pub struct PeerRow {
     pub case: Option<String>,
     /// Sizes and options by name: those of the bench case, or fewer.
     pub shape: BTreeMap<String, f64>,
-    /// What `T` is.
+    /// The data type `T`.
     pub dtype: crate::project::DType,
-    /// Megabytes that must move.
+    /// Megabytes that must be moved.
     pub mb: f64,
-    /// Microseconds of a copy of as many bytes.
+    /// Microseconds of a copy of the same bytes.
     pub copy_us: f64,
     /// Median microseconds by name; absent or null where a peer cannot do the operation.
     pub times_us: BTreeMap<String, Option<f64>>,
     /// Tenth and ninetieth percentile by name.
     #[serde(default)]
     pub spread: BTreeMap<String, Option<[f64; 2]>>,
-    /// Those whose result was wrong: their times count for nothing.
+    /// Those with a wrong result: their times are ignored.
     #[serde(default)]
     pub wrong: Vec<String>,
-    /// Those who compute another function than the model's, and which: they are compared with by name, and are
-    /// nobody's best peer.
+    /// Those that compute another function than the model, and which: they are compared with by name, and are
+    /// never the best peer.
     #[serde(default)]
     pub other: BTreeMap<String, String>,
-    /// Which of its variants was the fastest, of those that have several: `torch (cudnn)`.
+    /// The fastest variant, for peers that have several: `torch (cudnn)`.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
 }
@@ -75,9 +75,9 @@ impl Peers {
         Ok(Some(peers))
     }
 
-    /// The row of a case: same operation and dtype, every size that the row names equal, as many bytes within 2 %,
-    /// and nothing in the case's label that the row does not name: `weight=0` is another operation. Of several the
-    /// one that names most.
+    /// The row of a case: same operation and dtype, every size in the row equal, the same bytes within 2 %,
+    /// and nothing in the case's label that the row does not name: `weight=0` is another operation. If several match,
+    /// the one that names most.
     pub fn row(&self, case: &CaseBench) -> Option<&PeerRow> {
         #[allow(clippy::cast_precision_loss, reason = "compared within 2 %")]
         let megabytes = case.bytes as f64 / 1e6;
@@ -106,7 +106,7 @@ impl Peers {
 }
 
 impl PeerRow {
-    /// The time of one whose result was right, where it has one.
+    /// The time of a contender, if its result was right.
     pub fn time(&self, name: &str) -> Option<f64> {
         if self.wrong.iter().any(|wrong| wrong == name) {
             return None;
@@ -118,7 +118,7 @@ impl PeerRow {
             .filter(|time| time.is_finite() && *time > 0.0)
     }
 
-    /// How many times faster than the fastest of `names` this project's kernel is, in the same run.
+    /// The speedup of this project's kernel over the fastest of `names`, in the same run.
     pub fn times_faster(&self, names: &[&str]) -> Option<f64> {
         let ours = self.time("kernels")?;
         let theirs = names
@@ -128,8 +128,7 @@ impl PeerRow {
         Some(theirs / ours)
     }
 
-    /// The fastest of all others that compute the same and were right, and how many times faster than it this
-    /// project's kernel is.
+    /// The fastest peer that computes the same and was right, and this project's speedup over it.
     pub fn best_peer(&self) -> Option<(&str, f64)> {
         let ours = self.time("kernels")?;
         self.times_us

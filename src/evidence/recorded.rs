@@ -16,10 +16,10 @@ use crate::report::{figure, file};
 use crate::toolchain::Toolchain;
 use crate::verify::{PathReport, VerifyReport};
 
-/// Measured figures keep this many significant digits; what differs behind them is noise, and would fill diffs.
+/// Significant digits of recorded figures; the rest is noise, and would fill diffs.
 pub(super) const DIGITS: usize = 4;
 
-/// What was measured of one operation on one card.
+/// The measurements of one operation on one card.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
@@ -33,26 +33,26 @@ pub struct Evidence {
     pub device_digest: String,
     /// `Project::spec_digest`: a digest of kernel.toml.
     pub spec_digest: String,
-    /// `Project::source_digest`, of host code and device code; none in records from before it was kept.
+    /// `Project::source_digest`, of host code and device code; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_digest: Option<String>,
     /// The compiler's version, the pinned one.
     pub toolchain: String,
     /// The architectures that the digested build was for, in rising order.
     pub archs: Vec<u32>,
-    /// The card, its driver with it.
+    /// The card and its driver.
     pub card: Card,
     /// The seed of the benchmark's inputs.
     pub seed: u64,
-    /// What a reader should know of the whole run.
+    /// Remarks about the whole run.
     pub remarks: Vec<String>,
-    /// What was timed, each beside a copy of the same bytes. Figures have four significant digits.
+    /// The timed cases, each beside a copy of the same bytes. Figures have four significant digits.
     pub cases: Vec<CaseBench>,
-    /// What was checked before, of the whole project.
+    /// The checks before the timing, of the whole project.
     pub verification: Verification,
 }
 
-/// What was checked on the card before the timing.
+/// The checks on the card before the timing.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verification {
@@ -72,8 +72,8 @@ pub struct Verification {
     pub paths: Vec<PathReport>,
 }
 
-/// Writes `OPERATION-GPU.json` into `dir`, which is made where it is missing, for each operation of a benchmark,
-/// and answers the files. `device_digest` is that of the build whose architectures are those of the verified paths.
+/// Writes `OPERATION-GPU.json` into `dir`, created if missing, for each operation of a benchmark,
+/// and returns the files. `device_digest` is of the build for the architectures of the verified paths.
 ///
 /// Refuses, and writes nothing, when anything was found wrong, when the compiler is not the pinned one, when the
 /// two reports are not of the same project and card, when a figure is not a finite positive number, and when a
@@ -274,8 +274,8 @@ impl Evidence {
     }
 }
 
-/// Whether a file of this name is of an operation: the others have formats of their own, and harness-<gpu>.json is
-/// tests/cheats'.
+/// Whether a file of this name is the record of an operation: others have formats of their own; harness-<gpu>.json
+/// belongs to tests/cheats.
 fn of_an_operation(name: &str) -> bool {
     !["peers-", "harness-", "e2e-", "trials-"]
         .iter()

@@ -1,4 +1,4 @@
-//! Everything that is recorded on one card.
+//! All records of one card.
 
 use std::path::Path;
 
@@ -41,13 +41,13 @@ impl Records {
         self.operations.iter().find(|one| one.operation == name)
     }
 
-    /// The record of a model, by its name or by its block's, `e2e-NAME`.
+    /// The record of a model, by its name or that of its block, `e2e-NAME`.
     pub(super) fn model(&self, name: &str) -> Option<&EndToEnd> {
         let name = name.strip_prefix(PREFIX).unwrap_or(name);
         self.models.iter().find(|one| one.name == name)
     }
 
-    /// Projects together, and their operations by name.
+    /// Grouped by project, then sorted by operation.
     pub(super) fn by_project(&self) -> Vec<&Evidence> {
         let mut all: Vec<&Evidence> = self.operations.iter().collect();
         all.sort_by_key(|one| (&one.project, &one.operation));
@@ -55,7 +55,7 @@ impl Records {
     }
 }
 
-/// Stands in a block of all operations where there is none.
+/// The text of a block of all operations if there are none.
 pub(super) fn nothing_yet() -> String {
     "Nothing is recorded yet: on a card, benches/gpu/prove does it.\n".to_owned()
 }

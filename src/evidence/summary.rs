@@ -1,4 +1,4 @@
-//! The table over all operations: of each its smallest and its large bf16 cases, beside their peers.
+//! The table of all operations: each one's smallest and largest bf16 cases, beside their peers.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use crate::project::DType;
 use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
 
-/// Both ways that torch compiles; the faster is compared with.
+/// torch.compile's two modes; the faster one is compared with.
 pub(super) const COMPILED: [&str; 2] = ["compile", "compile-max"];
-/// The kernel of the article that this project's operations are measured against.
+/// The kernel of the article that this project compares with.
 pub(super) const BLOG: [&str; 1] = ["blog"];
-/// Stands where there is nothing to compare with.
+/// Shown where there is nothing to compare with.
 pub(super) const NOTHING: &str = "—";
-/// Where this much moves, the copy is the roof; below it caches and launches count.
+/// From this size on the copy is the limit; below it, caches and launches count.
 const LARGE: u64 = 64_000_000;
-/// Large cases of an operation in the table; the others stand in its own.
+/// The most large cases per operation in the table; the others are in the operation's own.
 const MOST_LARGE: usize = 3;
-/// Launchers that differ from another's only in where they write, or in how they are given a table.
+/// Suffixes of launchers that differ from another's only in the destination, or in the type of a table.
 const VARIANTS: [&str; 2] = ["_in_place", "_f32_tables"];
 
-/// What tells that a peer computes something else.
+/// Marks a peer that computes another function.
 pub(super) const OTHER: &str = "†";
 
 /// The table of all operations; it says so where nothing was timed in bf16.
@@ -83,23 +83,23 @@ pub(super) fn table(records: &Records) -> String {
     )
 }
 
-/// The fastest peer that computes the same, as people call it, and how many times faster this project's kernel is.
+/// The display name of the fastest peer that computes the same, and this project's speedup over it.
 pub(super) fn best_peer(row: Option<&PeerRow>) -> Option<(String, String)> {
     let row = row?;
     let (name, times) = row.best_peer()?;
-    // Of torch's backends the one that was taken.
+    // The torch backend that was chosen.
     let backend = row.chosen.get(name).filter(|_| name == "torch");
     let name = backend.map_or_else(|| peer(name), String::as_str);
     Some((name.to_owned(), figure::times(times)))
 }
 
-/// How many times faster than torch.compile, where it computes the same.
+/// The speedup over torch.compile, where it computes the same.
 pub(super) fn compiled(row: Option<&PeerRow>) -> Option<String> {
     let row = row.filter(|row| !COMPILED.iter().any(|name| row.other.contains_key(*name)))?;
     row.times_faster(&COMPILED).map(figure::times)
 }
 
-/// Of an operation the smallest cold bf16 case, then the large ones, in kernel.toml's order. Where there are many, those
+/// The smallest cold bf16 case of an operation, then the large ones, in kernel.toml's order; if there are many, those
 /// with a peer.
 fn main_cases<'a>(evidence: &'a Evidence, peers: Option<&Peers>) -> Vec<&'a CaseBench> {
     let cases: Vec<&CaseBench> = evidence
@@ -132,7 +132,7 @@ fn main_cases<'a>(evidence: &'a Evidence, peers: Option<&Peers>) -> Vec<&'a Case
         .collect()
 }
 
-/// How many times faster than the fastest of `names`, marked where that computes something else.
+/// The speedup over the fastest of `names`, marked where that computes another function.
 pub(super) fn times(row: Option<&PeerRow>, names: &[&str]) -> String {
     let mark = |row: &PeerRow| {
         let other = names.iter().any(|name| row.other.contains_key(*name));
@@ -148,7 +148,7 @@ pub(super) fn times(row: Option<&PeerRow>, names: &[&str]) -> String {
     .unwrap_or_else(|| NOTHING.to_owned())
 }
 
-/// What those marked compute.
+/// The legend of the marked peers.
 pub(super) fn note(others: &[(String, String)]) -> String {
     let said: BTreeSet<String> = others
         .iter()
@@ -163,7 +163,7 @@ pub(super) fn note(others: &[(String, String)]) -> String {
     said.into_iter().collect()
 }
 
-/// A peer as people call it.
+/// The display name of a peer.
 fn peer(name: &str) -> &str {
     match name {
         "torch" => "torch eager",

@@ -1,4 +1,4 @@
-//! Carrying out a plan: lock, recover, plan again, stage everything, then swap.
+//! Carries out a plan: lock, recover, plan again, stage everything, then swap.
 
 use std::path::PathBuf;
 use std::thread;
@@ -17,29 +17,23 @@ use super::transaction::{Recovered, Transaction, recover_area};
 use crate::agent::{Machine, Scope};
 use crate::skill::source::Skill;
 
-/// What was done.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Every step, with the backup it made.
-    pub done: Vec<Done>,
-    /// What interrupted runs had left.
-    pub recovered: Vec<Recovered>,
-    /// What a person should know.
-    pub notes: Vec<String>,
+pub(crate) struct Outcome {
+    pub(crate) done: Vec<Done>,
+    /// Changes of interrupted runs, now finished or undone.
+    pub(crate) recovered: Vec<Recovered>,
+    pub(crate) notes: Vec<String>,
 }
 
-/// A step that was carried out.
 #[derive(Clone, Debug)]
-pub struct Done {
-    /// The step.
-    pub step: Step,
-    /// Where the old tree is kept.
-    pub backup: Option<PathBuf>,
+pub(crate) struct Done {
+    pub(crate) step: Step,
+    pub(crate) backup: Option<PathBuf>,
 }
 
-/// Finishes or undoes the interrupted changes at `places`; where there are none, nothing is locked
-/// or touched.
-pub fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
+/// Finishes or undoes the interrupted changes at `places`; without any, nothing is locked or
+/// changed.
+pub(crate) fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
     let mut areas = Vec::new();
     for place in places {
         let area = Area::of(&place.folder);
@@ -55,14 +49,14 @@ pub fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
     Ok(recovered)
 }
 
-/// Installs `skill` at `places`, everywhere or, when anything is protected, nowhere.
-pub fn install(
+/// Installs `skill` at all of `places`, or at none if anything is protected.
+pub(crate) fn install(
     machine: &Machine,
     skill: &Skill,
     places: Vec<Place>,
     options: Options,
 ) -> Result<Outcome> {
-    // What an interrupted run left can hide an install that the plan must know of.
+    // An interrupted run can hide an install that the plan must include.
     let mut known = places.clone();
     for scope in [Scope::Project, Scope::User] {
         if places.iter().any(|place| place.scope == scope) {
@@ -70,10 +64,10 @@ pub fn install(
         }
     }
     let early = recover(&known)?;
-    // A refusal must leave no folder behind, so there is a look before anything is made.
+    // A refusal must leave no new folder, so plan once before creating any.
     let mut first = plan(machine, skill, places.clone(), options);
     if !first.refused.is_empty() {
-        // Another process may have been in the middle of a change: what counts is the locked look.
+        // Another process may be in the middle of a change: only a plan made under the lock counts.
         let _locks = lock_existing(&first.folders)?;
         first = plan(machine, skill, places.clone(), options);
         refuse(&first)?;
@@ -91,7 +85,7 @@ pub fn install(
     result
 }
 
-/// How often to make the folders anew when another process removes them before they are locked.
+/// How often to recreate the folders when another process removes them before they are locked.
 const TRIES: usize = 5;
 
 /// Makes the skills folders and locks them.
@@ -155,7 +149,7 @@ fn install_locked(
     {
         bail!("another process changed the installs meanwhile; run the command again");
     }
-    // Staging is where disks fill up and permissions fail, so all of it comes before any swap.
+    // Staging is where a disk fills up or a permission is missing, so stage everything before any swap.
     let folders = |step: Step| {
         let created = made.iter().find(|(folder, _)| *folder == step.place.folder);
         let created = created.map_or(0, |(_, count)| *count) + step.created_folders;
@@ -174,14 +168,14 @@ fn install_locked(
     Ok(outcome)
 }
 
-/// A step whose tree or link is staged, if it needs one.
+/// A step with its staged tree or link, if it needs one.
 struct Prepared {
     step: Step,
     transaction: Option<Transaction>,
     note: Option<String>,
 }
 
-/// Does independent pieces of work at once: most of each is waiting for the disk.
+/// Runs independent work in parallel: most of it waits for the disk.
 fn together<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     if items.len() < 2 {
         return items.into_iter().map(work).collect();
@@ -192,7 +186,7 @@ fn together<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Ve
             .into_iter()
             .map(|item| scope.spawn(move || work(item)))
             .collect();
-        // A panic in a thread goes on in this one; there is nothing better to do with it.
+        // Propagate a panic of the thread.
         let join = |thread: thread::ScopedJoinHandle<'_, R>| {
             thread
                 .join()
@@ -269,8 +263,8 @@ fn refuse(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy would do
-/// harm.
+/// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy is not
+/// allowed.
 fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prepared> {
     let area = Area::of(&step.place.folder);
     let mut note = None;

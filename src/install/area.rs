@@ -16,9 +16,8 @@ const PREFIX: &str = "txn-";
 const GITIGNORE: &str = ".gitignore";
 const IGNORE_ALL: &[u8] = b"*\n";
 
-/// The area of one skills folder.
 #[derive(Clone, Debug)]
-pub struct Area {
+pub(crate) struct Area {
     host: PathBuf,
     /// The skills folder's name in the host; empty where the host is the skills folder.
     folder: String,
@@ -28,7 +27,7 @@ impl Area {
     /// The area for a skills folder. It lies beside the folder, where no agent looks;
     /// inside it only where the folder above is another file system, not ours to write to, or not
     /// an agent's own (`--dest`).
-    pub fn of(folder: &Path) -> Self {
+    pub(crate) fn of(folder: &Path) -> Self {
         let inside = Self {
             host: folder.to_path_buf(),
             folder: String::new(),
@@ -48,7 +47,7 @@ impl Area {
         }
         let device = |path: &Path| path.metadata().map(|meta| meta.dev());
         let (Ok(there), Ok(here)) = (device(above), device(folder)) else {
-            // Another process removed it just now.
+            // Another process has just removed it.
             return beside;
         };
         if there != here || !disk::is_writable(above) {
@@ -58,11 +57,11 @@ impl Area {
     }
 
     /// The folder to lock while anything changes.
-    pub fn host(&self) -> &Path {
+    pub(crate) fn host(&self) -> &Path {
         &self.host
     }
 
-    /// The name that the skills folder has in the host; empty where it is the host.
+    /// The name of the skills folder in the host; empty where they are the same.
     pub(super) fn folder_name(&self) -> &str {
         &self.folder
     }
@@ -77,19 +76,17 @@ impl Area {
         }
     }
 
-    /// Where the change with this id lies.
     pub(super) fn transaction(&self, id: &str) -> PathBuf {
         self.root().join(format!("{PREFIX}{id}"))
     }
 
-    /// The area's own folder.
     pub(super) fn root(&self) -> PathBuf {
         self.host.join(AREA)
     }
 
-    /// Makes the area, and says to git that what lies there is never to be committed.
+    /// Creates the area, with a `.gitignore` that keeps it out of commits.
     ///
-    /// A repository can carry links and pipes in these places; none is followed or opened.
+    /// A repository can contain links and pipes at these paths; none is followed or opened.
     pub(super) fn create_root(&self, keep: bool) -> Result<()> {
         let root = self.root();
         create_real_folder(&root)?;
@@ -100,7 +97,7 @@ impl Area {
         match fs::symlink_metadata(&ignore) {
             Ok(meta) if meta.is_file() && meta.len() > 0 => {}
             Ok(meta) if !meta.is_file() => bail!("{} is in the way; remove it", ignore.display()),
-            // It is missing, or a run was killed before it was written.
+            // Missing, or a run was killed before it was written.
             there => there
                 .and_then(|_| fs::remove_file(&ignore))
                 .or_else(|error| match error.kind() {
@@ -133,9 +130,9 @@ impl Area {
     }
 
     /// The folders of changes that were never finished.
-    pub fn interrupted(&self) -> Vec<PathBuf> {
+    pub(crate) fn interrupted(&self) -> Vec<PathBuf> {
         let root = self.root();
-        // A link in the area's place is not followed: somebody else put it there.
+        // Do not follow a link at this path: it is not ours.
         if !is_real_folder(&root) {
             return Vec::new();
         }
@@ -152,7 +149,7 @@ impl Area {
         found
     }
 
-    /// Moves a tree to the backups, under a name that is not taken.
+    /// Moves a tree to the backups, under an unused name.
     pub(super) fn move_to_backups(&self, tree: &Path, skill: &str) -> io::Result<PathBuf> {
         let backups = self.root().join(BACKUPS);
         create_real_folder(&backups).map_err(io::Error::other)?;

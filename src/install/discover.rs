@@ -1,9 +1,7 @@
-//! Finding what is installed.
+//! Finds installed skills.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-
-use anyhow::Result;
 
 use super::place::{Place, merge};
 use super::receipt::Receipt;
@@ -15,27 +13,24 @@ use crate::skill::source::{Skill, Source};
 
 /// A skill at a place.
 #[derive(Clone, Debug)]
-pub struct Install {
-    /// The skill's name.
-    pub name: String,
+pub(crate) struct Install {
+    pub(crate) name: String,
     /// Its folder, or the link in its place.
-    pub path: PathBuf,
-    /// The skills folder.
-    pub folder: PathBuf,
-    /// Whose it is.
-    pub scope: Scope,
-    /// The agents whose own folder this is.
-    pub agents: Vec<&'static str>,
-    /// Where it points, if it is a link.
-    pub link: Option<PathBuf>,
-    /// Whether the link leads to an install in a folder of the table, so that nothing but the link
-    /// itself would be lost with it.
-    pub link_is_ours: bool,
+    pub(crate) path: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) scope: Scope,
+    /// The agents that own this folder.
+    pub(crate) agents: Vec<&'static str>,
+    /// The target, if it is a link.
+    pub(crate) link: Option<PathBuf>,
+    /// The link leads to an install in a folder of the table, so that removing it loses only the
+    /// link.
+    pub(crate) link_is_ours: bool,
 }
 
 impl Install {
     /// The folder with the files: the install's own, or what it links to.
-    pub fn real(&self) -> PathBuf {
+    pub(crate) fn real(&self) -> PathBuf {
         match self.link {
             Some(_) => self
                 .path
@@ -45,9 +40,9 @@ impl Install {
         }
     }
 
-    /// The skill that this install is measured against: the embedded one, or the folder or archive
-    /// it was made from, where that is still there.
-    pub fn offer(&self) -> Option<Skill> {
+    /// The skill to compare with: the embedded one, or the folder or archive it was installed from,
+    /// if that still exists.
+    pub(crate) fn offer(&self) -> Option<Skill> {
         let real = self.real();
         let source = Receipt::read(&real).map(|receipt| receipt.source);
         let path = match source {
@@ -56,7 +51,7 @@ impl Install {
         };
         let mut path = real.parent()?.join(path);
         if self.scope != Scope::User {
-            // A project's receipt comes with the project, from anybody; it must not fetch from
+            // A project's receipt may come from anybody with the project; it must not make us read files
             // elsewhere on this machine.
             let project = self.place().project()?.canonicalize().ok()?;
             path = path
@@ -68,13 +63,11 @@ impl Install {
         (skill.name == self.name).then_some(skill)
     }
 
-    /// Its state.
-    pub fn judge(&self, offer: Option<&Skill>) -> Judgement {
+    pub(crate) fn judge(&self, offer: Option<&Skill>) -> Judgement {
         judge(&self.real(), &self.name, offer)
     }
 
-    /// It as a place to install to.
-    pub fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         let agents = self
             .agents
             .iter()
@@ -89,19 +82,19 @@ impl Install {
 }
 
 /// The skills folders of all agents in these scopes, each folder once.
-pub fn all_places(machine: &Machine, scopes: &[Scope]) -> Vec<Place> {
+pub(crate) fn all_places(machine: &Machine, scopes: &[Scope]) -> Vec<Place> {
     let mut places = Vec::new();
     for scope in scopes {
         for agent in table::all() {
-            // A folder that does not resolve (a broken link, say) holds no install; `doctor` tells.
+            // A folder that does not resolve (a broken link, say) holds no install; `doctor` reports it.
             places.extend(Place::of_agent(machine, agent, *scope).ok());
         }
     }
     merge(places)
 }
 
-/// Every install at `places` that `kernels` made, and everything that has an embedded skill's name.
-pub fn installs(places: &[Place], name: Option<&str>) -> Result<Vec<Install>> {
+/// Every install at `places` made by `kernels`, and every entry with an embedded skill's name.
+pub(crate) fn installs(places: &[Place], name: Option<&str>) -> Vec<Install> {
     let mut found = Vec::new();
     for place in places {
         let Ok(entries) = fs::read_dir(&place.folder) else {
@@ -130,7 +123,7 @@ pub fn installs(places: &[Place], name: Option<&str>) -> Result<Vec<Install>> {
         let to = install.path.canonicalize().unwrap_or_default();
         install.link_is_ours = real.iter().any(|path| is_same(path, &to));
     }
-    Ok(found)
+    found
 }
 
 fn is_same(path: &Path, real: &Path) -> bool {

@@ -8,8 +8,8 @@ use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
 use crate::skill::source::Skill;
 
-/// Copies of the skill elsewhere that the same agents find: one lists them all, others let one copy
-/// hide another, which matters when the two differ.
+/// Copies of the skill in other folders that the same agents read: some agents list them all, others
+/// let one copy hide another, which matters when they differ.
 pub(super) fn notes(machine: &Machine, skill: &Skill, steps: &[Step]) -> Vec<String> {
     let planned: Vec<PathBuf> = steps
         .iter()
@@ -65,7 +65,7 @@ fn is_planned_link(there: &Path, planned: &[PathBuf]) -> bool {
         .is_some_and(|(folder, name)| planned.contains(&folder.join(name)))
 }
 
-/// The command that takes away a copy in one of the table's folders.
+/// The command that removes a copy in one of the table's folders.
 fn way_out(machine: &Machine, folder: &Path, name: &str, scope: Scope) -> String {
     let owns = |agent: &&Agent| {
         machine

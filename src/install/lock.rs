@@ -15,18 +15,17 @@ use rustix::io::Errno;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Holds a folder until dropped; the system lets go when the process dies.
+/// A lock on a folder, released on drop or when the process dies.
 ///
-/// The lock is on the folder itself, so no lock file is left in anybody's repository.
+/// The folder itself is locked, so that no lock file is left in a repository.
 #[derive(Debug)]
-pub struct Lock {
+pub(crate) struct Lock {
     _folder: File,
 }
 
 impl Lock {
-    /// Locks all `folders` that are there. Taking them in one order keeps two processes from
-    /// blocking each other.
-    pub fn all(mut folders: Vec<PathBuf>) -> Result<Vec<Self>> {
+    /// Locks all existing `folders`, in sorted order, so that two processes cannot deadlock.
+    pub(crate) fn all(mut folders: Vec<PathBuf>) -> Result<Vec<Self>> {
         folders.sort();
         folders.dedup();
         folders
@@ -48,10 +47,10 @@ impl Lock {
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if is_still(&file, folder) => return Ok(Some(Self { _folder: file })),
-                // Another process removed the folder and made it anew: lock the new one.
+                // Another process removed and recreated the folder: lock the new one.
                 Ok(()) | Err(Errno::WOULDBLOCK | Errno::INTR) => {}
-                // A file system without locks: better unlocked than not at all, and every swap
-                // is one rename that a rival cannot split.
+                // A file system without locks: continue without one; each swap is a single rename, which is
+                // atomic anyway.
                 Err(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL | Errno::BADF) => {
                     return Ok(Some(Self { _folder: file }));
                 }

@@ -10,23 +10,22 @@
 //!     └── backups/          trees that `--force` replaced
 //! ```
 
-pub mod apply;
-pub mod area;
-pub mod discover;
+pub(crate) mod apply;
+pub(crate) mod area;
+pub(crate) mod discover;
 mod elsewhere;
-pub mod lock;
-pub mod place;
-pub mod plan;
+pub(crate) mod lock;
+pub(crate) mod place;
+pub(crate) mod plan;
 mod protect;
-pub mod receipt;
-pub mod refusal;
-pub mod remove;
-pub mod scan;
-pub mod state;
-pub mod step;
-pub mod transaction;
+pub(crate) mod receipt;
+pub(crate) mod refusal;
+pub(crate) mod remove;
+pub(crate) mod scan;
+pub(crate) mod state;
+pub(crate) mod step;
+pub(crate) mod transaction;
 
-pub use place::Place;
-pub use receipt::Receipt;
-pub use refusal::Refusal;
-pub use state::State;
+pub(crate) use place::Place;
+pub(crate) use refusal::Refusal;
+pub(crate) use state::State;

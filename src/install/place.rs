@@ -1,4 +1,4 @@
-//! Where one skill is to be, and the folders around it.
+//! The skills folder that a skill is installed to, and its parents.
 
 use std::fs;
 use std::io;
@@ -11,18 +11,16 @@ use crate::agent::{Agent, Machine, Scope};
 
 /// A skills folder that an install goes to, and the agents it is for.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// The skills folder, absolute and without links; it may not be there yet.
-    pub folder: PathBuf,
-    /// Whose it is.
-    pub scope: Scope,
+pub(crate) struct Place {
+    /// The skills folder, absolute and without links; it may not exist yet.
+    pub(crate) folder: PathBuf,
+    pub(crate) scope: Scope,
     /// The agents that are to find the skill there; none for `--dest`.
-    pub agents: Vec<&'static Agent>,
+    pub(crate) agents: Vec<&'static Agent>,
 }
 
 impl Place {
-    /// The skills folder of `agent`.
-    pub fn of_agent(machine: &Machine, agent: &'static Agent, scope: Scope) -> Result<Self> {
+    pub(crate) fn of_agent(machine: &Machine, agent: &'static Agent, scope: Scope) -> Result<Self> {
         let named = machine.skills_folder(agent, scope)?;
         let folder = resolve(&named)?;
         if scope == Scope::Project {
@@ -35,8 +33,7 @@ impl Place {
         })
     }
 
-    /// The folder that `--dest` names.
-    pub fn of_dest(machine: &Machine, named: &Path) -> Result<Self> {
+    pub(crate) fn of_dest(machine: &Machine, named: &Path) -> Result<Self> {
         if named.as_os_str().is_empty() {
             bail!("--dest is empty; name the folder that holds skills");
         }
@@ -62,13 +59,12 @@ impl Place {
         })
     }
 
-    /// The skill's own folder.
-    pub fn dest(&self, name: &str) -> PathBuf {
+    pub(crate) fn dest(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The project that a receipt there travels with.
-    pub fn project(&self) -> Option<PathBuf> {
+    /// The project that contains the folder, and so its receipts.
+    pub(crate) fn project(&self) -> Option<PathBuf> {
         match self.scope {
             Scope::User => None,
             Scope::Project | Scope::Dest => crate::agent::project::git_root(&self.folder)
@@ -77,8 +73,8 @@ impl Place {
     }
 }
 
-/// Joins places that are one folder, keeping their order.
-pub fn merge(places: Vec<Place>) -> Vec<Place> {
+/// Merges places with the same folder, keeping their order.
+pub(crate) fn merge(places: Vec<Place>) -> Vec<Place> {
     let mut merged: Vec<Place> = Vec::new();
     for place in places {
         match merged.iter_mut().find(|known| known.folder == place.folder) {
@@ -96,9 +92,9 @@ pub fn merge(places: Vec<Place>) -> Vec<Place> {
     merged
 }
 
-/// The absolute path without links of a folder that may not be there yet: links are followed as far
+/// The absolute path without links of a folder that may not exist yet: links are followed as far
 /// as the path exists, and the rest is appended.
-pub fn resolve(path: &Path) -> Result<PathBuf> {
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     let mut rest: Vec<&std::ffi::OsStr> = Vec::new();
     let mut there = path;
     loop {
@@ -121,7 +117,7 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
                             there.display()
                         );
                     }
-                    // Another process made it just now.
+                    // Another process has just created it.
                     Ok(_) => continue,
                     Err(_) => {}
                 }
@@ -150,8 +146,8 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// A repository can carry a link in place of a skills folder; writing through it would reach what
-/// its reader never meant.
+/// A repository can contain a link in place of a skills folder; refuse to write through it to a
+/// folder outside the project.
 fn refuse_outside(project: &Path, named: &Path, folder: &Path) -> Result<()> {
     let project = project
         .canonicalize()
@@ -168,11 +164,11 @@ fn refuse_outside(project: &Path, named: &Path, folder: &Path) -> Result<()> {
     .into())
 }
 
-/// How often to start anew when another process removes a folder that was just made.
+/// How often to retry when another process removes a folder just created.
 const TRIES: usize = 5;
 
-/// Makes a folder and those above it; answers how many it made. On failure none of them is left.
-pub fn create_folders(folder: &Path) -> Result<usize> {
+/// Creates a folder and its parents; returns how many were created. On failure, removes them again.
+pub(crate) fn create_folders(folder: &Path) -> Result<usize> {
     let mut tried = 1;
     loop {
         match try_create_folders(folder) {
@@ -209,8 +205,8 @@ fn try_create_folders(folder: &Path) -> Result<usize, (PathBuf, io::Error)> {
     Ok(created)
 }
 
-/// What to do about the errors that a person can do something about.
-pub fn hint(error: &io::Error) -> &'static str {
+/// Advice for the errors that a user can fix.
+pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (check who owns the folder and its permissions)",
         io::ErrorKind::ReadOnlyFilesystem => " (the file system is mounted read-only)",
@@ -226,7 +222,7 @@ pub fn hint(error: &io::Error) -> &'static str {
 }
 
 /// Removes up to `count` empty folders from `folder` upwards.
-pub fn remove_empty(folder: &Path, count: usize) {
+pub(crate) fn remove_empty(folder: &Path, count: usize) {
     for folder in folder.ancestors().take(count) {
         // `remove_dir` takes empty folders alone, so nothing can be lost.
         if fs::remove_dir(folder).is_err() {

@@ -1,4 +1,4 @@
-//! What an `add` or an `update` is going to do, worked out before anything is touched.
+//! The steps of an `add` or an `update`, determined before anything is changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,19 @@ use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
 use crate::skill::source::Skill;
 
-/// All steps, real copies before links, and everything that is protected.
+/// All steps, real copies before links, and everything protected.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// What would be done.
-    pub steps: Vec<Step>,
-    /// What must not be touched. When there is any, nothing is done at all.
-    pub refused: Vec<Refused>,
-    /// What a person should know.
-    pub notes: Vec<String>,
-    /// All skills folders that were looked at.
-    pub folders: Vec<PathBuf>,
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+    /// Protected places. If there are any, nothing is done at all.
+    pub(crate) refused: Vec<Refused>,
+    pub(crate) notes: Vec<String>,
+    /// All skills folders examined.
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 /// Plans installing `skill` at `places`.
-pub fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options: Options) -> Plan {
+pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options: Options) -> Plan {
     let mut plan = Plan::default();
     let mut places = merge(places);
     follow_links(machine, &skill.name, &mut places);
@@ -56,7 +54,7 @@ pub fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options: Optio
             Err(refused) => plan.refused.push(refused),
         }
     }
-    // A link must never be there before what it points to.
+    // Create a link only after its target.
     plan.steps
         .sort_by_key(|step| matches!(step.action, Action::Link { .. }));
     plan.notes = elsewhere::notes(machine, skill, &plan.steps);
@@ -70,7 +68,7 @@ struct Link {
     only: bool,
 }
 
-/// Where a place holds a link to another agent's copy, that copy is what is really meant.
+/// Replaces a place that links to another agent's copy by the place of that copy.
 fn follow_links(machine: &Machine, name: &str, places: &mut Vec<Place>) {
     let mut found = Vec::new();
     for place in places.iter() {
@@ -86,7 +84,7 @@ fn follow_links(machine: &Machine, name: &str, places: &mut Vec<Place>) {
     *places = merge(std::mem::take(places));
 }
 
-/// The skills folder that a link at `dest` points into, if it is one of the table's.
+/// The skills folder that a link at `dest` points into, if it is in the table.
 fn linked_folder(machine: &Machine, dest: &Path, name: &str, scope: Scope) -> Option<PathBuf> {
     fs::read_link(dest).ok()?;
     let real = dest.canonicalize().ok()?;
@@ -101,8 +99,8 @@ fn linked_folder(machine: &Machine, dest: &Path, name: &str, scope: Scope) -> Op
     known.then(|| folder.to_path_buf())
 }
 
-/// Decides which places hold links: with `--link` all but one; otherwise where an agent that lists
-/// every copy would find a second one.
+/// Decides which places get links: with `--link` all but one; otherwise those where an agent that
+/// lists every copy would find a second one.
 fn choose_links(
     machine: &Machine,
     name: &str,
@@ -122,7 +120,7 @@ fn choose_links(
     links
 }
 
-/// The links that keep an agent that lists every copy from finding a second one. A copy that is there already stays
+/// The links that keep an agent that lists every copy from finding a second one. An existing copy stays
 /// the real one, and is planned too.
 fn links_of_agent(
     machine: &Machine,
@@ -168,7 +166,7 @@ fn links_of_agent(
     links
 }
 
-/// Makes every place but one a link, as `--link` asks.
+/// Makes every place but one a link, for `--link`.
 fn link_all(links: &mut Vec<Link>, places: &[Place], name: &str) {
     let linkable = || places.iter().filter(|place| place.scope != Scope::Dest);
     let candidates = linkable().filter(|p| !links.iter().any(|link| link.folder == p.folder));
@@ -185,7 +183,7 @@ fn link_all(links: &mut Vec<Link>, places: &[Place], name: &str) {
     }
 }
 
-/// The place for the one real copy: where one is already, else the shared folder, else the first.
+/// The place for the real copy: an existing one, else the shared folder, else the first.
 fn primary<'a>(places: impl Iterator<Item = &'a Place>, name: &str) -> Option<PathBuf> {
     let places: Vec<_> = places.collect();
     places
@@ -266,7 +264,7 @@ fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -
         State::Foreign(Foreign::Link(there)) if *there == to => {
             Ok((Action::KeepLink { to: to.clone() }, OldTree::default()))
         }
-        // A link that leads to the same copy by another spelling loses nothing by being rewritten.
+        // A link to the same copy with another spelling can be rewritten without loss.
         State::Foreign(Foreign::Link(there))
             if dest.canonicalize().is_ok_and(|real| real == link.primary) =>
         {

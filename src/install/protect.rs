@@ -1,4 +1,4 @@
-//! What must not be touched, and what a person can do about it.
+//! What must not be changed, and what a user can do about it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::refusal::Refused;
 use super::state::{Foreign, Judgement, State};
 use super::step::Options;
 
-/// Names what is protected at `dest`: an error without `--force`, a description with it.
+/// Describes what is protected at `dest`: as an error without `--force`, as text with it.
 pub(super) fn protect(
     dest: &Path,
     judged: &Judgement,
@@ -51,7 +51,7 @@ pub(super) fn protect(
             vec![],
         ),
     };
-    // What cannot be read cannot be moved to a backup either, forced or not.
+    // An unreadable tree cannot be moved to a backup either, with or without --force.
     let readable = !matches!(judged.state, State::Unreadable(_));
     if options.force && readable {
         return Ok(what.to_owned());

@@ -1,5 +1,5 @@
-//! The record an install leaves in the skill's folder: what was put there, so that a later run can
-//! tell a person's edits from its own files. Being part of the folder, it is swapped with it.
+//! The receipt that an install writes into the skill's folder: what was installed, so that a later
+//! run can distinguish user edits from its own files. It is part of the folder, and swapped with it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,40 +13,33 @@ use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::source::{Skill, Source};
 use crate::skill::tree::RECEIPT;
 
-/// The layout of the file; a reader leaves a later one alone.
-pub const FORMAT: u32 = 1;
+/// The format of the file; a reader leaves a later format alone.
+pub(crate) const FORMAT: u32 = 1;
 
-/// More than a receipt of a thousand files has.
+/// An upper bound: a receipt of a thousand files is smaller.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// What `.kernels.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Receipt {
-    /// [`FORMAT`].
-    pub format: u32,
-    /// The skill.
-    pub skill: String,
+pub(crate) struct Receipt {
+    pub(crate) format: u32,
+    pub(crate) skill: String,
     /// Its `metadata.version`, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Where it came from.
-    pub source: Source,
-    /// When, in UTC.
-    pub installed: String,
-    /// The program that did it.
-    pub by: String,
-    /// The change that put it there: tells a staged tree from the one it replaced.
-    pub id: String,
-    /// The digest of the whole tree.
-    pub tree: Digest,
+    pub(crate) version: Option<String>,
+    pub(crate) source: Source,
+    pub(crate) installed: String,
+    pub(crate) by: String,
+    /// The id of the change that installed it: distinguishes a staged tree from the one it replaced.
+    pub(crate) id: String,
+    pub(crate) tree: Digest,
     /// The digest of each file over its path, mode and content.
-    pub files: FileDigests,
-    /// Whether the file system kept the executable bits.
+    pub(crate) files: FileDigests,
+    /// The file system kept the executable bits.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
-    pub modes: bool,
-    /// How many of the folders above the skill's the install made, for `remove` to take back.
+    pub(crate) modes: bool,
+    /// How many parent folders the install created, for `remove` to delete.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub created_folders: usize,
+    pub(crate) created_folders: usize,
 }
 
 fn yes() -> bool {
@@ -63,23 +56,22 @@ fn is_zero(value: &usize) -> bool {
     *value == 0
 }
 
-/// Why a folder has no receipt to go by.
+/// Why a folder has no usable receipt.
 #[derive(Debug, Error)]
-pub enum ReceiptError {
-    /// There is none, or it cannot be read.
+pub(crate) enum ReceiptError {
+    /// Missing or unreadable.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is no receipt.
+    /// Not a receipt.
     #[error("{RECEIPT} is damaged: {0}")]
     Damaged(#[from] serde_json::Error),
-    /// A later program wrote it.
+    /// Written by a later program.
     #[error("{RECEIPT} has format {0}; this program knows {FORMAT}: upgrade kernels")]
     Later(u32),
 }
 
 impl Receipt {
-    /// A receipt for installing `skill` into the skills folder `folder`.
-    pub fn new(skill: &Skill, id: &str, source: Source) -> Self {
+    pub(crate) fn new(skill: &Skill, id: &str, source: Source) -> Self {
         Self {
             format: FORMAT,
             skill: skill.name.clone(),
@@ -95,8 +87,7 @@ impl Receipt {
         }
     }
 
-    /// Reads the receipt in a skill's folder.
-    pub fn read(folder: &Path) -> Result<Self, ReceiptError> {
+    pub(crate) fn read(folder: &Path) -> Result<Self, ReceiptError> {
         #[derive(Deserialize)]
         struct Head {
             format: u32,
@@ -109,24 +100,23 @@ impl Receipt {
         Ok(serde_json::from_slice(&bytes)?)
     }
 
-    /// The bytes of the file.
-    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
         Ok(bytes)
     }
 }
 
-/// This moment in UTC, to the second.
-pub fn now() -> String {
+/// The current UTC time, to the second.
+pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// What of a source a receipt may say: a project's receipt travels with the project, so it names
-/// only paths inside it, from the skills folder; a user's own names the path.
-pub fn recordable(source: &Source, folder: &Path, project: Option<&Path>) -> Source {
+/// The part of a source that a receipt may record: a project's receipt travels with the project, so it
+/// names only paths inside it, relative to the skills folder.
+pub(crate) fn recordable(source: &Source, folder: &Path, project: Option<&Path>) -> Source {
     let adjust = |path: &Option<PathBuf>| -> Option<PathBuf> {
-        // JSON holds no other names.
+        // JSON holds only UTF-8 names.
         let path = path.as_deref().filter(|path| path.to_str().is_some())?;
         match project {
             None => Some(path.to_path_buf()),
@@ -143,8 +133,8 @@ pub fn recordable(source: &Source, folder: &Path, project: Option<&Path>) -> Sou
     }
 }
 
-/// The way from the folder `from` to `to`, both absolute and without links.
-pub fn relative(from: &Path, to: &Path) -> PathBuf {
+/// The relative path from the folder `from` to `to`, both absolute and without links.
+pub(crate) fn relative(from: &Path, to: &Path) -> PathBuf {
     let shared = from
         .components()
         .zip(to.components())

@@ -1,4 +1,4 @@
-//! A refusal to touch something of the user's: exit code 3, with what to do about it.
+//! A refusal to change the user's files: exit code 3, with advice.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,32 +8,28 @@ use thiserror::Error;
 
 use super::scan::Change;
 
-/// One thing that is protected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refused {
-    /// Where it is.
+pub(crate) struct Refused {
     #[serde(serialize_with = "lossy")]
-    pub path: PathBuf,
-    /// Why it is protected.
-    pub reason: String,
-    /// The files that a person changed.
+    pub(crate) path: PathBuf,
+    pub(crate) reason: String,
+    /// The files that the user changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
-    /// What the user can do.
-    pub advice: Vec<String>,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) advice: Vec<String>,
 }
 
-/// The whole refusal; nothing at all was changed.
+/// The whole refusal; nothing was changed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{}", self.text())]
-pub struct Refusal(pub Vec<Refused>);
+pub(crate) struct Refusal(pub Vec<Refused>);
 
-/// Writes a path into JSON, which cannot hold bytes that are not UTF-8.
-pub fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a path; JSON cannot hold bytes that are not UTF-8.
+pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
 
-/// How many changed files a message names before it counts the rest.
+/// How many changed files a message names; it counts the rest.
 const NAMED: usize = 12;
 
 impl Refusal {

@@ -1,4 +1,4 @@
-//! Removing installs.
+//! Removes installs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,19 +16,17 @@ use super::step::Options;
 use super::transaction::{OldTree, Transaction, link_fingerprint, recover_area};
 use crate::agent::Machine;
 
-/// One install that is to go, or went.
+/// An install to remove, or removed.
 #[derive(Clone, Debug)]
-pub struct Removal {
-    /// The install.
-    pub install: Install,
-    /// Where the tree is kept, if it is.
-    pub backup: Option<PathBuf>,
+pub(crate) struct Removal {
+    pub(crate) install: Install,
+    pub(crate) backup: Option<PathBuf>,
     keep: bool,
 }
 
-/// Judges what is to be removed: all of it, or, when anything is protected, a refusal. `all` is
-/// every install of the skill that is known, so that no link is left pointing nowhere.
-pub fn plan(
+/// Determines what to remove: everything selected, or, when anything is protected, a refusal. `all` is
+/// every known install of the skill, so that no dangling link remains.
+pub(crate) fn plan(
     targets: &[Install],
     all: &[Install],
     options: Options,
@@ -84,8 +82,8 @@ fn dangling(install: &Install, targets: &[Install], all: &[Install]) -> Option<R
     })
 }
 
-/// Removes the installs, links before what they point to; answers also what a person should know.
-pub fn remove(
+/// Removes the installs, links before their targets; also returns notes for the user.
+pub(crate) fn remove(
     machine: &Machine,
     targets: &[Install],
     all: &[Install],
@@ -99,7 +97,7 @@ pub fn remove(
     for area in &areas {
         recover_area(area)?;
     }
-    // Another process may have removed some meanwhile.
+    // Another process may have removed some since.
     let targets: Vec<_> = targets
         .iter()
         .filter(|i| fs::symlink_metadata(&i.path).is_ok())
@@ -124,7 +122,7 @@ pub fn remove(
         let settled = Transaction::removal(&area, &install.name, &old)?.commit()?;
         notes.extend(settled.note());
         removal.backup = settled.backup;
-        // A link has no receipt to say; an empty skills folder and its empty parent hold nothing.
+        // A link has no receipt; its skills folder and the parent are removed only when empty.
         let created = match judged.receipt {
             Some(receipt) => receipt.created_folders,
             None if install.link.is_some() => 2,
@@ -133,7 +131,7 @@ pub fn remove(
         emptied.push((install.folder.clone(), created));
     }
     for (folder, created) in emptied {
-        // Never the project's own folder or the home, whatever a receipt says.
+        // Never delete the project's folder or the home, whatever a receipt says.
         let limit = folder
             .ancestors()
             .take_while(|above| {

@@ -1,4 +1,4 @@
-//! What lies in an installed skill's folder, whatever a person has made of it.
+//! The contents of an installed skill's folder, with the user's changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +18,10 @@ use crate::skill::tree::{RECEIPT, is_executable};
 
 /// The files found below a folder, by their path in it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Scan(BTreeMap<Name, Found>);
+pub(crate) struct Scan(BTreeMap<Name, Found>);
 
-/// A path in the folder. Names that no skill can have are kept byte for byte: printed, one of them
-/// can look like a file of the skill.
+/// A path in the folder. Names that no skill can have are kept byte for byte: printed, one could look
+/// like a file of the skill.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Plain(RelPath),
@@ -55,7 +55,7 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain(path) => path.fmt(f),
-            // Escaped, so that no name can act on a terminal.
+            // Escaped, so that no name can control a terminal.
             Self::Odd(path) => write!(f, "{}", path.to_string_lossy().escape_debug()),
         }
     }
@@ -67,39 +67,37 @@ enum Found {
         digest: Digest,
         other_mode: Digest,
     },
-    /// A link or a pipe; the text tells one from another.
+    /// A link or a pipe, described by the text.
     Odd(String),
 }
 
 /// One difference between a folder and its receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// The file, as people can read it.
-    pub path: String,
-    /// The file, as the system knows it.
+pub(crate) struct Change {
+    /// The file, for display.
+    pub(crate) path: String,
+    /// The file, as the system names it.
     #[serde(skip)]
-    pub file: PathBuf,
-    /// What happened to it.
-    pub kind: ChangeKind,
+    pub(crate) file: PathBuf,
+    pub(crate) kind: ChangeKind,
 }
 
 /// What happened to a file since it was installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ChangeKind {
+pub(crate) enum ChangeKind {
     /// Its bytes differ.
     Edited,
     /// Its bytes are the same, its executable bit is not.
     Mode,
     /// It was not installed.
     Added,
-    /// It is gone.
     Missing,
 }
 
 impl ChangeKind {
     /// One letter, as `git status` writes it.
-    pub fn letter(self) -> char {
+    pub(crate) fn letter(self) -> char {
         match self {
             Self::Edited => 'M',
             Self::Mode => 'm',
@@ -111,7 +109,7 @@ impl ChangeKind {
 
 impl Scan {
     /// Looks at everything below `folder` but the receipt and what Python and Finder leave behind.
-    pub fn of(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let mut found = BTreeMap::new();
         for entry in WalkDir::new(folder)
             .follow_links(false)
@@ -133,18 +131,8 @@ impl Scan {
         Ok(Self(found))
     }
 
-    /// How many files there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The digest that a skill tree of exactly these files has, if they are one.
-    pub fn tree_digest(&self) -> Option<Digest> {
+    /// The digest of a skill tree of exactly these files, if they can be one.
+    pub(crate) fn tree_digest(&self) -> Option<Digest> {
         let mut files = FileDigests::new();
         for (name, found) in &self.0 {
             let (Name::Plain(path), Found::File { digest, .. }) = (name, found) else {
@@ -155,8 +143,8 @@ impl Scan {
         Some(Digest::of_files(&files))
     }
 
-    /// A fingerprint of everything found, odd things included: equal when nothing changed.
-    pub fn fingerprint(&self) -> String {
+    /// A fingerprint of everything found, special files included: equal when nothing changed.
+    pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for (name, found) in &self.0 {
             let what = match found {
@@ -171,8 +159,8 @@ impl Scan {
         Digest::finish(hash).to_string()
     }
 
-    /// What differs from `files`. Where a file system keeps no modes, they are not compared.
-    pub fn changes(&self, files: &FileDigests, modes: bool) -> Vec<Change> {
+    /// The differences from `files`. Modes are not compared where the file system keeps none.
+    pub(crate) fn changes(&self, files: &FileDigests, modes: bool) -> Vec<Change> {
         let mut changes = Vec::new();
         for (name, found) in &self.0 {
             let expected = match name {
@@ -212,7 +200,7 @@ impl Scan {
     }
 }
 
-/// What running a script or opening a folder leaves there; the only things ever dropped unasked.
+/// Files that running a script or opening a folder creates; nothing else is deleted unasked.
 fn is_worthless(name: &str) -> bool {
     name == ".DS_Store" || name.ends_with(".pyc")
 }
@@ -226,7 +214,7 @@ fn look(at: &Path, inside: &Path, kind: fs::FileType) -> io::Result<(Name, Found
     if !kind.is_file() {
         return Ok((name, Found::Odd("neither a file nor a folder".to_owned())));
     }
-    // A name that no skill can have has no digest by the rules; its bytes still count.
+    // A name that no skill can have has no digest by the rules; hash its bytes.
     let path = match &name {
         Name::Plain(path) => path.clone(),
         Name::Odd(_) => RelPath::parse("odd").map_err(io::Error::other)?,
@@ -240,7 +228,7 @@ fn look(at: &Path, inside: &Path, kind: fs::FileType) -> io::Result<(Name, Found
     Ok((name, Found::File { digest, other_mode }))
 }
 
-/// A file's digest and the one it would have with the other mode, in one pass over its bytes.
+/// A file's digest and its digest with the other mode, in one pass.
 struct Sha256Both(Sha256, Sha256);
 
 impl Sha256Both {

@@ -1,4 +1,4 @@
-//! What an installed skill is, compared with what is on offer.
+//! The state of an installed skill compared with the one on offer.
 
 use std::fs;
 use std::io;
@@ -13,57 +13,50 @@ use crate::skill::source::{Skill, Source, is_newer};
 
 /// The state of a place where a skill may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nothing is there.
+pub(crate) enum State {
     Absent,
-    /// Exactly what is on offer.
+    /// Equal to the skill on offer.
     Current {
-        /// Whether a receipt says so; without one it is recognised by its digest.
+        /// Whether it has a receipt; without one it is recognised by its digest.
         receipt: bool,
     },
-    /// Another version than the one on offer, and nobody has touched it.
+    /// An older version, unmodified.
     Stale,
-    /// A later version than the one on offer, and nobody has touched it.
+    /// A later version, unmodified.
     Newer,
-    /// A person changed, added or removed files.
+    /// The user changed, added or removed files.
     Modified(Vec<Change>),
-    /// Files are gone, and nothing else is different.
+    /// Files are missing, and nothing else differs.
     Missing(Vec<Change>),
-    /// Something that `kernels` did not put there.
+    /// Not installed by `kernels`.
     Foreign(Foreign),
-    /// It cannot be looked at.
     Unreadable(String),
 }
 
-/// What a foreign thing is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Foreign {
-    /// A folder without a receipt, whose content was never shipped.
+pub(crate) enum Foreign {
     Folder,
-    /// A file, a pipe, a device.
     NotAFolder,
-    /// A link; where it points, as written.
+    /// A link, and its target as written.
     Link(PathBuf),
     /// A folder with a receipt of a later program.
     LaterReceipt,
 }
 
-/// A state and what it was judged by.
+/// A state and the data it was derived from.
 #[derive(Clone, Debug)]
-pub struct Judgement {
-    /// The state.
-    pub state: State,
-    /// The version that is installed, where it is known.
-    pub version: Option<String>,
-    /// The receipt, where there is a sound one.
-    pub receipt: Option<Receipt>,
-    /// A fingerprint of everything in the folder, to notice a change between judging and acting.
-    pub fingerprint: Option<String>,
+pub(crate) struct Judgement {
+    pub(crate) state: State,
+    /// The installed version, if known.
+    pub(crate) version: Option<String>,
+    /// The receipt, if there is a valid one.
+    pub(crate) receipt: Option<Receipt>,
+    /// A fingerprint of the folder, to detect a change between judging and acting.
+    pub(crate) fingerprint: Option<String>,
 }
 
 impl State {
-    /// The word that reports print.
-    pub fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Absent => "absent",
             Self::Current { .. } => "current",
@@ -76,8 +69,8 @@ impl State {
         }
     }
 
-    /// The changes that a person made, if that is what the state is about.
-    pub fn changes(&self) -> &[Change] {
+    /// The user's changes, if the state has any.
+    pub(crate) fn changes(&self) -> &[Change] {
         match self {
             Self::Modified(changes) | Self::Missing(changes) => changes,
             _ => &[],
@@ -85,11 +78,11 @@ impl State {
     }
 }
 
-/// How often to look again when another process swaps the tree in the middle of a look.
+/// How often to retry when another process swaps the tree meanwhile.
 const LOOKS: usize = 5;
 
-/// Judges what is at `dest`, which may be anything, against the skill on offer.
-pub fn judge(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
+/// Compares `dest`, which may be anything, with the skill on offer.
+pub(crate) fn judge(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
     let identity = || {
         fs::symlink_metadata(dest)
             .ok()
@@ -147,7 +140,7 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
             fingerprint,
             ..bare(State::Foreign(Foreign::LaterReceipt))
         },
-        // A damaged receipt says nothing, like none.
+        // A damaged receipt counts as none.
         Ok(_) | Err(ReceiptError::Io(_) | ReceiptError::Damaged(_)) => {
             let (state, version) = by_digest(scan.tree_digest(), name, offer);
             Judgement {

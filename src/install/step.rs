@@ -1,4 +1,4 @@
-//! What can happen at one place.
+//! The action at one place.
 
 use std::path::PathBuf;
 
@@ -6,68 +6,60 @@ use super::place::Place;
 use super::scan::Change;
 use super::transaction::OldTree;
 
-/// How to treat what is already there.
+/// How to treat existing files.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub(crate) struct Options {
     /// Replace what is protected, after moving it to a backup.
-    pub force: bool,
+    pub(crate) force: bool,
     /// One real copy, links elsewhere.
-    pub link: bool,
+    pub(crate) link: bool,
 }
 
-/// What happens at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Put the skill where nothing is.
+pub(crate) enum Action {
     Install,
-    /// Write a receipt beside a copy that is the skill already.
+    /// Write a receipt into an identical copy.
     Adopt,
-    /// Replace an untouched other version.
+    /// Replace an unmodified other version.
     Update {
-        /// The version that is there, where it is known.
         from: Option<String>,
     },
-    /// Put back files that are gone.
+    /// Restore missing files.
     Repair(Vec<Change>),
-    /// Move what is there to a backup and put the skill in its place.
+    /// Move the existing entry to a backup and install the skill.
     Replace {
         /// What is there.
         what: String,
     },
-    /// Put a relative link.
+    /// Create a relative link.
     Link {
-        /// Where it points, from the skills folder.
         to: PathBuf,
-        /// Whether a copy must not stand in for it: some agent would list the skill twice.
+        /// Must be a link; do not fall back to a copy: some agent would list the skill twice.
         only: bool,
-        /// What is moved to a backup for it, if anything is.
+        /// What the link replaces, moved to a backup.
         replaces: Option<String>,
     },
-    /// Nothing: it is there.
+    /// Already installed.
     Unchanged,
-    /// Nothing: a link is there already.
+    /// A link exists already.
     KeepLink {
-        /// Where it points, as written.
+        /// Its target, as written.
         to: PathBuf,
     },
 }
 
-/// One place and what happens there.
 #[derive(Clone, Debug)]
-pub struct Step {
-    /// Where.
-    pub place: Place,
-    /// What.
-    pub action: Action,
-    /// What is to become of what is there.
-    pub old: OldTree,
-    /// How many folders above an existing install it had created, to be remembered.
-    pub created_folders: usize,
+pub(crate) struct Step {
+    pub(crate) place: Place,
+    pub(crate) action: Action,
+    /// How to treat the tree it replaces.
+    pub(crate) old: OldTree,
+    /// How many parent folders the existing install had created; the new receipt keeps the number.
+    pub(crate) created_folders: usize,
 }
 
 impl Action {
-    /// Whether the step writes anything.
-    pub fn changes_anything(&self) -> bool {
+    pub(crate) fn changes_anything(&self) -> bool {
         !matches!(self, Self::Unchanged | Self::KeepLink { .. })
     }
 }

@@ -1,9 +1,9 @@
-//! One change of one install: journalled, staged, swapped in by one rename, and finished or undone
-//! by the next run if it was interrupted.
+//! One change of one install: journalled, staged, swapped in by one rename; if interrupted, the next run
+//! finishes or undoes it.
 //!
-//! Whatever instant the process dies at, [`Transaction::resume`] finds out from the journal and the
-//! receipts which tree is whose, deletes only what is provably its own or unchanged since it was
-//! installed, and keeps everything else as a backup.
+//! Wherever the process dies, [`Transaction::resume`] determines from the journal and the receipts which tree
+//! belongs to whom, deletes only trees that are provably its own or unmodified, and keeps everything else as a
+//! backup.
 
 use std::fs;
 use std::io;
@@ -25,21 +25,21 @@ const JOURNAL: &str = "journal.json";
 const STAGED: &str = "new";
 const OLD: &str = "old";
 const TRASH: &str = "trash";
-/// More than any journal of ours has.
+/// An upper bound: our journals are smaller.
 const JOURNAL_LIMIT: u64 = 64 * 1024;
 
-/// What a change is about, written before anything is touched.
+/// The journal, written before anything is changed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Journal {
     id: String,
     change: Change,
     skill: String,
     /// The skills folder's name in the host. Never a path: a journal in a cloned repository must
-    /// not be able to point anywhere.
+    /// not be able to name another folder.
     folder: String,
-    /// The old tree goes to the backups whatever its state.
+    /// Always keep the old tree as a backup.
     keep: bool,
-    /// The fingerprint of the old tree as it was judged.
+    /// The fingerprint of the old tree when it was judged.
     old: Option<String>,
 }
 
@@ -51,37 +51,36 @@ enum Change {
     Remove,
 }
 
-/// What an interrupted change left and what became of it.
+/// The outcome of an interrupted change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Recovered {
-    /// What happened, for people.
-    pub what: String,
-    /// The tree it is about.
+pub(crate) struct Recovered {
+    pub(crate) what: String,
+    /// The tree concerned.
     #[serde(serialize_with = "super::refusal::lossy")]
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
-/// What is to become of the tree that a change replaces.
+/// How to treat the tree that a change replaces.
 #[derive(Clone, Debug, Default)]
-pub struct OldTree {
-    /// Keep it as a backup, whatever it is.
-    pub keep: bool,
-    /// Its fingerprint when it was judged; when it has another by then, it is kept as well.
-    pub fingerprint: Option<String>,
+pub(crate) struct OldTree {
+    /// Always keep it as a backup.
+    pub(crate) keep: bool,
+    /// Its fingerprint when it was judged; if it differs at the swap, the tree is kept as well.
+    pub(crate) fingerprint: Option<String>,
 }
 
-/// What became of a replaced tree.
+/// The outcome for a replaced tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
-    /// Where it is kept, if it is.
-    pub backup: Option<PathBuf>,
-    /// Where the rest of it lies that the system would not let us delete.
-    pub undeletable: Option<PathBuf>,
+pub(crate) struct Settled {
+    /// Its backup, if it was kept.
+    pub(crate) backup: Option<PathBuf>,
+    /// Where the remainder lies that the system would not delete.
+    pub(crate) undeletable: Option<PathBuf>,
 }
 
 impl Settled {
-    /// What a person should know of it.
-    pub fn note(&self) -> Option<String> {
+    /// What the user should know about it.
+    pub(crate) fn note(&self) -> Option<String> {
         let left = self.undeletable.as_deref()?;
         Some(format!(
             "the old files could not all be deleted (permissions); the rest lies in {}",
@@ -90,8 +89,8 @@ impl Settled {
     }
 }
 
-/// Finishes or undoes what interrupted runs left in an area. Its host must be locked.
-pub fn recover_area(area: &Area) -> Result<Vec<Recovered>> {
+/// Finishes or undoes the interrupted changes in an area. Its host must be locked.
+pub(crate) fn recover_area(area: &Area) -> Result<Vec<Recovered>> {
     let mut recovered = Vec::new();
     for at in area.interrupted() {
         recovered.extend(Transaction::resume(area, &at)?);
@@ -107,7 +106,7 @@ fn read_journal(at: &Path) -> Option<Journal> {
     (folder_is_plain && is_valid_name(&journal.skill)).then_some(journal)
 }
 
-/// A change that died before its journal was there has touched nothing.
+/// Removes the folder of a change that died before its journal was written: it has changed nothing.
 fn remove_unstarted(at: &Path) -> Result<()> {
     let started = [STAGED, OLD, TRASH]
         .iter()
@@ -122,9 +121,8 @@ fn remove_unstarted(at: &Path) -> Result<()> {
     disk::delete(at).with_context(|| format!("cannot remove {}", at.display()))
 }
 
-/// One change under way.
 #[derive(Debug)]
-pub struct Transaction {
+pub(crate) struct Transaction {
     area: Area,
     at: PathBuf,
     journal: Journal,
@@ -162,7 +160,7 @@ impl Transaction {
     }
 
     /// Finishes or undoes the interrupted change that lies in `at`.
-    pub fn resume(area: &Area, at: &Path) -> Result<Vec<Recovered>> {
+    pub(crate) fn resume(area: &Area, at: &Path) -> Result<Vec<Recovered>> {
         let Some(journal) = read_journal(at) else {
             remove_unstarted(at)?;
             return Ok(Vec::new());
@@ -190,9 +188,9 @@ impl Transaction {
         Ok(recovered)
     }
 
-    /// Stages a skill for the skills folder `area` belongs to: all of it is on the disk afterwards,
-    /// and nothing has changed for anybody yet.
-    pub fn stage(
+    /// Stages a skill for the skills folder of `area`: afterwards all of it is on the disk, and the
+    /// installed skill is unchanged.
+    pub(crate) fn stage(
         area: &Area,
         skill: &Skill,
         old: &OldTree,
@@ -217,7 +215,7 @@ impl Transaction {
     fn write_staged(&self, skill: &Skill, mut receipt: Receipt) -> io::Result<()> {
         let root = self.staged();
         fs::create_dir(&root)?;
-        // The receipt comes first and in one step: from then on the tree is known to be ours.
+        // The receipt is written first, atomically: it identifies the tree as ours.
         let file = root.join(RECEIPT);
         self.write_receipt(&file, &receipt)?;
         let mut written = skill.tree.write(&root)?;
@@ -236,8 +234,13 @@ impl Transaction {
         fs::rename(beside, file)
     }
 
-    /// Stages a link to `to`, relative to the skills folder. `Ok(None)`: no links here.
-    pub fn stage_link(area: &Area, skill: &str, to: &Path, old: &OldTree) -> Result<Option<Self>> {
+    /// Stages a link to `to`, relative to the skills folder. `Ok(None)`: links are not supported.
+    pub(crate) fn stage_link(
+        area: &Area,
+        skill: &str,
+        to: &Path,
+        old: &OldTree,
+    ) -> Result<Option<Self>> {
         let change = Change::Link {
             to: to.to_path_buf(),
         };
@@ -262,8 +265,7 @@ impl Transaction {
         }
     }
 
-    /// Prepares a removal.
-    pub fn removal(area: &Area, skill: &str, old: &OldTree) -> Result<Self> {
+    pub(crate) fn removal(area: &Area, skill: &str, old: &OldTree) -> Result<Self> {
         Self::begin(area, skill, Change::Remove, old)
     }
 
@@ -279,12 +281,12 @@ impl Transaction {
         self.folder().join(&self.journal.skill)
     }
 
-    /// Makes the change, in one rename where the file system can, and answers what became of the
-    /// old tree.
-    pub fn commit(self) -> Result<Settled> {
+    /// Makes the change, in one rename where the file system supports it, and returns the outcome for
+    /// the old tree.
+    pub(crate) fn commit(self) -> Result<Settled> {
         let dest = self.dest();
         let there = fs::symlink_metadata(&dest).is_ok();
-        // The journal and what is staged must have their names on the disk before the swap has.
+        // The journal and the staged tree must be durable before the swap.
         let prepared =
             disk::sync_folder(&self.at).and_then(|()| disk::sync_folder(&self.area.root()));
         let swapped = prepared.and_then(|()| match (&self.journal.change, there) {
@@ -318,8 +320,8 @@ impl Transaction {
         if disk::exchange(&self.staged(), dest)? {
             return Ok(());
         }
-        // Two renames. Dying between them leaves the journal and both trees, and the next run puts
-        // the old one back.
+        // Two renames. A crash between them leaves the journal and both trees, and the next run restores
+        // the old one.
         let old = self.at.join(OLD);
         disk::move_new(dest, &old)?;
         let placed =
@@ -338,7 +340,7 @@ impl Transaction {
         }
     }
 
-    /// What becomes of the tree that the change replaced, wherever the swap left it.
+    /// Settles the tree that the change replaced, wherever the swap left it.
     fn settle(&self) -> io::Result<Settled> {
         let (old, staged) = (self.at.join(OLD), self.staged());
         match [old, staged]
@@ -350,8 +352,8 @@ impl Transaction {
         }
     }
 
-    /// Deletes a replaced tree, or keeps it when it is to be kept or is not what was judged: then
-    /// somebody wrote to it after all.
+    /// Deletes a replaced tree; keeps it if it must be kept or differs from what was judged: then
+    /// it was written to meanwhile.
     fn settle_tree(&self, tree: &Path) -> io::Result<Settled> {
         if self.journal.keep || !self.is_as_judged(tree) {
             let backup = self.area.move_to_backups(tree, &self.journal.skill)?;
@@ -376,8 +378,8 @@ impl Transaction {
         }
     }
 
-    /// Removes the change's folder once it holds nothing but the journal. Should anything else be
-    /// left, the journal stays with it for the next run.
+    /// Removes the change's folder once it contains only the journal. If anything else is left, the
+    /// journal stays for the next run.
     fn finish(&self) {
         let done = fs::read_dir(&self.at)
             .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == JOURNAL));
@@ -388,9 +390,9 @@ impl Transaction {
         self.area.tidy();
     }
 
-    /// Deletes a tree that nobody needs. Renaming it first tells a later run that no file of it
-    /// matters, however many are gone by then. What the system will not let us delete (another
-    /// user's bytecode in it, say) is moved out of the way: it must not block what comes after.
+    /// Deletes a tree that is no longer needed. The rename marks it for a later run, however many files
+    /// are gone by then. Files that the system will not delete (another user's bytecode, say) are moved
+    /// aside, so that they do not block later changes.
     fn discard(&self, tree: &Path) -> io::Result<Option<PathBuf>> {
         let left = self.empty_trash()?;
         let trash = self.at.join(TRASH);
@@ -409,8 +411,8 @@ impl Transaction {
         }
     }
 
-    /// Gives up a change that has not touched the destination.
-    pub fn abandon(&self) {
+    /// Abandons a change that has not touched the destination.
+    pub(crate) fn abandon(&self) {
         let _ = disk::delete(&self.at.join("receipt"));
         if self.is_ours(&self.staged()) {
             let _ = self.discard(&self.staged());
@@ -418,10 +420,10 @@ impl Transaction {
         self.finish();
     }
 
-    /// Whether a tree in the staging slot is the one this change staged, and not what it replaced.
+    /// Whether the tree in the staging slot is the one this change staged, not the one it replaced.
     fn is_ours(&self, tree: &Path) -> bool {
         if let Ok(to) = fs::read_link(tree) {
-            // A link is all in its target: equal ones are interchangeable.
+            // A link is defined by its target: equal links are interchangeable.
             return matches!(&self.journal.change, Change::Link { to: ours } if *ours == to);
         }
         let empty = || fs::read_dir(tree).is_ok_and(|mut entries| entries.next().is_none());
@@ -437,7 +439,7 @@ impl Transaction {
         self.empty_trash()?;
         disk::delete(&self.at.join("receipt"))?;
         for entry in fs::read_dir(&self.at)?.flatten() {
-            // A journal or a receipt that was not whole yet.
+            // An incomplete journal or receipt.
             if entry.file_name().to_string_lossy().ends_with(".tmp") {
                 disk::delete(&entry.path())?;
             }
@@ -472,8 +474,8 @@ impl Transaction {
     }
 }
 
-/// What stands for a link's content in a journal.
-pub fn link_fingerprint(to: &Path) -> String {
+/// The fingerprint of a link in a journal.
+pub(crate) fn link_fingerprint(to: &Path) -> String {
     format!("link {}", to.display())
 }
 

@@ -1,10 +1,10 @@
-//! Others' times beside ours, as a table for the terminal and as lines.
+//! Peers' times beside ours, as a table for the terminal and as lines.
 
 use super::figure;
 use super::table::{Cell, Column, Table};
 use crate::bench::{Against, BenchReport, Beside, CaseBench};
 
-/// The cases that others were timed in.
+/// The cases with timed peers.
 pub fn cases(report: &BenchReport) -> impl Iterator<Item = (&CaseBench, &Against)> {
     report
         .cases
@@ -25,7 +25,7 @@ pub fn names(report: &BenchReport) -> Vec<&str> {
     names
 }
 
-/// Microseconds, with `!` behind what is wrong and `~` behind what computes something else; a dash where there is none.
+/// Microseconds, followed by `!` if wrong and by `~` if another function; a dash if there is no time.
 pub fn time(peer: Option<&Beside>) -> String {
     let Some((peer, time)) = peer.and_then(|peer| Some((peer, peer.time?))) else {
         return figure::NONE.to_owned();
@@ -38,12 +38,12 @@ pub fn time(peer: Option<&Beside>) -> String {
     format!("{}{mark}", figure::micros(time.median))
 }
 
-/// The peer of that name.
+/// The peer with this name.
 pub fn find<'a>(against: &'a Against, name: &str) -> Option<&'a Beside> {
     against.peers.iter().find(|peer| peer.name == name)
 }
 
-/// `liger, 1.04`: the fastest of those that are right, and its time over ours.
+/// `liger, 1.04`: the fastest peer with a right result, and its time divided by ours.
 pub fn best(against: &Against) -> String {
     match (against.best(), against.kernel) {
         (Some((peer, time)), Some(ours)) => {
@@ -57,7 +57,7 @@ pub fn best(against: &Against) -> String {
     }
 }
 
-/// One row a case: the copy, ours and theirs in microseconds, all of one run; none where nobody was asked for.
+/// One row per case: the copy, ours and theirs in microseconds, all of one run; `None` without peers.
 pub fn table(report: &BenchReport) -> Option<Table> {
     cases(report).next()?;
     let names = names(report);
@@ -94,7 +94,7 @@ pub fn table(report: &BenchReport) -> Option<Table> {
     Some(table)
 }
 
-/// What a reader should know, each once: how it was measured, who was left out and why, who is wrong.
+/// Notes, each once: how peers were measured, which were left out and why, which are wrong.
 pub fn notes(report: &BenchReport) -> Vec<String> {
     let mut notes = Vec::new();
     let mut add = |note: String| {
@@ -127,7 +127,7 @@ pub fn notes(report: &BenchReport) -> Vec<String> {
     notes
 }
 
-/// How the table came about.
+/// How the times were measured.
 pub fn heading(report: &BenchReport) -> String {
     let clock = match cases(report).next() {
         Some((_, against)) if against.clock == "kernels" => "by this program's clock",

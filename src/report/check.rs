@@ -1,4 +1,4 @@
-//! What a CI has checked, whatever it was: a suite a project, a check for everything that can fail by itself.
+//! The results of a CI run: one suite per project, one check for everything that can fail on its own.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Check {
     /// What kind of check: `build`, `budgets`, `evidence`, `verify`, `bench`.
     pub group: String,
-    /// Which, within the group: `sm_90`, `rms_norm: rows=8192 width=4096 bf16`.
+    /// Its name within the group: `sm_90`, `rms_norm: rows=8192 width=4096 bf16`.
     pub name: String,
     /// How it ended.
     #[serde(flatten)]
@@ -15,7 +15,7 @@ pub struct Check {
     /// A remark or the figures, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// How long it took; zero where it was timed as part of another.
+    /// How long it took; zero if timed as part of another check.
     pub seconds: f64,
 }
 
@@ -23,16 +23,16 @@ pub struct Check {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Status {
-    /// All is right.
+    /// No error.
     Passed,
     /// Something is wrong.
     Failed {
-        /// In one line.
+        /// One line.
         message: String,
-        /// All there is to say.
+        /// The full text.
         text: String,
     },
-    /// It was not done, and why.
+    /// Not done.
     Skipped {
         /// Why.
         reason: String,
@@ -45,7 +45,7 @@ impl Check {
         Self::new(group, name, Status::Passed, detail)
     }
 
-    /// One that failed; the message is the first line of what there is to say.
+    /// A failed check; the message is the first line of the text.
     pub fn failed(group: &str, name: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         let message = text.lines().next().unwrap_or_default().to_owned();
@@ -83,7 +83,7 @@ impl Check {
 /// Everything checked of one project.
 #[derive(Clone, Debug, Serialize)]
 pub struct Suite {
-    /// The project's name; its folder as it was given where the project could not be read.
+    /// The project's name; its folder as given if the project could not be read.
     pub name: String,
     /// The folder, as it was given.
     pub dir: String,
@@ -93,19 +93,19 @@ pub struct Suite {
     pub seconds: f64,
 }
 
-/// How many ended how.
+/// The number of checks by status.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Counts {
-    /// All is right.
+    /// No error.
     pub passed: usize,
-    /// Something is wrong.
+    /// An error.
     pub failed: usize,
     /// Not done.
     pub skipped: usize,
 }
 
 impl Suite {
-    /// How many ended how.
+    /// The number of checks by status.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for check in &self.checks {
@@ -119,7 +119,7 @@ impl Suite {
     }
 }
 
-/// How many ended how in all suites.
+/// The number of checks by status in all suites.
 pub fn total(suites: &[Suite]) -> Counts {
     suites
         .iter()

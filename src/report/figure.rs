@@ -1,11 +1,11 @@
-//! Figures as people read them. What is no finite number is a dash, never `NaN` in a table.
+//! Number formats. A number that is not finite is a dash, never `NaN`.
 
 use crate::bench::{CaseBench, Residency, Spread};
 
-/// Stands where there is no figure.
+/// Shown where there is no figure.
 pub const NONE: &str = "–";
 
-/// Three significant digits for what is under a thousand, none behind the point above.
+/// Three significant digits below a thousand, no decimals above.
 fn three(value: f64) -> String {
     match value.abs() {
         size if size < 9.995 => format!("{value:.2}"),
@@ -27,12 +27,12 @@ pub fn micros(value: f64) -> String {
     finite(value, three)
 }
 
-/// The median's microseconds; a dash where there is none.
+/// The median's microseconds; a dash if there is none.
 pub fn median(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE.to_owned(), |spread| micros(spread.median))
 }
 
-/// Microseconds with spread: `46.7 (46.3–47.7)`, in the brackets that are given.
+/// Microseconds with spread: `46.7 (46.3–47.7)`, in the given brackets.
 pub fn spread(spread: Spread, open: char, close: char) -> String {
     let [median, p10, p90] = [spread.median, spread.p10, spread.p90].map(micros);
     format!("{median} {open}{p10}–{p90}{close}")
@@ -54,12 +54,12 @@ pub fn percent(share: f64) -> String {
     finite(share, |share| format!("{:.1}", share * 100.0))
 }
 
-/// How many times: `1.77`.
+/// A ratio: `1.77`.
 pub fn times(ratio: f64) -> String {
     finite(ratio, |ratio| format!("{ratio:.2}"))
 }
 
-/// To so many significant digits, so that a recorded figure does not change in what is noise.
+/// Rounds to significant digits, so that a recorded figure does not change with noise.
 pub fn significant(value: f64, digits: usize) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return value;
@@ -70,21 +70,21 @@ pub fn significant(value: f64, digits: usize) -> f64 {
         .unwrap_or(value)
 }
 
-/// The share of the datasheet's bandwidth that a case reached, where the card tells its peak.
+/// The share of the datasheet's bandwidth that a case reached, if the card reports its peak.
 pub fn of_peak(case: &CaseBench, peak_gbs: Option<f64>) -> Option<f64> {
     peak_gbs
         .filter(|peak| *peak > 0.0)
         .map(|peak| case.gbs() / peak)
 }
 
-/// The case's label without the dtype at its end, which stands in a column of its own.
+/// The label of a case without the dtype at its end, which has its own column.
 pub fn shape(case: &CaseBench) -> &str {
     case.case
         .strip_suffix(case.dtype.name())
         .map_or(case.case.as_str(), str::trim_end)
 }
 
-/// The same without strides, which say where a view lies and not how large it is.
+/// `shape` without strides, which describe a view's layout and not its size.
 pub fn sizes(case: &CaseBench) -> String {
     shape(case)
         .split(' ')

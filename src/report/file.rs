@@ -1,4 +1,4 @@
-//! Writing a report where the user asked for it: whole or not at all, and over nothing but a file.
+//! Writes a report atomically, replacing only a regular file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::base::disk;
 
-/// Writes `content` as `path` in one step. What is there is replaced when it is a regular file; a folder, a
-/// link or a device is an error that names it, and so is a folder that does not exist.
+/// Writes `content` to `path` atomically. An existing regular file is replaced; a folder, a link or a device is
+/// an error that names it, and so is a folder that does not exist.
 pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.is_file() => bail!(

@@ -1,4 +1,4 @@
-//! Checks as `JUnit` XML: a testsuite a project, a testcase a check.
+//! Checks as `JUnit` XML: one testsuite per project, one testcase per check.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! Tables in Markdown.
 
-/// The two lines that begin a table. A title that begins with `>` is of figures, which stand to the right.
+/// The two header lines of a table. A title that begins with `>` is right-aligned.
 pub fn titles<T: AsRef<str>>(titles: impl IntoIterator<Item = T>) -> String {
     let (mut names, mut rules) = (String::from("|"), String::from("|"));
     for title in titles {
@@ -17,7 +17,7 @@ pub fn titles<T: AsRef<str>>(titles: impl IntoIterator<Item = T>) -> String {
     format!("{names}\n{rules}\n")
 }
 
-/// A line of a table; what is in a cell was escaped with [`cell`] where it is not ours.
+/// A row of a table; text from elsewhere must be escaped with [`cell`].
 pub fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
     let mut line = String::from("|");
     for cell in cells {
@@ -28,7 +28,7 @@ pub fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
     line + "\n"
 }
 
-/// Text that stays in its cell and is shown as it is written.
+/// Escapes text for a cell.
 pub fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 8);
     let mut before = ' ';
@@ -37,7 +37,7 @@ pub fn cell(text: &str) -> String {
         let inside_a_word =
             before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
         match c {
-            // A reference instead of `\|`, which not every renderer reads alike.
+            // An entity instead of `\|`, which renderers treat differently.
             '|' => safe.push_str("&#124;"),
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),

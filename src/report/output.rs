@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use serde::Serialize;
 
-/// How a command was asked to speak.
+/// The output mode of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
@@ -24,12 +24,12 @@ impl Output {
         self.json
     }
 
-    /// Whether people are to read of what goes on.
+    /// Whether progress messages are to be printed.
     pub fn is_talkative(self) -> bool {
         !self.json && !self.quiet
     }
 
-    /// Whether a person is there to be asked.
+    /// Whether a user can be asked.
     pub fn is_interactive(self) -> bool {
         !self.json
             && !self.quiet
@@ -37,19 +37,19 @@ impl Output {
             && std::io::stdout().is_terminal()
     }
 
-    /// Whether a line that comes and goes would be seen by a person and disturb nobody.
+    /// Whether a transient line would be seen and disturb nothing.
     pub fn shows_progress(self) -> bool {
         !self.json && !self.quiet && std::io::stderr().is_terminal()
     }
 
-    /// A line for people. What a command does is done whether or not anybody can read of it.
+    /// Prints a line for people. A failure to print is ignored.
     pub fn line(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
             let _ = writeln!(anstream::stdout().lock(), "{}", harmless(text.as_ref()));
         }
     }
 
-    /// What the command was asked to print, byte for byte, also when it is to be quiet.
+    /// Prints the requested output, byte for byte, also with `--quiet`.
     pub fn content(self, bytes: &[u8]) {
         if kept(bytes) {
             return;
@@ -58,7 +58,7 @@ impl Output {
         remember(out.write_all(bytes).and_then(|()| out.flush()));
     }
 
-    /// Like [`Output::content`], in colours on a terminal and to the letter everywhere else.
+    /// Like [`Output::content`], coloured on a terminal and unchanged elsewhere.
     pub fn text(self, plain: &str, colour: impl FnOnce(&str) -> String) {
         let stdout = std::io::stdout();
         if anstream::AutoStream::choice(&stdout) == anstream::ColorChoice::Never {
@@ -68,7 +68,7 @@ impl Output {
         }
     }
 
-    /// The report as JSON, when that was asked for.
+    /// Prints the JSON report, if requested.
     pub fn json(self, report: &impl Serialize) {
         if self.json {
             let text = serde_json::to_string_pretty(report)
@@ -79,16 +79,16 @@ impl Output {
         }
     }
 
-    /// A remark beside the report.
+    /// Prints a remark beside the report.
     pub fn note(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
             let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text.as_ref()));
         }
     }
 
-    /// A failure, always printed.
+    /// Prints an error, always.
     pub fn error(self, text: impl AsRef<str>) {
-        // Whoever keeps the report has the error in it.
+        // The captured report contains the error.
         if kept(b"") {
             return;
         }
@@ -97,13 +97,13 @@ impl Output {
 }
 
 thread_local! {
-    /// What would go to stdout, where this thread's caller wants it for itself.
+    /// What would go to stdout, if the caller on this thread captures it.
     static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, and answers what it would have printed on stdout. Nothing is printed, on stderr neither.
+/// Runs `work`, and returns its stdout. Nothing is printed, not even on stderr.
 pub fn captured<R>(work: impl FnOnce() -> R) -> (R, Vec<u8>) {
-    /// Puts back what was before, also when `work` panics.
+    /// Restores the previous state, also on a panic.
     struct End(Option<Vec<u8>>);
     impl Drop for End {
         fn drop(&mut self) {
@@ -116,7 +116,7 @@ pub fn captured<R>(work: impl FnOnce() -> R) -> (R, Vec<u8>) {
     (answer, bytes)
 }
 
-/// Keeps the bytes, if somebody wants them.
+/// Stores the bytes if output is captured.
 fn kept(bytes: &[u8]) -> bool {
     KEPT.with_borrow_mut(|kept| {
         kept.as_mut()
@@ -125,13 +125,13 @@ fn kept(bytes: &[u8]) -> bool {
     })
 }
 
-/// The first failure to write what was asked for: a file, a script, a diff, JSON. The exit code
-/// tells of it at the end, so that a cut-off file is never taken for a whole one.
+/// The first failure to write requested output: a file, a script, a diff, JSON. It sets the exit code
+/// at the end, so that a truncated file is never taken for a whole one.
 static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
 
 fn remember(written: io::Result<()>) {
     match written {
-        // A reader that has gone (`| head`) has what it wanted.
+        // A closed reader (`| head`) is no error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             if let Ok(mut lost) = LOST.lock() {
                 lost.get_or_insert(error);
@@ -141,13 +141,13 @@ fn remember(written: io::Result<()>) {
     }
 }
 
-/// Why something of the output was lost, if it was.
+/// The first failure to write output, if any.
 pub fn lost() -> Option<io::Error> {
     LOST.lock().ok()?.take()
 }
 
-/// Text from elsewhere (a name in a repository, a version in a receipt) must not act on the
-/// terminal: of all control characters only line ends, tabs and colours are let through.
+/// Removes control characters except line ends, tabs and colours: text from elsewhere (a name in a
+/// repository, a version in a receipt) must not control the terminal.
 fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;

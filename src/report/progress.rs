@@ -1,4 +1,4 @@
-//! The line on the terminal that says what a command is doing.
+//! The progress line on the terminal.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Output;
 
-/// A spinner with a message; nothing where output is no terminal, or is to be quiet.
+/// A spinner with a message; nothing with `--quiet` or without a terminal.
 #[derive(Debug)]
 pub struct Progress(Option<ProgressBar>);
 

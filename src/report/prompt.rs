@@ -7,7 +7,6 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 
 use super::style;
 
-/// What a person typed.
 enum Key {
     Up,
     Down,
@@ -18,7 +17,7 @@ enum Key {
     Cancel,
 }
 
-/// The terminal, giving each key as it is pressed; as it was before, once this is dropped.
+/// The terminal in raw mode, read key by key; the previous mode is restored on drop.
 struct Keys {
     stdin: Stdin,
     before: Termios,
@@ -35,7 +34,7 @@ impl Keys {
         Ok(Self { stdin, before })
     }
 
-    /// The keys that one read brings: an arrow's three bytes arrive together, a lone escape is the key.
+    /// The keys of one read: an arrow's three bytes arrive together; a lone escape byte is the Escape key.
     fn read(&mut self) -> io::Result<Vec<Key>> {
         let mut bytes = [0; 64];
         let length = self.stdin.read(&mut bytes)?;
@@ -75,7 +74,7 @@ impl Drop for Keys {
     }
 }
 
-/// Asks until enter is pressed and leaves the answer in `selected`, one flag a row; false when the person cancelled.
+/// Waits for Enter and leaves the answer in `selected`, one flag per row; returns false if the user cancelled.
 pub fn select(
     question: &str,
     rows: &[String],
@@ -104,7 +103,7 @@ pub fn select(
     }
 }
 
-/// Prints the rows that fit, the cursor's among them, and the help; how many lines these are.
+/// Prints the rows that fit, including that of the cursor, and the help; returns the number of lines.
 fn draw(
     stdout: &mut Stdout,
     rows: &[String],

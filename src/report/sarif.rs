@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::check::{Allowed, Finding, RULES, Report, Severity};
 
-/// The whole log: one run over all projects, each with the folder that it was named by.
+/// The whole log: one run over all projects, each with its folder as given.
 pub fn render(projects: &[(&Path, &Report)], version: &str) -> Value {
     let results: Vec<Value> = projects
         .iter()
@@ -48,7 +48,7 @@ fn rule(rule: &crate::check::Rule) -> Value {
         "help": { "text": rule.page, "markdown": rule.page },
         "defaultConfiguration": { "level": level(rule.severity) },
     });
-    // An address only where the package has one: a made-up address would be worse than the page itself.
+    // A link only if the package has a repository: never invent an address.
     if let Some(repository) = option_env!("CARGO_PKG_REPOSITORY").filter(|url| !url.is_empty()) {
         let page = rule.id.replace('/', "-");
         value["helpUri"] = json!(format!(

@@ -1,4 +1,4 @@
-//! Colours, by meaning. Where the reader is no terminal they are stripped on the way out.
+//! Colours, by meaning. They are stripped when the output is no terminal.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ pub fn good(text: impl Display) -> String {
     paint(AnsiColor::Green.on_default(), text)
 }
 
-/// Worth a look.
+/// Needs attention.
 pub fn warning(text: impl Display) -> String {
     paint(AnsiColor::Yellow.on_default(), text)
 }
@@ -23,17 +23,17 @@ pub fn bad(text: impl Display) -> String {
     paint(AnsiColor::Red.on_default(), text)
 }
 
-/// What the line is about.
+/// The subject of the line.
 pub fn strong(text: impl Display) -> String {
     paint(Style::new().bold(), text)
 }
 
-/// What can be skipped.
+/// Secondary text.
 pub fn faint(text: impl Display) -> String {
     paint(Style::new().dimmed(), text)
 }
 
-/// Where in a file.
+/// A position in a file.
 pub fn place(text: impl Display) -> String {
     paint(AnsiColor::Cyan.on_default(), text)
 }

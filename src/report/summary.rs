@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use super::check::{Check, Status, Suite};
 use super::markdown::{cell, row, titles};
 
-/// How many passed checks of one kind are listed before the rest is a number.
+/// How many passed checks of one kind are listed before the rest is counted.
 const LISTED: usize = 40;
 
-/// A section a project: what failed first, then what was skipped, then what passed.
+/// One section per project: failed checks first, then skipped, then passed.
 pub fn render(suites: &[Suite]) -> String {
     let mut text = String::new();
     for suite in suites {
@@ -62,7 +62,7 @@ fn failures(text: &mut String, suite: &Suite) {
             continue;
         };
         let _ = writeln!(text, "**{}: {}**\n", cell(&check.group), cell(&check.name));
-        // An indented block ends with its indentation, whatever the text holds; a fence ends with a fence.
+        // An indented block ends with its indentation, whatever the text contains; a fence could be closed by the text.
         for line in words.lines() {
             let _ = writeln!(text, "    {line}");
         }

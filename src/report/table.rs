@@ -1,11 +1,11 @@
-//! Aligned text tables for the terminal: figures to the right, colour by meaning, no wider than the window.
+//! Aligned text tables for the terminal: figures right-aligned, colour by meaning, no wider than the window.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
 
 use super::style;
 
-/// The narrowest that a column of names is made before lines are left to run over.
+/// The minimum width of a column of names; below it, lines overflow.
 const NARROWEST: usize = 12;
 
 /// One column.
@@ -17,7 +17,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Words, to the left, at their full width.
+    /// Text, left-aligned, at full width.
     pub fn text(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -26,7 +26,7 @@ impl Column {
         }
     }
 
-    /// Names that are cut with an ellipsis where the window is too narrow for the table.
+    /// Names, cut with an ellipsis if the window is too narrow for the table.
     pub fn name(title: &str) -> Self {
         Self {
             shrinks: true,
@@ -34,7 +34,7 @@ impl Column {
         }
     }
 
-    /// Figures, to the right.
+    /// Figures, right-aligned.
     pub fn figure(title: &str) -> Self {
         Self {
             right: true,
@@ -43,7 +43,7 @@ impl Column {
     }
 }
 
-/// What is in a cell, and what it means.
+/// The text of a cell, and its meaning.
 #[derive(Clone, Debug)]
 pub struct Cell {
     text: String,
@@ -114,7 +114,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; cells that it lacks are empty, and cells beyond the columns are left out.
+    /// Adds a row; missing cells are empty, extra cells are dropped.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells: Vec<Cell> = cells.into_iter().collect();
         cells.resize_with(self.columns.len(), || Cell::plain(""));
@@ -126,7 +126,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The lines, the titles first, each behind two spaces; `width` is the window's, none: no limit.
+    /// The lines, titles first, each indented by two spaces; `width` is the width of the window, `None`: no limit.
     pub fn lines(&self, width: Option<usize>) -> Vec<String> {
         let widths = self.widths(width);
         let titles: Vec<Cell> = self
@@ -179,7 +179,7 @@ impl Table {
         let Some(window) = window else { return widths };
         let mut total: usize = widths.iter().map(|width| width + 2).sum();
         while total > window {
-            // The widest of those that may shrink, one character at a time: they end up alike.
+            // Shrink the widest column by one character at a time: they end up alike.
             let widest = (0..widths.len())
                 .filter(|at| self.columns[*at].shrinks && widths[*at] > NARROWEST)
                 .max_by_key(|at| widths[*at]);
@@ -195,7 +195,7 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Cuts the end off, and shows that.
+/// Truncates with an ellipsis.
 fn fit(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
@@ -205,7 +205,7 @@ fn fit(text: &str, width: usize) -> String {
     cut
 }
 
-/// The width of the terminal that stdout is, in columns; none where it is none, and then nothing is cut.
+/// The width of the terminal on stdout in columns; `None` if there is none, and nothing is cut.
 pub fn window() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {

@@ -4,13 +4,13 @@ use super::figure;
 use super::table::{Cell, Column, Table};
 use crate::bench::{BenchReport, Residency};
 
-/// At this share of the roof a case is as good as it gets.
+/// From this share of the roof on, a case cannot get much better.
 const AT_THE_ROOF: f64 = 0.97;
-/// Under this one there is something to win.
+/// Below this share, there is room to improve.
 const FAR_BELOW: f64 = 0.80;
 
-/// One row a case: MB, µs, spread, GB/s, shares of the roof and of the datasheet's peak, cold or hot; and TFLOP/s where
-/// a case is bound by them.
+/// One row per case: MB, µs, spread, GB/s, shares of the roof and of the datasheet's peak, cold or hot; and TFLOP/s if
+/// a case is bound by arithmetic.
 pub fn table(report: &BenchReport) -> Table {
     let mut columns = vec![
         Column::text("operation"),
@@ -24,7 +24,7 @@ pub fn table(report: &BenchReport) -> Table {
         Column::figure("% peak"),
         Column::text("data"),
     ];
-    // What memory cannot hold back has another measure.
+    // Cases bound by arithmetic are measured in TFLOP/s.
     if report.cases.iter().any(|case| case.tflops().is_some()) {
         columns.push(Column::figure("TFLOP/s"));
     }

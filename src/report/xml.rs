@@ -1,8 +1,8 @@
-//! Text inside XML: escaped, and without the characters that XML 1.0 has no way to write.
+//! Escapes text for XML, without the characters that XML 1.0 cannot represent.
 
 use std::fmt::Write as _;
 
-/// Escapes `text` so that it may stand between tags and in a quoted attribute. Line ends and tabs are written
+/// Escapes `text` for use between tags and in a quoted attribute. Line ends and tabs are written
 /// as references, because a parser would turn them into spaces in an attribute.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 8);

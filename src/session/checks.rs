@@ -16,16 +16,16 @@ use crate::report::check::{Check, Suite};
 use crate::report::figure;
 use crate::verify::{Finding, PathReport, VerifyReport};
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// The folder of evidence, where one was named: then what is missing in it is a failure.
+    /// The evidence folder, if named; then missing evidence is a failure.
     pub evidence: Option<&'a Path>,
     /// A missing card is a failure.
     pub require_card: bool,
 }
 
-/// Checks the project in a folder. Every check is in the answer: passed, failed, or skipped with its reason.
+/// Checks the project in a folder. The suite lists every check: passed, failed, or skipped with its reason.
 pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
     let start = Instant::now();
     let mut suite = Suite {
@@ -64,7 +64,7 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
     suite
 }
 
-/// The rules of `kernels check`; warnings are counted, and fail nothing.
+/// The rules of `kernels check`; warnings are counted, but do not fail.
 fn text(dir: &Path) -> Check {
     match check::check(dir) {
         Ok(report) if report.count(Severity::Error) == 0 => {
@@ -78,7 +78,7 @@ fn text(dir: &Path) -> Check {
     }
 }
 
-/// The errors, a line each.
+/// The errors, one per line.
 fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
     let of = |finding: &check::Finding| {
         format!(
@@ -98,7 +98,7 @@ fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
         .collect()
 }
 
-/// The checks of a project that could be read; `dir` is its folder as a person named it.
+/// The checks of a project that was read; `dir` is its folder as given.
 pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted) -> Vec<Check> {
     let card = lab.card();
     let mut archs = BTreeSet::from_iter(arch::defaults());
@@ -202,7 +202,7 @@ fn budgets(project: &Project, build: &Build) -> Check {
     }
 }
 
-/// The records of whole models, of which a project need have none. Only texts are compared, so nothing need be built.
+/// The records of whole models; a project need not have any. Only texts are compared, so nothing must be built.
 fn end_to_end(project: &Project, named: &Path, wanted: &Wanted) -> Vec<Check> {
     let dir = evidence::folder(&project.root, wanted.evidence);
     let standings = match evidence::end_to_end::check(&dir, &project.root) {
@@ -345,7 +345,7 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {
     checks
 }
 
-/// A check for each code path, and one for each place of a finding that is no path.
+/// One check per code path, and one per place of a finding that is no path.
 pub fn verified(report: &VerifyReport) -> Vec<Check> {
     let mut left: Vec<&Finding> = report.findings.iter().collect();
     let mut checks: Vec<Check> = report
@@ -371,7 +371,7 @@ pub fn verified(report: &VerifyReport) -> Vec<Check> {
     checks
 }
 
-/// A check for each timed case, and one for each case of a finding that was not timed.
+/// One check per timed case, and one per case of a finding that was not timed.
 pub fn timed(report: &BenchReport) -> Vec<Check> {
     let mut left: Vec<&Finding> = report.findings.iter().collect();
     let mut checks: Vec<Check> = report
@@ -417,7 +417,7 @@ fn path_name(path: &PathReport) -> String {
     }
 }
 
-/// Takes out those that are about something.
+/// Removes and returns the findings that match.
 fn take<'a>(left: &mut Vec<&'a Finding>, about: impl Fn(&Finding) -> bool) -> Vec<&'a Finding> {
     let (here, elsewhere) = left.iter().partition(|finding| about(finding));
     *left = elsewhere;
@@ -435,7 +435,7 @@ fn check(group: &str, name: String, detail: String, findings: &[&Finding]) -> Ch
     }
 }
 
-/// Findings about what has no check of its own, together by operation, case and path.
+/// Findings without a check of their own, grouped by operation, case and path.
 fn others(group: &str, left: &[&Finding]) -> Vec<Check> {
     let mut names: Vec<(String, Vec<&Finding>)> = Vec::new();
     for finding in left {

@@ -1,5 +1,4 @@
-//! What the checks need of the machine: a compiler and a card. A trait, so that the checks can be tested with
-//! every compiler and every card, and with none.
+//! The compiler and the card that the checks use. A trait, so that tests can replace both.
 
 use super::ROUNDS;
 use crate::bench::{self, BenchReport};
@@ -11,11 +10,11 @@ use crate::verify::{self, Choice, VerifyReport};
 
 /// A machine on which projects are compiled, verified and timed.
 pub trait Lab {
-    /// The card; where there is none, why.
+    /// The card, or the reason why there is none.
     fn card(&self) -> Result<Card, String>;
-    /// The compiler to build with; where there is none, why.
+    /// The compiler to build with, or the reason why there is none.
     fn toolchain(&self) -> Result<Toolchain, String>;
-    /// The compiler that evidence is tied to; where it is not here, how to get it.
+    /// The compiler that evidence is tied to; if missing, how to get it.
     fn pinned(&self) -> Result<Toolchain, String>;
     /// Compiles a project for some architectures.
     fn build(
@@ -46,7 +45,7 @@ impl Lab for Here {
     }
 
     fn pinned(&self) -> Result<Toolchain, String> {
-        // Another may come first for building, and the pinned one be here all the same.
+        // Another toolkit may take precedence for building while the pinned one is installed as well.
         toolchain::candidates()
             .into_iter()
             .filter_map(|candidate| candidate.found.ok())

@@ -1,4 +1,4 @@
-//! One run of a project on a card, from its sources to a report: what `verify`, `bench --record` and `ci` share.
+//! One run of a project on a card, from its sources to a report: shared by `verify`, `bench --record` and `ci`.
 
 pub mod checks;
 pub mod machine;
@@ -16,16 +16,16 @@ use crate::toolchain::Toolchain;
 use crate::verify::Choice;
 use crate::verify::{self, VerifyReport};
 
-/// Timed rounds of a case where nothing else is asked for.
+/// Timed rounds per case by default.
 pub const ROUNDS: u32 = 30;
 
-/// The architectures whose PTX stands in for a T4 and an A100 on any later card.
+/// The architectures whose PTX represents a T4 and an A100 on any later card.
 const STAND_INS: [u32; 2] = [75, 80];
 
-/// Says what is being done.
+/// Reports progress.
 pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// A project that is read and compiled.
+/// A project, read and compiled.
 #[derive(Debug)]
 pub struct Session {
     /// What its files say.
@@ -35,11 +35,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Reads and compiles a project for a card, and for the stand-ins that are older than it where these are wanted.
+    /// Reads and compiles a project for a card, and on request for the stand-in architectures older than it.
     pub fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
         let project = Project::open(dir)?;
         let toolchain = Toolchain::find()?;
-        // A card that is too old is an error; a stand-in that is, is left out.
+        // A card that is too old is an error; a stand-in that is too old is left out.
         project.of_archs(&[card.arch])?;
         let older = STAND_INS
             .into_iter()
@@ -51,7 +51,7 @@ impl Session {
         Ok(Self { project, build })
     }
 
-    /// An error where a kernel takes more than its budget: no evidence is recorded of it.
+    /// An error where a kernel exceeds its budget: no evidence is recorded of it.
     pub fn within_budgets(&self) -> Result<()> {
         let over = self.build.over_budget(&self.project);
         if over.is_empty() {
@@ -63,17 +63,17 @@ impl Session {
         )
     }
 
-    /// Checks what is chosen against the oracles.
+    /// Checks the chosen cases against the oracles.
     pub fn verify(&self, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
         verify::run::run(&self.project, &self.build, choice, tell)
     }
 
-    /// Times what is chosen.
+    /// Times the chosen cases.
     pub fn bench(&self, choice: &Choice, rounds: u32, tell: Tell) -> Result<BenchReport> {
         bench::run::run(&self.project, &self.build, choice, rounds, tell)
     }
 
-    /// Writes evidence of both reports, and answers the files.
+    /// Writes evidence of both reports, and returns the files.
     pub fn record(
         &self,
         folder: Option<&Path>,

@@ -11,7 +11,7 @@ use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 use super::path::{PathError, RelPath};
 use super::tree::{Entry, MAX_BYTES, MAX_FILES, Tree, TreeError, is_left_behind};
 
-/// The ending of a skill archive's name.
+/// The extension of a skill archive.
 pub const EXTENSION: &str = "skill";
 
 /// Why an archive is refused. Nothing is unpacked before the whole archive has been read.
@@ -83,7 +83,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
             return Err(ArchiveError::Encrypted(name));
         }
         let mode = entry.unix_mode();
-        // The type bits of a Unix mode: absent or a file or a folder, and nothing else.
+        // The type bits of a Unix mode must be absent, a file or a folder.
         if !matches!(mode.unwrap_or(0) & 0o170_000, 0 | 0o100_000 | 0o040_000) {
             return Err(ArchiveError::Special(name));
         }
@@ -105,7 +105,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
         {
             continue;
         }
-        // The size in the archive's directory is a claim; what counts is what comes out.
+        // The size in the archive's directory is only a claim; limit the bytes that are inflated.
         let left = MAX_BYTES - tree.bytes();
         let mut content = Vec::new();
         let file = zip.by_index(index)?;
@@ -137,7 +137,7 @@ pub fn open(path: &Path) -> anyhow::Result<(String, Tree)> {
     read(std::io::BufReader::new(file)).with_context(|| format!("{} is refused", path.display()))
 }
 
-/// Packs a tree. The bytes depend on the tree and this program's version alone: sorted names, one
+/// Packs a tree. The bytes depend only on the tree and the version of this program: sorted names, one
 /// date, two modes, one compressor.
 pub fn pack(name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

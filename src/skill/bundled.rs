@@ -1,4 +1,4 @@
-//! The skills that this binary carries.
+//! The embedded skills.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use crate::base::bundle::{self, Files};
 /// The files by their path in the repository: `skills/NAME/…`.
 static FILES: LazyLock<Files> = LazyLock::new(|| bundle::files("skills"));
 
-/// The skill that commands mean when none is named.
+/// The default skill of the commands.
 pub const DEFAULT: &str = "cuda-kernels";
 
 /// The names of all embedded skills, sorted.
@@ -26,7 +26,7 @@ pub fn names() -> Vec<&'static str> {
 /// The files of an embedded skill.
 ///
 /// Embedding keeps no permission bits, so a file is executable when its first line says so. A test
-/// holds this against the bits in the repository, and every embedded name against [`RelPath`].
+/// compares this with the bits in the repository, and every embedded name with [`RelPath`].
 pub fn tree(name: &str) -> Option<Tree> {
     let folder = format!("skills/{name}/");
     let mut tree = Tree::default();

@@ -28,7 +28,7 @@ impl Digest {
         Self::finish(hash)
     }
 
-    /// A file's digest up to its content, for hashing what is too large to hold.
+    /// The start of a file's digest, up to its content, for files too large to hold in memory.
     pub fn start_file(path: &RelPath, executable: bool, length: u64) -> Sha256 {
         let mut hash = Sha256::new();
         let path = path.as_str().as_bytes();
@@ -39,7 +39,7 @@ impl Digest {
         hash
     }
 
-    /// The digest that a hash has come to.
+    /// The digest of a finished hash.
     pub fn finish(hash: Sha256) -> Self {
         Self(hash.finalize().into())
     }

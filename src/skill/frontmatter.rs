@@ -1,4 +1,4 @@
-//! The YAML header of a SKILL.md, with the line of every key, so that a finding can point at it.
+//! The YAML header of a SKILL.md, with the line of every key for the findings.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use thiserror::Error;
@@ -12,10 +12,10 @@ pub struct Node {
     pub value: Value,
 }
 
-/// The kinds of value that matter to a skill.
+/// The kinds of value in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A scalar; `plain` when written without quotes, so that YAML may read it as no string.
+    /// A scalar; `plain` if written without quotes, so that YAML may read it as another type.
     Scalar {
         /// The text, unescaped.
         text: String,
@@ -28,7 +28,7 @@ pub enum Value {
     Map(Vec<(Node, Node)>),
 }
 
-/// A SKILL.md taken apart.
+/// A parsed SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// The header's keys and values.
@@ -39,7 +39,7 @@ pub struct Document {
     pub body_line: usize,
 }
 
-/// Why there is no header to read. Lines count from 1.
+/// Why there is no header. Lines count from 1.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
     /// The file starts with U+FEFF.
@@ -58,16 +58,16 @@ pub enum HeaderError {
     Yaml {
         /// Where.
         line: usize,
-        /// What the parser said, and a hint.
+        /// The parser's message, and a hint.
         message: String,
     },
-    /// A list or a scalar where keys belong.
+    /// A list or a scalar instead of keys.
     #[error("the header must be 'key: value' lines")]
     NotAMapping,
 }
 
 impl HeaderError {
-    /// The line to point at.
+    /// The line of the error.
     pub fn line(&self) -> usize {
         match self {
             Self::Yaml { line, .. } => *line,
@@ -77,7 +77,7 @@ impl HeaderError {
 }
 
 impl Document {
-    /// Takes the text of a SKILL.md apart.
+    /// Parses the text of a SKILL.md.
     pub fn parse(text: &str) -> Result<Self, HeaderError> {
         if text.starts_with('\u{feff}') {
             return Err(HeaderError::ByteOrderMark);
@@ -179,7 +179,7 @@ fn parse_fields(yaml: &str) -> Result<Vec<(Node, Node)>, HeaderError> {
             Event::StreamEnd | Event::DocumentEnd => return Err(HeaderError::NotAMapping),
             start => {
                 let node = node(start, span, &mut events, yaml, 0)?;
-                // The rest must be read as well: an error below the mapping is an error.
+                // Read the rest as well: it may contain an error.
                 loop {
                     match next(&mut events, yaml)? {
                         (Event::StreamEnd, _) => break,
@@ -206,7 +206,7 @@ fn next<'a>(events: &mut Events<'a>, yaml: &str) -> Result<(Event<'a>, Span), He
         Some(Ok(found)) => Ok(found),
         Some(Err(error)) => {
             let in_yaml = error.marker().line().max(1);
-            // The scanner often notices an unquoted colon only on the line after it.
+            // The scanner often reports an unquoted colon only on the next line.
             let (at, text) = colon_line(yaml, in_yaml)
                 .unwrap_or((in_yaml, yaml.lines().nth(in_yaml - 1).unwrap_or_default()));
             let hint = if has_unquoted_colon(text) {

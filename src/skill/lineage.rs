@@ -1,5 +1,5 @@
-//! Every version of every embedded skill that was ever shipped, by digest, so that an older
-//! version that nobody touched is told from an edited one even where no receipt lies beside it.
+//! Every released version of every embedded skill, by digest, so that an older unmodified version can be
+//! distinguished from an edited one even without a receipt.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::digest::Digest;
 
-/// The record, in the repository: one entry a shipped version, oldest first, never removed.
+/// The record, in the repository: one entry per released version, oldest first, never removed.
 pub const TOML: &str = include_str!("lineage.toml");
 
 /// One shipped version of a skill.
@@ -30,7 +30,7 @@ struct File {
 }
 
 static SHIPPED: LazyLock<Vec<Shipped>> = LazyLock::new(|| {
-    // A constant of this crate: a test reads it, and a mistake in it is not a user's.
+    // A constant of this crate, read by a test: an error in it is ours.
     #[expect(clippy::expect_used, reason = "embedded data, covered by a test")]
     let file: File = toml::from_str(TOML).expect("lineage.toml is valid");
     file.shipped
@@ -41,7 +41,7 @@ pub fn of(skill: &str) -> impl Iterator<Item = &'static Shipped> {
     SHIPPED.iter().filter(move |shipped| shipped.skill == skill)
 }
 
-/// The shipped version of `skill` that is exactly these files.
+/// The released version of `skill` with exactly these files.
 pub fn find(skill: &str, tree: Digest) -> Option<&'static Shipped> {
     of(skill).find(|shipped| shipped.tree == tree)
 }

@@ -1,4 +1,4 @@
-//! The links in a skill's Markdown files: they must stay inside it and name what is there.
+//! The links in a skill's Markdown files: their targets must exist inside the skill.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub(super) fn find(tree: &Tree) -> Vec<BadLink> {
     bad
 }
 
-/// Where the Markdown starts: behind a header, which a Markdown parser would take for text.
+/// Where the Markdown starts: after the header, which a Markdown parser would read as text.
 pub(crate) fn body_start(text: &str) -> usize {
     let mut at = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {

@@ -1,7 +1,7 @@
-//! The rules a skill must keep to be seen, read and trusted by real agents.
+//! The rules for skills: the specification, and what real agents reject.
 //!
 //! Sources: the agentskills specification and its reference validator (skills-ref 0.1.1), and what
-//! the clients named in the messages were seen to reject.
+//! the clients named in the messages rejected in tests.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::links;
 use super::tokens;
 use super::tree::{SKILL_MD, Tree, TreeError};
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -25,7 +25,7 @@ pub enum Severity {
     Fatal,
 }
 
-/// One thing that a rule found.
+/// A finding of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The rule's stable id.
@@ -37,11 +37,11 @@ pub struct Finding {
     /// The line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What is wrong and what to do.
+    /// The problem and the fix.
     pub message: String,
 }
 
-/// Every rule: its id, how much it matters, and what it asks. The documentation lists this table.
+/// Every rule: its id, its severity, and what it requires. The documentation lists this table.
 pub const RULES: &[(&str, Severity, &str)] = &[
     (
         "tree",
@@ -167,7 +167,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Whether `name` may name a skill: 1 to 64 characters, `^[a-z0-9]+(-[a-z0-9]+)*$`.
+/// Whether `name` is a valid skill name: 1 to 64 characters, `^[a-z0-9]+(-[a-z0-9]+)*$`.
 pub fn is_valid_name(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.split('-').all(|part| {
@@ -178,8 +178,8 @@ pub fn is_valid_name(name: &str) -> bool {
         })
 }
 
-/// Applies every rule to a skill's tree. `folder` is the name of the folder it lies in, where it
-/// lies in one; `unreadable` is what could not become part of the tree.
+/// Applies every rule to a skill's tree. `folder` is the name of the folder that contains it, if
+/// there is one; `unreadable` lists what could not be added to the tree.
 pub fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for error in unreadable {
@@ -208,7 +208,7 @@ pub fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<
     findings.0
 }
 
-/// What makes the skill impossible to install, if anything.
+/// The findings that make the skill impossible to install.
 pub fn fatal(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings
         .iter()
@@ -400,7 +400,7 @@ fn check_body(document: &Document, findings: &mut Findings) {
         );
         findings.header("body-lines", line, message);
     }
-    // A token is a byte at least, so most bodies need no counting.
+    // A token has at least one byte, so most bodies need no counting.
     if document.body.len() >= MAX_BODY_TOKENS {
         let tokens = tokens::count(&document.body);
         if tokens >= MAX_BODY_TOKENS {

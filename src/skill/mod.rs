@@ -1,4 +1,4 @@
-//! What a skill is: its files, its header, its rules, its archive, and the one this binary carries.
+//! A skill: its files, header, rules, archive, and the embedded one.
 
 pub mod archive;
 pub mod bundled;

@@ -13,10 +13,10 @@ use thiserror::Error;
 #[serde(into = "String", try_from = "String")]
 pub struct RelPath(String);
 
-/// Why a text is no [`RelPath`].
+/// Why a text is not a [`RelPath`].
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PathError {
-    /// There is nothing in it.
+    /// It is empty.
     #[error("the path is empty")]
     Empty,
     /// It starts at a root or a drive.
@@ -31,7 +31,7 @@ pub enum PathError {
 }
 
 impl RelPath {
-    /// Checks `text` and takes it as a relative path.
+    /// Parses `text` as a relative path.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         if text.is_empty() {
             return Err(PathError::Empty);
@@ -64,14 +64,14 @@ impl RelPath {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 
-    /// Where this file lies when the skill's folder is `root`.
+    /// The file's path in a skill's folder `root`.
     pub fn under(&self, root: &Path) -> PathBuf {
         let mut path = root.to_path_buf();
         path.extend(self.0.split('/'));
         path
     }
 
-    /// Every folder above the file, outermost first, without the skill's own.
+    /// The parent folders of the file, outermost first, without the skill's own.
     pub fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.match_indices('/').map(|(at, _)| &self.0[..at])
     }

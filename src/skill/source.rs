@@ -1,4 +1,4 @@
-//! Where a skill comes from: the binary, a folder, or an archive.
+//! The origin of a skill: the binary, a folder, or an archive.
 
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::tree::{SKILL_MD, Tree};
 pub enum Source {
     /// In the binary.
     Embedded,
-    /// A folder. The path is recorded only where it helps and tells nobody anything new.
+    /// A folder. The path is recorded only if it is useful and not private.
     Folder {
         /// Absolute, or relative to the install's project.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,22 +33,22 @@ pub enum Source {
     },
 }
 
-/// A skill that can be installed: it passed every fatal rule.
+/// An installable skill: it passed every fatal rule.
 #[derive(Clone, Debug)]
 pub struct Skill {
     /// The name in its header, and of its folder.
     pub name: String,
     /// `metadata.version`, where it has one.
     pub version: Option<String>,
-    /// Where it was read.
+    /// Its origin.
     pub source: Source,
     /// Its files.
     pub tree: Tree,
     /// The digest of each file.
     pub files: FileDigests,
-    /// The digest of them all.
+    /// The digest of the tree.
     pub digest: Digest,
-    /// What the rules found that does not keep it from being installed.
+    /// The findings that do not prevent an install.
     pub findings: Vec<Finding>,
 }
 
@@ -61,11 +61,11 @@ impl Skill {
                 bundled::names().join(", ")
             )
         })?;
-        // Its own tests hold the embedded skill to every rule; no user waits for them.
+        // Tests check the embedded skill against every rule; skip them here.
         Self::from_tree(name, Source::Embedded, tree, Vec::new())
     }
 
-    /// What a person named: an embedded skill, a folder with a SKILL.md, or a `.skill` file.
+    /// Opens an embedded skill, a folder with a SKILL.md, or a `.skill` file.
     pub fn open(named: &Path) -> Result<Self> {
         match named.to_str() {
             Some(name) if bundled::names().contains(&name) => Self::bundled(name),

@@ -15,7 +15,7 @@ use flate2::read::DeflateDecoder;
 const VOCABULARY: usize = 199_998;
 const PACKED: &[u8] = include_bytes!("o200k_base.deflate");
 
-/// How o200k_base cuts text into pieces that are encoded one by one.
+/// The regular expression that splits text into o200k_base's pieces.
 const PIECES: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -35,7 +35,7 @@ static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
     Tokenizer { ranks, pieces }
 });
 
-/// The tokens in order of rank.
+/// The tokens by rank.
 fn vocabulary() -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
     #[expect(clippy::expect_used, reason = "embedded data, covered by a test")]
@@ -51,11 +51,11 @@ fn vocabulary() -> Vec<Vec<u8>> {
     lengths.iter().map(token).collect()
 }
 
-/// Joining is quadratic in a piece's length. No word is this long; what is (a blob of base64) is
-/// counted in parts, a token too many for each seam at most.
+/// Merging is quadratic in the length of a piece. No word is this long; a longer piece (a blob of base64) is
+/// counted in parts, with at most one extra token per part.
 const LONGEST_PIECE: usize = 1024;
 
-/// How many o200k_base tokens `text` is.
+/// The number of o200k_base tokens in `text`.
 pub fn count(text: &str) -> usize {
     let pieces = TOKENIZER.pieces.find_iter(text).filter_map(Result::ok);
     pieces

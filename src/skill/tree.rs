@@ -12,26 +12,26 @@ use walkdir::WalkDir;
 use super::path::{PathError, RelPath};
 use crate::base::disk::{self, Written, open_plain};
 
-/// The most files a skill may hold.
+/// The most files in a skill.
 pub const MAX_FILES: usize = 1_000;
-/// The most bytes a skill's files may add up to, unpacked.
+/// The most bytes of a skill's files, unpacked.
 pub const MAX_BYTES: u64 = 25_000_000;
 /// The file that makes a folder a skill.
 pub const SKILL_MD: &str = "SKILL.md";
-/// The record that an install leaves inside the skill's folder; never part of the skill itself.
+/// The receipt that an install writes into the skill's folder; not part of the skill.
 pub const RECEIPT: &str = ".kernels.json";
 
 /// One file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whether it is meant to be run: mode 755 instead of 644.
+    /// Executable: mode 755 instead of 644.
     pub executable: bool,
     /// The bytes.
     pub content: Cow<'static, [u8]>,
 }
 
 impl Entry {
-    /// The permission bits that this entry is given everywhere: 0o755 or 0o644.
+    /// The permission bits of this entry on every system: 0o755 or 0o644.
     pub fn mode(&self) -> u32 {
         mode(self.executable)
     }
@@ -47,11 +47,11 @@ pub fn mode(executable: bool) -> u32 {
 pub struct Tree {
     entries: BTreeMap<RelPath, Entry>,
     bytes: u64,
-    /// How each folded path prefix was first spelled; two spellings would merge on some disks.
+    /// The first spelling of each case-folded path prefix; two spellings would collide on some disks.
     spellings: HashMap<String, String>,
 }
 
-/// Why some files are no skill tree.
+/// Why files do not form a skill tree.
 #[derive(Debug, Error)]
 pub enum TreeError {
     /// A path that cannot be part of a skill.
@@ -74,7 +74,7 @@ pub enum TreeError {
     /// The same path twice.
     #[error("'{0}' is there twice")]
     Duplicate(RelPath),
-    /// Two paths that are one on a file system that folds case or accents.
+    /// Two paths that are equal on a file system that folds case or accents.
     #[error("'{0}' and '{1}' are the same name on macOS and Windows; rename one")]
     Collision(String, String),
     /// Too many files.
@@ -83,7 +83,7 @@ pub enum TreeError {
     /// Too many bytes.
     #[error("more than {} MB; move large data out of the skill", MAX_BYTES / 1_000_000)]
     TooLarge,
-    /// The disk said no.
+    /// A read error.
     #[error("cannot read {}: {error}", .path.display())]
     Io {
         /// What was being read.
@@ -109,7 +109,7 @@ impl Tree {
                 return Err(TreeError::Collision(known.clone(), prefix.to_owned()));
             }
         }
-        // A file where another path has a folder: the same spelling, yet it cannot be both.
+        // A file where another path has a folder: the same spelling, but not both are possible.
         let below = format!("{path}/");
         let folder_too = self
             .entries
@@ -132,13 +132,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Reads a folder, without what tools leave behind ([`is_left_behind`]) and without a receipt.
+    /// Reads a folder, without files that tools generate ([`is_left_behind`]) and without a receipt.
     pub fn read(folder: &Path) -> Result<Self, TreeError> {
         let (tree, errors) = Self::read_what_is_readable(folder);
         errors.into_iter().next().map_or(Ok(tree), Err)
     }
 
-    /// Like [`Tree::read`], but leaves out what cannot be part of a skill and says why.
+    /// Like [`Tree::read`], but omits what cannot be part of a skill and returns the reasons.
     pub fn read_what_is_readable(folder: &Path) -> (Self, Vec<TreeError>) {
         let mut tree = Self::default();
         let mut errors = Vec::new();
@@ -247,13 +247,13 @@ impl Tree {
     }
 }
 
-/// Whether a name is what a tool leaves behind in a skill's folder: no part of a skill, so it is
+/// Whether a name is one that tools generate in a skill's folder: not part of the skill, so it is
 /// neither installed nor packed.
 pub fn is_left_behind(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | "node_modules" | ".DS_Store") || name.ends_with(".pyc")
 }
 
-/// Whether a file's bytes ask to be run. The rule for trees that carry no permission bits: what is
+/// Whether a file starts with a shebang. The rule for trees without permission bits: files
 /// embedded in the binary, and folders on systems without such bits.
 pub fn has_shebang(content: &[u8]) -> bool {
     content.starts_with(b"#!")
@@ -265,7 +265,7 @@ fn read_entry(path: &Path, at_most: u64) -> Result<Entry, TreeError> {
         error,
     };
     let file = open_plain(path).map_err(|error| match error.raw_os_error() {
-        // The walk saw a file, the open met a link: somebody swapped it in between.
+        // The walk saw a file, but the open found a link: it was swapped in between.
         Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
             TreeError::Symlink(path.to_path_buf())
         }

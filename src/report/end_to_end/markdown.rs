@@ -1,4 +1,4 @@
-//! Tables for a page.
+//! Markdown tables.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::report::markdown::{cell, row, titles};
 const NOTHING: &str = "—";
 const NAMES: [&str; 4] = ["eager", "kernels", "compile", "both"];
 
-/// Times, where they go, and what was measured how.
+/// Times, profiles, and how they were measured.
 pub fn tables(result: &EndToEnd) -> String {
     let mut text = titles([
         "",
@@ -49,7 +49,7 @@ pub fn tables(result: &EndToEnd) -> String {
     text
 }
 
-/// Of each case that was profiled: where the time goes.
+/// The profile of each profiled case.
 fn profile(text: &mut String, result: &EndToEnd) {
     if !result.contenders().any(|(_, one)| one.profile.is_some()) {
         return;
@@ -65,7 +65,7 @@ fn profile(text: &mut String, result: &EndToEnd) {
     }
 }
 
-/// What was measured, on what.
+/// The model, the card and the versions.
 fn about(text: &mut String, result: &EndToEnd) {
     let version = |name: &str| {
         let found = result.versions.get(name)?;

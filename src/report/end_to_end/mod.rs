@@ -1,4 +1,4 @@
-//! A whole model's times: for a terminal, for a page, and as a picture of where the time goes.
+//! A whole model's times: for a terminal, for a page, and as a chart of where the time goes.
 
 pub mod markdown;
 mod svg;
@@ -14,7 +14,7 @@ pub use terminal::{profiles, times};
 use super::file;
 use crate::end_to_end::{Contender, EndToEnd};
 
-/// The categories of a profile in the order of a legend, for people. Others keep their own names, behind these.
+/// The categories of a profile with their display names, in legend order. Others follow, by their own names.
 pub(super) const CATEGORIES: [(&str, &str); 8] = [
     ("gemm", "matrix products"),
     ("attention", "attention"),
@@ -26,10 +26,10 @@ pub(super) const CATEGORIES: [(&str, &str); 8] = [
     ("idle", "idle"),
 ];
 
-/// The endings that `write` knows.
+/// The extensions that `write` accepts.
 pub const ENDINGS: [&str; 3] = ["json", "md", "svg"];
 
-/// Writes a result as the file's ending says; the caller has looked at it.
+/// Writes a validated result in the format of the file's extension.
 pub fn write(result: &EndToEnd, path: &Path) -> Result<()> {
     let text = match ending(path).as_deref() {
         Some("md") => markdown::tables(result),
@@ -39,7 +39,7 @@ pub fn write(result: &EndToEnd, path: &Path) -> Result<()> {
     file::write(path, text.as_bytes())
 }
 
-/// A file's ending in small letters, if it is one of [`ENDINGS`].
+/// The file's extension in lower case, if it is one of [`ENDINGS`].
 pub fn ending(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     ENDINGS.contains(&ending.as_str()).then_some(ending)
@@ -54,16 +54,16 @@ fn gib(bytes: Option<u64>) -> String {
     )
 }
 
-/// Milliseconds of a category; what has no profile has none.
+/// Milliseconds of a category; `None` without a profile.
 fn part(one: &Contender, category: &str) -> Option<f64> {
     let parts = &one.profile.as_ref()?.categories_ms;
     Some(parts.get(category).copied().unwrap_or(0.0))
 }
 
-/// What a result says beside its tables: who was wrong, who failed, who was left out.
+/// Remarks beside the tables: wrong, failed and omitted contenders.
 pub fn remarks(result: &EndToEnd) -> Vec<String> {
     let mut said = result.findings();
-    // One line a case and reason: a spent budget leaves out many.
+    // One line per case and reason: an exhausted time budget omits many.
     let mut left: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for one in result.skipped.iter().filter(|one| !one.failed) {
         match left

@@ -1,4 +1,4 @@
-//! Where the time of a step goes, as a picture: a bar a contender, as long as its step, in pieces by category.
+//! The chart of a step: one bar per contender, as long as its step, divided by category.
 //! Colours follow the reader's light or dark theme by a media query, as those of a benchmark's chart do.
 
 use std::fmt::Write as _;
@@ -84,7 +84,7 @@ pub fn chart(result: &EndToEnd) -> String {
     )
 }
 
-/// The bars of a case, on a scale of their own: cases differ by two orders of magnitude. Whether there are any.
+/// Draws the bars of a case, each case on its own scale; returns whether it drew any.
 fn group(body: &mut String, case: &Case, y: &mut f64) -> bool {
     let shown: Vec<&Contender> = case
         .contenders
@@ -125,7 +125,7 @@ fn group(body: &mut String, case: &Case, y: &mut f64) -> bool {
     true
 }
 
-/// What a bar is as long as: all its pieces.
+/// The length of a bar: the sum of its pieces.
 fn total(one: &Contender) -> f64 {
     CATEGORIES
         .iter()
@@ -133,7 +133,7 @@ fn total(one: &Contender) -> f64 {
         .sum()
 }
 
-/// The figures behind a bar, for who points at it.
+/// The figures of a bar, as its tooltip.
 fn title(one: &Contender) -> String {
     let parts: Vec<String> = CATEGORIES
         .iter()

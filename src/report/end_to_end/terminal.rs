@@ -1,11 +1,11 @@
-//! Tables for a terminal.
+//! Terminal tables.
 
 use super::{CATEGORIES, gib, part};
 use crate::end_to_end::EndToEnd;
 use crate::report::figure::{self, NONE};
 use crate::report::table::{Cell, Column, Table};
 
-/// A row a contender and case.
+/// One row per contender and case.
 pub fn times(result: &EndToEnd) -> Table {
     let mut table = Table::new([
         Column::name("case"),
@@ -61,7 +61,7 @@ pub fn times(result: &EndToEnd) -> Table {
     table
 }
 
-/// Where the time goes, milliseconds; none where nothing was profiled.
+/// Milliseconds by category; `None` if nothing was profiled.
 pub fn profiles(result: &EndToEnd) -> Option<Table> {
     let mut columns = vec![Column::name("case"), Column::text("contender")];
     columns.extend(CATEGORIES.map(|(_, label)| Column::figure(label)));

@@ -1,4 +1,4 @@
-//! Raw numbers for a spreadsheet or a data frame: RFC 4180, one line a case.
+//! Raw numbers for a spreadsheet or a data frame: RFC 4180, one line per case.
 
 use anyhow::Result;
 
@@ -6,11 +6,11 @@ use super::Export;
 use crate::bench::BenchReport;
 use crate::report::{beside, figure};
 
-/// `.csv`: the columns of [`TITLES`], unrounded; and, where others were timed, the medians of that run.
+/// `.csv`: the columns of [`TITLES`], unrounded; then the peers' medians, if any were timed.
 #[derive(Debug)]
 pub struct Csv;
 
-/// The first line. Times are microseconds a launch, bytes the fewest that must move.
+/// The header. Times are microseconds per launch, bytes the minimum that must be moved.
 pub(super) const TITLES: [&str; 22] = [
     "project",
     "operation",
@@ -77,7 +77,7 @@ impl Export for Csv {
                     against.and_then(|against| against.copy),
                     against.and_then(|against| against.kernel),
                 ];
-                // A time that belongs to a wrong result is no time.
+                // The time of a wrong result is left out.
                 let theirs = names.iter().map(|name| {
                     let peer = beside::find(against?, name)?;
                     peer.time.filter(|_| peer.wrong.is_none())

@@ -1,11 +1,11 @@
-//! The report as it is.
+//! The report as JSON.
 
 use anyhow::Result;
 
 use super::Export;
 use crate::bench::BenchReport;
 
-/// `.json`: [`BenchReport`], every digit of it.
+/// `.json`: [`BenchReport`] in full precision.
 #[derive(Debug)]
 pub struct Json;
 

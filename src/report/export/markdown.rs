@@ -9,7 +9,7 @@ use crate::bench::BenchReport;
 use crate::report::markdown::{cell, row, titles};
 use crate::report::{beside, figure};
 
-/// `.md`: one row a case, and a line under it that says how the figures came about.
+/// `.md`: one row per case, and a line under it that says how the figures were measured.
 #[derive(Debug)]
 pub struct Markdown;
 
@@ -82,7 +82,7 @@ pub(super) fn table(report: &BenchReport) -> String {
     text
 }
 
-/// Others' times, where there are any.
+/// Peers' times, if any.
 fn beside_table(report: &BenchReport, text: &mut String) {
     if beside::cases(report).next().is_none() {
         return;

@@ -1,4 +1,4 @@
-//! A benchmark as a file; the file's ending says of which kind.
+//! Writes a benchmark in the format of the file's extension.
 
 mod csv;
 mod json;
@@ -18,13 +18,13 @@ pub use svg::Svg;
 use super::file;
 use crate::bench::BenchReport;
 
-/// A kind of file that a benchmark can become.
+/// An output format of a benchmark.
 pub trait Export {
     /// The whole file.
     fn render(&self, report: &BenchReport) -> Result<String>;
 }
 
-/// The kinds, by the file's ending.
+/// The formats, by file extension.
 pub const KINDS: [(&str, &dyn Export); 4] = [
     ("json", &Json),
     ("md", &Markdown),
@@ -32,7 +32,7 @@ pub const KINDS: [(&str, &dyn Export); 4] = [
     ("svg", &Svg),
 ];
 
-/// A file whose ending says nothing: wrong usage, found before anything is measured.
+/// An unknown extension: wrong usage, found before anything is measured.
 #[derive(Debug, Error)]
 #[error(
     "--export {file}: the ending says which format to write, and must be one of .json, .md, .csv, .svg"
@@ -41,7 +41,7 @@ pub struct UnknownEnding {
     file: String,
 }
 
-/// The kind of file that `path` is to be.
+/// The format of `path`.
 pub fn of(path: &Path) -> Result<&'static dyn Export, UnknownEnding> {
     let ending = path.extension().and_then(|ending| ending.to_str());
     KINDS
@@ -53,7 +53,7 @@ pub fn of(path: &Path) -> Result<&'static dyn Export, UnknownEnding> {
         })
 }
 
-/// Writes a benchmark as the file's ending says, in one step. Only a regular file is replaced.
+/// Writes a benchmark in the format of the file's extension, atomically. Only a regular file is replaced.
 pub fn write(report: &BenchReport, path: &Path) -> Result<()> {
     let text = of(path)?.render(report)?;
     file::write(path, text.as_bytes())

@@ -1,4 +1,4 @@
-//! A chart for a README: one bar a case, as long as its share of the copy roof, grouped by operation.
+//! A chart for a README: one bar per case, as long as its share of the copy roof, grouped by operation.
 //!
 //! Drawn for a page 900 pixels wide. Colours follow the reader's light or dark theme by a media query, because a
 //! picture in a README cannot ask the page; a renderer that knows no media queries shows the light one.
@@ -26,11 +26,11 @@ impl Export for Svg {
 
 const WIDTH: f64 = 900.0;
 const MARGIN: f64 = 28.0;
-/// Where the three figures behind a bar end.
+/// The right edges of the three figures behind a bar.
 const ROOF_AT: f64 = 708.0;
 const MICROS_AT: f64 = 782.0;
 const GBS_AT: f64 = WIDTH - MARGIN;
-/// The bars' area ends here.
+/// The right edge of the bars.
 const BARS_END: f64 = 650.0;
 const ROW: f64 = 25.0;
 const BAR: f64 = 15.0;
@@ -88,7 +88,7 @@ pub(super) fn chart(report: &BenchReport) -> String {
     )
 }
 
-/// Cases by operation, both in the order in which they were timed.
+/// Cases grouped by operation, both in the order of timing.
 fn groups(report: &BenchReport) -> Vec<(&str, Vec<&CaseBench>)> {
     let mut groups: Vec<(&str, Vec<&CaseBench>)> = Vec::new();
     for case in &report.cases {
@@ -100,7 +100,7 @@ fn groups(report: &BenchReport) -> Vec<(&str, Vec<&CaseBench>)> {
     groups
 }
 
-/// Where the bars stand and what their scale is.
+/// The position and scale of the bars.
 struct Frame {
     label: f64,
     bars: f64,
@@ -138,7 +138,7 @@ impl Frame {
     }
 }
 
-/// Title, card, legend; answers how far down it reaches.
+/// Title, card, legend; returns the bottom edge.
 fn head(body: &mut String, report: &BenchReport) -> f64 {
     text(
         body,
@@ -158,7 +158,7 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
     let mut y = 86.0;
     let mut x = MARGIN;
     let dtypes: BTreeSet<DType> = report.cases.iter().map(|case| case.dtype).collect();
-    // The darkest first.
+    // Darkest first.
     let shades = [DType::BF16, DType::F16, DType::F32, DType::I32, DType::I64];
     for dtype in shades.iter().filter(|dtype| dtypes.contains(dtype)) {
         let _ = writeln!(
@@ -193,7 +193,7 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
     y
 }
 
-/// The other lines of the scale, with their shares below.
+/// The other grid lines, with their shares below.
 fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
     let step = [0.25, 0.5, 1.0, 2.0, 5.0, 10.0]
         .into_iter()
@@ -209,7 +209,7 @@ fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
                 "<line class=\"g\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\"/>",
                 top + 8.0
             );
-            // The roof's own words need their room.
+            // Leave room for the roof's label.
             if (x - frame.x(1.0)).abs() > 76.0 {
                 middle(
                     body,
@@ -224,7 +224,7 @@ fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
     }
 }
 
-/// The copy's line, over the bars that are longer.
+/// The copy's line, drawn over longer bars.
 fn roof(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
     let x = frame.x(1.0);
     let _ = writeln!(
@@ -294,7 +294,7 @@ fn row(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
     body.push_str("</g>\n");
 }
 
-/// From the tenth to the ninetieth percentile of the kernel's time.
+/// Whiskers from the tenth to the ninetieth percentile of the kernel's time.
 fn whiskers(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
     let low = frame.x(case.copy.median / case.kernel.p90);
     let high = frame.x(case.copy.median / case.kernel.p10);
@@ -302,14 +302,14 @@ fn whiskers(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
     let path = format!(
         "d=\"M{low:.1} {top}V{bottom}M{low:.1} {middle}H{high:.1}M{high:.1} {top}V{bottom}\""
     );
-    // A halo in the page's colour, so that the whisker is seen on the bar's dark half too.
+    // A halo in the page's colour makes the whisker visible on the dark half of the bar.
     let _ = writeln!(
         body,
         "<path class=\"wh\" {path}/><path class=\"w\" {path}/>"
     );
 }
 
-/// What stands before a bar.
+/// The label before a bar.
 fn label(case: &CaseBench) -> String {
     match case.residency {
         Residency::Cold => figure::shape(case).to_owned(),
@@ -326,7 +326,7 @@ fn shade(dtype: DType) -> &'static str {
     }
 }
 
-/// How wide a text will about be. The font is the reader's, so this leans to the wide side.
+/// The approximate width of a text. The reader's font is unknown, so this overestimates.
 fn length(text: &str) -> f64 {
     text.chars()
         .map(|c| match c {
@@ -339,7 +339,7 @@ fn length(text: &str) -> f64 {
         .sum()
 }
 
-/// Cuts the end off where there is no room for it; the whole text is in the row's title.
+/// Truncates a text that does not fit; the row's title has the whole text.
 fn fit(text: &str, room: f64) -> String {
     if length(text) <= room {
         return text.to_owned();
