@@ -7,8 +7,7 @@ use super::diagnostic::{Document, InvalidProject, Problem};
 use super::manifest::{
     self, Framework, Kernel, KernelDepend, Kind, Manifest, VersionRange, Word, Words,
 };
-use super::path::{Wanted, inside};
-use super::torch::{is_cu, is_cxx};
+use super::path::{Wanted, inside, is_cu, is_cxx};
 use crate::base::arch::Capability;
 
 /// What is needed of `build.toml`.

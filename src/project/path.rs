@@ -10,6 +10,18 @@ pub(super) enum Wanted {
     Folder,
 }
 
+/// Whether it is C++ to compile.
+pub(crate) fn is_cxx(path: &Path) -> bool {
+    path.extension()
+        .and_then(|ending| ending.to_str())
+        .is_some_and(|ending| matches!(ending, "cpp" | "cc" | "cxx"))
+}
+
+/// Whether it is CUDA to compile.
+pub(crate) fn is_cu(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "cu")
+}
+
 /// The path without `.` parts, relative to `root` (which is canonical). The error says what is wrong with it.
 pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf, String> {
     let mut relative = PathBuf::new();

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::build_toml::{self, BuildToml, Purpose, TorchTable};
 use super::diagnostic::Document;
+use super::path::{is_cu, is_cxx};
 use super::{BUILD_TOML, text};
 use crate::toolchain::Version;
 
@@ -115,16 +116,4 @@ impl TorchProject {
             stable_abi,
         })
     }
-}
-
-/// Whether it is C++ to compile.
-pub(crate) fn is_cxx(path: &Path) -> bool {
-    path.extension()
-        .and_then(|ending| ending.to_str())
-        .is_some_and(|ending| matches!(ending, "cpp" | "cc" | "cxx"))
-}
-
-/// Whether it is CUDA to compile.
-pub(crate) fn is_cu(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "cu")
 }

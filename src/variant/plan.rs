@@ -11,7 +11,7 @@ use crate::base::arch::Capability;
 use crate::compile::key::Key;
 use crate::compile::nvcc::{self, check_path};
 use crate::project::TorchProject;
-use crate::project::torch::{is_cu, is_cxx};
+use crate::project::path::{is_cu, is_cxx};
 use crate::toolchain::{HostCompiler, Toolchain, Version};
 
 const NAME: &[u8] = b"TORCH_EXTENSION_NAME";

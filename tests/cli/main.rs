@@ -21,6 +21,7 @@ mod support;
 
 mod add;
 mod against;
+mod architecture;
 mod card;
 mod check;
 mod ci;
