@@ -9,7 +9,7 @@ use super::super::dtype::Element;
 use super::super::formula::is_name;
 use super::super::table::{Fields, Reader, Value};
 use super::super::{Argument, CType, DType, Formula, Integers, Role};
-use super::operation::{read_dtype, unknown_dtype};
+use super::dtype::{read_dtype, unknown_dtype};
 use super::{Located, check_name, located};
 
 type Types = BTreeMap<String, Vec<Option<DType>>>;

@@ -11,7 +11,7 @@ use super::super::spec::{BadPointer, Refusal};
 use super::super::standard::{SMALL, Standard, Wrong, standard_sets};
 use super::super::table::{EXACT_INTEGER, Fields, Reader, Value, one_or_list};
 use super::super::{Argument, CaseSet, DType, Inputs, Operation, Values};
-use super::operation::read_dtypes;
+use super::dtype::read_dtypes;
 use super::{CASE_KEYS, Draft, REJECT_KEYS, tables};
 
 /// Keys of an `[[operation]]` and of `[[cases]]` that hold cases.

@@ -4,6 +4,7 @@ mod argument;
 mod budget;
 mod cases;
 mod check;
+mod dtype;
 mod like;
 mod operation;
 

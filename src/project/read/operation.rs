@@ -1,7 +1,6 @@
 //! `[[operation]]`: one launcher and all that is said of it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 
 use toml::de::DeValue;
@@ -10,6 +9,7 @@ use super::super::dtype::is_type_name;
 use super::super::path::{Wanted, inside};
 use super::super::table::{Fields, Reader, Value, one_or_list};
 use super::super::{Argument, DType, Formula, Operation, OracleRef, Tolerance};
+use super::dtype::{read_dtype, read_dtypes};
 use super::{Draft, Located, argument, cases, check_name, identifier, like, located};
 
 /// Reads an operation; `before` are those that stand before it in the file.
@@ -237,40 +237,6 @@ fn read_oracle(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Option<Or
             None
         }
     }
-}
-
-pub(super) fn read_dtype(reader: &Reader<'_>, value: &Value<'_>) -> Option<DType> {
-    let text = reader.string(value, "a dtype")?;
-    let dtype = DType::from_name(text);
-    if dtype.is_none() {
-        unknown_dtype(reader, text, value.span());
-    }
-    dtype
-}
-
-pub(super) fn unknown_dtype(reader: &Reader<'_>, text: &str, span: Range<usize>) {
-    reader.fail(
-        span,
-        format!("unknown dtype `{text}`"),
-        [format!("allowed: {}", DType::NAMES.join(", "))],
-    );
-}
-
-/// One or several dtypes, each once.
-pub(super) fn read_dtypes(reader: &Reader<'_>, value: &Value<'_>) -> Option<Vec<DType>> {
-    let mut dtypes = Vec::new();
-    for item in one_or_list(value) {
-        let dtype = read_dtype(reader, item)?;
-        if dtypes.contains(&dtype) {
-            reader.fail(item.span(), format!("`{}` twice", dtype.name()), []);
-        }
-        dtypes.push(dtype);
-    }
-    if dtypes.is_empty() {
-        reader.fail(value.span(), "no dtype", ["list one at least".to_owned()]);
-        return None;
-    }
-    Some(dtypes)
 }
 
 /// `types = { W = ["T", "f32"] }`.
