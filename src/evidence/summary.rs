@@ -20,7 +20,7 @@ const LARGE: u64 = 64_000_000;
 /// The most large cases per operation in the table; the others are in the operation's own.
 const MOST_LARGE: usize = 3;
 /// Suffixes of launchers that differ from another's only in the destination, or in the type of a table.
-const VARIANTS: [&str; 2] = ["_in_place", "_f32_tables"];
+const VARIANTS: [&str; 1] = ["_in_place"];
 
 /// Marks a peer that computes another function.
 pub(super) const OTHER: &str = "†";

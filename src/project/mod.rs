@@ -14,7 +14,7 @@ pub mod fit;
 pub mod formula;
 pub(crate) mod manifest;
 pub mod names;
-mod path;
+pub(crate) mod path;
 mod read;
 pub(crate) mod source_digest;
 pub mod spec;

@@ -18,6 +18,8 @@ pub(super) struct Standard {
     pub(super) sizes: BTreeMap<String, Values>,
     /// The sizes at which the kinds of inputs are varied, where they differ from `at`.
     pub(super) values: BTreeMap<String, Values>,
+    /// The kinds of inputs.
+    pub(super) inputs: Vec<Inputs>,
     /// The dtypes; empty: all.
     pub(super) dtypes: Vec<DType>,
     /// Sizes that may be zero.
@@ -42,11 +44,8 @@ pub(super) fn standard_sets(operation: &Operation, standard: &Standard) -> Vec<C
     let strides = strides(operation, &standard.fixed);
     sets.extend(standard.stride_sets(&strides));
     sets.extend(standard.offset_sets(operation));
-    let others = Inputs::ALL
-        .into_iter()
-        .filter(|inputs| *inputs != Inputs::Normal);
     sets.push(CaseSet {
-        inputs: others.collect(),
+        inputs: standard.inputs.clone(),
         ..standard.set("inputs", standard.values.clone())
     });
     sets.extend(standard.drawn_sets(&strides));

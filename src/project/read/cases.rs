@@ -191,6 +191,12 @@ fn read_standard(
     let standard = Standard {
         at: at.clone(),
         values,
+        inputs: if fields.get("inputs").is_some() {
+            read_inputs(reader, &fields)?
+        } else {
+            let all = Inputs::ALL.into_iter();
+            all.filter(|inputs| *inputs != Inputs::Normal).collect()
+        },
         dtypes: match dtypes {
             Some(value) => read_case_dtypes(reader, value, operation)?,
             None => Vec::new(),

