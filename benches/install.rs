@@ -43,16 +43,12 @@ fn main() {
     print!("{report}");
     if let Some(file) = options.json {
         let text = format!("{:#}\n", report.json());
-        std::fs::write(&file, text)
-            .unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+        std::fs::write(&file, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
     }
 }
 
 fn options() -> Options {
-    let mut options = Options {
-        runs: 30,
-        json: None,
-    };
+    let mut options = Options { runs: 30, json: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {

@@ -100,17 +100,13 @@ pub enum Command {
     #[command(after_help = "Example:\n  kernels doctor")]
     Doctor,
     /// Print a completion script for a shell
-    #[command(
-        after_help = "Example:\n  kernels completions bash > ~/.local/share/bash-completion/completions/kernels"
-    )]
+    #[command(after_help = "Example:\n  kernels completions bash > ~/.local/share/bash-completion/completions/kernels")]
     Completions {
         /// The shell
         shell: Shell,
     },
     /// Print the manual page of a command
-    #[command(
-        after_help = "Examples:\n  kernels man | man -l -\n  kernels man skills add > kernels-skills-add.1"
-    )]
+    #[command(after_help = "Examples:\n  kernels man | man -l -\n  kernels man skills add > kernels-skills-add.1")]
     Man {
         /// The command, such as `skills add`; the program itself without one
         command: Vec<String>,
@@ -158,9 +154,7 @@ pub enum Skills {
     )]
     Validate(Validate),
     /// Pack a skill as a .skill archive; the same tree gives the same bytes on any machine
-    #[command(
-        after_help = "Example:\n  kernels skills pack cuda-kernels -o dist/cuda-kernels.skill"
-    )]
+    #[command(after_help = "Example:\n  kernels skills pack cuda-kernels -o dist/cuda-kernels.skill")]
     Pack(Pack),
 }
 
@@ -185,12 +179,8 @@ pub struct Agents(pub Vec<String>);
 impl Args for Agents {
     fn augment_args(command: clap::Command) -> clap::Command {
         let ids = table::all().iter().map(|agent| agent.id.as_str());
-        let flags = table::with_a_flag().map(|(agent, help)| {
-            Arg::new(&*agent.id)
-                .long(&*agent.id)
-                .action(ArgAction::SetTrue)
-                .help(help)
-        });
+        let flags = table::with_a_flag()
+            .map(|(agent, help)| Arg::new(&*agent.id).long(&*agent.id).action(ArgAction::SetTrue).help(help));
         let by_id = Arg::new("agent")
             .long("agent")
             .value_name("ID")
@@ -340,16 +330,9 @@ mod tests {
     #[test]
     fn every_command_shows_an_example() {
         fn check(command: &clap::Command, path: &str) {
-            let help = command
-                .get_after_help()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let group = command.has_subcommands() && !path.is_empty();
-            assert!(
-                group || help.contains("Example"),
-                "{path} {} has no example",
-                command.get_name()
-            );
+            assert!(group || help.contains("Example"), "{path} {} has no example", command.get_name());
             for below in command.get_subcommands().filter(|c| c.get_name() != "help") {
                 check(below, &format!("{path} {}", command.get_name()));
             }

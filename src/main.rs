@@ -39,12 +39,8 @@ mod tests {
     #[allow(clippy::unwrap_used, reason = "a test")]
     fn what_is_embedded_is_what_git_tracks() {
         let root = env!("CARGO_MANIFEST_DIR");
-        let listed = Command::new("git")
-            .args([
-                "-C", root, "ls-files", "-z", "skills", "kernels", "scaffold",
-            ])
-            .output()
-            .unwrap();
+        let listed =
+            Command::new("git").args(["-C", root, "ls-files", "-z", "skills", "kernels", "scaffold"]).output().unwrap();
         if !listed.status.success() {
             return;
         }
@@ -55,10 +51,7 @@ mod tests {
         let embedded: BTreeSet<&str> = files.iter().flatten().map(|(path, _)| &**path).collect();
         let missing: Vec<_> = tracked.difference(&embedded).collect();
         let untracked: Vec<_> = embedded.difference(&tracked).collect();
-        assert!(
-            missing.is_empty(),
-            "not embedded yet; `touch src/main.rs` and build again: {missing:?}"
-        );
+        assert!(missing.is_empty(), "not embedded yet; `touch src/main.rs` and build again: {missing:?}");
         assert!(
             untracked.is_empty(),
             "embedded, but not tracked by git; add or delete, then `touch src/main.rs`: {untracked:?}"

@@ -44,31 +44,15 @@ pub(crate) fn skill() -> PathBuf {
 }
 
 const CLAUDE: &[&str] = &[".claude/skills/cuda-kernels"];
-const THREE: &[&str] = &[
-    ".claude/skills/cuda-kernels",
-    ".codex/skills/cuda-kernels",
-    ".opencode/skills/cuda-kernels",
-];
+const THREE: &[&str] = &[".claude/skills/cuda-kernels", ".codex/skills/cuda-kernels", ".opencode/skills/cuda-kernels"];
 
 /// A line of the table: a task, a name, a note, the calls, and the folders that they must leave. A call's first word is
 /// `kernels`, `node`, or a script of the peers' packages, which node runs; FOLDER is the skill's.
-type Row = (
-    Task,
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-);
+type Row = (Task, &'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 /// All contenders, in the order of the table.
 const ROWS: &[Row] = &[
-    (
-        Task::OneAgent,
-        "kernels",
-        "from the folder, synced to disk",
-        &["kernels skills add FOLDER --claude"],
-        CLAUDE,
-    ),
+    (Task::OneAgent, "kernels", "from the folder, synced to disk", &["kernels skills add FOLDER --claude"], CLAUDE),
     (
         Task::OneAgent,
         "kernels, embedded",
@@ -76,27 +60,9 @@ const ROWS: &[Row] = &[
         &["kernels skills add cuda-kernels --claude"],
         CLAUDE,
     ),
-    (
-        Task::OneAgent,
-        "skills",
-        "",
-        &["skills/bin/cli.mjs add FOLDER -y -a claude-code"],
-        CLAUDE,
-    ),
-    (
-        Task::OneAgent,
-        "openskills",
-        "",
-        &["openskills/dist/cli.js install FOLDER -y"],
-        CLAUDE,
-    ),
-    (
-        Task::OneAgent,
-        "node alone",
-        "does nothing: no installer run by node can be faster",
-        &["node -e 0"],
-        &[],
-    ),
+    (Task::OneAgent, "skills", "", &["skills/bin/cli.mjs add FOLDER -y -a claude-code"], CLAUDE),
+    (Task::OneAgent, "openskills", "", &["openskills/dist/cli.js install FOLDER -y"], CLAUDE),
+    (Task::OneAgent, "node alone", "does nothing: no installer run by node can be faster", &["node -e 0"], &[]),
     (
         Task::ThreeAgents,
         "kernels",
@@ -129,10 +95,7 @@ const ROWS: &[Row] = &[
         Task::ThreeAgents,
         "openskills",
         "2 calls, for its only two places, .claude and .agent: it has none for Codex or OpenCode",
-        &[
-            "openskills/dist/cli.js install FOLDER -y",
-            "openskills/dist/cli.js install FOLDER -y -u",
-        ],
+        &["openskills/dist/cli.js install FOLDER -y", "openskills/dist/cli.js install FOLDER -y -u"],
         &[".claude/skills/cuda-kernels", ".agent/skills/cuda-kernels"],
     ),
 ];
@@ -144,9 +107,7 @@ pub(crate) fn contenders() -> Vec<Contender> {
     let folder = skill().display().to_string();
     let arguments = |call: &str| -> Vec<String> {
         let (program, rest) = call.split_once(' ').unwrap_or((call, ""));
-        let script = program
-            .contains('/')
-            .then(|| modules.join(program).display().to_string());
+        let script = program.contains('/').then(|| modules.join(program).display().to_string());
         let rest = rest.split_whitespace().map(|word| match word {
             "FOLDER" => folder.clone(),
             word => word.to_owned(),
@@ -160,11 +121,7 @@ pub(crate) fn contenders() -> Vec<Contender> {
             note,
             reference: name == "kernels",
             peer: name == "skills" || name == "openskills",
-            program: if name.starts_with("kernels") {
-                env!("CARGO_BIN_EXE_kernels").into()
-            } else {
-                node.clone()
-            },
+            program: if name.starts_with("kernels") { env!("CARGO_BIN_EXE_kernels").into() } else { node.clone() },
             calls: calls.iter().map(|call| arguments(call)).collect(),
             places,
         })
@@ -178,11 +135,7 @@ fn peers() -> PathBuf {
         .arg(root.join("benches/peers"))
         .output()
         .unwrap_or_else(|error| panic!("cannot run tests/clients/setup: {error}"));
-    assert!(
-        output.status.success(),
-        "the peers cannot be installed\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "the peers cannot be installed\n{}", String::from_utf8_lossy(&output.stderr));
     let folder = String::from_utf8_lossy(&output.stdout);
     Path::new(folder.trim_end()).join("node_modules")
 }

@@ -17,11 +17,7 @@ pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> 
     let folder = TempDir::with_prefix_in("install-", env!("CARGO_TARGET_TMPDIR"))
         .unwrap_or_else(|error| panic!("cannot make a temporary folder: {error}"));
     let skill = skill();
-    assert!(
-        skill.join("SKILL.md").is_file(),
-        "no skill in {}",
-        skill.display()
-    );
+    assert!(skill.join("SKILL.md").is_file(), "no skill in {}", skill.display());
 
     let mut samples = vec![Vec::with_capacity(runs); contenders.len()];
     for round in 0..warm_up + runs {
@@ -35,8 +31,7 @@ pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> 
             create(&project.join(".git"));
             let time = run(contender, &home, &project);
             check(contender, &skill, &project);
-            fs::remove_dir_all(&project)
-                .unwrap_or_else(|error| panic!("cannot remove {}: {error}", project.display()));
+            fs::remove_dir_all(&project).unwrap_or_else(|error| panic!("cannot remove {}: {error}", project.display()));
             if round >= warm_up {
                 samples[index].push(time);
             }
@@ -86,13 +81,7 @@ fn check(contender: &Contender, skill: &Path, project: &Path) {
         .into_iter()
         .map(|entry| entry.unwrap_or_else(|error| panic!("cannot read the skill: {error}")))
         .filter(|entry| entry.file_type().is_file())
-        .map(|entry| {
-            entry
-                .path()
-                .strip_prefix(skill)
-                .unwrap_or(entry.path())
-                .to_owned()
-        })
+        .map(|entry| entry.path().strip_prefix(skill).unwrap_or(entry.path()).to_owned())
         .collect();
     for place in contender.places {
         for file in &files {
@@ -105,6 +94,5 @@ fn check(contender: &Contender, skill: &Path, project: &Path) {
 }
 
 fn create(folder: &Path) {
-    fs::create_dir_all(folder)
-        .unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
+    fs::create_dir_all(folder).unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
 }

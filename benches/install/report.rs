@@ -29,11 +29,8 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn new(contenders: &'a [Contender], samples: &[Vec<Duration>]) -> Self {
-        let mut lines: Vec<Line> = contenders
-            .iter()
-            .zip(samples)
-            .map(|(contender, samples)| line(contender, samples))
-            .collect();
+        let mut lines: Vec<Line> =
+            contenders.iter().zip(samples).map(|(contender, samples)| line(contender, samples)).collect();
         for task in Task::ALL {
             let own = lines
                 .iter()
@@ -48,9 +45,7 @@ impl<'a> Report<'a> {
     }
 
     fn of(&self, task: Task) -> impl Iterator<Item = &Line<'a>> {
-        self.lines
-            .iter()
-            .filter(move |line| line.contender.task == task)
+        self.lines.iter().filter(move |line| line.contender.task == task)
     }
 
     /// Our median, and the ratio of the fastest peer.
@@ -58,10 +53,7 @@ impl<'a> Report<'a> {
         let own = self.of(task).find(|line| line.contender.reference);
         let peers = self.of(task).filter(|line| line.contender.peer);
         let own = own.map_or(f64::NAN, |line| line.median);
-        (
-            own,
-            peers.map(|line| line.ratio).fold(f64::INFINITY, f64::min),
-        )
+        (own, peers.map(|line| line.ratio).fold(f64::INFINITY, f64::min))
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -106,28 +98,15 @@ impl<'a> Report<'a> {
 }
 
 fn line<'a>(contender: &'a Contender, samples: &[Duration]) -> Line<'a> {
-    let samples: Vec<f64> = samples
-        .iter()
-        .map(|time| time.as_secs_f64() * 1e3)
-        .collect();
+    let samples: Vec<f64> = samples.iter().map(|time| time.as_secs_f64() * 1e3).collect();
     let mut sorted = samples.clone();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    let median = if sorted.len().is_multiple_of(2) {
-        f64::midpoint(sorted[middle - 1], sorted[middle])
-    } else {
-        sorted[middle]
-    };
+    let median =
+        if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[middle - 1], sorted[middle]) } else { sorted[middle] };
     // The nearest rank: the smallest time that nine in ten runs did not exceed.
     let p90 = sorted[(sorted.len() * 9).div_ceil(10) - 1];
-    Line {
-        contender,
-        median,
-        min: sorted[0],
-        p90,
-        ratio: f64::NAN,
-        samples,
-    }
+    Line { contender, median, min: sorted[0], p90, ratio: f64::NAN, samples }
 }
 
 impl fmt::Display for Report<'_> {
@@ -135,24 +114,10 @@ impl fmt::Display for Report<'_> {
         for task in Task::ALL {
             let runs = self.of(task).next().map_or(0, |line| line.samples.len());
             writeln!(f, "\n{}, {runs} runs each, whole process, ms", task.title())?;
-            writeln!(
-                f,
-                "  {:<18} {:>8} {:>8} {:>8} {:>7}",
-                "", "median", "min", "p90", "ratio"
-            )?;
-            for Line {
-                contender,
-                median,
-                min,
-                p90,
-                ratio,
-                ..
-            } in self.of(task)
-            {
+            writeln!(f, "  {:<18} {:>8} {:>8} {:>8} {:>7}", "", "median", "min", "p90", "ratio")?;
+            for Line { contender, median, min, p90, ratio, .. } in self.of(task) {
                 let (name, note) = (contender.name, contender.note);
-                let text = format!(
-                    "  {name:<18} {median:>8.1} {min:>8.1} {p90:>8.1} {ratio:>6.1}x  {note}"
-                );
+                let text = format!("  {name:<18} {median:>8.1} {min:>8.1} {p90:>8.1} {ratio:>6.1}x  {note}");
                 writeln!(f, "{}", text.trim_end())?;
             }
             let (own, ratio) = self.verdict(task);

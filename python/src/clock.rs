@@ -1,9 +1,6 @@
 //! The harness's ruler on one GPU.
 
-#![allow(
-    unsafe_code,
-    reason = "graphs come from torch as handles, and torch's word is taken for them"
-)]
+#![allow(unsafe_code, reason = "graphs come from torch as handles, and torch's word is taken for them")]
 
 use kernels::bench::{Residency, Rotation, Ruler};
 use kernels::gpu::Graph;
@@ -22,16 +19,8 @@ impl Clock {
     /// Runs `work` with the ruler's GPU as the current device.
     fn with<T>(&self, work: impl FnOnce(&Ruler) -> anyhow::Result<T>) -> PyResult<T> {
         let _before = Before::remember();
-        let ruler = self
-            .0
-            .as_ref()
-            .ok_or_else(|| Error::new_err("the ruler is gone"))?;
-        ruler
-            .device
-            .make_current()
-            .map_err(anyhow::Error::from)
-            .and_then(|()| work(ruler))
-            .map_err(raised)
+        let ruler = self.0.as_ref().ok_or_else(|| Error::new_err("the ruler is gone"))?;
+        ruler.device.make_current().map_err(anyhow::Error::from).and_then(|()| work(ruler)).map_err(raised)
     }
 }
 
@@ -62,8 +51,7 @@ impl Clock {
 
     /// A description of the GPU, as JSON.
     fn card(&self) -> PyResult<String> {
-        self.with(|ruler| Ok(ruler.card().clone()))
-            .and_then(|card| text(&card))
+        self.with(|ruler| Ok(ruler.card().clone())).and_then(|card| text(&card))
     }
 
     /// The number of rotating sets for `bytes`, the number of launches in a graph, and whether the launches are cold.
@@ -75,8 +63,7 @@ impl Clock {
 
     /// A copy of `bytes` (half read, half written) alone, as JSON.
     fn copy(&self, bytes: u64, rounds: u32, hot: bool) -> PyResult<String> {
-        let (spread, by, rotation) =
-            self.with(|ruler| ruler.copy(bytes, residency(hot), rounds))?;
+        let (spread, by, rotation) = self.with(|ruler| ruler.copy(bytes, residency(hot), rounds))?;
         text(&json!({
             "spread": spread,
             "by": by,
@@ -99,11 +86,7 @@ impl Clock {
         cold: bool,
         rounds: u32,
     ) -> PyResult<String> {
-        let rotation = Rotation {
-            sets: sets.max(1),
-            launches: launches.max(1),
-            residency: residency(!cold),
-        };
+        let rotation = Rotation { sets: sets.max(1), launches: launches.max(1), residency: residency(!cold) };
         let (names, handles): (Vec<String>, Vec<u64>) = graphs.into_iter().unzip();
         let measured = self.with(|ruler| {
             let adopted = names
@@ -115,9 +98,7 @@ impl Clock {
                     Ok((name.clone(), graph))
                 })
                 .collect::<anyhow::Result<Vec<_>>>()?;
-            ruler.measure(&adopted, bytes, rotation, rounds, &mut || {
-                Ok(py.check_signals()?)
-            })
+            ruler.measure(&adopted, bytes, rotation, rounds, &mut || Ok(py.check_signals()?))
         })?;
         let timed: Vec<_> = names
             .iter()

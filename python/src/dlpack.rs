@@ -1,9 +1,6 @@
 //! Tensors of any library, by `DLPack`: address, dtype and shape.
 
-#![allow(
-    unsafe_code,
-    reason = "a capsule is a pointer to C's structs; their layout is DLPack's, version 0 and 1"
-)]
+#![allow(unsafe_code, reason = "a capsule is a pointer to C's structs; their layout is DLPack's, version 0 and 1")]
 
 use std::ffi::{CStr, c_void};
 
@@ -71,9 +68,7 @@ impl Tensor {
             }
         };
         if !matches!(raw.device_type, CUDA | MANAGED) {
-            return Err(Error::new_err(format!(
-                "{name} is not on a card: move it there with `.cuda()`"
-            )));
+            return Err(Error::new_err(format!("{name} is not on a card: move it there with `.cuda()`")));
         }
         let count = usize::try_from(raw.dimensions).unwrap_or(0);
         let list = |from: *const i64| {
@@ -83,34 +78,19 @@ impl Tensor {
             // SAFETY: DLPack's shape and strides have one number per dimension.
             unsafe { std::slice::from_raw_parts(from, count) }.to_vec()
         };
-        let shape: Vec<u64> = list(raw.shape)
-            .into_iter()
-            .map(|size| u64::try_from(size).unwrap_or(0))
-            .collect();
-        let strides = if raw.strides.is_null() {
-            contiguous(&shape)
-        } else {
-            list(raw.strides)
-        };
+        let shape: Vec<u64> = list(raw.shape).into_iter().map(|size| u64::try_from(size).unwrap_or(0)).collect();
+        let strides = if raw.strides.is_null() { contiguous(&shape) } else { list(raw.strides) };
         Ok(Self {
             address: raw.data as u64 + raw.byte_offset,
             device: raw.device_id,
-            given: GivenTensor {
-                dtype,
-                shape,
-                strides,
-            },
+            given: GivenTensor { dtype, shape, strides },
             _capsule: capsule.unbind(),
         })
     }
 }
 
 /// The stream argument of `__dlpack__`.
-fn capsule<'py>(
-    name: &str,
-    object: &Bound<'py, PyAny>,
-    stream: u64,
-) -> PyResult<Bound<'py, PyCapsule>> {
+fn capsule<'py>(name: &str, object: &Bound<'py, PyAny>, stream: u64) -> PyResult<Bound<'py, PyCapsule>> {
     let py = object.py();
     let arguments = PyDict::new(py);
     // 0 would be ambiguous; the legacy default stream is 1.
@@ -118,10 +98,7 @@ fn capsule<'py>(
     object
         .call_method("__dlpack__", (), Some(&arguments))
         .map_err(|error| {
-            let wrapped = Error::new_err(format!(
-                "{name} cannot be taken as a tensor: {}",
-                error.value(py)
-            ));
+            let wrapped = Error::new_err(format!("{name} cannot be taken as a tensor: {}", error.value(py)));
             wrapped.set_cause(py, Some(error));
             wrapped
         })?

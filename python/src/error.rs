@@ -9,12 +9,7 @@ pyo3::create_exception!(
     pyo3::exceptions::PyException,
     "What the program would have said, and what to do next."
 );
-pyo3::create_exception!(
-    kernels_harness,
-    GpuError,
-    Error,
-    "The card, its driver, or what ran on it."
-);
+pyo3::create_exception!(kernels_harness, GpuError, Error, "The card, its driver, or what ran on it.");
 
 /// Converts an error of the program. An exception raised by Python is passed on unchanged.
 pub(crate) fn raised(error: anyhow::Error) -> PyErr {

@@ -1,9 +1,6 @@
 //! A project's launchers, called on tensors.
 
-#![allow(
-    unsafe_code,
-    reason = "a project's launcher runs in this process; that is what its user asks for"
-)]
+#![allow(unsafe_code, reason = "a project's launcher runs in this process; that is what its user asks for")]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,19 +24,13 @@ pub(crate) struct Project {
     libraries: BTreeMap<i32, (Library, PathBuf)>,
 }
 
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "values that Python gives are owned"
-)]
+#[allow(clippy::needless_pass_by_value, reason = "values that Python gives are owned")]
 #[pymethods]
 impl Project {
     #[new]
     fn new(folder: PathBuf) -> PyResult<Self> {
         let project = kernels::project::Project::open(&folder).map_err(raised)?;
-        Ok(Self {
-            project,
-            libraries: BTreeMap::new(),
-        })
+        Ok(Self { project, libraries: BTreeMap::new() })
     }
 
     /// Its name.
@@ -64,15 +55,8 @@ impl Project {
                     .arguments
                     .iter()
                     .filter_map(|argument| match argument {
-                        Argument::Tensor {
-                            name,
-                            role,
-                            shape,
-                            present,
-                            ..
-                        } => {
-                            let shape: Vec<_> =
-                                shape.iter().map(|size| size.text.as_str()).collect();
+                        Argument::Tensor { name, role, shape, present, .. } => {
+                            let shape: Vec<_> = shape.iter().map(|size| size.text.as_str()).collect();
                             let (role, optional) = (role_name(*role), present.is_some());
                             Some(json!({"name": name, "role": role, "shape": shape, "optional": optional}))
                         }
@@ -96,14 +80,8 @@ impl Project {
         stream: u64,
     ) -> PyResult<String> {
         let tensors = taken(tensors, stream)?;
-        let given = tensors
-            .iter()
-            .map(|(name, tensor)| (name.clone(), tensor.given.clone()))
-            .collect();
-        let (_, bound) = self
-            .operation(operation)?
-            .fit(&given, &values)
-            .map_err(raised)?;
+        let given = tensors.iter().map(|(name, tensor)| (name.clone(), tensor.given.clone())).collect();
+        let (_, bound) = self.operation(operation)?.fit(&given, &values).map_err(raised)?;
         let missing: Vec<_> = bound
             .tensors
             .iter()
@@ -137,10 +115,7 @@ impl Project {
                 other.device
             )));
         }
-        let given = tensors
-            .iter()
-            .map(|(name, tensor)| (name.clone(), tensor.given.clone()))
-            .collect();
+        let given = tensors.iter().map(|(name, tensor)| (name.clone(), tensor.given.clone())).collect();
         let found = self.operation(operation)?;
         let (launcher, name) = (found.launcher.clone(), found.name.clone());
         let (_, bound) = found.fit(&given, &values).map_err(raised)?;
@@ -165,8 +140,7 @@ impl Project {
         let library = self.library(device)?;
         // SAFETY: the arguments are those of kernel.toml, which the launcher's author wrote; tensors were checked against
         // it, are on this GPU, and outlive the call; torch keeps their memory for the work queued on its streams.
-        let code = unsafe { library.launch(&launcher, &arguments, stream) }
-            .map_err(|error| raised(error.into()))?;
+        let code = unsafe { library.launch(&launcher, &arguments, stream) }.map_err(|error| raised(error.into()))?;
         if code != 0 {
             return Err(Error::new_err(format!(
                 "{name}: {launcher} refused these arguments, or could not launch: it returned {code}; `kernels verify` \
@@ -180,17 +154,10 @@ impl Project {
 impl Project {
     fn operation(&self, name: &str) -> PyResult<&Operation> {
         let operations = &self.project.spec.operations;
-        operations
-            .iter()
-            .find(|operation| operation.name == name)
-            .ok_or_else(|| {
-                let names: Vec<_> = operations.iter().map(|one| one.name.as_str()).collect();
-                Error::new_err(format!(
-                    "{} has no operation {name}; there are {}",
-                    self.project.name,
-                    names.join(", ")
-                ))
-            })
+        operations.iter().find(|operation| operation.name == name).ok_or_else(|| {
+            let names: Vec<_> = operations.iter().map(|one| one.name.as_str()).collect();
+            Error::new_err(format!("{} has no operation {name}; there are {}", self.project.name, names.join(", ")))
+        })
     }
 
     /// The library for a GPU, compiled on first use.
@@ -203,8 +170,7 @@ impl Project {
                 .ok_or_else(|| gpu(&format!("there is no card {device}")))?;
             let toolchain = Toolchain::find().map_err(|error| raised(error.into()))?;
             let archs = [card.arch];
-            let build = kernels::compile::build(&self.project, &archs, &toolchain, false, &|_| {})
-                .map_err(raised)?;
+            let build = kernels::compile::build(&self.project, &archs, &toolchain, false, &|_| {}).map_err(raised)?;
             let path = choose(&build, card.arch, true)
                 .first()
                 .map(|(target, _)| target.library.clone())
@@ -213,10 +179,7 @@ impl Project {
             let library = unsafe { Library::open(&path) }.map_err(Error::new_err)?;
             self.libraries.insert(device, (library, path));
         }
-        self.libraries
-            .get(&device)
-            .map(|(library, _)| library)
-            .ok_or_else(|| Error::new_err("no library"))
+        self.libraries.get(&device).map(|(library, _)| library).ok_or_else(|| Error::new_err("no library"))
     }
 }
 

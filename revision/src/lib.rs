@@ -18,9 +18,7 @@ pub fn revision(root: TokenStream) -> TokenStream {
     let code = match of(&root) {
         // include_bytes! makes cargo watch the file: git appends to it whenever HEAD moves.
         Some((commit, log)) => {
-            format!(
-                "{{ const _: &[u8] = ::core::include_bytes!({log:?}); ::core::option::Option::Some({commit:?}) }}"
-            )
+            format!("{{ const _: &[u8] = ::core::include_bytes!({log:?}); ::core::option::Option::Some({commit:?}) }}")
         }
         None => "::core::option::Option::None::<&'static str>".to_owned(),
     };
@@ -31,12 +29,7 @@ pub fn revision(root: TokenStream) -> TokenStream {
 fn of(root: &Path) -> Option<(String, PathBuf)> {
     root.join(".git").exists().then_some(())?;
     let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(root)
-            .args(arguments)
-            .output()
-            .ok()?;
+        let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         let text = text.trim().to_owned();
         (output.status.success() && !text.is_empty()).then_some(text)

@@ -3,28 +3,17 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::project::{
-    Argument, Bound, BoundArgument, Case, CaseSet, Operation, OracleRef, Project, Role,
-};
+use crate::project::{Argument, Bound, BoundArgument, Case, CaseSet, Operation, OracleRef, Project, Role};
 use crate::worker::Cases;
 
 /// A project's sources, its operations, and their bound cases less those that are drawn at random.
 pub(crate) fn cases(request: &Cases) -> Result<Value> {
     let project = Project::open(&request.project)?;
     let bound = |operation: &Operation, case: &Case| -> Result<Value> {
-        Ok(self::case(
-            &project,
-            operation,
-            case,
-            &operation.bind(case)?,
-        ))
+        Ok(self::case(&project, operation, case, &operation.bind(case)?))
     };
     let list = |operation: &Operation, sets: &[CaseSet]| -> Result<Vec<Value>> {
-        let fixed: Vec<CaseSet> = sets
-            .iter()
-            .filter(|set| set.draw.is_none())
-            .cloned()
-            .collect();
+        let fixed: Vec<CaseSet> = sets.iter().filter(|set| set.draw.is_none()).cloned().collect();
         let cases = operation.cases(&fixed, 0)?;
         cases.iter().map(|case| bound(operation, case)).collect()
     };
@@ -47,9 +36,8 @@ pub(crate) fn cases(request: &Cases) -> Result<Value> {
             .with_context(|| format!("{} has no operation {name}", project.name))?;
         shaped.push(bound(operation, &operation.case_of_shape(shape, *dtype)?)?);
     }
-    let absolute = |paths: &[std::path::PathBuf]| -> Vec<_> {
-        paths.iter().map(|path| project.root.join(path)).collect()
-    };
+    let absolute =
+        |paths: &[std::path::PathBuf]| -> Vec<_> { paths.iter().map(|path| project.root.join(path)).collect() };
     Ok(json!({
         "name": project.name,
         "folder": project.root,
@@ -64,13 +52,7 @@ pub(crate) fn cases(request: &Cases) -> Result<Value> {
 /// The tensors of an operation with the formulas of their sizes and presence.
 fn tensors(operation: &Operation) -> Vec<Value> {
     let tensors = operation.arguments.iter().filter_map(|argument| {
-        let Argument::Tensor {
-            name,
-            shape,
-            present,
-            ..
-        } = argument
-        else {
+        let Argument::Tensor { name, shape, present, .. } = argument else {
             return None;
         };
         let shape: Vec<&str> = shape.iter().map(|size| size.text.as_str()).collect();

@@ -27,11 +27,7 @@ enum Answer {
     /// torch is loaded.
     Ready { ready: Ready },
     /// A case was timed.
-    Row {
-        row: usize,
-        against: Option<Box<Against>>,
-        error: Option<String>,
-    },
+    Row { row: usize, against: Option<Box<Against>>, error: Option<String> },
     /// All cases were timed.
     Done {
         #[allow(dead_code, reason = "tells the variants apart")]
@@ -85,11 +81,7 @@ pub(crate) fn run(
                 report.remarks.push(remark);
                 clock = ready.clock;
             }
-            Answer::Row {
-                row,
-                against,
-                error,
-            } => {
+            Answer::Row { row, against, error } => {
                 let index = rows.get(row);
                 let Some(case) = index.and_then(|index| report.cases.get_mut(*index)) else {
                     bail!("the driver of --against answers an unknown case: {row}");
@@ -106,19 +98,13 @@ pub(crate) fn run(
 }
 
 /// The cases that a report has cold: their places in it, and the cases for the driver.
-fn timed_cold(
-    report: &BenchReport,
-    project: &Project,
-    choice: &Choice,
-) -> Result<(Vec<usize>, Vec<Value>)> {
+fn timed_cold(report: &BenchReport, project: &Project, choice: &Choice) -> Result<(Vec<usize>, Vec<Value>)> {
     let mut rows = Vec::new();
     let mut cases = Vec::new();
     for operation in &project.spec.operations {
         for case in choice.cases(operation, &operation.bench, report.seed)? {
             let timed = report.cases.iter().position(|timed| {
-                timed.operation == operation.name
-                    && timed.case == case.label
-                    && timed.residency == Residency::Cold
+                timed.operation == operation.name && timed.case == case.label && timed.residency == Residency::Cold
             });
             if let Some(timed) = timed {
                 let bound = operation.bind(&case)?;
@@ -128,9 +114,7 @@ fn timed_cold(
         }
     }
     if cases.is_empty() {
-        bail!(
-            "--against: no case was timed with its data in device memory; peers are timed in such cases alone"
-        );
+        bail!("--against: no case was timed with its data in device memory; peers are timed in such cases alone");
     }
     Ok((rows, cases))
 }
@@ -149,9 +133,7 @@ mod tests {
         let project = Project::open(&root.join("kernels").join(project)).unwrap();
         let operations = &project.spec.operations;
         let operation = operations.iter().find(|one| one.name == operation).unwrap();
-        let case = operation
-            .case_of_shape(shape, crate::project::DType::BF16)
-            .unwrap();
+        let case = operation.case_of_shape(shape, crate::project::DType::BF16).unwrap();
         cases::case(&project, operation, &case, &operation.bind(&case).unwrap())
     }
 
@@ -198,11 +180,7 @@ mod tests {
         loop {
             match serde_json::from_str(&driver.line().unwrap()).unwrap() {
                 Answer::Ready { ready } => assert_eq!(ready.clock, "torch"),
-                Answer::Row {
-                    row,
-                    against,
-                    error,
-                } => {
+                Answer::Row { row, against, error } => {
                     assert_eq!((row, error), (rows.len(), None));
                     rows.push(*against.unwrap());
                 }
@@ -226,22 +204,12 @@ mod tests {
         unknown["operation"] = json!("nobodys");
         let own = with_reference(&unknown, folder.path());
         let gated = bundled("geglu", "swiglu", "rows=8,width=64");
-        let peers = json!([
-            "torch",
-            "liger",
-            "quack",
-            "hub:./no/such/folder",
-            hub_kernel(folder.path())
-        ]);
+        let peers = json!(["torch", "liger", "quack", "hub:./no/such/folder", hub_kernel(folder.path())]);
         let rows = dry_run(&python, &peers, &[known, gated, unknown, own]);
         assert_eq!(rows.len(), 4);
         for known in [0, 1, 3] {
             let torch = &rows[known].peers[0];
-            assert_eq!(
-                (torch.name.as_str(), &torch.wrong, &torch.skipped),
-                ("torch", &None, &None),
-                "{known}"
-            );
+            assert_eq!((torch.name.as_str(), &torch.wrong, &torch.skipped), ("torch", &None, &None), "{known}");
         }
         let why = |row: usize, peer: usize| rows[row].peers[peer].skipped.clone().unwrap();
         for (row, peer, word) in [
@@ -269,11 +237,7 @@ mod tests {
         for (peer, package) in [(1, "liger-kernel"), (2, "quack-kernels")] {
             let found = &rows[0].peers[peer];
             assert!(
-                found.wrong.is_some()
-                    || found
-                        .skipped
-                        .as_ref()
-                        .is_none_or(|why| why.contains(package)),
+                found.wrong.is_some() || found.skipped.as_ref().is_none_or(|why| why.contains(package)),
                 "{found:?}"
             );
         }
@@ -289,9 +253,6 @@ mod tests {
         std::fs::set_permissions(&path, mode).unwrap();
         let mut driver = program::Driver::start(&Interpreter { path }, &json!({}), false).unwrap();
         let error = format!("{:#}", driver.line().unwrap_err());
-        assert!(
-            error.contains("last words") && error.contains("exit status: 4"),
-            "{error}"
-        );
+        assert!(error.contains("last words") && error.contains("exit status: 4"), "{error}");
     }
 }

@@ -68,28 +68,18 @@ mod tests {
     fn only_a_repository_may_open_a_connection() {
         let online = |text| Peer::parse(text).unwrap().may_download();
         assert!(online("hub:kernels-community/activation"));
-        for text in [
-            "torch",
-            "hub:./build",
-            "hub:/no/such/folder",
-            "hub:src",
-            "hub:~/kernel",
-        ] {
+        for text in ["torch", "hub:./build", "hub:/no/such/folder", "hub:src", "hub:~/kernel"] {
             assert!(!online(text), "{text}");
         }
     }
 
     #[test]
     fn names_are_taken_once_and_others_are_refused() {
-        let parse =
-            |text: &str| Peer::parse_all(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let parse = |text: &str| Peer::parse_all(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(parse("torch,liger,torch").unwrap().len(), 2);
         for text in ["", "apex", "hub:", "Torch"] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(
-                error.contains("torch, compile, compile-max, liger, quack"),
-                "{error}"
-            );
+            assert!(error.contains("torch, compile, compile-max, liger, quack"), "{error}");
         }
     }
 }

@@ -57,9 +57,7 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts it on a request. The Hub library is told to stay offline unless `online`.
     pub(super) fn start(python: &Interpreter, request: &Value, online: bool) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("kernels-against-")
-            .tempdir()?;
+        let folder = tempfile::Builder::new().prefix("kernels-against-").tempdir()?;
         for (name, text) in FILES {
             let path = folder.path().join(name);
             if let Some(parent) = path.parent() {
@@ -78,20 +76,13 @@ impl Driver {
         if !online {
             command.env("HF_HUB_OFFLINE", "1");
         }
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("starting {}", python.path.display()))?;
+        let mut child = command.spawn().with_context(|| format!("starting {}", python.path.display()))?;
         let (Some(mut requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("the driver of --against has no pipes");
         };
         // A process that died before it read the request is reported by `line`.
         let _ = writeln!(requests, "{request}");
-        Ok(Self {
-            child,
-            answers: BufReader::new(answers),
-            printed,
-            _folder: folder,
-        })
+        Ok(Self { child, answers: BufReader::new(answers), printed, _folder: folder })
     }
 
     /// The next line of its output.
@@ -106,13 +97,9 @@ impl Driver {
         self.printed.read_to_end(&mut printed)?;
         let printed = String::from_utf8_lossy(&printed);
         let printed = printed.trim_end();
-        let from = (printed.len().saturating_sub(SHOWN)..=printed.len())
-            .find(|at| printed.is_char_boundary(*at))
-            .unwrap_or(0);
-        bail!(
-            "the driver of --against died ({status}); the end of its output:\n{}",
-            &printed[from..]
-        );
+        let from =
+            (printed.len().saturating_sub(SHOWN)..=printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(0);
+        bail!("the driver of --against died ({status}); the end of its output:\n{}", &printed[from..]);
     }
 }
 
@@ -136,13 +123,7 @@ mod tests {
             .into_iter()
             .map(|entry| entry.unwrap().into_path())
             .filter(|path| path.extension().is_some_and(|ending| ending == "py"))
-            .map(|path| {
-                path.strip_prefix(&root)
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .to_owned()
-            })
+            .map(|path| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned())
             .collect();
         there.sort();
         let mut carried: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Prints whether the Python is recent enough and has torch, without loading it.
-const LOOK: &str = "import importlib.util, sys; print(sys.version_info >= (3, 10), importlib.util.find_spec('torch') is not None)";
+const LOOK: &str =
+    "import importlib.util, sys; print(sys.version_info >= (3, 10), importlib.util.find_spec('torch') is not None)";
 
 /// A Python interpreter that has torch.
 #[derive(Clone, Debug)]
@@ -42,16 +43,9 @@ impl Interpreter {
             "True True" => Ok(Self { path }),
             "True False" => bail!("{flag}: {} has no torch; {next}", path.display()),
             said if said.starts_with("False") => {
-                bail!(
-                    "{flag}: {} is older than Python 3.10; {next}",
-                    path.display()
-                )
+                bail!("{flag}: {} is older than Python 3.10; {next}", path.display())
             }
-            _ => bail!(
-                "{flag}: {} is not a working Python ({}); {next}",
-                path.display(),
-                output.status
-            ),
+            _ => bail!("{flag}: {} is not a working Python ({}); {next}", path.display(), output.status),
         }
     }
 }

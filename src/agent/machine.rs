@@ -46,15 +46,10 @@ pub struct Machine {
 impl Machine {
     /// Looks at this process's folder and environment.
     pub fn here() -> Result<Self> {
-        let cwd = env::current_dir()
-            .context("the current folder is gone or cannot be read; change to another one")?;
+        let cwd = env::current_dir().context("the current folder is gone or cannot be read; change to another one")?;
         let git_root = super::project::git_root(&cwd);
         let home = dirs::home_dir();
-        Ok(Self {
-            cwd,
-            git_root,
-            home,
-        })
+        Ok(Self { cwd, git_root, home })
     }
 
     /// Where project installs go: the git root, else the current folder.
@@ -68,16 +63,10 @@ impl Machine {
             bail!("HOME is not set and the account has no home; set HOME, or use --dest DIR");
         };
         if !home.is_absolute() {
-            bail!(
-                "HOME is '{}', which is not absolute; set it to a full path",
-                home.display()
-            );
+            bail!("HOME is '{}', which is not absolute; set it to a full path", home.display());
         }
         if !home.is_dir() {
-            bail!(
-                "HOME is {}, which is not a folder; create it, set HOME, or use --dest DIR",
-                home.display()
-            );
+            bail!("HOME is {}, which is not a folder; create it, set HOME, or use --dest DIR", home.display());
         }
         Ok(home)
     }
@@ -109,14 +98,8 @@ impl Machine {
     /// All folders of one scope in which this agent finds skills.
     pub fn folders_read(&self, agent: &Agent, scope: Scope) -> Vec<PathBuf> {
         match scope {
-            Scope::Project => agent
-                .project_folders()
-                .map(|folder| self.project().join(folder))
-                .collect(),
-            Scope::User => agent
-                .user_folders()
-                .filter_map(|t| self.resolve(t))
-                .collect(),
+            Scope::Project => agent.project_folders().map(|folder| self.project().join(folder)).collect(),
+            Scope::User => agent.user_folders().filter_map(|t| self.resolve(t)).collect(),
             Scope::Dest => Vec::new(),
         }
     }
@@ -125,11 +108,7 @@ impl Machine {
     pub fn show(&self, path: &Path) -> String {
         if let Ok(inside) = path.strip_prefix(&self.cwd) {
             let text = inside.display().to_string();
-            return if text.is_empty() {
-                ".".to_owned()
-            } else {
-                text
-            };
+            return if text.is_empty() { ".".to_owned() } else { text };
         }
         match self.home.as_deref().map(|home| path.strip_prefix(home)) {
             Some(Ok(inside)) => format!("~/{}", inside.display()),

@@ -29,15 +29,9 @@ pub fn of(agent: &Agent, machine: &Machine) -> Vec<Seen> {
         ProjectRoots::Walk => up_to(&machine.cwd, machine.project()).collect(),
     };
     for base in bases {
-        folders.extend(
-            agent
-                .project_folders()
-                .map(|folder| (base.join(folder), Scope::Project)),
-        );
+        folders.extend(agent.project_folders().map(|folder| (base.join(folder), Scope::Project)));
     }
-    let user = agent
-        .user_folders()
-        .filter_map(|template| machine.resolve(template));
+    let user = agent.user_folders().filter_map(|template| machine.resolve(template));
     folders.extend(user.map(|folder| (folder, Scope::User)));
     // A folder that is reached twice (a home that is a repository, a linked skills folder) is one.
     let mut known: Vec<PathBuf> = Vec::new();
@@ -48,10 +42,7 @@ pub fn of(agent: &Agent, machine: &Machine) -> Vec<Seen> {
         }
         _ => false,
     });
-    folders
-        .iter()
-        .flat_map(|(folder, scope)| entries(folder, *scope))
-        .collect()
+    folders.iter().flat_map(|(folder, scope)| entries(folder, *scope)).collect()
 }
 
 fn entries(folder: &Path, scope: Scope) -> Vec<Seen> {
@@ -60,24 +51,14 @@ fn entries(folder: &Path, scope: Scope) -> Vec<Seen> {
     };
     let mut seen: Vec<Seen> = entries
         .flatten()
-        .filter(|entry| {
-            entry
-                .file_type()
-                .is_ok_and(|kind| kind.is_dir() || kind.is_symlink())
-        })
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink()))
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let path = entry.path();
             let real = path.canonicalize().ok();
             // Hidden folders are the agents' own; a link to a file is no skill.
-            let candidate =
-                !name.starts_with('.') && real.as_ref().is_none_or(|real| real.is_dir());
-            candidate.then_some(Seen {
-                name,
-                path,
-                real,
-                scope,
-            })
+            let candidate = !name.starts_with('.') && real.as_ref().is_none_or(|real| real.is_dir());
+            candidate.then_some(Seen { name, path, real, scope })
         })
         .collect();
     seen.sort_by(|a, b| a.name.cmp(&b.name));

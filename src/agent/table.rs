@@ -83,9 +83,7 @@ pub fn all() -> &'static [Agent] {
 
 /// The agents with a flag of their own, and what the help says of it.
 pub fn with_a_flag() -> impl Iterator<Item = (&'static Agent, &'static str)> {
-    AGENTS
-        .iter()
-        .filter_map(|agent| Some((agent, agent.flag.as_deref()?)))
+    AGENTS.iter().filter_map(|agent| Some((agent, agent.flag.as_deref()?)))
 }
 
 /// The agent with this id.
@@ -96,11 +94,7 @@ pub fn find(id: &str) -> Option<&'static Agent> {
 impl Agent {
     /// The project folders it reads, the one that `add` writes to first.
     pub fn project_folders(&self) -> impl Iterator<Item = &str> {
-        let more = self
-            .reads
-            .iter()
-            .filter(|t| t.is_relative())
-            .map(Template::as_str);
+        let more = self.reads.iter().filter(|t| t.is_relative()).map(Template::as_str);
         std::iter::once(self.project.as_str()).chain(more)
     }
 
@@ -122,11 +116,7 @@ pub fn to_markdown() -> String {
          | `--agent` | agent | project | user | also reads | seen |\n|---|---|---|---|---|---|\n",
     );
     for agent in all() {
-        let reads: Vec<_> = agent
-            .reads
-            .iter()
-            .map(|t| format!("`{}`", t.as_str()))
-            .collect();
+        let reads: Vec<_> = agent.reads.iter().map(|t| format!("`{}`", t.as_str())).collect();
         let seen = if agent.source == "run" {
             format!("run, {}", agent.seen)
         } else {
@@ -143,11 +133,7 @@ pub fn to_markdown() -> String {
         );
     }
     let named = |chosen: &dyn Fn(&Agent) -> bool| {
-        let names: Vec<_> = all()
-            .iter()
-            .filter(|a| chosen(a))
-            .map(|a| a.name.as_str())
-            .collect();
+        let names: Vec<_> = all().iter().filter(|a| chosen(a)).map(|a| a.name.as_str()).collect();
         names.join(", ")
     };
     let _ = write!(
@@ -187,11 +173,7 @@ mod tests {
         for (id, project, user) in [
             ("claude", ".claude/skills", "/home/u/.claude/skills"),
             ("codex", ".codex/skills", "/home/u/.codex/skills"),
-            (
-                "opencode",
-                ".opencode/skills",
-                "/home/u/.config/opencode/skills",
-            ),
+            ("opencode", ".opencode/skills", "/home/u/.config/opencode/skills"),
         ] {
             let agent = find(id).unwrap();
             assert_eq!(agent.project, project);

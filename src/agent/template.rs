@@ -23,16 +23,8 @@ impl Template {
 
     /// The folder, or `None` where it depends on an unset variable or an unknown home. An `XDG_`
     /// variable that is not absolute counts as unset, as its specification says.
-    pub fn resolve(
-        &self,
-        home: Option<&Path>,
-        variable: &dyn Fn(&str) -> Option<OsString>,
-    ) -> Option<PathBuf> {
-        let Some((head, tail)) = self
-            .0
-            .strip_prefix("${")
-            .and_then(|rest| rest.split_once('}'))
-        else {
+    pub fn resolve(&self, home: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let Some((head, tail)) = self.0.strip_prefix("${").and_then(|rest| rest.split_once('}')) else {
             return expand_home(&self.0, home);
         };
         let (name, default) = match head.split_once(":-") {
@@ -68,12 +60,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn resolve(text: &str, variables: &[(&str, &str)]) -> Option<String> {
-        let find = |name: &str| {
-            variables
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| value.into())
-        };
+        let find = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let path = Template(text.to_owned()).resolve(Some(Path::new("/home/u")), &find)?;
         Some(path.display().to_string())
     }
@@ -82,25 +69,13 @@ mod tests {
     fn variables_replace_their_default() {
         let codex = "${CODEX_HOME:-~/.codex}/skills";
         assert_eq!(resolve(codex, &[]).unwrap(), "/home/u/.codex/skills");
-        assert_eq!(
-            resolve(codex, &[("CODEX_HOME", "")]).unwrap(),
-            "/home/u/.codex/skills"
-        );
-        assert_eq!(
-            resolve(codex, &[("CODEX_HOME", "/c d")]).unwrap(),
-            "/c d/skills"
-        );
+        assert_eq!(resolve(codex, &[("CODEX_HOME", "")]).unwrap(), "/home/u/.codex/skills");
+        assert_eq!(resolve(codex, &[("CODEX_HOME", "/c d")]).unwrap(), "/c d/skills");
         let xdg = "${XDG_CONFIG_HOME:-~/.config}/opencode/skills";
-        assert_eq!(
-            resolve(xdg, &[("XDG_CONFIG_HOME", "/x")]).unwrap(),
-            "/x/opencode/skills"
-        );
+        assert_eq!(resolve(xdg, &[("XDG_CONFIG_HOME", "/x")]).unwrap(), "/x/opencode/skills");
         let relative = resolve(xdg, &[("XDG_CONFIG_HOME", "x")]).unwrap();
         assert_eq!(relative, "/home/u/.config/opencode/skills");
-        assert_eq!(
-            resolve("${GEMINI_CLI_HOME:-~}/.gemini", &[]).unwrap(),
-            "/home/u/.gemini"
-        );
+        assert_eq!(resolve("${GEMINI_CLI_HOME:-~}/.gemini", &[]).unwrap(), "/home/u/.gemini");
         assert_eq!(resolve("${OPENCODE_CONFIG_DIR}/skills", &[]), None);
     }
 

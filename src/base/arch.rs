@@ -62,9 +62,8 @@ const TABLE: [Limits; 7] = [
 ];
 
 /// Every compute capability that NVIDIA has made since 5.0.
-pub const EXISTING: [u32; 21] = [
-    50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121,
-];
+pub const EXISTING: [u32; 21] =
+    [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];
 
 /// Those that kernel-builder compiles for.
 pub const KERNEL_BUILDER: [u32; 12] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 110, 120];
@@ -99,11 +98,7 @@ pub struct Capability {
 impl Capability {
     /// Machine code alone, of the features that later architectures have as well.
     pub fn new(number: u32) -> Self {
-        Self {
-            number,
-            suffix: None,
-            ptx: false,
-        }
+        Self { number, suffix: None, ptx: false }
     }
 
     /// `9.0`, `9.0a`, `9.0+PTX`.
@@ -138,11 +133,7 @@ impl Capability {
     /// nvcc's option that compiles for it.
     pub fn gencode(self) -> String {
         let bare = self.bare();
-        let code = if self.ptx {
-            format!("[sm_{bare},compute_{bare}]")
-        } else {
-            format!("sm_{bare}")
-        };
+        let code = if self.ptx { format!("[sm_{bare},compute_{bare}]") } else { format!("sm_{bare}") };
         format!("-gencode=arch=compute_{bare},code={code}")
     }
 }
@@ -161,20 +152,16 @@ impl fmt::Display for Capability {
 impl Limits {
     /// An architecture's limits; an error that names the known ones for any other.
     pub fn of(arch: u32) -> Result<Self> {
-        TABLE
-            .into_iter()
-            .find(|limits| limits.arch == arch)
-            .with_context(|| {
-                let known = numbers(&known());
-                format!("architecture {arch} is not known; it is one of {known}")
-            })
+        TABLE.into_iter().find(|limits| limits.arch == arch).with_context(|| {
+            let known = numbers(&known());
+            format!("architecture {arch} is not known; it is one of {known}")
+        })
     }
 
     /// Theoretical occupancy, 0 to 1: with blocks of `threads` threads, `registers` for each thread and `shared` bytes
     /// for each block.
     pub fn occupancy(&self, registers: u32, shared: u32, threads: u32) -> f64 {
-        f64::from(self.resident_blocks(registers, shared, threads) * threads.div_ceil(32))
-            / f64::from(self.warps)
+        f64::from(self.resident_blocks(registers, shared, threads) * threads.div_ceil(32)) / f64::from(self.warps)
     }
 
     /// How many blocks are resident at once.
@@ -205,9 +192,7 @@ mod tests {
         for text in ["7.5", "9.0a", "10.0f", "12.0+PTX", "9.0a+PTX"] {
             assert_eq!(Capability::parse(text).unwrap().to_string(), text);
         }
-        for text in [
-            "", "9", "90", "9.0af", "9.10", "123.0", "9.0b", "+9.0", "9.a", "9.0 ",
-        ] {
+        for text in ["", "9", "90", "9.0af", "9.10", "123.0", "9.0b", "+9.0", "9.a", "9.0 "] {
             assert_eq!(Capability::parse(text), None, "{text}");
         }
         assert_eq!(Capability::parse_bare("90a").unwrap().bare(), "90a");
@@ -218,9 +203,6 @@ mod tests {
     fn gencodes_are_as_nvcc_reads_them() {
         let of = |text| Capability::parse(text).unwrap().gencode();
         assert_eq!(of("9.0a"), "-gencode=arch=compute_90a,code=sm_90a");
-        assert_eq!(
-            of("12.0+PTX"),
-            "-gencode=arch=compute_120,code=[sm_120,compute_120]"
-        );
+        assert_eq!(of("12.0+PTX"), "-gencode=arch=compute_120,code=[sm_120,compute_120]");
     }
 }

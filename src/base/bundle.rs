@@ -50,9 +50,7 @@ pub(crate) fn files(top: &str) -> Files {
     #[cfg(test)]
     return tests::of_repository(top);
     #[cfg(not(test))]
-    BUNDLE
-        .get()
-        .map_or_else(Files::new, |bundle| bundle.files(top))
+    BUNDLE.get().map_or_else(Files::new, |bundle| bundle.files(top))
 }
 
 impl Bundle {
@@ -88,13 +86,9 @@ fn collect(folder: &Dir<'static>, top: &str, files: &mut Files) {
 
 /// Whether a file or folder of this name was left by a tool: what is compiled in a working tree embeds it with the rest.
 fn is_tool_output(name: &str) -> bool {
-    let ending = Path::new(name)
-        .extension()
-        .and_then(|ending| ending.to_str());
-    matches!(
-        name,
-        ".git" | "__pycache__" | ".pytest_cache" | ".ruff_cache" | ".DS_Store" | "build"
-    ) || matches!(ending, Some("pyc" | "orig" | "rej" | "swp"))
+    let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
+    matches!(name, ".git" | "__pycache__" | ".pytest_cache" | ".ruff_cache" | ".DS_Store" | "build")
+        || matches!(ending, Some("pyc" | "orig" | "rej" | "swp"))
         || name.ends_with('~')
 }
 

@@ -15,19 +15,13 @@ pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 }
 
 fn open_new(path: &Path, mode: u32) -> io::Result<File> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(path)
+    fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
 /// Writes `content` as `path` in one step, on the disk before it has that name: whoever reads,
 /// after a power cut too, sees the old file or all of the new one.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let staged = folder.join(format!(".{name}.{}.tmp", unique()));
@@ -82,24 +76,14 @@ impl Written {
         for path in &self.files {
             sync(path).map_err(|error| naming(path, &error))?;
         }
-        self.folders
-            .iter()
-            .rev()
-            .try_for_each(|folder| sync_folder(folder))
+        self.folders.iter().rev().try_for_each(|folder| sync_folder(folder))
     }
 }
 
 /// Waits until a folder's entries are on the disk. Some file systems cannot; that is no failure.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        Err(error)
-            if matches!(
-                Errno::from_io_error(&error),
-                Some(Errno::INVAL | Errno::NOTSUP)
-            ) =>
-        {
-            Ok(())
-        }
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NOTSUP)) => Ok(()),
         result => result,
     }
 }
@@ -134,13 +118,7 @@ fn is_unsupported(error: Errno) -> bool {
 /// Whether this process may create entries in `folder`.
 pub fn is_writable(folder: &Path) -> bool {
     use rustix::fs::Access;
-    rustix::fs::accessat(
-        CWD,
-        folder,
-        Access::WRITE_OK | Access::EXEC_OK,
-        AtFlags::EACCESS,
-    )
-    .is_ok()
+    rustix::fs::accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Deletes a file, a link or a whole folder, or nothing; a link is never followed. Folders of ours

@@ -17,10 +17,7 @@ pub(crate) fn numbers(all: &[u32]) -> String {
 
 /// The name that is the fewest edits away, if those are less than half of its letters; a name that contains the
 /// wanted one is close as well. Upper case, hyphens and underscores do not count.
-pub(crate) fn nearest<'a>(
-    wanted: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = |name: &str| name.to_lowercase().replace(['-', '_'], "");
     let wanted = folded(wanted);
     names

@@ -38,10 +38,7 @@ impl Clock {
         behind.record(device)?;
         behind.wait(doing)?;
         let host = host.elapsed().as_secs_f64() * 1e6;
-        let timed = (
-            before.microseconds_to(between)?,
-            between.microseconds_to(behind)?,
-        );
+        let timed = (before.microseconds_to(between)?, between.microseconds_to(behind)?);
         let card = timed.0 + timed.1;
         if card > host * 1.01 + 5.0 {
             return Err(GpuError {

@@ -28,23 +28,13 @@ impl Health {
     pub(super) fn ask(ordinal: usize) -> Self {
         let mut health = Self::default();
         let card = ordinal.to_string();
-        let Some(line) = smi(&[
-            "-i",
-            &card,
-            "--query-gpu=clocks_event_reasons.active,utilization.gpu",
-        ]) else {
+        let Some(line) = smi(&["-i", &card, "--query-gpu=clocks_event_reasons.active,utilization.gpu"]) else {
             return health;
         };
         let mut fields = line.trim().split(',').map(str::trim);
-        if let Some(bits) = fields
-            .next()
-            .and_then(|field| u64::from_str_radix(field.trim_start_matches("0x"), 16).ok())
+        if let Some(bits) = fields.next().and_then(|field| u64::from_str_radix(field.trim_start_matches("0x"), 16).ok())
         {
-            health.throttled = REASONS
-                .iter()
-                .filter(|(bit, _)| bits & bit != 0)
-                .map(|(_, name)| *name)
-                .collect();
+            health.throttled = REASONS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
         }
         health.busy_percent = fields.next().and_then(|field| field.parse().ok());
         let own = std::process::id().to_string();
@@ -65,22 +55,13 @@ impl Health {
     pub(super) fn remarks(&self, when: &str) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.throttled.is_empty() {
-            remarks.push(format!(
-                "{when}: the card's clocks are reduced ({})",
-                self.throttled.join(", ")
-            ));
+            remarks.push(format!("{when}: the card's clocks are reduced ({})", self.throttled.join(", ")));
         }
         if !self.others.is_empty() {
-            remarks.push(format!(
-                "{when}: the card is shared with {}",
-                self.others.join("; ")
-            ));
+            remarks.push(format!("{when}: the card is shared with {}", self.others.join("; ")));
         }
         if when == "before" && self.busy_percent.is_some_and(|percent| percent > 5) {
-            remarks.push(format!(
-                "{when}: the card was busy ({} %)",
-                self.busy_percent.unwrap_or(0)
-            ));
+            remarks.push(format!("{when}: the card was busy ({} %)", self.busy_percent.unwrap_or(0)));
         }
         remarks
     }
@@ -94,8 +75,5 @@ fn smi(arguments: &[&str]) -> Option<String> {
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }

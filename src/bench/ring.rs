@@ -29,15 +29,7 @@ impl Pool {
         let mut bytes = Vec::with_capacity(POOL * dtype.size());
         for _ in 0..POOL / 2 {
             for value in random.normals() {
-                encode(
-                    dtype,
-                    if dtype.is_float() {
-                        value
-                    } else {
-                        value * 100.0
-                    },
-                    &mut bytes,
-                );
+                encode(dtype, if dtype.is_float() { value } else { value * 100.0 }, &mut bytes);
             }
         }
         Self { dtype, bytes }
@@ -110,14 +102,7 @@ impl Ring {
             None
         };
         device.finish("filling the slots")?;
-        Ok(Self {
-            memory,
-            slots,
-            step,
-            base,
-            patches: vec![Vec::new(); slots as usize],
-            fresh,
-        })
+        Ok(Self { memory, slots, step, base, patches: vec![Vec::new(); slots as usize], fresh })
     }
 
     /// Restores tensors that are input and output, in every slot.
@@ -126,20 +111,12 @@ impl Ring {
             return Ok(());
         };
         for (index, tensor) in bound.tensors.iter().enumerate() {
-            let (at, bytes) = (
-                layout.starts[index],
-                layout.range(bound, index).len() as u64,
-            );
+            let (at, bytes) = (layout.starts[index], layout.range(bound, index).len() as u64);
             if tensor.role != Role::InOut || bytes == 0 {
                 continue;
             }
             for slot in 0..u64::from(self.slots) {
-                driver_copy(
-                    device,
-                    (&self.memory, slot * self.step + at),
-                    (fresh, at),
-                    bytes,
-                )?;
+                driver_copy(device, (&self.memory, slot * self.step + at), (fresh, at), bytes)?;
             }
         }
         Ok(())
@@ -184,13 +161,7 @@ impl Ring {
     }
 
     /// Poisons the outputs and scratch of a slot.
-    pub(super) fn poison(
-        &self,
-        device: &Device,
-        bound: &Bound,
-        layout: &Layout,
-        slot: u32,
-    ) -> Result<()> {
+    pub(super) fn poison(&self, device: &Device, bound: &Bound, layout: &Layout, slot: u32) -> Result<()> {
         let base = u64::from(slot) * self.step;
         for (index, tensor) in bound.tensors.iter().enumerate() {
             let range = layout.range(bound, index);

@@ -25,13 +25,7 @@ impl Roof {
     ///
     /// On an H100, copies of partial pages are a fifth slower, and buffers whose distance is a power of two share memory
     /// channels: sizes are rounded up to pages, and buffers lie an odd number of pages apart.
-    pub(super) fn measure(
-        device: &Device,
-        tool: &Copier,
-        bytes: u64,
-        slots: u32,
-        copies: u32,
-    ) -> Result<Self> {
+    pub(super) fn measure(device: &Device, tool: &Copier, bytes: u64, slots: u32, copies: u32) -> Result<Self> {
         let half = (bytes / 2).next_multiple_of(PAGE).max(PAGE);
         let step = half + PAGE * (1 + 2 * 7);
         let memory = device.allocate(2 * step * u64::from(slots))?;
@@ -41,13 +35,7 @@ impl Roof {
             let graph = Graph::capture(device, || {
                 for copy in 0..copies {
                     let pair = 2 * u64::from(copy % slots) * step;
-                    tool.copy(
-                        device,
-                        manner,
-                        (&memory, pair),
-                        (&memory, pair + step),
-                        half,
-                    )?;
+                    tool.copy(device, manner, (&memory, pair), (&memory, pair + step), half)?;
                 }
                 Ok(())
             })?;
@@ -64,11 +52,6 @@ impl Roof {
         let Some((_, graph, manner)) = best else {
             anyhow::bail!("no copy could be timed");
         };
-        Ok(Self {
-            graph,
-            copies,
-            manner,
-            _memory: memory,
-        })
+        Ok(Self { graph, copies, manner, _memory: memory })
     }
 }

@@ -38,11 +38,7 @@ impl Rotation {
             1 => HOT_LAUNCHES,
             sets => LEAST_LAUNCHES.div_ceil(sets),
         };
-        Self {
-            sets,
-            launches: sets * turns,
-            residency,
-        }
+        Self { sets, launches: sets * turns, residency }
     }
 }
 

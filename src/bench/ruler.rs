@@ -54,12 +54,7 @@ impl Ruler {
     /// Opens a card, in its primary context, which torch uses as well: memory and graphs are shared.
     pub fn open(ordinal: usize) -> Result<Self> {
         let device = Device::open(ordinal)?;
-        Ok(Self {
-            copier: Copier::new(&device)?,
-            clock: Clock::new()?,
-            device,
-            ordinal,
-        })
+        Ok(Self { copier: Copier::new(&device)?, clock: Clock::new()?, device, ordinal })
     }
 
     /// The card.
@@ -114,50 +109,29 @@ impl Ruler {
                 impossible: too_fast(launch, bytes, rotation.residency, self.card()),
             });
         }
-        Ok(Measured {
-            timed,
-            copy_by: roof.manner.name(),
-            remarks,
-        })
+        Ok(Measured { timed, copy_by: roof.manner.name(), remarks })
     }
 
     /// Times a copy of `bytes` alone (half read, half written), over rotating buffers.
-    pub fn copy(
-        &self,
-        bytes: u64,
-        wanted: Residency,
-        rounds: u32,
-    ) -> Result<(Spread, &'static str, Rotation)> {
+    pub fn copy(&self, bytes: u64, wanted: Residency, rounds: u32) -> Result<(Spread, &'static str, Rotation)> {
         self.device.make_current()?;
         let rotation = self.rotation(bytes, wanted, false);
         let roof = self.roof(bytes, rotation)?;
         let mut times = Vec::new();
         for round in 0..rounds.max(5) + WARM {
-            let (one, _) =
-                self.clock
-                    .time(&self.device, &roof.graph, &roof.graph, "timing the copy")?;
+            let (one, _) = self.clock.time(&self.device, &roof.graph, &roof.graph, "timing the copy")?;
             if round >= WARM {
                 times.push(one);
             }
         }
-        Ok((
-            per_launch(&times, roof.copies),
-            roof.manner.name(),
-            rotation,
-        ))
+        Ok((per_launch(&times, roof.copies), roof.manner.name(), rotation))
     }
 
     fn roof(&self, bytes: u64, rotation: Rotation) -> Result<Roof> {
         if bytes == 0 {
             bail!("a copy of 0 bytes cannot be timed: give the number of bytes");
         }
-        Roof::measure(
-            &self.device,
-            &self.copier,
-            bytes,
-            rotation.sets,
-            rotation.launches,
-        )
+        Roof::measure(&self.device, &self.copier, bytes, rotation.sets, rotation.launches)
     }
 }
 

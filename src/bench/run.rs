@@ -121,19 +121,13 @@ struct Timed {
 
 impl From<Fault> for Timed {
     fn from(fault: Fault) -> Self {
-        Self {
-            faults: vec![fault],
-            ..Self::default()
-        }
+        Self { faults: vec![fault], ..Self::default() }
     }
 }
 
 impl From<GpuError> for Timed {
     fn from(error: GpuError) -> Self {
-        Self {
-            lost: error.sticky,
-            ..Self::from((Kind::LaunchFailed, error.to_string()))
-        }
+        Self { lost: error.sticky, ..Self::from((Kind::LaunchFailed, error.to_string())) }
     }
 }
 
@@ -211,20 +205,9 @@ impl Bench<'_> {
             return Ok((Kind::LaunchFailed, why).into());
         }
         // A tensor that is input and output must be launched on once a round, or its content is undefined.
-        let rotation = Rotation::of(
-            bound.bytes,
-            device.card.l2_bytes,
-            residency,
-            in_place(bound),
-        );
+        let rotation = Rotation::of(bound.bytes, device.card.l2_bytes, residency, in_place(bound));
         let layout = Layout::new(bound);
-        let timing = Timing {
-            operation,
-            case,
-            bound,
-            layout,
-            rotation,
-        };
+        let timing = Timing { operation, case, bound, layout, rotation };
         let mut ring = self.ring(&timing)?;
         let bases: Vec<u64> = (0..rotation.sets).map(|slot| ring.base(slot)).collect();
         let recordings = match path.record(&operation.launcher, bound, &timing.layout, &bases)? {
@@ -242,13 +225,7 @@ impl Bench<'_> {
             Ok(graph) => graph,
             Err(error) => return Ok(error.into()),
         };
-        let roof = Roof::measure(
-            device,
-            &self.copier,
-            bound.bytes,
-            rotation.sets,
-            rotation.launches,
-        )?;
+        let roof = Roof::measure(device, &self.copier, bound.bytes, rotation.sets, rotation.launches)?;
         Ok(match self.rounds(&timing, &mut ring, &graph, &roof)? {
             Ok(rounds) => self.timed(&timing, rounds, &roof, &recordings),
             Err(error) => error.into(),
@@ -267,24 +244,11 @@ impl Bench<'_> {
                 gigabytes(needed)
             );
         }
-        Ring::new(
-            self.device,
-            timing.bound,
-            &timing.layout,
-            slots,
-            &mut self.pools,
-            &mut self.random,
-        )
+        Ring::new(self.device, timing.bound, &timing.layout, slots, &mut self.pools, &mut self.random)
     }
 
     /// The figures of a case after its rounds.
-    fn timed(
-        &self,
-        timing: &Timing,
-        rounds: Rounds,
-        roof: &Roof,
-        recordings: &[Recording],
-    ) -> Timed {
+    fn timed(&self, timing: &Timing, rounds: Rounds, roof: &Roof, recordings: &[Recording]) -> Timed {
         let (case, bound) = (timing.case, timing.bound);
         let first = recordings.first();
         let mut bench = CaseBench {
@@ -310,11 +274,7 @@ impl Bench<'_> {
         let why = too_fast(bench.kernel, bench.bytes, bench.residency, card);
         let mut faults = rounds.faults;
         faults.extend(why.map(|why| (Kind::TooFast, why)));
-        Timed {
-            bench: Some(bench),
-            faults,
-            lost: false,
-        }
+        Timed { bench: Some(bench), faults, lost: false }
     }
 
     /// Each round: change the inputs, poison what will be checked, copy (untimed: what is timed is queued behind it), kernel,
@@ -337,11 +297,8 @@ impl Bench<'_> {
         for round in 0..self.rounds as usize {
             ring.restore(device, bound, layout)?;
             ring.patch(device, bound, layout, &mut self.pools, &mut self.random)?;
-            let picked = if checked_rounds.contains(&round) {
-                self.pick(timing, ring, all.checked)?
-            } else {
-                Vec::new()
-            };
+            let picked =
+                if checked_rounds.contains(&round) { self.pick(timing, ring, all.checked)? } else { Vec::new() };
             match clock.time(device, graph, &roof.graph, &doing) {
                 Ok((kernel, copy)) => {
                     all.kernel.push(kernel);
@@ -427,12 +384,7 @@ impl Bench<'_> {
                     [x, y, 1] => format!("{x}×{y}"),
                     [x, y, z] => format!("{x}×{y}×{z}"),
                 };
-                format!(
-                    "{name} <<<{}, {}, {}>>>",
-                    dims(launch.grid),
-                    dims(launch.block),
-                    launch.shared
-                )
+                format!("{name} <<<{}, {}, {}>>>", dims(launch.grid), dims(launch.block), launch.shared)
             })
             .collect()
     }
@@ -449,12 +401,7 @@ fn warm_up(device: &Device, graph: &Graph, roof: &Roof, doing: &str) -> Result<(
 
 /// Why a time cannot be: the memory's peak bandwidth does not suffice for the bytes.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn too_fast(
-    launch: Spread,
-    bytes: u64,
-    residency: Residency,
-    card: &Card,
-) -> Option<String> {
+pub(super) fn too_fast(launch: Spread, bytes: u64, residency: Residency, card: &Card) -> Option<String> {
     let peak = card.peak_gbs?;
     let reached = bytes as f64 / launch.median / 1e3;
     if residency != Residency::Cold || reached <= peak {

@@ -33,19 +33,12 @@ impl Spread {
 
 /// The spread per launch, from times of graphs with `launches` launches.
 pub(super) fn per_launch(times: &[f64], launches: u32) -> Spread {
-    let each: Vec<f64> = times
-        .iter()
-        .map(|time| time / f64::from(launches))
-        .collect();
+    let each: Vec<f64> = times.iter().map(|time| time / f64::from(launches)).collect();
     Spread::of(&each)
 }
 
 /// A quantile of sorted numbers, interpolated linearly.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)]
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     if sorted.is_empty() {
         return 0.0;

@@ -82,8 +82,7 @@ impl<'p> Allows<'p> {
         self.texts.push(Cow::Borrowed(text));
         for comment in comments {
             let words = &text.content[comment.clone()];
-            let inside = words
-                .trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '*' | '!'));
+            let inside = words.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '/' | '*' | '!'));
             let start = comment.start + (words.len() - inside.len());
             let Some((rules, rest)) = rules_of(inside) else {
                 continue;
@@ -120,8 +119,7 @@ impl<'p> Allows<'p> {
                 let (table, errors) = DeTable::parse_recoverable(&text.content);
                 for error in &errors {
                     let at = error.span().unwrap_or(0..0);
-                    let message =
-                        format!("no TOML, so its allows are not read: {}", error.message());
+                    let message = format!("no TOML, so its allows are not read: {}", error.message());
                     findings.add(RULE, &text, &at, message);
                 }
                 if errors.is_empty()
@@ -144,8 +142,7 @@ impl<'p> Allows<'p> {
         const RULE: &str = "kernel-toml/syntax";
         let list = check.get_ref().get("allow");
         let Some(list) = list.and_then(|list| list.get_ref().as_array()) else {
-            let message =
-                "[check] holds [[check.allow]] tables and nothing else; write one, or remove it";
+            let message = "[check] holds [[check.allow]] tables and nothing else; write one, or remove it";
             findings.add(RULE, text, &check.span(), message);
             return;
         };
@@ -157,11 +154,7 @@ impl<'p> Allows<'p> {
                 findings.add(RULE, text, &item.span(), message);
                 continue;
             };
-            let path = word("path").map(|path| {
-                path.trim_start_matches("./")
-                    .trim_end_matches('/')
-                    .to_owned()
-            });
+            let path = word("path").map(|path| path.trim_start_matches("./").trim_end_matches('/').to_owned());
             self.all.push(Allow {
                 rule: rule.to_owned(),
                 path,
@@ -181,8 +174,7 @@ impl<'p> Allows<'p> {
             let name = &allow.rule;
             let known = rule::find(name).filter(|_| !name.starts_with("allow/"));
             let (breaks, message) = if known.is_none() {
-                let message =
-                    format!("there is no rule `{name}` to allow; see `kernels check --list`");
+                let message = format!("there is no rule `{name}` to allow; see `kernels check --list`");
                 ("allow/unknown-rule", message)
             } else if allow.reason.is_empty() {
                 let next = match allow.lines {
@@ -205,10 +197,7 @@ impl<'p> Allows<'p> {
         self.all.iter_mut().find(|allow| {
             allow.rule == finding.rule
                 && match (&allow.lines, &allow.path) {
-                    (Some(lines), _) => {
-                        texts[allow.file].path == finding.path
-                            && lines.contains(&finding.place.line)
-                    }
+                    (Some(lines), _) => texts[allow.file].path == finding.path && lines.contains(&finding.place.line),
                     (None, Some(path)) => {
                         let below = finding.path.strip_prefix(path.as_str());
                         below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -221,11 +210,7 @@ impl<'p> Allows<'p> {
     fn report_unused(&self, findings: &mut Findings) {
         for allow in self.all.iter().filter(|allow| !allow.used) {
             let place = allow.path.as_ref().map(|path| format!(" in {path}"));
-            let message = format!(
-                "nothing{} breaks {}; remove this allow",
-                place.unwrap_or_default(),
-                allow.rule
-            );
+            let message = format!("nothing{} breaks {}; remove this allow", place.unwrap_or_default(), allow.rule);
             findings.add("allow/unused", &self.texts[allow.file], &allow.at, message);
         }
     }

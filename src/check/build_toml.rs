@@ -7,9 +7,7 @@ use super::text::Text;
 use crate::base::arch::{Capability, KERNEL_BUILDER};
 use crate::project::BUILD_TOML;
 use crate::project::diagnostic::{Document, Problem};
-use crate::project::manifest::{
-    self, Fault, Kernel, Kind, Manifest, Words, is_kernel_name, numbers,
-};
+use crate::project::manifest::{self, Fault, Kernel, Kind, Manifest, Words, is_kernel_name, numbers};
 
 /// Reads the file and reports format errors. Also returns whether there were none.
 pub(super) fn read(text: &Text, findings: &mut Findings) -> (Manifest, bool) {
@@ -21,15 +19,8 @@ pub(super) fn read(text: &Text, findings: &mut Findings) -> (Manifest, bool) {
     let document = Document::new(BUILD_TOML.into(), text.content.clone());
     let (manifest, faults) = manifest::read(&document);
     for fault in &faults {
-        let Problem {
-            span,
-            message,
-            help,
-        } = &fault.problem;
-        let parts: Vec<&str> = std::iter::once(message)
-            .chain(help)
-            .map(String::as_str)
-            .collect();
+        let Problem { span, message, help } = &fault.problem;
+        let parts: Vec<&str> = std::iter::once(message).chain(help).map(String::as_str).collect();
         findings.add(fault.rule, text, span, parts.join("; "));
     }
     (manifest, !faults.iter().any(Fault::is_of_form))
@@ -58,9 +49,7 @@ fn general(project: &Project, findings: &mut Findings) {
                        write `edition = 5`";
         findings.add("build-toml/edition", text, &(at..at), message);
         // After a comment on that line, with the file's line ending.
-        let line = text.content[at..]
-            .find('\n')
-            .map_or(text.content.len(), |end| at + end);
+        let line = text.content[at..].find('\n').map_or(text.content.len(), |end| at + end);
         let crlf = text.content[..line].ends_with('\r');
         let at = if crlf { line - 1 } else { line };
         if project.sound && text.exact {
@@ -76,9 +65,7 @@ fn general(project: &Project, findings: &mut Findings) {
 
 fn ranges(project: &Project, findings: &mut Findings) {
     let manifest = &project.manifest;
-    let torch = manifest
-        .framework()
-        .map(|framework| ("torch", &framework.range));
+    let torch = manifest.framework().map(|framework| ("torch", &framework.range));
     for (what, range) in std::iter::once(("CUDA", &manifest.cuda)).chain(torch) {
         if let (Some(low), Some(high)) = (&range.low, &range.high)
             && numbers(&low.value) > numbers(&high.value)
@@ -96,17 +83,11 @@ fn repository(project: &Project, findings: &mut Findings) {
     if let Some(id) = &project.manifest.repo_id {
         let sound = id.value.split_once('/').is_some_and(|(owner, name)| {
             [owner, name].iter().all(|part| {
-                !part.is_empty()
-                    && part
-                        .bytes()
-                        .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+                !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
             })
         });
         if !sound {
-            let message = format!(
-                "`{}` is no repository of the Hub; write owner/name",
-                id.value
-            );
+            let message = format!("`{}` is no repository of the Hub; write owner/name", id.value);
             findings.add("build-toml/repo-id", &project.build, &id.at, message);
         }
     }
@@ -139,12 +120,7 @@ fn backends(project: &Project, findings: &mut Findings) {
         return;
     }
     for backend in &backends.items {
-        let built = |kernel: &Kernel| {
-            kernel
-                .backend
-                .as_ref()
-                .is_none_or(|one| one.value == backend.value)
-        };
+        let built = |kernel: &Kernel| kernel.backend.as_ref().is_none_or(|one| one.value == backend.value);
         if !manifest.kernels.iter().any(built) {
             let message = format!(
                 "no [kernel.X] is for `{}`: its variant would be built of the binding alone; add one, or take it out",
@@ -172,18 +148,12 @@ fn architectures(project: &Project, findings: &mut Findings) {
 
 /// At least one capability must be supported by kernel-builder. Malformed ones are reported by the reader.
 fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) {
-    let known = list
-        .items
-        .iter()
-        .filter_map(|word| Capability::parse(&word.value));
+    let known = list.items.iter().filter_map(|word| Capability::parse(&word.value));
     let known: Vec<u32> = known.map(|capability| capability.number).collect();
     let built = known.iter().any(|number| KERNEL_BUILDER.contains(number));
     if known.len() == list.items.len() && !known.is_empty() && !built {
         let all = KERNEL_BUILDER.map(|number| Capability::new(number).to_string());
-        let message = format!(
-            "none of these is compiled by kernel-builder; add one of {}",
-            all.join(", ")
-        );
+        let message = format!("none of these is compiled by kernel-builder; add one of {}", all.join(", "));
         findings.add("build-toml/capability", text, &list.at, message);
     }
 }
@@ -191,15 +161,10 @@ fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) {
 fn rocm_archs(text: &Text, list: &Words, findings: &mut Findings) {
     for word in &list.items {
         let digits = word.value.strip_prefix("gfx").unwrap_or_default();
-        let sound = matches!(digits.len(), 3 | 4)
-            && digits
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let sound =
+            matches!(digits.len(), 3 | 4) && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         if !sound {
-            let message = format!(
-                "`{}` is no ROCm architecture; write one such as \"gfx942\"",
-                word.value
-            );
+            let message = format!("`{}` is no ROCm architecture; write one such as \"gfx942\"", word.value);
             findings.add("build-toml/capability", text, &word.at, message);
         }
     }
@@ -229,11 +194,7 @@ pub(super) const PYTHON_DEPENDS: [PythonDepends; 6] = [
     (None, "helion", &["helion"]),
     (None, "tvm-ffi", &["tvm_ffi"]),
     // It depends on cuda-python and NumPy.
-    (
-        Some("cuda"),
-        "nvidia-cutlass-dsl",
-        &["cutlass", "cuda", "numpy"],
-    ),
+    (Some("cuda"), "nvidia-cutlass-dsl", &["cutlass", "cuda", "numpy"]),
     (Some("neuron"), "nki", &["nki"]),
     (Some("xpu"), "onednn", &["onednn"]),
 ];
@@ -243,34 +204,21 @@ fn depends(project: &Project, findings: &mut Findings) {
     for kernel in &manifest.kernels {
         for word in kernel.depends.iter().flat_map(|list| &list.items) {
             if !DEPENDS.contains(&word.value.as_str()) {
-                let message = format!(
-                    "the builder has no `{}`; it has {}",
-                    word.value,
-                    DEPENDS.join(", ")
-                );
+                let message = format!("the builder has no `{}`; it has {}", word.value, DEPENDS.join(", "));
                 findings.add("depends/not-allowed", &project.build, &word.at, message);
             }
         }
     }
     for (backend, list) in &manifest.python_depends {
         for word in &list.items {
-            let known = PYTHON_DEPENDS
-                .iter()
-                .any(|(of, name, _)| of == backend && *name == word.value);
+            let known = PYTHON_DEPENDS.iter().any(|(of, name, _)| of == backend && *name == word.value);
             if !known {
-                let allowed: Vec<_> = PYTHON_DEPENDS
-                    .iter()
-                    .filter(|(of, ..)| of == backend)
-                    .map(|(_, name, _)| *name)
-                    .collect();
+                let allowed: Vec<_> =
+                    PYTHON_DEPENDS.iter().filter(|(of, ..)| of == backend).map(|(_, name, _)| *name).collect();
                 let message = format!(
                     "`{}` is no Python dependency that a kernel may have here; allowed: {}",
                     word.value,
-                    if allowed.is_empty() {
-                        "none".to_owned()
-                    } else {
-                        allowed.join(", ")
-                    }
+                    if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") }
                 );
                 findings.add("depends/not-allowed", &project.build, &word.at, message);
             }
@@ -293,17 +241,11 @@ fn package(project: &Project, findings: &mut Findings) {
         Kind::Torch | Kind::Noarch => "torch-ext",
     };
     let folder = format!("{ext}/{python}");
-    if !project
-        .package_files
-        .contains(&format!("{folder}/__init__.py"))
-    {
+    if !project.package_files.contains(&format!("{folder}/__init__.py")) {
         let other = other_package(project, ext, &python)
             .map(|other| format!("; there is {ext}/{other}: rename it, or the kernel"))
             .unwrap_or_default();
-        let message = format!(
-            "the kernel `{}` needs {folder}/__init__.py, its Python package{other}",
-            name.value
-        );
+        let message = format!("the kernel `{}` needs {folder}/__init__.py, its Python package{other}", name.value);
         findings.add("name/package", &project.build, &name.at, message);
     } else if project.root.join(&folder).join(&python).exists() {
         let message = format!(

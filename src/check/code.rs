@@ -89,19 +89,8 @@ const NO_FUNCTION: [&str; 16] = [
 impl Code {
     pub(super) fn new(text: Text) -> Self {
         let lexed = cpp::tokens(&text.content);
-        let closing = closing(
-            lexed
-                .tokens
-                .iter()
-                .map(|token| &text.content[token.at.clone()]),
-        );
-        let mut code = Self {
-            text,
-            lexed,
-            functions: Vec::new(),
-            closing,
-            uses: HashMap::new(),
-        };
+        let closing = closing(lexed.tokens.iter().map(|token| &text.content[token.at.clone()]));
+        let mut code = Self { text, lexed, functions: Vec::new(), closing, uses: HashMap::new() };
         code.functions = code.find_functions();
         code.uses = code.find_uses();
         code
@@ -109,10 +98,7 @@ impl Code {
 
     /// The text of a token; empty after the end.
     pub(super) fn word(&self, at: usize) -> &str {
-        self.lexed
-            .tokens
-            .get(at)
-            .map_or("", |token| &self.text.content[token.at.clone()])
+        self.lexed.tokens.get(at).map_or("", |token| &self.text.content[token.at.clone()])
     }
 
     pub(super) fn is_name(&self, at: usize) -> bool {
@@ -210,9 +196,7 @@ impl Code {
 
     /// The function whose body contains a token.
     pub(super) fn function_at(&self, at: usize) -> Option<&Function> {
-        let behind = self
-            .functions
-            .partition_point(|function| function.body.start <= at);
+        let behind = self.functions.partition_point(|function| function.body.start <= at);
         let function = self.functions.get(behind.checked_sub(1)?)?;
         function.body.contains(&at).then_some(function)
     }
@@ -220,10 +204,7 @@ impl Code {
     pub(super) fn includes(&self) -> Vec<Include> {
         let mut found = Vec::new();
         for directive in &self.lexed.directives {
-            if !matches!(
-                directive.name.as_str(),
-                "include" | "include_next" | "import"
-            ) {
+            if !matches!(directive.name.as_str(), "include" | "include_next" | "import") {
                 continue;
             }
             let rest = &self.text.content[directive.rest.clone()];
@@ -249,10 +230,7 @@ impl Code {
 
     /// Every launch with `<<<`.
     pub(super) fn launches(&self) -> Vec<Launch> {
-        (0..self.len())
-            .filter(|at| self.word(*at) == "<<<")
-            .filter_map(|at| self.launch(at))
-            .collect()
+        (0..self.len()).filter(|at| self.word(*at) == "<<<").filter_map(|at| self.launch(at)).collect()
     }
 
     fn launch(&self, at: usize) -> Option<Launch> {
@@ -276,26 +254,15 @@ impl Code {
         if self.word(name) == ">" {
             name = self.template_open(name)?.checked_sub(1)?;
         }
-        let kernel = if self.is_name(name) {
-            self.word(name).to_owned()
-        } else {
-            String::new()
-        };
-        Some(Launch {
-            kernel,
-            at,
-            configuration: self.parts(at + 1..close),
-            arguments,
-            end: end + 1,
-        })
+        let kernel = if self.is_name(name) { self.word(name).to_owned() } else { String::new() };
+        Some(Launch { kernel, at, configuration: self.parts(at + 1..close), arguments, end: end + 1 })
     }
 
     /// Whether `>>>` is here, without spaces.
     fn are_three(&self, at: usize) -> bool {
         let next = |from: usize| {
             self.word(from + 1) == ">"
-                && self.token(from).map(|token| token.at.end)
-                    == self.token(from + 1).map(|token| token.at.start)
+                && self.token(from).map(|token| token.at.end) == self.token(from + 1).map(|token| token.at.start)
         };
         next(at) && next(at + 1)
     }
@@ -385,9 +352,7 @@ impl Code {
                 "-" if found.is_some() && self.word(at + 1) == ">" => break,
                 "(" => {
                     let close = self.close(at).filter(|close| *close < head.end)?;
-                    let named = at > head.start
-                        && self.is_name(at - 1)
-                        && !NO_FUNCTION.contains(&self.word(at - 1));
+                    let named = at > head.start && self.is_name(at - 1) && !NO_FUNCTION.contains(&self.word(at - 1));
                     if named {
                         found = Some((at, close));
                     }
@@ -401,11 +366,7 @@ impl Code {
         let (open, close) = found?;
         Some(Function {
             name: self.word(open - 1).to_owned(),
-            parameters: self
-                .parts(open + 1..close)
-                .into_iter()
-                .map(|part| self.parameter(part))
-                .collect(),
+            parameters: self.parts(open + 1..close).into_iter().map(|part| self.parameter(part)).collect(),
             body: close..close,
             global,
         })
@@ -441,11 +402,7 @@ impl Code {
         }
         let mut words: Vec<String> = self.words(part.start..end).map(str::to_owned).collect();
         let named = words.len() > 1 && end > part.start && self.is_name(end - 1);
-        let name = if named {
-            words.pop().unwrap_or_default()
-        } else {
-            String::new()
-        };
+        let name = if named { words.pop().unwrap_or_default() } else { String::new() };
         Parameter { name, kind: words }
     }
 }
@@ -470,11 +427,7 @@ mod tests {
         assert_eq!(names, ["S", "k", "f", "TORCH_LIBRARY_EXPAND", "g"]);
         let kernel = &code.functions[1];
         assert!(kernel.global && !code.functions[2].global);
-        let parameters: Vec<_> = kernel
-            .parameters
-            .iter()
-            .map(|one| one.name.as_str())
-            .collect();
+        let parameters: Vec<_> = kernel.parameters.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(parameters, ["out", "n", "m"]);
         assert_eq!(kernel.parameters[1].kind.join(" "), "const std :: int64_t");
     }
@@ -490,24 +443,13 @@ mod tests {
         assert_eq!(launches[0].kernel, "k");
         assert_eq!(launches[0].configuration.len(), 4);
         assert_eq!(launches[0].arguments.len(), 2);
-        assert_eq!(
-            (launches[1].kernel.as_str(), launches[1].arguments.len()),
-            ("", 0)
-        );
+        assert_eq!((launches[1].kernel.as_str(), launches[1].arguments.len()), ("", 0));
     }
 
     #[test]
     fn includes_say_how_they_look() {
-        let code =
-            code("#include \"a/b.h\" // c\n  # include <d.h>\n#include MACRO\n#include \"open\n");
-        let found: Vec<_> = code
-            .includes()
-            .into_iter()
-            .map(|one| (one.name, one.quoted))
-            .collect();
-        assert_eq!(
-            found,
-            [("a/b.h".to_owned(), true), ("d.h".to_owned(), false)]
-        );
+        let code = code("#include \"a/b.h\" // c\n  # include <d.h>\n#include MACRO\n#include \"open\n");
+        let found: Vec<_> = code.includes().into_iter().map(|one| (one.name, one.quoted)).collect();
+        assert_eq!(found, [("a/b.h".to_owned(), true), ("d.h".to_owned(), false)]);
     }
 }

@@ -63,13 +63,7 @@ struct Lexer<'a> {
 }
 
 pub(super) fn tokens(text: &str) -> Lexed {
-    let mut lexer = Lexer {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        out: Lexed::default(),
-        open: Vec::new(),
-    };
+    let mut lexer = Lexer { text, bytes: text.as_bytes(), at: 0, out: Lexed::default(), open: Vec::new() };
     lexer.run();
     lexer.out
 }
@@ -123,10 +117,7 @@ impl Lexer<'_> {
     }
 
     fn width(&self) -> usize {
-        self.text[self.at..]
-            .chars()
-            .next()
-            .map_or(1, char::len_utf8)
+        self.text[self.at..].chars().next().map_or(1, char::len_utf8)
     }
 
     fn push(&mut self, kind: Kind, at: Range<usize>) {
@@ -142,10 +133,7 @@ impl Lexer<'_> {
         }
         // R"delim( … )delim", u8"…", L'…'
         if matches!(self.peek(0), Some(b'"' | b'\''))
-            && matches!(
-                &self.text[start..self.at],
-                "R" | "u8R" | "uR" | "UR" | "LR" | "u8" | "u" | "U" | "L"
-            )
+            && matches!(&self.text[start..self.at], "R" | "u8R" | "uR" | "UR" | "LR" | "u8" | "u" | "U" | "L")
         {
             if self.bytes[self.at - 1] == b'R' && self.peek(0) == Some(b'"') && self.raw(start) {
                 return;
@@ -162,10 +150,7 @@ impl Lexer<'_> {
             let sign = matches!(byte, b'+' | b'-')
                 && matches!(self.bytes[self.at - 1], b'e' | b'E' | b'p' | b'P')
                 && !self.text[start..self.at].starts_with("0x");
-            let digits = byte == b'\''
-                && self
-                    .peek(1)
-                    .is_some_and(|next| next.is_ascii_alphanumeric());
+            let digits = byte == b'\'' && self.peek(1).is_some_and(|next| next.is_ascii_alphanumeric());
             if !(byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_' || sign || digits) {
                 break;
             }
@@ -197,11 +182,7 @@ impl Lexer<'_> {
                 }
             }
         }
-        let kind = if quote == b'"' {
-            Kind::String
-        } else {
-            Kind::Character
-        };
+        let kind = if quote == b'"' { Kind::String } else { Kind::Character };
         self.push(kind, start..self.at);
     }
 
@@ -227,9 +208,7 @@ impl Lexer<'_> {
         let start = self.at + 2;
         if self.peek(1) == Some(b'*') {
             let end = self.text[start..].find("*/").map(|found| start + found);
-            self.out
-                .comments
-                .push(start..end.unwrap_or(self.bytes.len()));
+            self.out.comments.push(start..end.unwrap_or(self.bytes.len()));
             self.at = end.map_or(self.bytes.len(), |end| end + 2);
             return;
         }
@@ -266,11 +245,7 @@ impl Lexer<'_> {
         // To the end of the line; a comment may continue on further lines, and a string may contain comment delimiters.
         while let Some(byte) = self.peek(0) {
             match byte {
-                b'\n'
-                    if !self.text[rest..self.at]
-                        .trim_end_matches('\r')
-                        .ends_with('\\') =>
-                {
+                b'\n' if !self.text[rest..self.at].trim_end_matches('\r').ends_with('\\') => {
                     break;
                 }
                 b'/' if matches!(self.peek(1), Some(b'/' | b'*')) => self.comment(),
@@ -288,11 +263,7 @@ impl Lexer<'_> {
         if !self.open.iter().any(|conditional| conditional.dropped) {
             let guard = usize::from(self.is_guarded());
             let conditional = self.open.len() > guard;
-            self.out.directives.push(Directive {
-                name,
-                rest,
-                conditional,
-            });
+            self.out.directives.push(Directive { name, rest, conditional });
         }
     }
 
@@ -309,11 +280,7 @@ impl Lexer<'_> {
         match name {
             "if" | "ifdef" | "ifndef" => {
                 let zero = name == "if" && rest.split_whitespace().next() == Some("0");
-                self.open.push(Conditional {
-                    dropped: zero,
-                    settled: false,
-                    start: self.out.tokens.len(),
-                });
+                self.open.push(Conditional { dropped: zero, settled: false, start: self.out.tokens.len() });
             }
             "else" | "elif" | "elifdef" | "elifndef" => {
                 let start = self.out.tokens.len();
@@ -397,50 +364,29 @@ mod tests {
     #[test]
     fn comments_strings_and_directives_are_no_code() {
         assert_eq!(words("a /* b\n */ c // d \\\n e\nf"), ["a", "c", "f"]);
-        assert_eq!(
-            words(r#"f("<<<a>>>", 'x', '"')"#),
-            ["f", "(", "\"<<<a>>>\"", ",", "'x'", ",", "'\"'", ")"]
-        );
+        assert_eq!(words(r#"f("<<<a>>>", 'x', '"')"#), ["f", "(", "\"<<<a>>>\"", ",", "'x'", ",", "'\"'", ")"]);
         assert_eq!(words("a\n#define X f<<<1, 2>>>() \\\n  y\nb"), ["a", "b"]);
-        assert_eq!(
-            words("x = R\"q(a)\" b)q\" + 1'000;"),
-            ["x", "=", "R\"q(a)\" b)q\"", "+", "1'000", ";"]
-        );
-        assert_eq!(
-            words("k<<<g, b>>>(n::m)"),
-            [
-                "k", "<<<", "g", ",", "b", ">", ">", ">", "(", "n", "::", "m", ")"
-            ]
-        );
+        assert_eq!(words("x = R\"q(a)\" b)q\" + 1'000;"), ["x", "=", "R\"q(a)\" b)q\"", "+", "1'000", ";"]);
+        assert_eq!(words("k<<<g, b>>>(n::m)"), ["k", "<<<", "g", ",", "b", ">", ">", ">", "(", "n", "::", "m", ")"]);
         assert_eq!(words("a\n#if 0\nb\n#else\nc\n#endif\nd"), ["a", "c", "d"]);
         assert_eq!(words("#error don't\na"), ["a"]);
         assert_eq!(words("/* never closed"), Vec::<&str>::new());
-        assert_eq!(
-            words("s = \"never closed\nb"),
-            ["s", "=", "\"never closed", "b"]
-        );
+        assert_eq!(words("s = \"never closed\nb"), ["s", "=", "\"never closed", "b"]);
     }
 
     #[test]
     fn a_brace_that_two_branches_open_is_open_once() {
         let text = "#ifdef A\nvoid f() {\n#else\nvoid f(int) {\n#endif\n}\nint b;";
-        assert_eq!(
-            words(text),
-            ["void", "f", "(", ")", "{", "}", "int", "b", ";"]
-        );
+        assert_eq!(words(text), ["void", "f", "(", ")", "{", "}", "int", "b", ";"]);
         let text = "#ifdef A\nx();\n#elif defined(B)\ny();\n#endif";
         assert_eq!(words(text), ["x", "(", ")", ";", "y", "(", ")", ";"]);
     }
 
     #[test]
     fn strings_say_what_they_say() {
-        for (token, value) in [
-            (r#""a\"b""#, "a\"b"),
-            (r#"R"(a\b)""#, r"a\b"),
-            (r#"u8R"x(a)x""#, "a"),
-            ("\"open", "open"),
-            ("", ""),
-        ] {
+        for (token, value) in
+            [(r#""a\"b""#, "a\"b"), (r#"R"(a\b)""#, r"a\b"), (r#"u8R"x(a)x""#, "a"), ("\"open", "open"), ("", "")]
+        {
             assert_eq!(string_value(token), value, "{token}");
         }
     }

@@ -11,13 +11,7 @@ pub(super) struct Findings(pub(super) Vec<Finding>);
 
 impl Findings {
     /// Adds a finding at a byte range.
-    pub(super) fn add(
-        &mut self,
-        rule: &str,
-        text: &Text,
-        at: &Range<usize>,
-        message: impl Into<String>,
-    ) {
+    pub(super) fn add(&mut self, rule: &str, text: &Text, at: &Range<usize>, message: impl Into<String>) {
         let Some(rule) = rule::find(rule) else {
             debug_assert!(false, "no rule {rule}");
             return;

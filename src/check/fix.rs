@@ -25,11 +25,7 @@ pub(crate) struct Fix {
 /// Makes the edits of a report's findings, or lists them in a dry run. Each file is written atomically.
 pub(crate) fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
     let mut by_file: BTreeMap<&str, Vec<&Edit>> = BTreeMap::new();
-    for edit in report
-        .findings
-        .iter()
-        .filter_map(|finding| finding.edit.as_ref())
-    {
+    for edit in report.findings.iter().filter_map(|finding| finding.edit.as_ref()) {
         let edits = by_file.entry(&edit.path).or_default();
         // Several findings can share one edit.
         if !edits.contains(&edit) {
@@ -39,11 +35,7 @@ pub(crate) fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
     by_file
         .into_iter()
         .map(|(path, edits)| {
-            let text = report
-                .texts
-                .get(path)
-                .map(String::as_str)
-                .unwrap_or_default();
+            let text = report.texts.get(path).map(String::as_str).unwrap_or_default();
             let (text, what) = edited(text, edits);
             let refused = if dry_run {
                 writable(root, path, report).err()
@@ -55,11 +47,7 @@ pub(crate) fn apply(root: &Path, report: &Report, dry_run: bool) -> Vec<Fix> {
                     })
                     .err()
             };
-            Fix {
-                path: path.to_owned(),
-                what,
-                refused,
-            }
+            Fix { path: path.to_owned(), what, refused }
         })
         .collect()
 }
@@ -84,13 +72,9 @@ fn edited(text: &str, mut edits: Vec<&Edit>) -> (String, Vec<String>) {
 /// The file's permissions, if it may be edited: a regular file that is unchanged since the check.
 fn writable(root: &Path, path: &str, report: &Report) -> Result<u32, String> {
     let full = root.join(path);
-    let meta =
-        fs::symlink_metadata(&full).map_err(|error| format!("cannot be looked at: {error}"))?;
+    let meta = fs::symlink_metadata(&full).map_err(|error| format!("cannot be looked at: {error}"))?;
     if !meta.is_file() {
-        return Err(
-            "is a link, and writing would put a file in its place; edit the file that it points to"
-                .to_owned(),
-        );
+        return Err("is a link, and writing would put a file in its place; edit the file that it points to".to_owned());
     }
     if fs::canonicalize(&full).is_ok_and(|real| real != full) {
         return Err("lies behind a link; edit it where it is".to_owned());
@@ -99,11 +83,7 @@ fn writable(root: &Path, path: &str, report: &Report) -> Result<u32, String> {
         return Err("may not be written; change its permissions first".to_owned());
     }
     let now = fs::read(&full).map_err(|error| format!("cannot be read: {error}"))?;
-    if report
-        .texts
-        .get(path)
-        .is_none_or(|text| text.as_bytes() != now)
-    {
+    if report.texts.get(path).is_none_or(|text| text.as_bytes() != now) {
         return Err("has changed since it was checked; run again".to_owned());
     }
     Ok(meta.permissions().mode() & 0o7777)

@@ -26,18 +26,11 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
 
 /// The files executed when the kernel is loaded: __init__.py, and its unconditional imports, transitively.
 fn loaded<'p>(project: &'p Project, name: &str) -> BTreeSet<&'p str> {
-    let by_path: BTreeMap<&str, &Module> = project
-        .modules
-        .iter()
-        .map(|module| (module.python.text.path.as_str(), module))
-        .collect();
+    let by_path: BTreeMap<&str, &Module> =
+        project.modules.iter().map(|module| (module.python.text.path.as_str(), module)).collect();
     let ext = project.ext.unwrap_or("torch-ext");
     let start = format!("{ext}/{name}/__init__.py");
-    let mut queue: Vec<&str> = by_path
-        .get_key_value(start.as_str())
-        .map(|(path, _)| *path)
-        .into_iter()
-        .collect();
+    let mut queue: Vec<&str> = by_path.get_key_value(start.as_str()).map(|(path, _)| *path).into_iter().collect();
     let mut loaded: BTreeSet<&str> = queue.iter().copied().collect();
     while let Some(path) = queue.pop() {
         let module = by_path[path];
@@ -46,19 +39,13 @@ fn loaded<'p>(project: &'p Project, name: &str) -> BTreeSet<&'p str> {
                 continue;
             }
             let up = import.dots.saturating_sub(1);
-            let Some(left) = module
-                .package
-                .len()
-                .checked_sub(up)
-                .filter(|_| import.dots > 0)
-            else {
+            let Some(left) = module.package.len().checked_sub(up).filter(|_| import.dots > 0) else {
                 continue;
             };
             let mut parts: Vec<&str> = module.package[..left].iter().map(String::as_str).collect();
             parts.extend(import.module.split('.').filter(|part| !part.is_empty()));
             // All parent packages, the module, and imported names that are modules.
-            let mut targets: Vec<Vec<&str>> =
-                (0..=parts.len()).map(|end| parts[..end].to_vec()).collect();
+            let mut targets: Vec<Vec<&str>> = (0..=parts.len()).map(|end| parts[..end].to_vec()).collect();
             for one in import.names.iter().flatten() {
                 let mut below = parts.clone();
                 below.push(one);
@@ -87,9 +74,7 @@ fn is_certain(python: &Python, import: &Import) -> bool {
 
 /// `if TYPE_CHECKING:` never runs.
 fn is_for_types(python: &Python, import: &Import) -> bool {
-    python
-        .blocks(import.line)
-        .any(|head| python.words(head).any(|word| word == "TYPE_CHECKING"))
+    python.blocks(import.line).any(|head| python.words(head).any(|word| word == "TYPE_CHECKING"))
 }
 
 fn import_of(
@@ -122,11 +107,7 @@ fn import_of(
         return;
     }
     // A sibling file imported as a top-level module, or a library of the same name.
-    let own = text
-        .path
-        .rsplit('/')
-        .next()
-        .and_then(|file| file.strip_suffix(".py"));
+    let own = text.path.rsplit('/').next().and_then(|file| file.strip_suffix(".py"));
     if own != Some(top) && is_module(project, name, &module.package, &[top]) {
         let message = format!(
             "`{top}` lies beside this file, and is looked for on Python's path; if it is meant, import it with \
@@ -182,23 +163,11 @@ const THERE: [&str; 16] = [
 
 fn is_allowed(project: &Project, top: &str) -> bool {
     let manifest = &project.manifest;
-    let declared = manifest
-        .python_depends
-        .iter()
-        .flat_map(|(_, list)| &list.items)
-        .any(|word| {
-            PYTHON_DEPENDS
-                .iter()
-                .any(|(_, depends, modules)| *depends == word.value && modules.contains(&top))
-        });
-    let tvm = manifest
-        .framework()
-        .is_some_and(|one| one.kind == Kind::TvmFfi);
-    let tpu = manifest
-        .backends
-        .iter()
-        .flat_map(|list| &list.items)
-        .any(|word| word.value == "tpu");
+    let declared = manifest.python_depends.iter().flat_map(|(_, list)| &list.items).any(|word| {
+        PYTHON_DEPENDS.iter().any(|(_, depends, modules)| *depends == word.value && modules.contains(&top))
+    });
+    let tvm = manifest.framework().is_some_and(|one| one.kind == Kind::TvmFfi);
+    let tpu = manifest.backends.iter().flat_map(|list| &list.items).any(|word| word.value == "tpu");
     declared
         || THERE.contains(&top)
         || super::is_stdlib_module(top)
@@ -211,35 +180,18 @@ fn is_allowed(project: &Project, top: &str) -> bool {
 fn is_module(project: &Project, name: &str, package: &[String], parts: &[&str]) -> bool {
     let ext = project.ext.unwrap_or("torch-ext");
     let mut path = format!("{ext}/{name}");
-    for part in package
-        .iter()
-        .map(String::as_str)
-        .chain(parts.iter().copied())
-    {
+    for part in package.iter().map(String::as_str).chain(parts.iter().copied()) {
         path = format!("{path}/{part}");
     }
     let folder = format!("{path}/");
     project.package_files.contains(&format!("{path}.py"))
         || project.package_files.contains(&format!("{path}.pyi"))
-        || project
-            .package_files
-            .range(folder.clone()..)
-            .next()
-            .is_some_and(|file| file.starts_with(&folder))
+        || project.package_files.range(folder.clone()..).next().is_some_and(|file| file.starts_with(&folder))
 }
 
-fn relative(
-    project: &Project,
-    name: &str,
-    module: &Module,
-    import: &Import,
-    is_loaded: bool,
-    findings: &mut Findings,
-) {
+fn relative(project: &Project, name: &str, module: &Module, import: &Import, is_loaded: bool, findings: &mut Findings) {
     let python = &module.python;
-    let tried = python
-        .blocks(import.line)
-        .any(|head| python.word(head.tokens.start) == "try")
+    let tried = python.blocks(import.line).any(|head| python.word(head.tokens.start) == "try")
         || python.word(python.lines[import.line].tokens.start) == "try";
     let up = import.dots - 1;
     let Some(left) = module.package.len().checked_sub(up) else {
@@ -261,18 +213,13 @@ fn relative(
     if tried {
         return;
     }
-    let parts: Vec<&str> = import
-        .module
-        .split('.')
-        .filter(|part| !part.is_empty())
-        .collect();
+    let parts: Vec<&str> = import.module.split('.').filter(|part| !part.is_empty()).collect();
     // `from . import x` may refer to a name defined in __init__.py.
     if parts.is_empty() || is_module(project, name, package, &parts) {
         return;
     }
     let shown = format!("{}{}", ".".repeat(import.dots), import.module);
-    let message =
-        format!("there is no module `{shown}` in the package; write it, or correct the import");
+    let message = format!("there is no module `{shown}` in the package; write it, or correct the import");
     findings.add("python/missing-module", &python.text, &import.at, message);
     if !is_loaded || !is_certain(python, import) {
         findings.unsure();

@@ -65,9 +65,7 @@ pub(super) struct Module {
 }
 
 /// Extensions of C++ and CUDA.
-const CODE: [&str; 14] = [
-    "cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "hip", "mm",
-];
+const CODE: [&str; 14] = ["cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "hip", "mm"];
 
 /// Extensions of compiled files.
 pub(super) const COMPILED: [&str; 8] = ["cu", "c", "cc", "cpp", "cxx", "hip", "mm", "metal"];
@@ -87,11 +85,7 @@ impl Project {
         let framework = self.manifest.framework();
         self.ext.is_some()
             || framework.is_some_and(|framework| {
-                framework.kind != Kind::Torch
-                    || framework
-                        .src
-                        .as_ref()
-                        .is_some_and(|src| !src.items.is_empty())
+                framework.kind != Kind::Torch || framework.src.as_ref().is_some_and(|src| !src.items.is_empty())
             })
     }
 
@@ -101,10 +95,7 @@ impl Project {
     }
 
     pub(super) fn unit(&self, path: &str) -> Option<&Unit> {
-        self.units
-            .binary_search_by(|unit| unit.code.text.path.as_str().cmp(path))
-            .ok()
-            .map(|at| &self.units[at])
+        self.units.binary_search_by(|unit| unit.code.text.path.as_str().cmp(path)).ok().map(|at| &self.units[at])
     }
 
     /// The files listed as sources, without invalid entries.
@@ -129,18 +120,8 @@ fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
 }
 
 /// Reads the project's files; reports unreadable ones.
-pub(super) fn load(
-    root: &Path,
-    build: Text,
-    (manifest, sound): (Manifest, bool),
-    findings: &mut Findings,
-) -> Project {
-    let loader = Loader {
-        root,
-        build: &build,
-        findings,
-        units: BTreeMap::new(),
-    };
+pub(super) fn load(root: &Path, build: Text, (manifest, sound): (Manifest, bool), findings: &mut Findings) -> Project {
+    let loader = Loader { root, build: &build, findings, units: BTreeMap::new() };
     let units = loader.follow(&manifest);
     let mut project = Project {
         root: root.to_owned(),
@@ -185,9 +166,7 @@ pub(super) fn inside(folder: &Path, path: &str) -> Option<String> {
 /// The extension in lower case.
 pub(super) fn ending(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
-    name.rsplit_once('.')
-        .map(|(_, ending)| ending.to_ascii_lowercase())
-        .unwrap_or_default()
+    name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default()
 }
 
 /// The real path of a project file. The flag of an error is true if the file is outside the project.
@@ -195,17 +174,12 @@ fn real(root: &Path, path: &str) -> Result<PathBuf, (bool, String)> {
     let full = root.join(path);
     let real = fs::canonicalize(&full).map_err(|error| {
         let hint = other_case(root, path)
-            .map(|there| {
-                format!("; there is a {there}, and file systems of builders tell case apart")
-            })
+            .map(|there| format!("; there is a {there}, and file systems of builders tell case apart"))
             .unwrap_or_default();
         (false, format!("cannot be found ({error}){hint}"))
     })?;
     if !real.starts_with(root) {
-        return Err((
-            true,
-            format!("is a link out of the project, to {}", real.display()),
-        ));
+        return Err((true, format!("is a link out of the project, to {}", real.display())));
     }
     Ok(real)
 }
@@ -263,29 +237,19 @@ impl Loader<'_> {
         self.units.into_values().collect()
     }
 
-    fn follow_includes(
-        &mut self,
-        listed: Vec<String>,
-        origin: Origin,
-        backends: &[String],
-        folders: &[String],
-    ) {
+    fn follow_includes(&mut self, listed: Vec<String>, origin: Origin, backends: &[String], folders: &[String]) {
         // Includes of compiled files first, to know which files are compiled.
         let is_compiled = |path: &String| COMPILED.contains(&ending(path).as_str());
         let (sources, headers): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_compiled);
         let mut seen: BTreeSet<String> = sources.iter().cloned().collect();
         for (compiled, start) in [(true, sources), (false, headers)] {
-            let fresh = start
-                .into_iter()
-                .filter(|path| compiled || seen.insert(path.clone()));
+            let fresh = start.into_iter().filter(|path| compiled || seen.insert(path.clone()));
             let mut queue: VecDeque<String> = fresh.collect();
             while let Some(path) = queue.pop_front() {
                 if let Some(unit) = self.units.get_mut(&path) {
                     unit.compiled |= compiled;
                 }
-                for (target, at) in
-                    targets(self.root, &self.units[&path].code, folders, self.findings)
-                {
+                for (target, at) in targets(self.root, &self.units[&path].code, folders, self.findings) {
                     if !seen.insert(target.clone()) {
                         continue;
                     }
@@ -311,26 +275,19 @@ impl Loader<'_> {
             };
             if !self.root.join(&path).is_dir() {
                 let problem = "is no folder; correct the path or remove it";
-                self.missing(
-                    word,
-                    &format!("the include folder `{}` {problem}", word.value),
-                );
+                self.missing(word, &format!("the include folder `{}` {problem}", word.value));
             }
         }
     }
 
     fn missing(&mut self, word: &Word, message: &str) {
-        self.findings
-            .add("sources/missing", self.build, &word.at, message);
+        self.findings.add("sources/missing", self.build, &word.at, message);
     }
 
     fn outside(&mut self, word: &Word, why: &str) {
-        let message = format!(
-            "`{}` {why}; the builder copies the project's folder alone, so move the file into it",
-            word.value
-        );
-        self.findings
-            .add("sources/outside", self.build, &word.at, message);
+        let message =
+            format!("`{}` {why}; the builder copies the project's folder alone, so move the file into it", word.value);
+        self.findings.add("sources/outside", self.build, &word.at, message);
     }
 
     /// The path of a listed source; reports an unreadable one.
@@ -403,14 +360,10 @@ fn targets(
     let own = Path::new(&code.text.path).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
     for include in code.includes() {
-        let Include {
-            name, quoted, at, ..
-        } = include;
+        let Include { name, quoted, at, .. } = include;
         let here = quoted.then_some(own).into_iter();
         let places = here.chain(folders.iter().map(Path::new));
-        let target = places
-            .filter_map(|folder| inside(folder, &name))
-            .find(|path| root.join(path).is_file());
+        let target = places.filter_map(|folder| inside(folder, &name)).find(|path| root.join(path).is_file());
         match target {
             Some(target) => found.push((target, at)),
             // Other missing names may belong to a library; this one must be the project's.
@@ -419,9 +372,7 @@ fn targets(
                 && (name.starts_with("./") || name.starts_with("../"))
                 && !name.ends_with("/registration.h") =>
             {
-                let message = format!(
-                    "`{name}` is included and not there; write the file or correct the path"
-                );
+                let message = format!("`{name}` is included and not there; write the file or correct the path");
                 findings.add("sources/missing", &code.text, &at, message);
             }
             None => {}
@@ -432,15 +383,13 @@ fn targets(
 
 fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
     let root = project.root.clone();
-    let walk = WalkDir::new(root.join(folder))
-        .follow_links(false)
-        .max_depth(24)
-        .sort_by_file_name()
-        .into_iter()
-        .filter_entry(|entry| {
-            let name = entry.file_name().to_string_lossy();
-            entry.depth() == 0 || !(name.starts_with('.') || name == "__pycache__")
-        });
+    let walk =
+        WalkDir::new(root.join(folder)).follow_links(false).max_depth(24).sort_by_file_name().into_iter().filter_entry(
+            |entry| {
+                let name = entry.file_name().to_string_lossy();
+                entry.depth() == 0 || !(name.starts_with('.') || name == "__pycache__")
+            },
+        );
     for entry in walk.flatten().take(MOST_FILES) {
         let Ok(relative) = entry.path().strip_prefix(&root) else {
             continue;
@@ -465,29 +414,18 @@ fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
         let problem = match text {
             Ok(text) if text.exact && !text.content.contains('\0') => {
                 let below = path.strip_prefix(folder).unwrap_or(&path);
-                let mut package: Vec<String> =
-                    below.split('/').skip(1).map(str::to_owned).collect();
+                let mut package: Vec<String> = below.split('/').skip(1).map(str::to_owned).collect();
                 package.pop();
-                project.modules.push(Module {
-                    python: Python::new(text),
-                    package,
-                });
+                project.modules.push(Module { python: Python::new(text), package });
                 continue;
             }
             Ok(_) => "is not UTF-8, and Python does not read it".to_owned(),
             Err(problem) => format!("cannot be read: {problem}"),
         };
         let text = Text::new(path.clone(), String::new(), true);
-        findings.add(
-            "sources/missing",
-            &text,
-            &(0..0),
-            format!("`{path}` {problem}; correct or remove it"),
-        );
+        findings.add("sources/missing", &text, &(0..0), format!("`{path}` {problem}; correct or remove it"));
     }
-    project
-        .modules
-        .sort_by(|a, b| a.python.text.path.cmp(&b.python.text.path));
+    project.modules.sort_by(|a, b| a.python.text.path.cmp(&b.python.text.path));
 }
 
 #[cfg(test)]

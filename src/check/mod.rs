@@ -96,11 +96,9 @@ impl Report {
 
 /// Applies every rule to a folder with a build.toml.
 pub fn check(dir: &Path) -> Result<Report> {
-    let root = fs::canonicalize(dir)
-        .with_context(|| format!("there is no project at {}", dir.display()))?;
+    let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
     let path = root.join(BUILD_TOML);
-    let real = fs::canonicalize(&path)
-        .with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
+    let real = fs::canonicalize(&path).with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
     let text = Text::read(&real, BUILD_TOML.to_owned())
         .with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
     let mut findings = Findings::default();
@@ -115,16 +113,10 @@ pub fn check(dir: &Path) -> Result<Report> {
     cuda::check(&project, &mut findings);
     let allowed = allow::apply(&project, &mut findings);
     let mut findings = findings.0;
-    findings.sort_by(|a, b| {
-        (&a.path, a.place, a.rule, &a.message).cmp(&(&b.path, b.place, b.rule, &b.message))
-    });
+    findings.sort_by(|a, b| (&a.path, a.place, a.rule, &a.message).cmp(&(&b.path, b.place, b.rule, &b.message)));
     findings.dedup();
     Ok(Report {
-        name: project
-            .manifest
-            .name
-            .as_ref()
-            .map(|name| name.value.clone()),
+        name: project.manifest.name.as_ref().map(|name| name.value.clone()),
         notes: notes(&project),
         files: 1 + project.units.len() + project.modules.len(),
         texts: texts(&project, &findings),

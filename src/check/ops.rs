@@ -76,12 +76,8 @@ pub(super) const IMPLEMENTATIONS: [&str; 4] = [
 ];
 
 /// Dispatch keys whose implementations serve as fakes.
-const TRACED: [&str; 4] = [
-    "Meta",
-    "CompositeImplicitAutograd",
-    "CompositeExplicitAutograd",
-    "CompositeExplicitAutogradNonFunctional",
-];
+const TRACED: [&str; 4] =
+    ["Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"];
 
 #[derive(Debug)]
 pub(super) struct Library {
@@ -108,10 +104,7 @@ pub(super) fn libraries(code: &Code) -> Vec<Library> {
         let Some((arguments, close)) = code.arguments(at + 1) else {
             continue;
         };
-        let Some(end) = code
-            .close(close + 1)
-            .filter(|_| code.word(close + 1) == "{")
-        else {
+        let Some(end) = code.close(close + 1).filter(|_| code.word(close + 1) == "{") else {
             continue;
         };
         let [namespace, .., variable] = arguments.as_slice() else {
@@ -159,35 +152,18 @@ fn registrations(code: &Code, library: &Library, ops: &mut Ops) {
         };
         let (name, schema) = parse(&text);
         if method == "def" {
-            ops.defined.push(Op {
-                path: code.text.path.clone(),
-                at: bytes,
-                name,
-                schema,
-                whole: arguments.len() > 1,
-            });
+            ops.defined.push(Op { path: code.text.path.clone(), at: bytes, name, schema, whole: arguments.len() > 1 });
             continue;
         }
-        let by_key = library
-            .key
-            .as_deref()
-            .is_some_and(|key| TRACED.contains(&key));
+        let by_key = library.key.as_deref().is_some_and(|key| TRACED.contains(&key));
         let by_argument = arguments[1..].iter().any(|argument| {
             let mut words = code.words(argument.clone());
-            words.any(|word| {
-                matches!(word, "kMeta" | "kCompositeImplicitAutograd") || TRACED.contains(&word)
-            })
+            words.any(|word| matches!(word, "kMeta" | "kCompositeImplicitAutograd") || TRACED.contains(&word))
         });
         if by_key || by_argument {
             ops.faked.push(name.clone());
         }
-        ops.implemented.push(Op {
-            path: code.text.path.clone(),
-            at: bytes,
-            name,
-            schema: None,
-            whole: false,
-        });
+        ops.implemented.push(Op { path: code.text.path.clone(), at: bytes, name, schema: None, whole: false });
     }
 }
 
@@ -197,10 +173,7 @@ fn literal(code: &Code, argument: &Range<usize>) -> Option<(String, Range<usize>
         return Some((text, code.bytes(argument)));
     }
     let open = argument.clone().find(|at| code.word(*at) == "(")?;
-    if !matches!(
-        code.word(open.checked_sub(1)?),
-        "schema" | "TORCH_SELECTIVE_SCHEMA" | "TORCH_SELECTIVE_NAME"
-    ) {
+    if !matches!(code.word(open.checked_sub(1)?), "schema" | "TORCH_SELECTIVE_SCHEMA" | "TORCH_SELECTIVE_NAME") {
         return None;
     }
     let (inner, _) = code.arguments(open)?;
@@ -327,10 +300,7 @@ fn python(index: usize, module: &Module, ops: &mut Ops) {
         }
         let Some(function) = torch_library(call, &imported) else {
             // `Library` methods define ops, often in functions that take their names.
-            ops.opaque |= call
-                .path
-                .last()
-                .is_some_and(|last| matches!(last.as_str(), "define" | "Library"));
+            ops.opaque |= call.path.last().is_some_and(|last| matches!(last.as_str(), "define" | "Library"));
             continue;
         };
         let naming = naming(python, call);
@@ -364,13 +334,9 @@ fn is_in_an_op(python: &Python, line: usize) -> bool {
     };
     inside.iter().any(|head| {
         let above = python.lines[..*head].iter().rev();
-        above
-            .take_while(|line| python.word(line.tokens.start) == "@")
-            .any(|line| {
-                python.words(line).any(|word| {
-                    matches!(word, "custom_op" | "triton_op" | "add_op_namespace_prefix")
-                })
-            })
+        above.take_while(|line| python.word(line.tokens.start) == "@").any(|line| {
+            python.words(line).any(|word| matches!(word, "custom_op" | "triton_op" | "add_op_namespace_prefix"))
+        })
     })
 }
 
@@ -381,9 +347,7 @@ fn decorated(python: &Python, line: usize) -> Option<String> {
         return None;
     }
     let below = python.lines.get(line + 1..)?.iter();
-    let head = below
-        .into_iter()
-        .find(|line| python.word(line.tokens.start) != "@")?;
+    let head = below.into_iter().find(|line| python.word(line.tokens.start) != "@")?;
     let mut words = python.words(head).skip_while(|word| *word != "def");
     words.next()?;
     words.next().map(str::to_owned)
@@ -395,20 +359,14 @@ fn is_functional(python: &Python, call: &Call) -> bool {
         let words: Vec<&str> = argument.clone().map(|at| python.word(at)).collect();
         matches!(
             words.as_slice(),
-            ["mutates_args", "=", "(", ")"]
-                | ["mutates_args", "=", "[", "]"]
-                | ["mutates_args", "=", "{", "}"]
+            ["mutates_args", "=", "(", ")"] | ["mutates_args", "=", "[", "]"] | ["mutates_args", "=", "{", "}"]
         )
     });
     let Some(lines) = python.lines.get(call.line..) else {
         return false;
     };
-    let head = lines
-        .iter()
-        .find(|line| python.word(line.tokens.start) != "@");
-    let returns: Vec<&str> = head
-        .map(|head| python.words(head).collect())
-        .unwrap_or_default();
+    let head = lines.iter().find(|line| python.word(line.tokens.start) != "@");
+    let returns: Vec<&str> = head.map(|head| python.words(head).collect()).unwrap_or_default();
     let arrow = returns.windows(3).find(|words| words[..2] == ["-", ">"]);
     mutates_nothing && arrow.is_some_and(|words| words[2] != "None")
 }
@@ -421,13 +379,7 @@ mod tests {
     fn schemas_are_taken_apart() {
         let (name, schema) = parse("ns::relu.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)");
         assert_eq!(name, "relu");
-        assert_eq!(
-            schema,
-            Some((
-                "Tensor x, *, Tensor(a!) out".to_owned(),
-                "Tensor(a!)".to_owned()
-            ))
-        );
+        assert_eq!(schema, Some(("Tensor x, *, Tensor(a!) out".to_owned(), "Tensor(a!)".to_owned())));
         assert_eq!(parse("relu"), ("relu".to_owned(), None));
         assert_eq!(parse("relu(Tensor x").1, None);
     }

@@ -43,15 +43,10 @@ fn namespaces(module: &Module, findings: &mut Findings) {
     let python = &module.python;
     let imported = ops::imported(python);
     for call in python.calls() {
-        let library = call
-            .path
-            .ends_with(&["library".to_owned(), "Library".to_owned()])
+        let library = call.path.ends_with(&["library".to_owned(), "Library".to_owned()])
             || call.path == ["Library"] && imported.contains(&"Library".to_owned());
         if library {
-            let name = call
-                .arguments
-                .first()
-                .and_then(|first| python.string(first.clone()));
+            let name = call.arguments.first().and_then(|first| python.string(first.clone()));
             if let Some(name) = name.filter(|name| !OF_TORCH.contains(&name.as_str())) {
                 fixed(&python.text, &call.at, &name, findings);
             }
@@ -71,12 +66,7 @@ fn namespaces(module: &Module, findings: &mut Findings) {
                 "`torch.ops.{namespace}` is no namespace of the build, whose own carries its hash; write \
                  `from ._ops import ops` and call `ops`"
             );
-            findings.add(
-                "python/undeclared-namespace",
-                &python.text,
-                &python.bytes(&path),
-                message,
-            );
+            findings.add("python/undeclared-namespace", &python.text, &python.bytes(&path), message);
         }
     }
 }
@@ -92,26 +82,17 @@ fn fixed(text: &Text, at: &std::ops::Range<usize>, namespace: &str, findings: &m
 /// Finds calls of `ops.x` without a definition of `x`.
 fn unknown_ops(project: &Project, module: &Module, ops: &Ops, findings: &mut Findings) {
     let python = &module.python;
-    let torch = project
-        .manifest
-        .framework()
-        .is_some_and(|one| one.kind == Kind::Torch);
+    let torch = project.manifest.framework().is_some_and(|one| one.kind == Kind::Torch);
     let imported = python.imports().into_iter().any(|import| {
         import.dots > 0
             && import.module == "_ops"
-            && import
-                .names
-                .is_some_and(|names| names.iter().any(|name| name == "ops"))
+            && import.names.is_some_and(|names| names.iter().any(|name| name == "ops"))
     });
     if !torch || !imported || ops.opaque || ops.defined.is_empty() {
         return;
     }
-    let names: BTreeSet<&str> = ops
-        .defined
-        .iter()
-        .map(|op| op.name.as_str())
-        .chain(ops.python.iter().map(|op| op.name.as_str()))
-        .collect();
+    let names: BTreeSet<&str> =
+        ops.defined.iter().map(|op| op.name.as_str()).chain(ops.python.iter().map(|op| op.name.as_str())).collect();
     let calls = python.calls();
     // `hasattr(ops, "x")` makes `x` optional.
     let asked: BTreeSet<String> = calls
@@ -130,10 +111,8 @@ fn unknown_ops(project: &Project, module: &Module, ops: &Ops, findings: &mut Fin
             && !op.starts_with('_')
             && !asked.contains(op)
         {
-            let message = format!(
-                "no op `{op}` is defined; there are {}",
-                names.iter().copied().collect::<Vec<_>>().join(", ")
-            );
+            let message =
+                format!("no op `{op}` is defined; there are {}", names.iter().copied().collect::<Vec<_>>().join(", "));
             findings.add("python/unknown-op", &python.text, &call.at, message);
         }
     }
@@ -146,20 +125,11 @@ fn exports(module: &Module, findings: &mut Findings) {
     if !top || empty {
         return;
     }
-    let listed = python
-        .tokens
-        .iter()
-        .any(|token| &python.text.content[token.at.clone()] == "__all__");
+    let listed = python.tokens.iter().any(|token| &python.text.content[token.at.clone()] == "__all__");
     if !listed {
         let first = python.lines[0].tokens.clone();
-        let message =
-            "no __all__, and only what it lists is the kernel's API; add __all__ = [\"…\"]";
-        findings.add(
-            "python/no-all",
-            &python.text,
-            &python.bytes(&(first.start..first.start + 1)),
-            message,
-        );
+        let message = "no __all__, and only what it lists is the kernel's API; add __all__ = [\"…\"]";
+        findings.add("python/no-all", &python.text, &python.bytes(&(first.start..first.start + 1)), message);
     }
 }
 
@@ -168,16 +138,12 @@ fn layers(module: &Module, findings: &mut Findings) {
     let python = &module.python;
     let file = python.text.path.rsplit('/').next().unwrap_or_default();
     let package: Vec<&str> = module.package.iter().map(String::as_str).collect();
-    let of_layers = matches!(
-        (package.as_slice(), file),
-        ([], "layers.py") | (["layers"], "__init__.py")
-    );
+    let of_layers = matches!((package.as_slice(), file), ([], "layers.py") | (["layers"], "__init__.py"));
     // `nn` may be another library's.
     let of_torch = python.imports().into_iter().any(|import| {
         let names = import.names.unwrap_or_default();
         import.module.starts_with("torch.nn")
-            || import.module == "torch"
-                && (names.is_empty() || names.iter().any(|name| name == "nn"))
+            || import.module == "torch" && (names.is_empty() || names.iter().any(|name| name == "nn"))
     });
     if !of_layers || !of_torch {
         return;
@@ -189,9 +155,7 @@ fn layers(module: &Module, findings: &mut Findings) {
         };
         let is_layer = line.inside.is_empty()
             && !class.starts_with('_')
-            && (bases == ["nn", ".", "Module"]
-                || bases == ["torch", ".", "nn", ".", "Module"]
-                || bases == ["Module"]);
+            && (bases == ["nn", ".", "Module"] || bases == ["torch", ".", "nn", ".", "Module"] || bases == ["Module"]);
         if !is_layer {
             continue;
         }
@@ -233,12 +197,7 @@ const OF_MODULE: [&str; 24] = [
     "training",
 ];
 
-fn layer_member(
-    python: &Python,
-    class: &str,
-    member: &super::python::Line,
-    findings: &mut Findings,
-) {
+fn layer_member(python: &Python, class: &str, member: &super::python::Line, findings: &mut Findings) {
     let words: Vec<&str> = python.words(member).take(4).collect();
     let name = match words.as_slice() {
         ["def", name, ..] | ["async", "def", name, ..] | [name, "=", ..] => *name,
@@ -260,12 +219,7 @@ fn layer_member(
     let message = format!(
         "the layer {class} has `{name}`, and `kernels` takes layers with `forward` alone; move it out of the class"
     );
-    findings.add(
-        "python/layer-state",
-        &python.text,
-        &python.bytes(&(start..start + 2)),
-        message,
-    );
+    findings.add("python/layer-state", &python.text, &python.bytes(&(start..start + 2)), message);
 }
 
 /// The builder ignores a project's own setup.py and fails if one exists.
@@ -279,10 +233,7 @@ fn setup_py(project: &Project, findings: &mut Findings) {
         return;
     };
     let python = Python::new(text);
-    let extension = python
-        .imports()
-        .into_iter()
-        .find(|import| import.module.contains("cpp_extension"));
+    let extension = python.imports().into_iter().find(|import| import.module.contains("cpp_extension"));
     // The builder writes these for local work; CMake's only if something is compiled.
     let framework = project.manifest.framework();
     let noarch = framework.is_some_and(|framework| framework.kind == Kind::Noarch);

@@ -69,44 +69,23 @@ pub(super) struct Call {
 
 impl Python {
     pub(super) fn new(text: Text) -> Self {
-        let mut lexer = Lexer {
-            text: &text.content,
-            at: 0,
-            depth: 0,
-            tokens: Vec::new(),
-            comments: Vec::new(),
-            lines: Vec::new(),
-        };
+        let mut lexer =
+            Lexer { text: &text.content, at: 0, depth: 0, tokens: Vec::new(), comments: Vec::new(), lines: Vec::new() };
         lexer.run();
-        let Lexer {
-            tokens,
-            comments,
-            lines,
-            ..
-        } = lexer;
+        let Lexer { tokens, comments, lines, .. } = lexer;
         let closing = closing(tokens.iter().map(|token| &text.content[token.at.clone()]));
-        let mut python = Self {
-            text,
-            tokens,
-            lines: Vec::new(),
-            comments,
-            closing,
-        };
+        let mut python = Self { text, tokens, lines: Vec::new(), comments, closing };
         python.nest(lines);
         python
     }
 
     /// The text of a token; empty after the end.
     pub(super) fn word(&self, at: usize) -> &str {
-        self.tokens
-            .get(at)
-            .map_or("", |token| &self.text.content[token.at.clone()])
+        self.tokens.get(at).map_or("", |token| &self.text.content[token.at.clone()])
     }
 
     pub(super) fn is_name(&self, at: usize) -> bool {
-        self.tokens
-            .get(at)
-            .is_some_and(|token| token.kind == Kind::Name)
+        self.tokens.get(at).is_some_and(|token| token.kind == Kind::Name)
     }
 
     /// The bytes between two tokens.
@@ -129,11 +108,7 @@ impl Python {
             if word[..open].contains(['f', 'F', 't', 'T', 'b', 'B']) {
                 return None;
             }
-            let quote = if word[open..].starts_with("\"\"\"") || word[open..].starts_with("'''") {
-                3
-            } else {
-                1
-            };
+            let quote = if word[open..].starts_with("\"\"\"") || word[open..].starts_with("'''") { 3 } else { 1 };
             let inside = &word[open..];
             let marks = &inside[..quote];
             let inside = inside.get(quote..)?;
@@ -144,10 +119,7 @@ impl Python {
 
     /// The first words of the enclosing block heads, outermost first: `if`, `try`, `def`.
     pub(super) fn blocks(&self, line: usize) -> impl Iterator<Item = &Line> {
-        let inside: &[usize] = self
-            .lines
-            .get(line)
-            .map_or(&[], |line| line.inside.as_slice());
+        let inside: &[usize] = self.lines.get(line).map_or(&[], |line| line.inside.as_slice());
         inside.iter().filter_map(|head| self.lines.get(*head))
     }
 
@@ -202,13 +174,7 @@ impl Python {
             if module.is_empty() {
                 return;
             }
-            found.push(Import {
-                dots: 0,
-                module,
-                names: None,
-                at: self.bytes(&(start..at)),
-                line,
-            });
+            found.push(Import { dots: 0, module, names: None, at: self.bytes(&(start..at)), line });
             while at < statement.end && self.word(at) != "," {
                 at += 1;
             }
@@ -224,11 +190,7 @@ impl Python {
             dots += 1;
             at += 1;
         }
-        let module = if self.word(at) == "import" {
-            String::new()
-        } else {
-            self.dotted(&mut at, statement.end)
-        };
+        let module = if self.word(at) == "import" { String::new() } else { self.dotted(&mut at, statement.end) };
         if self.word(at) != "import" || dots == 0 && module.is_empty() {
             return None;
         }
@@ -246,13 +208,7 @@ impl Python {
                 _ => {}
             }
         }
-        Some(Import {
-            dots,
-            module,
-            names: Some(names),
-            at: self.bytes(&(start..end)),
-            line,
-        })
+        Some(Import { dots, module, names: Some(names), at: self.bytes(&(start..end)), line })
     }
 
     /// Reads `a.b.c` and advances past it.
@@ -285,11 +241,7 @@ impl Python {
                 };
                 let path = self.path_before(at, line.tokens.start);
                 found.push(Call {
-                    path: path
-                        .clone()
-                        .step_by(2)
-                        .map(|at| self.word(at).to_owned())
-                        .collect(),
+                    path: path.clone().step_by(2).map(|at| self.word(at).to_owned()).collect(),
                     arguments: self.parts(at + 1..close),
                     at: self.bytes(&path),
                     line: index,
@@ -366,17 +318,7 @@ impl Python {
 fn is_head(word: &str) -> bool {
     matches!(
         word,
-        "if" | "elif"
-            | "else"
-            | "for"
-            | "while"
-            | "try"
-            | "except"
-            | "finally"
-            | "with"
-            | "def"
-            | "class"
-            | "async"
+        "if" | "elif" | "else" | "for" | "while" | "try" | "except" | "finally" | "with" | "def" | "class" | "async"
     )
 }
 
@@ -451,11 +393,7 @@ impl Lexer<'_> {
     fn continuation(&mut self) {
         self.at += 1;
         let rest = &self.text[self.at..];
-        self.at += if rest.starts_with("\r\n") {
-            2
-        } else {
-            usize::from(rest.starts_with('\n'))
-        };
+        self.at += if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with('\n')) };
     }
 
     fn line(&mut self, indent: usize, first: &mut usize) {
@@ -467,10 +405,7 @@ impl Lexer<'_> {
     }
 
     fn push(&mut self, kind: Kind, start: usize) {
-        self.tokens.push(Token {
-            kind,
-            at: start..self.at,
-        });
+        self.tokens.push(Token { kind, at: start..self.at });
     }
 
     fn skip(&mut self, wanted: impl Fn(char) -> bool) {
@@ -489,9 +424,7 @@ impl Lexer<'_> {
         let start = self.at;
         self.skip(|c| c.is_alphanumeric() || c == '_');
         let prefix = self.at - start <= 2
-            && self.text[start..self.at]
-                .chars()
-                .all(|c| matches!(c.to_ascii_lowercase(), 'r' | 'b' | 'u' | 'f' | 't'));
+            && self.text[start..self.at].chars().all(|c| matches!(c.to_ascii_lowercase(), 'r' | 'b' | 'u' | 'f' | 't'));
         if prefix && self.text[self.at..].starts_with(['"', '\'']) {
             self.string(start);
         } else {
@@ -543,58 +476,27 @@ mod tests {
         let found: Vec<_> = read
             .imports()
             .iter()
-            .map(|one| {
-                format!(
-                    "{}{} {:?}",
-                    ".".repeat(one.dots),
-                    one.module,
-                    one.names.as_deref().unwrap_or_default()
-                )
-            })
+            .map(|one| format!("{}{} {:?}", ".".repeat(one.dots), one.module, one.names.as_deref().unwrap_or_default()))
             .collect();
         assert_eq!(
             found,
-            [
-                "a.b []",
-                "d []",
-                ".x [\"y\", \"z\"]",
-                "... [\"q\"]",
-                "t [\"u\"]",
-                "v []",
-                "e []",
-                "f [\"*\"]"
-            ]
+            ["a.b []", "d []", ".x [\"y\", \"z\"]", "... [\"q\"]", "t [\"u\"]", "v []", "e []", "f [\"*\"]"]
         );
         let guarded = read.imports()[4].line;
-        let heads: Vec<_> = read
-            .blocks(guarded)
-            .flat_map(|head| read.words(head))
-            .collect();
+        let heads: Vec<_> = read.blocks(guarded).flat_map(|head| read.words(head)).collect();
         assert_eq!(heads, ["if", "TYPE_CHECKING", ":"]);
     }
 
     #[test]
     fn calls_have_a_path_and_arguments() {
-        let read = python(
-            "@torch.library.custom_op(prefix('a'), mutates_args=())\ndef f(x): return ops.g(x, [1, 2])\n",
-        );
-        let found: Vec<_> = read
-            .calls()
-            .iter()
-            .map(|call| (call.path.join("."), call.arguments.len()))
-            .collect();
+        let read =
+            python("@torch.library.custom_op(prefix('a'), mutates_args=())\ndef f(x): return ops.g(x, [1, 2])\n");
+        let found: Vec<_> = read.calls().iter().map(|call| (call.path.join("."), call.arguments.len())).collect();
         assert_eq!(
             found,
-            [
-                ("torch.library.custom_op".to_owned(), 2),
-                ("prefix".to_owned(), 1),
-                ("ops.g".to_owned(), 2)
-            ]
+            [("torch.library.custom_op".to_owned(), 2), ("prefix".to_owned(), 1), ("ops.g".to_owned(), 2)]
         );
-        assert_eq!(
-            read.string(read.calls()[1].arguments[0].clone()).as_deref(),
-            Some("a")
-        );
+        assert_eq!(read.string(read.calls()[1].arguments[0].clone()).as_deref(), Some("a"));
         assert_eq!(read.text.content[read.calls()[2].at.clone()], *"ops.g");
     }
 

@@ -26,9 +26,7 @@ fn unlisted(project: &Project, findings: &mut Findings) {
     let missing: Vec<_> = project
         .units
         .iter()
-        .filter(|unit| {
-            unit.compiled && !unit.listed && unit.code.text.path != "torch-ext/registration.h"
-        })
+        .filter(|unit| unit.compiled && !unit.listed && unit.code.text.path != "torch-ext/registration.h")
         .collect();
     for unit in &missing {
         let paths = by_origin.entry(index(unit.origin)).or_default();
@@ -44,23 +42,16 @@ fn unlisted(project: &Project, findings: &mut Findings) {
         };
         let (what, list) = match unit.origin {
             Origin::Framework => {
-                let list = project
-                    .manifest
-                    .framework()
-                    .and_then(|one| one.src.as_ref());
+                let list = project.manifest.framework().and_then(|one| one.src.as_ref());
                 ("the framework".to_owned(), list)
             }
             Origin::Kernel(at) => {
                 let kernel = &project.manifest.kernels[at];
-                (
-                    format!("[kernel.{}]", kernel.name.value),
-                    kernel.src.as_ref(),
-                )
+                (format!("[kernel.{}]", kernel.name.value), kernel.src.as_ref())
             }
         };
-        let message = format!(
-            "no `src` lists `{path}`, and the builder copies listed files alone; add it to that of {what}"
-        );
+        let message =
+            format!("no `src` lists `{path}`, and the builder copies listed files alone; add it to that of {what}");
         findings.add("sources/unlisted", &includer.code.text, at, message);
         if let Some(list) = list
             && let Some(edit) = add_to(project, list, &by_origin[&index(unit.origin)])
@@ -73,10 +64,7 @@ fn unlisted(project: &Project, findings: &mut Findings) {
 /// Appends paths to a list, before its closing bracket.
 fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
     // Paths with characters special to TOML or CMake are not fixed automatically.
-    let plain = |path: &&str| {
-        path.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._-/+".contains(&byte))
-    };
+    let plain = |path: &&str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+".contains(&byte));
     let file = &project.build;
     if !file.exact || !paths.iter().all(plain) {
         return None;
@@ -93,11 +81,7 @@ fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
         let indent = before.map_or("  ".to_owned(), |word| {
             let line = file.line_range(file.line(word.at.start));
             let ahead = &file.content[line.start..word.at.start];
-            if ahead.trim_start().is_empty() {
-                ahead.to_owned()
-            } else {
-                "  ".to_owned()
-            }
+            if ahead.trim_start().is_empty() { ahead.to_owned() } else { "  ".to_owned() }
         });
         let kept = tail.trim_end_matches([' ', '\t', '\r', '\n']);
         if before.is_some() && !comma {
@@ -107,11 +91,7 @@ fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
         for path in quoted {
             let _ = write!(text, "{end}{indent}{path},");
         }
-        text.push_str(if tail.contains('\n') {
-            &tail[kept.len()..]
-        } else {
-            end
-        });
+        text.push_str(if tail.contains('\n') { &tail[kept.len()..] } else { end });
     } else {
         let joined = quoted.collect::<Vec<_>>().join(", ");
         if before.is_some() {
@@ -122,37 +102,24 @@ fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
             text.push(',');
         }
     }
-    Some(Edit {
-        path: BUILD_TOML.to_owned(),
-        at: start..close,
-        text,
-        what: format!("listed {}", paths.join(", ")),
-    })
+    Some(Edit { path: BUILD_TOML.to_owned(), at: start..close, text, what: format!("listed {}", paths.join(", ")) })
 }
 
 /// Whether a comma follows the last element, ignoring comments.
 fn has_comma(tail: &str) -> bool {
-    tail.lines()
-        .any(|line| line.split('#').next().unwrap_or_default().contains(','))
+    tail.lines().any(|line| line.split('#').next().unwrap_or_default().contains(','))
 }
 
 /// A source beside listed ones that is neither listed nor included was probably forgotten.
 fn extra(project: &Project, findings: &mut Findings) {
     let manifest = &project.manifest;
-    let kernels = manifest
-        .kernels
-        .iter()
-        .filter_map(|kernel| kernel.src.as_ref());
+    let kernels = manifest.kernels.iter().filter_map(|kernel| kernel.src.as_ref());
     let framework = manifest.framework().and_then(|one| one.src.as_ref());
     let first = kernels.chain(framework).next();
     let at = first.map_or(0..0, |list| list.at.clone());
     // One finding per folder: a library's folder may contain many unused sources.
     for paths in forgotten(project).into_values() {
-        let named: Vec<String> = paths
-            .iter()
-            .take(3)
-            .map(|path| format!("`{path}`"))
-            .collect();
+        let named: Vec<String> = paths.iter().take(3).map(|path| format!("`{path}`")).collect();
         let more = match paths.len() - named.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -169,15 +136,8 @@ fn extra(project: &Project, findings: &mut Findings) {
 fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
     let listed = project.listed();
     let is_source = |path: &str| COMPILED.contains(&ending(path).as_str());
-    let folder_of = |path: &str| {
-        path.rsplit_once('/')
-            .map_or("", |(folder, _)| folder)
-            .to_owned()
-    };
-    let folders = listed
-        .iter()
-        .filter(|path| is_source(path))
-        .map(|path| folder_of(path));
+    let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let folders = listed.iter().filter(|path| is_source(path)).map(|path| folder_of(path));
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for folder in folders.collect::<BTreeSet<String>>() {
         let Ok(entries) = fs::read_dir(project.root.join(&folder)) else {
@@ -185,9 +145,7 @@ fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
         };
         for entry in entries.flatten().filter(|entry| entry.path().is_file()) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let path = format!("{folder}/{name}")
-                .trim_start_matches('/')
-                .to_owned();
+            let path = format!("{folder}/{name}").trim_start_matches('/').to_owned();
             // Kinds that are never listed belong to another build.
             let alike = |one: &String| ending(one) == ending(&path);
             if is_source(&path)
@@ -205,9 +163,7 @@ fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Extensions that are not data: code, documentation, tool outputs.
-const NO_DATA: [&str; 9] = [
-    "py", "pyi", "pyc", "typed", "md", "rst", "so", "orig", "rej",
-];
+const NO_DATA: [&str; 9] = ["py", "pyi", "pyc", "typed", "md", "rst", "so", "orig", "rej"];
 
 /// A data file whose extension is not in `pyext` is not shipped with the kernel.
 fn data(project: &Project, findings: &mut Findings) {
@@ -216,28 +172,17 @@ fn data(project: &Project, findings: &mut Findings) {
     };
     let shipped = |path: &str| {
         let items = framework.pyext.iter().flat_map(|list| &list.items);
-        items
-            .into_iter()
-            .any(|word| word.value.trim_start_matches('.') == ending(path))
+        items.into_iter().any(|word| word.value.trim_start_matches('.') == ending(path))
     };
     let mut told = BTreeSet::new();
     for path in &project.package_files {
         let ending = ending(path);
-        let code = COMPILED.contains(&ending.as_str())
-            || matches!(ending.as_str(), "h" | "hpp" | "cuh" | "");
-        if code
-            || NO_DATA.contains(&ending.as_str())
-            || shipped(path)
-            || !told.insert(ending.clone())
-        {
+        let code = COMPILED.contains(&ending.as_str()) || matches!(ending.as_str(), "h" | "hpp" | "cuh" | "");
+        if code || NO_DATA.contains(&ending.as_str()) || shipped(path) || !told.insert(ending.clone()) {
             continue;
         }
         let name = path.rsplit('/').next().unwrap_or_default();
-        let at = project
-            .manifest
-            .name
-            .as_ref()
-            .map_or(0..0, |name| name.at.clone());
+        let at = project.manifest.name.as_ref().map_or(0..0, |name| name.at.clone());
         let message = format!(
             "`{name}` in the package is not shipped: `pyext` lacks \"{ending}\"; add pyext = [\"{ending}\", \"py\"]"
         );

@@ -38,12 +38,7 @@ impl Text {
     pub(super) fn new(path: String, text: String, exact: bool) -> Self {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        Self {
-            path,
-            content: text,
-            exact,
-            lines,
-        }
+        Self { path, content: text, exact, lines }
     }
 
     /// The line (from 1) of a byte offset.
@@ -65,12 +60,7 @@ impl Text {
     pub(super) fn place(&self, range: &Range<usize>) -> Span {
         let (line, column) = self.position(range.start);
         let (end_line, end_column) = self.position(range.end.max(range.start));
-        Span {
-            line,
-            column,
-            end_line,
-            end_column,
-        }
+        Span { line, column, end_line, end_column }
     }
 
     fn position(&self, at: usize) -> (usize, usize) {
@@ -120,11 +110,8 @@ pub(super) fn toml_comments(text: &str) -> Vec<Range<usize>> {
         }
         let quote = &rest[..1];
         let triple = quote.repeat(3);
-        let (open, close, end) = if rest.starts_with(&triple) {
-            (3, triple.as_str(), rest.len())
-        } else {
-            (1, quote, line)
-        };
+        let (open, close, end) =
+            if rest.starts_with(&triple) { (3, triple.as_str(), rest.len()) } else { (1, quote, line) };
         let mut inside = open;
         while inside < end && !rest[inside..].starts_with(close) {
             if quote == "\"" && rest[inside..].starts_with('\\') {
@@ -157,10 +144,7 @@ mod tests {
     #[test]
     fn comments_are_not_in_strings() {
         let text = "a = \"# no\" # one\r\nb = '''\n# no\n''' #two\nc = \"\\\"# no\"\nd = \"open # no\n#three";
-        let found: Vec<_> = toml_comments(text)
-            .into_iter()
-            .map(|at| &text[at])
-            .collect();
+        let found: Vec<_> = toml_comments(text).into_iter().map(|at| &text[at]).collect();
         assert_eq!(found, [" one", "two", "three"]);
     }
 }

@@ -27,16 +27,12 @@ fn headers(unit: &Unit, framework: Option<&Framework>, findings: &mut Findings) 
     let text = &unit.code.text;
     let stable = framework.is_some_and(|framework| {
         let mut backends = unit.backends.iter();
-        !unit.backends.is_empty()
-            && backends.all(|backend| framework.stable_abi.of(backend).is_some())
+        !unit.backends.is_empty() && backends.all(|backend| framework.stable_abi.of(backend).is_some())
     });
     for include in unit.code.includes() {
         let Include { name, at, .. } = include;
         let before = findings.0.len();
-        if matches!(
-            name.as_str(),
-            "torch/extension.h" | "torch/python.h" | "torch/csrc/utils/pybind.h"
-        ) {
+        if matches!(name.as_str(), "torch/extension.h" | "torch/python.h" | "torch/csrc/utils/pybind.h") {
             let message = format!(
                 "<{name}> brings pybind11 and all of Python's ABI; include <torch/library.h>, or \
                  <torch/csrc/stable/library.h> with stable-abi"
@@ -63,26 +59,16 @@ fn headers(unit: &Unit, framework: Option<&Framework>, findings: &mut Findings) 
 
 /// Whether a torch header requires the exact torch version of the build.
 fn is_full_abi(name: &str) -> bool {
-    matches!(
-        name,
-        "torch/all.h" | "torch/torch.h" | "torch/library.h" | "torch/types.h" | "torch/script.h"
-    ) || [
-        "ATen/",
-        "c10/core/",
-        "c10/cuda/",
-        "torch/csrc/api/",
-        "torch/csrc/autograd/",
-    ]
-    .iter()
-    .any(|start| name.starts_with(start))
+    matches!(name, "torch/all.h" | "torch/torch.h" | "torch/library.h" | "torch/types.h" | "torch/script.h")
+        || ["ATen/", "c10/core/", "c10/cuda/", "torch/csrc/api/", "torch/csrc/autograd/"]
+            .iter()
+            .any(|start| name.starts_with(start))
 }
 
 fn pybind(unit: &Unit, findings: &mut Findings) {
     for at in 0..unit.code.len() {
         let word = unit.code.word(at);
-        if matches!(word, "PYBIND11_MODULE" | "PYBIND11_EMBEDDED_MODULE")
-            && unit.code.word(at + 1) == "("
-        {
+        if matches!(word, "PYBIND11_MODULE" | "PYBIND11_EMBEDDED_MODULE") && unit.code.word(at + 1) == "(" {
             let message = format!(
                 "{word} is tied to one version of Python and one torch; register ops with TORCH_LIBRARY_EXPAND and \
                  REGISTER_EXTENSION"
@@ -100,9 +86,7 @@ fn namespace(unit: &Unit, library: &Library, findings: &mut Findings) {
     let code = &unit.code;
     let name: String = code.words(library.namespace.clone()).collect();
     // A macro may expand to the build's namespace; only a lower-case name is certainly literal.
-    let is_macro = name
-        .bytes()
-        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    let is_macro = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
     if is_macro || OF_TORCH.contains(&name.as_str()) || name.is_empty() {
         return;
     }
@@ -110,12 +94,7 @@ fn namespace(unit: &Unit, library: &Library, findings: &mut Findings) {
         "ops are registered under `{name}`, which two loaded versions would share; write TORCH_LIBRARY_EXPAND or its \
          like with TORCH_EXTENSION_NAME"
     );
-    findings.add(
-        "torch/fixed-namespace",
-        &code.text,
-        &code.bytes(&library.namespace),
-        message,
-    );
+    findings.add("torch/fixed-namespace", &code.text, &code.bytes(&library.namespace), message);
 }
 
 /// Without `PyInit_NAME`, the extension cannot be imported.
@@ -124,10 +103,7 @@ fn extension(project: &Project, findings: &mut Findings) {
         let code = &unit.code;
         (0..code.len()).any(|at| {
             let word = code.word(at);
-            matches!(
-                word,
-                "REGISTER_EXTENSION" | "PyMODINIT_FUNC" | "PYBIND11_MODULE"
-            ) || word.starts_with("PyInit_")
+            matches!(word, "REGISTER_EXTENSION" | "PyMODINIT_FUNC" | "PYBIND11_MODULE") || word.starts_with("PyInit_")
         })
     });
     if initialises {
@@ -141,12 +117,7 @@ fn extension(project: &Project, findings: &mut Findings) {
         let message = "no REGISTER_EXTENSION(TORCH_EXTENSION_NAME), so Python cannot import what is built; write it \
                        below the registrations";
         let bytes = unit.code.bytes(&(library.at..library.at + 1));
-        findings.add(
-            "torch/no-register-extension",
-            &unit.code.text,
-            &bytes,
-            message,
-        );
+        findings.add("torch/no-register-extension", &unit.code.text, &bytes, message);
         return;
     }
 }
@@ -156,8 +127,8 @@ fn mismatch(project: &Project, ops: &Ops, findings: &mut Findings) {
         return;
     }
     for op in &ops.implemented {
-        let defined = ops.defined.iter().any(|one| one.name == op.name)
-            || ops.python.iter().any(|one| one.name == op.name);
+        let defined =
+            ops.defined.iter().any(|one| one.name == op.name) || ops.python.iter().any(|one| one.name == op.name);
         if !defined && let Some(unit) = project.unit(&op.path) {
             let message = format!(
                 "`{}` is implemented and nowhere defined; write its schema with def, or correct the name",
@@ -206,18 +177,10 @@ fn fakes(project: &Project, ops: &Ops, findings: &mut Findings) {
         }
     }
     for op in &ops.python {
-        let by_function = op
-            .function
-            .as_ref()
-            .is_some_and(|name| ops.faked.contains(name));
+        let by_function = op.function.as_ref().is_some_and(|name| ops.faked.contains(name));
         if op.functional && !by_function && !ops.faked.contains(&op.name) {
             let message = format!("`{}` {NO_FAKE}", op.name);
-            findings.add(
-                "torch/no-fake",
-                &project.modules[op.module].python.text,
-                &op.at,
-                message,
-            );
+            findings.add("torch/no-fake", &project.modules[op.module].python.text, &op.at, message);
         }
     }
 }
@@ -238,12 +201,7 @@ fn mutations(project: &Project, ops: &Ops, findings: &mut Findings) {
                  `Tensor! out`",
                 op.name
             );
-            findings.add(
-                "torch/undeclared-mutation",
-                &unit.code.text,
-                &op.at,
-                message,
-            );
+            findings.add("torch/undeclared-mutation", &unit.code.text, &op.at, message);
         }
     }
 }

@@ -155,12 +155,7 @@ pub struct Bench {
     pub rounds: Option<u32>,
     /// Time others as well, through Python: torch, compile, compile-max, liger, quack, hub:OWNER/NAME[@VERSION],
     /// hub:PATH. Only hub:OWNER/NAME may use the network, unless the Hub library has it cached
-    #[arg(
-        long,
-        value_name = "PEERS",
-        value_delimiter = ',',
-        conflicts_with = "record"
-    )]
+    #[arg(long, value_name = "PEERS", value_delimiter = ',', conflicts_with = "record")]
     pub against: Vec<String>,
     /// The Python that has torch and the peers [default: `KERNELS_PYTHON`, the active environment's, python3]
     #[arg(long, value_name = "PATH", requires = "through Python")]

@@ -20,10 +20,7 @@ use crate::skill::source::{Skill, Source};
 pub(crate) fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     let places = target::places_to_add(machine, &arguments.targets, output)?;
-    let options = Options {
-        force: arguments.force,
-        link: arguments.link,
-    };
+    let options = Options { force: arguments.force, link: arguments.link };
     let report = install(machine, &skill, places, options, arguments.dry_run, output)?;
     output.json(&report);
     Ok(ExitCode::SUCCESS)
@@ -40,10 +37,7 @@ pub(crate) fn install(
     output: Output,
 ) -> Result<Value> {
     for finding in &skill.findings {
-        let line = finding
-            .line
-            .map(|line| format!(":{line}"))
-            .unwrap_or_default();
+        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         output.note(format!(
             "{} {}{line}: {} [{}]",
             style::warning(format!("{}:", finding.severity)),
@@ -57,11 +51,7 @@ pub(crate) fn install(
         if !plan.refused.is_empty() {
             return Err(Refusal(plan.refused).into());
         }
-        let done = plan
-            .steps
-            .into_iter()
-            .map(|step| Done { step, backup: None })
-            .collect();
+        let done = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
         (done, Vec::new(), plan.notes)
     } else {
         let outcome = apply::install(machine, skill, places, options)?;
@@ -93,29 +83,15 @@ fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: 
     let version = skill.version.as_deref().unwrap_or("without a version");
     let from = match &skill.source {
         Source::Embedded => String::new(),
-        Source::Folder { path } | Source::Archive { path } => path
-            .as_deref()
-            .map(|path| format!(" from {}", machine.show(path)))
-            .unwrap_or_default(),
+        Source::Folder { path } | Source::Archive { path } => {
+            path.as_deref().map(|path| format!(" from {}", machine.show(path))).unwrap_or_default()
+        }
     };
     let plan = if dry_run { "plan for " } else { "" };
-    output.line(style::strong(format!(
-        "{plan}{} {version}{from}",
-        skill.name
-    )));
-    if done
-        .iter()
-        .any(|done| done.step.place.scope == Scope::Project)
-    {
-        let why = if machine.git_root.is_some() {
-            "git root"
-        } else {
-            "no git here: this folder alone"
-        };
-        output.line(style::faint(format!(
-            "project {} ({why})",
-            machine.project().display()
-        )));
+    output.line(style::strong(format!("{plan}{} {version}{from}", skill.name)));
+    if done.iter().any(|done| done.step.place.scope == Scope::Project) {
+        let why = if machine.git_root.is_some() { "git root" } else { "no git here: this folder alone" };
+        output.line(style::faint(format!("project {} ({why})", machine.project().display())));
     }
     show_steps(machine, skill, done, dry_run, output);
 }
@@ -125,31 +101,15 @@ fn show_steps(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, ou
     let rows: Vec<_> = done
         .iter()
         .map(|done| {
-            let agents: Vec<_> = done
-                .step
-                .place
-                .agents
-                .iter()
-                .map(|agent| agent.name.as_str())
-                .collect();
-            (
-                words(&done.step, dry_run),
-                machine.show(&done.step.place.dest(&skill.name)),
-                agents.join(", "),
-            )
+            let agents: Vec<_> = done.step.place.agents.iter().map(|agent| agent.name.as_str()).collect();
+            (words(&done.step, dry_run), machine.show(&done.step.place.dest(&skill.name)), agents.join(", "))
         })
         .collect();
-    let widths = rows.iter().fold((0, 0), |(a, b), (word, path, _)| {
-        (a.max(word.len()), b.max(path.chars().count()))
-    });
+    let widths = rows.iter().fold((0, 0), |(a, b), (word, path, _)| (a.max(word.len()), b.max(path.chars().count())));
     let (word_width, path_width) = widths;
     for ((word, path, agents), done) in rows.iter().zip(done) {
         let word = format!("{word:<word_width$}");
-        let word = if done.step.action.changes_anything() {
-            style::good(word)
-        } else {
-            style::faint(word)
-        };
+        let word = if done.step.action.changes_anything() { style::good(word) } else { style::faint(word) };
         let path = format!("{path:<path_width$}");
         output.line(format!("  {word}  {path}  {}", style::faint(agents)).trim_end());
         if let Some(detail) = detail(&done.step, dry_run) {
@@ -157,22 +117,14 @@ fn show_steps(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, ou
         }
         if let Some(backup) = &done.backup {
             let kept = style::strong(machine.show(backup));
-            output.line(format!(
-                "  {:word_width$}  {} kept in {kept}",
-                "",
-                replaced(&done.step)
-            ));
+            output.line(format!("  {:word_width$}  {} kept in {kept}", "", replaced(&done.step)));
         }
     }
 }
 
 fn replaced(step: &Step) -> String {
     match &step.action {
-        Action::Replace { what }
-        | Action::Link {
-            replaces: Some(what),
-            ..
-        } => {
+        Action::Replace { what } | Action::Link { replaces: Some(what), .. } => {
             format!("the {what} is")
         }
         // Nothing had been protected when the plan was made: it was written to since.
@@ -183,12 +135,7 @@ fn replaced(step: &Step) -> String {
 /// Prints what interrupted runs left.
 pub(crate) fn show_recovered(machine: &Machine, recovered: &[Recovered], output: Output) {
     for recovered in recovered {
-        output.note(format!(
-            "{} {} {}",
-            style::warning("recovered:"),
-            machine.show(&recovered.path),
-            recovered.what
-        ));
+        output.note(format!("{} {} {}", style::warning("recovered:"), machine.show(&recovered.path), recovered.what));
     }
 }
 
@@ -218,12 +165,7 @@ fn words(step: &Step, dry_run: bool) -> &'static str {
         (Action::Replace { .. }, false) => "replaced",
         (Action::Replace { .. }, true) => "back up, replace",
         (Action::Link { .. }, false) => "linked",
-        (
-            Action::Link {
-                replaces: Some(_), ..
-            },
-            true,
-        ) => "back up, link",
+        (Action::Link { replaces: Some(_), .. }, true) => "back up, link",
         (Action::Link { .. }, true) => "link",
         (Action::Unchanged | Action::KeepLink { .. }, _) => "unchanged",
     }

@@ -26,14 +26,9 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         export::of(path)?;
     }
     let peers = Peer::parse_all(&arguments.against)?;
-    let python = if peers.is_empty() {
-        None
-    } else {
-        Some(Interpreter::find(arguments.python.as_ref(), "--against")?)
-    };
+    let python = if peers.is_empty() { None } else { Some(Interpreter::find(arguments.python.as_ref(), "--against")?) };
     let selection = &arguments.selection;
-    let partial =
-        selection.filter.is_some() || !selection.shape.is_empty() || !selection.dtype.is_empty();
+    let partial = selection.filter.is_some() || !selection.shape.is_empty() || !selection.dtype.is_empty();
     if arguments.record && partial {
         return Err(Usage(
             "--record keeps the whole of a project's cases: leave out --filter, --dtype and --shape".to_owned(),
@@ -46,23 +41,12 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let card = prepare::card(selection.device)?;
     let session = Session::open(&arguments.dir, &card, arguments.record, &tell)?;
     let choice = prepare::choice(selection, true)?;
-    let verified = if arguments.record {
-        Some(verified(&session, &choice, &progress, output)?)
-    } else {
-        None
-    };
+    let verified = if arguments.record { Some(verified(&session, &choice, &progress, output)?) } else { None };
     let mut report = session.bench(&choice, rounds, &tell)?;
     // A measurement is shown even when a peer fails.
     let others = python.map_or(Ok(()), |python| {
         let who = (peers.as_slice(), &python, rounds);
-        against::run(
-            &mut report,
-            &session.project,
-            &session.build,
-            &choice,
-            who,
-            &tell,
-        )
+        against::run(&mut report, &session.project, &session.build, &choice, who, &tell)
     });
     progress.done();
     show(&report, output);
@@ -80,25 +64,13 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     } else {
         output.json(&report);
     }
-    Ok(if report.findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The verification that evidence needs, on every code path; an error on any finding.
-fn verified(
-    session: &Session,
-    choice: &Choice,
-    progress: &Progress,
-    output: Output,
-) -> Result<VerifyReport> {
+fn verified(session: &Session, choice: &Choice, progress: &Progress, output: Output) -> Result<VerifyReport> {
     session.within_budgets()?;
-    let every_path = Choice {
-        native_only: false,
-        ..choice.clone()
-    };
+    let every_path = Choice { native_only: false, ..choice.clone() };
     let verified = session.verify(&every_path, &|what| progress.tell(what))?;
     progress.done();
     super::verify::show(&verified, output);
@@ -109,13 +81,7 @@ fn verified(
 }
 
 fn show(report: &BenchReport, output: Output) {
-    prepare::show_heading(
-        &report.project,
-        &report.card,
-        &report.compiler,
-        report.seed,
-        output,
-    );
+    prepare::show_heading(&report.project, &report.card, &report.compiler, report.seed, output);
     for line in timing::table(report).lines(window()) {
         output.line(line);
     }

@@ -66,11 +66,7 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     }
     let findings = result.findings();
     output.json(&json!({ "result": result, "findings": findings, "recorded": recorded }));
-    Ok(if findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A remark where the timed build may be of other sources. Not an error: another compiler gives the same sources
@@ -80,10 +76,8 @@ fn doubt(dir: &Path, result: &EndToEnd) -> Option<String> {
     let project = TorchProject::open(dir).ok()?;
     let capability = &result.card.as_ref()?.capability;
     let arch: Option<u32> = capability.replace('.', "").parse().ok();
-    let ids: Vec<String> = [Vec::new(), arch.into_iter().collect()]
-        .iter()
-        .filter_map(|archs| variant::id(&project, archs).ok())
-        .collect();
+    let ids: Vec<String> =
+        [Vec::new(), arch.into_iter().collect()].iter().filter_map(|archs| variant::id(&project, archs).ok()).collect();
     (!ids.is_empty() && !ids.contains(timed)).then(|| {
         format!(
             "the kernel that was timed is {timed}, and this machine's compilers would build {} of the sources that are \
@@ -100,10 +94,7 @@ fn show(result: &EndToEnd, output: Output) {
     output.line(format!(
         "{} {}",
         style::strong(&result.title),
-        style::faint(format!(
-            "{card}, torch {torch}, torch.compile in mode {}",
-            result.compile_mode
-        ))
+        style::faint(format!("{card}, torch {torch}, torch.compile in mode {}", result.compile_mode))
     ));
     for line in end_to_end::times(result).lines(window()) {
         output.line(line);

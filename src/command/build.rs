@@ -60,11 +60,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         output.error(format!("{} {overrun}", style::bad("over budget:")));
     }
     output.json(&report(&project, &build, seconds, &overruns)?);
-    Ok(if overruns.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if overruns.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The architectures to compile for: those asked for, else the first card's, else the usual ones.
@@ -77,9 +73,7 @@ pub(super) fn archs(asked: &[u32]) -> Result<Vec<u32>> {
     if !asked.is_empty() {
         return Ok(asked.to_vec());
     }
-    let card = gpu::probe()
-        .ok()
-        .and_then(|cards| Some(cards.first()?.arch));
+    let card = gpu::probe().ok().and_then(|cards| Some(cards.first()?.arch));
     Ok(match card.filter(|arch| known.contains(arch)) {
         Some(arch) => vec![arch],
         None => arch::defaults(),
@@ -94,15 +88,7 @@ struct Row {
     alarm: bool,
 }
 
-const COLUMNS: [&str; 7] = [
-    "kernel",
-    "regs",
-    "spill B",
-    "stack B",
-    "smem B",
-    "occupancy (block)",
-    "16-byte ld/st",
-];
+const COLUMNS: [&str; 7] = ["kernel", "regs", "spill B", "stack B", "smem B", "occupancy (block)", "16-byte ld/st"];
 
 fn table(target: &Target) -> Vec<String> {
     let kernels: Vec<&Kernel> = target.units.iter().flat_map(|unit| &unit.kernels).collect();
@@ -112,22 +98,13 @@ fn table(target: &Target) -> Vec<String> {
     let rows: Vec<Row> = if kernels.len() > MANY {
         let mut groups: BTreeMap<&str, Vec<&Kernel>> = BTreeMap::new();
         for kernel in &kernels {
-            groups
-                .entry(name::template(&kernel.name))
-                .or_default()
-                .push(kernel);
+            groups.entry(name::template(&kernel.name)).or_default().push(kernel);
         }
-        groups
-            .iter()
-            .map(|(name, group)| worst(name, group))
-            .collect()
+        groups.iter().map(|(name, group)| worst(name, group)).collect()
     } else {
         kernels.iter().map(|kernel| one(kernel)).collect()
     };
-    let mut widths: Vec<usize> = COLUMNS
-        .iter()
-        .map(|column| column.chars().count())
-        .collect();
+    let mut widths: Vec<usize> = COLUMNS.iter().map(|column| column.chars().count()).collect();
     for row in &rows {
         widths[0] = widths[0].max(row.name.chars().count());
         for (width, cell) in widths[1..].iter_mut().zip(&row.cells) {
@@ -145,11 +122,7 @@ fn table(target: &Target) -> Vec<String> {
     let mut lines = vec![style::faint(line(COLUMNS[0], &heads))];
     for row in &rows {
         let text = line(&row.name, &row.cells);
-        lines.push(if row.alarm {
-            style::warning(text)
-        } else {
-            text
-        });
+        lines.push(if row.alarm { style::warning(text) } else { text });
     }
     if kernels.len() > MANY {
         lines.push(style::faint(format!(
@@ -173,8 +146,7 @@ fn worst(name: &str, group: &[&Kernel]) -> Row {
 
 /// The worst figures of some kernels.
 fn row(name: String, group: &[&Kernel]) -> Row {
-    let most =
-        |figure: fn(&Kernel) -> u32| group.iter().map(|kernel| figure(kernel)).max().unwrap_or(0);
+    let most = |figure: fn(&Kernel) -> u32| group.iter().map(|kernel| figure(kernel)).max().unwrap_or(0);
     let spills = most(|kernel| kernel.spill_stores + kernel.spill_loads);
     let stack = most(|kernel| kernel.stack);
     let occupancy = group
@@ -182,44 +154,23 @@ fn row(name: String, group: &[&Kernel]) -> Row {
         .map(|kernel| (kernel.occupancy, kernel.max_threads))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .unwrap_or_default();
-    let (least, registers) = (
-        group
-            .iter()
-            .map(|kernel| kernel.registers)
-            .min()
-            .unwrap_or_default(),
-        most(|kernel| kernel.registers),
-    );
+    let (least, registers) =
+        (group.iter().map(|kernel| kernel.registers).min().unwrap_or_default(), most(|kernel| kernel.registers));
     let wide = if let [kernel] = group {
         let (loads, stores) = (kernel.loads, kernel.stores);
-        format!(
-            "{}/{} {}/{}",
-            loads.wide, loads.all, stores.wide, stores.all
-        )
+        format!("{}/{} {}/{}", loads.wide, loads.all, stores.wide, stores.all)
     } else {
         let both = |kernel: &&&Kernel| kernel.loads.wide > 0 && kernel.stores.wide > 0;
-        format!(
-            "in {} of {}",
-            group.iter().filter(both).count(),
-            group.len()
-        )
+        format!("in {} of {}", group.iter().filter(both).count(), group.len())
     };
     Row {
         name,
         cells: vec![
-            if least == registers {
-                registers.to_string()
-            } else {
-                format!("{least}–{registers}")
-            },
+            if least == registers { registers.to_string() } else { format!("{least}–{registers}") },
             spills.to_string(),
             stack.to_string(),
             most(|kernel| kernel.shared).to_string(),
-            format!(
-                "{:.0} % ({threads})",
-                occupancy.0 * 100.0,
-                threads = occupancy.1
-            ),
+            format!("{:.0} % ({threads})", occupancy.0 * 100.0, threads = occupancy.1),
             wide,
         ],
         alarm: spills > 0 || stack > 0,
@@ -252,9 +203,5 @@ fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -
 }
 
 pub(super) fn duration(seconds: f64) -> String {
-    if seconds < 1.0 {
-        format!("{:.0} ms", seconds * 1000.0)
-    } else {
-        format!("{seconds:.1} s")
-    }
+    if seconds < 1.0 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") }
 }

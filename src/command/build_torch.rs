@@ -38,11 +38,8 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         force: arguments.force,
     };
     let started = Instant::now();
-    let variant = variant::build(&project, options, &tell).map_err(|error| {
-        error
-            .downcast::<Protected>()
-            .map_or_else(|error| error, refused)
-    })?;
+    let variant = variant::build(&project, options, &tell)
+        .map_err(|error| error.downcast::<Protected>().map_or_else(|error| error, refused))?;
     let seconds = started.elapsed().as_secs_f64();
     let made = variant.made.as_ref();
     for note in &variant.notes {
@@ -56,12 +53,7 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         None => style::good("unchanged"),
     };
     output.line(format!("{word} {}", variant.path.display()));
-    output.line(format!(
-        "  {}, for {}, torch {} and later",
-        variant.id,
-        variant.archs.join(", "),
-        project.stable_abi
-    ));
+    output.line(format!("  {}, for {}, torch {} and later", variant.id, variant.archs.join(", "), project.stable_abi));
     if let Some(backup) = made.and_then(|made| made.backup.as_ref()) {
         output.line(format!("  what was there lies in {}", backup.display()));
     }
@@ -73,10 +65,7 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
             made.compiled,
             made.cached,
             duration(seconds),
-            style::faint(format!(
-                "nvcc {}, torch {} ({})",
-                variant.compiler, made.torch, made.torch_origin
-            )),
+            style::faint(format!("nvcc {}, torch {} ({})", variant.compiler, made.torch, made.torch_origin)),
         ),
         None => format!(
             "{} {} {}",

@@ -29,11 +29,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         is_project(dir)?;
     }
     // Machine-readable output has no lines for people in it.
-    let format = if output.is_json() {
-        Format::Json
-    } else {
-        arguments.format
-    };
+    let format = if output.is_json() { Format::Json } else { arguments.format };
     let people = format == Format::Text;
     let mut reports = Vec::new();
     for dir in &arguments.dirs {
@@ -50,17 +46,8 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         }
         reports.push((dir.as_path(), report, fixes));
     }
-    let limit = if arguments.strict {
-        Severity::Warning
-    } else {
-        Severity::Error
-    };
-    let failing = |report: &Report| {
-        report
-            .findings
-            .iter()
-            .any(|finding| finding.severity >= limit)
-    };
+    let limit = if arguments.strict { Severity::Warning } else { Severity::Error };
+    let failing = |report: &Report| report.findings.iter().any(|finding| finding.severity >= limit);
     let ok = !reports.iter().any(|(_, report, _)| failing(report));
     let render = |format| rendered(&reports, ok, format);
     for path in &arguments.export {
@@ -75,11 +62,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         Format::Json => Output::new(true, false).json(&render(Format::Json)),
         Format::Sarif => Output::new(true, false).json(&render(Format::Sarif)),
     }
-    Ok(if ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A project folder, its findings, and its fixes.
@@ -88,10 +71,7 @@ type Checked<'a> = (&'a Path, Report, Vec<Fix>);
 fn rendered(reports: &[Checked], ok: bool, format: Format) -> Value {
     match format {
         Format::Sarif => {
-            let projects: Vec<_> = reports
-                .iter()
-                .map(|(dir, report, _)| (*dir, report))
-                .collect();
+            let projects: Vec<_> = reports.iter().map(|(dir, report, _)| (*dir, report)).collect();
             sarif::render(&projects, env!("CARGO_PKG_VERSION"))
         }
         Format::Text | Format::Json => to_json(reports, ok),
@@ -103,11 +83,7 @@ fn is_project(dir: &Path) -> Result<()> {
     if dir.join(BUILD_TOML).is_file() {
         return Ok(());
     }
-    let what = if dir.is_dir() {
-        format!("it has no {BUILD_TOML}")
-    } else {
-        "there is no such folder".to_owned()
-    };
+    let what = if dir.is_dir() { format!("it has no {BUILD_TOML}") } else { "there is no such folder".to_owned() };
     Err(Usage(format!(
         "{} is no kernel project: {what}. Name a folder with kernel-builder's {BUILD_TOML}",
         dir.display()
@@ -132,18 +108,12 @@ fn show(dir: &Path, report: &Report, fixes: &[Fix], arguments: &Arguments, outpu
     for fix in fixes {
         let path = dir.join(&fix.path);
         match &fix.refused {
-            Some(why) => output.error(format!(
-                "{} {} was not mended: it {why}",
-                style::warning("left alone:"),
-                path.display()
-            )),
+            Some(why) => {
+                output.error(format!("{} {} was not mended: it {why}", style::warning("left alone:"), path.display()))
+            }
             None => {
                 for what in &fix.what {
-                    let word = if arguments.dry_run {
-                        "would mend:"
-                    } else {
-                        "mended:"
-                    };
+                    let word = if arguments.dry_run { "would mend:" } else { "mended:" };
                     output.line(format!("{} {}: {what}", style::good(word), path.display()));
                 }
             }
@@ -160,17 +130,9 @@ fn show(dir: &Path, report: &Report, fixes: &[Fix], arguments: &Arguments, outpu
         |text| style::warning(text)
     };
     for note in &report.notes {
-        output.note(format!(
-            "{} {}: {note}",
-            style::faint("note:"),
-            dir.display()
-        ));
+        output.note(format!("{} {}: {note}", style::faint("note:"), dir.display()));
     }
-    output.line(format!(
-        "{}: {}",
-        style::strong(dir.display()),
-        paint(report.summary())
-    ));
+    output.line(format!("{}: {}", style::strong(dir.display()), paint(report.summary())));
 }
 
 /// `kernels/x/build.toml:3:9: error: the license is empty; … [build-toml/empty-license]`
@@ -179,12 +141,7 @@ fn line(dir: &Path, finding: &Finding) -> String {
         Severity::Warning => style::warning("warning"),
         Severity::Error => style::bad("error"),
     };
-    let place = format!(
-        "{}:{}:{}",
-        dir.join(&finding.path).display(),
-        finding.place.line,
-        finding.place.column
-    );
+    let place = format!("{}:{}:{}", dir.join(&finding.path).display(), finding.place.line, finding.place.column);
     let fixable = if finding.fixable { ", --fix" } else { "" };
     format!(
         "{}: {severity}: {} {}",
@@ -195,12 +152,7 @@ fn line(dir: &Path, finding: &Finding) -> String {
 }
 
 fn to_json(reports: &[Checked], ok: bool) -> Value {
-    let sum = |severity| {
-        reports
-            .iter()
-            .map(|(_, report, _)| report.count(severity))
-            .sum::<usize>()
-    };
+    let sum = |severity| reports.iter().map(|(_, report, _)| report.count(severity)).sum::<usize>();
     let projects: Vec<Value> = reports
         .iter()
         .map(|(dir, report, fixes)| {
@@ -254,9 +206,7 @@ fn explain(id: &str, output: Output) -> Result<()> {
         let mut near: Vec<&str> = RULES
             .iter()
             .map(|rule| rule.id)
-            .filter(|known| {
-                known.starts_with(&format!("{group}/")) || known.ends_with(&format!("/{id}"))
-            })
+            .filter(|known| known.starts_with(&format!("{group}/")) || known.ends_with(&format!("/{id}")))
             .collect();
         if near.is_empty() {
             near.push("`kernels check --list` has them all");

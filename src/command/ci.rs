@@ -30,11 +30,7 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
 fn is_project(dir: &Path) -> Result<()> {
     for name in ["build.toml", "kernel.toml"] {
         if !dir.join(name).is_file() {
-            let what = if dir.is_dir() {
-                format!("it has no {name}")
-            } else {
-                "there is no such folder".to_owned()
-            };
+            let what = if dir.is_dir() { format!("it has no {name}") } else { "there is no such folder".to_owned() };
             return Err(Usage(format!(
                 "{} is no kernel project: {what}. A project is a folder with build.toml and kernel.toml",
                 dir.display()
@@ -47,10 +43,7 @@ fn is_project(dir: &Path) -> Result<()> {
 
 /// Like `run`, on any [`Lab`].
 pub(crate) fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output) -> ExitCode {
-    let wanted = Wanted {
-        evidence: arguments.evidence.as_deref(),
-        require_card: arguments.require_card,
-    };
+    let wanted = Wanted { evidence: arguments.evidence.as_deref(), require_card: arguments.require_card };
     let mut suites: Vec<Suite> = Vec::new();
     for dir in &arguments.dirs {
         let suite = checks::suite(lab, dir, &wanted);
@@ -75,11 +68,7 @@ pub(crate) fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output) -> ExitCode 
         "projects": suites,
         "unwritten": unwritten,
     }));
-    if ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn count(number: usize, what: &str, paint: fn(&str) -> String) -> String {
@@ -105,11 +94,7 @@ fn write(arguments: &Ci, suites: &[Suite]) -> Vec<String> {
 }
 
 fn show(suite: &Suite, output: Output) {
-    output.line(format!(
-        "{} {}",
-        style::strong(&suite.name),
-        style::faint(&suite.dir)
-    ));
+    output.line(format!("{} {}", style::strong(&suite.name), style::faint(&suite.dir)));
     for check in &suite.checks {
         line(suite, check, output);
     }
@@ -120,18 +105,12 @@ fn line(suite: &Suite, check: &Check, output: Output) {
     let name = format!("{:<8} {}", check.group, check.name);
     match &check.status {
         Status::Passed => output.line(
-            format!(
-                "  {} {name}  {}",
-                style::good("✓"),
-                style::faint(check.detail.lines().next().unwrap_or_default())
-            )
-            .trim_end(),
+            format!("  {} {name}  {}", style::good("✓"), style::faint(check.detail.lines().next().unwrap_or_default()))
+                .trim_end(),
         ),
-        Status::Skipped { reason } => output.line(format!(
-            "  {} {name}  {}",
-            style::warning("–"),
-            style::warning(format!("skipped: {reason}"))
-        )),
+        Status::Skipped { reason } => {
+            output.line(format!("  {} {name}  {}", style::warning("–"), style::warning(format!("skipped: {reason}"))))
+        }
         Status::Failed { text, .. } => {
             let lines = std::iter::once(name.as_str()).chain(text.lines());
             let text = lines.collect::<Vec<_>>().join("\n      ");

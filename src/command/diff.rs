@@ -36,12 +36,8 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         }
         // The installed text is available, from the binary or its source, only while both are the same
         // version.
-        let original = offer.as_ref().filter(|offer| {
-            judged
-                .receipt
-                .as_ref()
-                .is_some_and(|receipt| receipt.tree == offer.digest)
-        });
+        let original =
+            offer.as_ref().filter(|offer| judged.receipt.as_ref().is_some_and(|receipt| receipt.tree == offer.digest));
         let base = original.or(offer.as_ref());
         if original.is_none() {
             let version = judged.version.as_deref().unwrap_or("unknown");
@@ -73,17 +69,10 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(
-    machine: &Machine,
-    install: &Install,
-    change: &Change,
-    base: Option<&Skill>,
-) -> Result<String> {
+fn one(machine: &Machine, install: &Install, change: &Change, base: Option<&Skill>) -> Result<String> {
     let file = install.path.join(&change.file);
     let shown = machine.show(&install.path.join(&change.path));
-    let old = base
-        .and_then(|base| base.tree.get(&change.path))
-        .map(|entry| entry.content.to_vec());
+    let old = base.and_then(|base| base.tree.get(&change.path)).map(|entry| entry.content.to_vec());
     let meta = fs::symlink_metadata(&file);
     let new = match (change.kind, &meta) {
         (ChangeKind::Missing, _) => None,
@@ -111,11 +100,7 @@ fn one(
         (Ok(old), Ok(new)) if !old.contains('\0') && !new.contains('\0') => {
             let diff = TextDiff::from_lines(old, new);
             let mut diff = diff.unified_diff();
-            let _ = write!(
-                text,
-                "{}",
-                diff.context_radius(3).header(&names.0, &names.1)
-            );
+            let _ = write!(text, "{}", diff.context_radius(3).header(&names.0, &names.1));
         }
         _ => {
             let _ = writeln!(text, "Binary files {} and {} differ", names.0, names.1);

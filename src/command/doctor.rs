@@ -19,11 +19,7 @@ use crate::skill::tree::{SKILL_MD, Tree};
 
 /// Examines every agent on the machine; exit 1 on a problem.
 pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
-    output.line(format!(
-        "{} {}",
-        style::strong("kernels"),
-        bundle::version()
-    ));
+    output.line(format!("{} {}", style::strong("kernels"), bundle::version()));
     let git = match &machine.git_root {
         Some(root) => machine_path(machine, root),
         None => "none: project installs go to the current folder".to_owned(),
@@ -44,11 +40,7 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         agents.push(agent_json(agent, &presence, &seen));
     }
     if !absent.is_empty() {
-        output.line(format!(
-            "{} {}",
-            style::strong("not found"),
-            style::faint(absent.join(", "))
-        ));
+        output.line(format!("{} {}", style::strong("not found"), style::faint(absent.join(", "))));
     }
     let cuda = super::doctor_cuda::show(output);
     problems.extend(installs_problems(machine));
@@ -70,11 +62,7 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         "cuda": cuda,
         "problems": problems,
     }));
-    if problems.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn machine_path(machine: &Machine, path: &std::path::Path) -> String {
@@ -88,39 +76,18 @@ fn home_problem(machine: &Machine) -> Option<String> {
     machine.home().err().map(|error| error.to_string())
 }
 
-fn show_agent(
-    machine: &Machine,
-    agent: &Agent,
-    presence: &Presence,
-    seen: &[Seen],
-    output: Output,
-) {
+fn show_agent(machine: &Machine, agent: &Agent, presence: &Presence, seen: &[Seen], output: Output) {
     let version = presence.version.as_deref().unwrap_or_default();
     let mut traces = Vec::new();
     traces.extend(presence.program.as_deref().map(|path| machine.show(path)));
     traces.extend(presence.config.as_deref().map(|path| machine.show(path)));
-    output.line(
-        format!(
-            "{} {version} {}",
-            style::strong(&agent.name),
-            style::faint(traces.join("  "))
-        )
-        .trim_end(),
-    );
+    output.line(format!("{} {version} {}", style::strong(&agent.name), style::faint(traces.join("  "))).trim_end());
     if seen.is_empty() {
         output.line(style::faint("  sees no skills from here"));
     }
     for entry in seen {
-        let level = if entry.scope == Scope::User {
-            " (user)"
-        } else {
-            ""
-        };
-        output.line(format!(
-            "  {}  {}{level}",
-            entry.name,
-            style::faint(machine.show(&entry.path))
-        ));
+        let level = if entry.scope == Scope::User { " (user)" } else { "" };
+        output.line(format!("  {}  {}{level}", entry.name, style::faint(machine.show(&entry.path))));
     }
 }
 
@@ -135,19 +102,14 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
             continue;
         };
         let (tree, unreadable) = Tree::read_what_is_readable(real);
-        let other_spelling = tree
-            .iter()
-            .any(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
+        let other_spelling = tree.iter().any(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
         if tree.get(SKILL_MD).is_none() && !other_spelling {
             // For example a folder that groups skills: agents do not read it as a skill.
             continue;
         }
         let findings = lint::lint(&tree, Some(&entry.name), &[]);
         if let Some(finding) = lint::fatal(&findings).next() {
-            problems.push(format!(
-                "{shown} is hidden from some agents: {}",
-                finding.message
-            ));
+            problems.push(format!("{shown} is hidden from some agents: {}", finding.message));
         }
         let digest = unreadable.is_empty().then(|| Digest::of_tree(&tree));
         let copies = by_name.entry(&entry.name).or_default();
@@ -156,21 +118,12 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
         }
     }
     for (name, copies) in by_name.iter().filter(|(_, copies)| copies.len() > 1) {
-        let paths: Vec<_> = copies
-            .iter()
-            .map(|(entry, _)| machine.show(&entry.path))
-            .collect();
+        let paths: Vec<_> = copies.iter().map(|(entry, _)| machine.show(&entry.path)).collect();
         let paths = paths.join(" and ");
-        let differ = copies
-            .iter()
-            .any(|(_, digest)| digest.is_none() || *digest != copies[0].1);
+        let differ = copies.iter().any(|(_, digest)| digest.is_none() || *digest != copies[0].1);
         match (agent.copies, differ) {
             (Copies::Each, _) => {
-                problems.push(format!(
-                    "{} lists {name} {} times: {paths}",
-                    agent.name,
-                    copies.len()
-                ));
+                problems.push(format!("{} lists {name} {} times: {paths}", agent.name, copies.len()));
             }
             (_, false) => {}
             (Copies::User, true) => problems.push(format!(
@@ -181,10 +134,9 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
                 "{} uses the project's {name}, which hides the user's different one: {paths}",
                 agent.name
             )),
-            (Copies::Any, true) => problems.push(format!(
-                "{} sees {name} in different versions and may use any: {paths}",
-                agent.name
-            )),
+            (Copies::Any, true) => {
+                problems.push(format!("{} sees {name} in different versions and may use any: {paths}", agent.name))
+            }
         }
     }
     problems
@@ -206,11 +158,7 @@ fn installs_problems(machine: &Machine) -> Vec<String> {
             State::Absent => "a link to nothing; `kernels skills add --force` replaces it",
             State::Unreadable(_) => "check its permissions",
         };
-        problems.push(format!(
-            "{} is {} ({advice})",
-            machine.show(&row.install.path),
-            row.judged.state.word()
-        ));
+        problems.push(format!("{} is {} ({advice})", machine.show(&row.install.path), row.judged.state.word()));
     }
     problems
 }

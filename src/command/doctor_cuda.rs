@@ -27,12 +27,9 @@ pub(crate) fn show(output: Output) -> Value {
         Err(error) => output.line(format!("{} {error}", label("CUDA compiler"))),
     }
     match &host {
-        Ok(host) => output.line(format!(
-            "{} {}  {}",
-            label("host compiler"),
-            host.version,
-            style::faint(host.path.display())
-        )),
+        Ok(host) => {
+            output.line(format!("{} {}  {}", label("host compiler"), host.version, style::faint(host.path.display())))
+        }
         // Only nvcc needs a host compiler.
         Err(error) if toolchain.is_ok() => {
             output.line(format!("{} {error}", label("host compiler")));
@@ -48,10 +45,7 @@ pub(crate) fn show(output: Output) -> Value {
         }
         Err(why) => output.line(format!("{} none: {why}", label("cards"))),
     }
-    let remarks = remarks(
-        toolchain.as_ref().ok(),
-        cards.as_deref().unwrap_or_default(),
-    );
+    let remarks = remarks(toolchain.as_ref().ok(), cards.as_deref().unwrap_or_default());
     for remark in &remarks {
         output.line(format!("{} {remark}", style::warning("note")));
     }
@@ -69,15 +63,9 @@ pub(crate) fn show(output: Output) -> Value {
 
 fn describe_card(card: &Card) -> String {
     let driver = card.driver.as_deref().unwrap_or("of unknown version");
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "GiB to one place behind the point"
-    )]
+    #[allow(clippy::cast_precision_loss, reason = "GiB to one place behind the point")]
     let gib = card.memory_bytes as f64 / f64::from(1 << 30);
-    format!(
-        "{}  sm_{}  {gib:.1} GiB  driver {driver}, CUDA {}",
-        card.name, card.arch, card.cuda
-    )
+    format!("{}  sm_{}  {gib:.1} GiB  driver {driver}, CUDA {}", card.name, card.arch, card.cuda)
 }
 
 /// Incompatibilities between compiler, driver and cards.
@@ -156,9 +144,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_said_and_nothing_else() {
-        let of = |version: &str, arch, cuda: &str| {
-            remarks(Some(&toolchain(version)), &[card(arch, cuda)]).join("\n")
-        };
+        let of = |version: &str, arch, cuda: &str| remarks(Some(&toolchain(version)), &[card(arch, cuda)]).join("\n");
         assert_eq!(of("13.0.88", 90, "13.0"), "");
         assert_eq!(of("13.0.88", 90, "13.2"), "");
         assert!(of("13.0.88", 90, "12.8").contains("loads nothing"));

@@ -21,9 +21,7 @@ pub(crate) fn report(error: &Error, output: Output) -> ExitCode {
     let refusal = error.downcast_ref::<Refusal>();
     let (word, code) = match refusal {
         Some(_) => ("refused", 3),
-        None if error.is::<Usage>() || error.is::<UnknownEnding>() || error.is::<UnknownPeer>() => {
-            ("error", 2)
-        }
+        None if error.is::<Usage>() || error.is::<UnknownEnding>() || error.is::<UnknownPeer>() => ("error", 2),
         None => ("error", 1),
     };
     let message = format!("{error:#}");

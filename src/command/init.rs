@@ -23,16 +23,12 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     }
     let usage = |text: String| anyhow::Error::new(Usage(text));
     let Some(name) = &arguments.name else {
-        return Err(usage(
-            "say how the project is to be called: kernels init my-kernels --op rms_norm".to_owned(),
-        ));
+        return Err(usage("say how the project is to be called: kernels init my-kernels --op rms_norm".to_owned()));
     };
     let name = Name::parse(name).map_err(|error| usage(error.to_string()))?;
     let owner = arguments.owner.as_deref().unwrap_or(NOBODY);
     check_owner(owner).map_err(|error| usage(error.to_string()))?;
-    let families = catalog
-        .select(&arguments.op, &arguments.models)
-        .map_err(|error| usage(error.to_string()))?;
+    let families = catalog.select(&arguments.op, &arguments.models).map_err(|error| usage(error.to_string()))?;
     if families.is_empty() {
         return Err(usage(format!(
             "say what is to be in {name}: --op with some of {}, --op blank for a small kernel to start from, or --for {}; \
@@ -41,19 +37,13 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
             names(catalog.sets.iter().map(|set| &set.name)),
         )));
     }
-    let dest = arguments
-        .dest
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(name.as_str()));
+    let dest = arguments.dest.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     let place = Destination::find(&dest)?;
     let project = compose(&name, owner, &families)?;
     let message = format!("{name}, as kernels {} writes it", bundle::version());
     let placed = place.write(&project, !arguments.no_git, &message)?;
     for left in &placed.removed {
-        output.note(format!(
-            "removed {}, which a run that was killed had left",
-            left.display()
-        ));
+        output.note(format!("removed {}, which a run that was killed had left", left.display()));
     }
     output.line(format!(
         "{} {}",
@@ -88,10 +78,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
 /// Next steps for a new project.
 const NEXT: [(&str, &str); 5] = [
     ("kernels check", "what would fail on the Hub"),
-    (
-        "kernels build",
-        "registers, spills, occupancy; needs nvcc and no card",
-    ),
+    ("kernels build", "registers, spills, occupancy; needs nvcc and no card"),
     ("kernels build --torch", "what torch loads"),
     ("kernels verify", "right or wrong, on a card"),
     ("kernels bench", "how fast, beside a copy"),
@@ -116,11 +103,7 @@ fn list(catalog: &Catalog, output: Output) {
         output.line(format!("  {:<10} {}", family.name, family.description));
         let also = family.names().skip(1).collect::<Vec<_>>().join(", ");
         if !also.is_empty() {
-            output.line(format!(
-                "  {:<10} {}",
-                "",
-                style::faint(format!("or {also}"))
-            ));
+            output.line(format!("  {:<10} {}", "", style::faint(format!("or {also}"))));
         }
     }
     output.line(style::strong("--for"));

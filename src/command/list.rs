@@ -22,11 +22,7 @@ pub(crate) fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
         output.line(format!(
             "  {name} {}  {}",
             skill.version.as_deref().unwrap_or_default(),
-            style::faint(format!(
-                "{} files, {} KB",
-                skill.tree.len(),
-                skill.tree.bytes().div_ceil(1000)
-            )),
+            style::faint(format!("{} files, {} KB", skill.tree.len(), skill.tree.bytes().div_ceil(1000))),
         ));
         embedded.push(json!({
             "name": name,
@@ -38,9 +34,7 @@ pub(crate) fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
     }
     output.line(style::strong("installed"));
     if rows.is_empty() {
-        output.line(style::faint(
-            "  nothing here and nothing at the user level; `kernels skills add` installs",
-        ));
+        output.line(style::faint("  nothing here and nothing at the user level; `kernels skills add` installs"));
     }
     status::show(machine, &rows, output);
     output.json(&json!({

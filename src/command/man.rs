@@ -21,15 +21,14 @@ pub(super) fn run(command: &[String], list: bool, output: Output) -> Result<Exit
     }
     let mut found = &program;
     for name in command {
-        found = found
-            .get_subcommands()
-            .find(|sub| sub.get_name() == name && sub.get_name() != "help")
-            .with_context(|| {
+        found = found.get_subcommands().find(|sub| sub.get_name() == name && sub.get_name() != "help").with_context(
+            || {
                 format!(
                     "{} has no command {name}; `kernels man --list` names all that have a page",
                     found.get_bin_name().unwrap_or("kernels")
                 )
-            })?;
+            },
+        )?;
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(found.clone())

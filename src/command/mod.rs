@@ -68,25 +68,17 @@ pub struct Called {
 /// Runs a command line, without the program's name, and prints nothing.
 pub fn call<A: Into<std::ffi::OsString>>(arguments: impl IntoIterator<Item = A>) -> Called {
     let words = ["kernels", "--json"].map(std::ffi::OsString::from);
-    let words = words
-        .into_iter()
-        .chain(arguments.into_iter().map(Into::into));
+    let words = words.into_iter().chain(arguments.into_iter().map(Into::into));
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
             let error = error.render().to_string();
             let error = error.strip_prefix("error: ").unwrap_or(&error).trim_end();
-            return Called {
-                done: false,
-                report: json!({"error": error, "exit_code": 2, "refused": null}),
-            };
+            return Called { done: false, report: json!({"error": error, "exit_code": 2, "refused": null}) };
         }
     };
     let (code, printed) = output::captured(|| run(cli));
-    Called {
-        done: code == ExitCode::SUCCESS,
-        report: serde_json::from_slice(&printed).unwrap_or(Value::Null),
-    }
+    Called { done: code == ExitCode::SUCCESS, report: serde_json::from_slice(&printed).unwrap_or(Value::Null) }
 }
 
 fn dispatch(command: Command, output: Output) -> Result<ExitCode> {

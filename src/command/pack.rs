@@ -16,20 +16,13 @@ use crate::skill::source::Skill;
 
 pub(crate) fn run(arguments: &cli::Pack, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
-    let bytes = archive::pack(&skill.name, &skill.tree)
-        .with_context(|| format!("cannot pack {}", skill.name))?;
-    let path = arguments
-        .output
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(format!("{}.{}", skill.name, archive::EXTENSION)));
+    let bytes = archive::pack(&skill.name, &skill.tree).with_context(|| format!("cannot pack {}", skill.name))?;
+    let path =
+        arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{}", skill.name, archive::EXTENSION)));
     match fs::symlink_metadata(&path) {
         Ok(meta) if meta.is_file() && fs::read(&path).is_ok_and(|there| there == bytes) => {}
         Ok(meta) if !arguments.force || !meta.is_file() => {
-            let advice = if meta.is_file() {
-                "--force replaces it"
-            } else {
-                "choose another name with -o"
-            };
+            let advice = if meta.is_file() { "--force replaces it" } else { "choose another name with -o" };
             return Err(Refusal(vec![Refused {
                 path,
                 reason: "is there and differs".to_owned(),
@@ -39,19 +32,13 @@ pub(crate) fn run(arguments: &cli::Pack, output: Output) -> Result<ExitCode> {
             .into());
         }
         _ => {
-            disk::write_atomic(&path, &bytes, 0o644)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            disk::write_atomic(&path, &bytes, 0o644).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     output.line(format!(
         "{} {}",
         path.display(),
-        style::faint(format!(
-            "{} files, {} bytes, tree {}",
-            skill.tree.len(),
-            bytes.len(),
-            skill.digest
-        ))
+        style::faint(format!("{} files, {} bytes, tree {}", skill.tree.len(), bytes.len(), skill.digest))
     ));
     output.json(&json!({
         "path": path.to_string_lossy(),

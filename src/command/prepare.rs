@@ -17,12 +17,10 @@ pub(crate) fn card(ordinal: usize) -> Result<Card> {
         )
     })?;
     let count = cards.len();
-    cards.into_iter().nth(ordinal).ok_or_else(|| {
-        Usage(format!(
-            "--device {ordinal}: this machine has {count}, counted from 0"
-        ))
-        .into()
-    })
+    cards
+        .into_iter()
+        .nth(ordinal)
+        .ok_or_else(|| Usage(format!("--device {ordinal}: this machine has {count}, counted from 0")).into())
 }
 
 /// The choice that a selection on the command line makes.
@@ -32,11 +30,7 @@ pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice>
         .iter()
         .map(|name| {
             DType::from_name(name).ok_or_else(|| {
-                Usage(format!(
-                    "--dtype {name}: no such type; there are {}",
-                    DType::NAMES.join(", ")
-                ))
-                .into()
+                Usage(format!("--dtype {name}: no such type; there are {}", DType::NAMES.join(", "))).into()
             })
         })
         .collect::<Result<_>>()?;

@@ -17,23 +17,14 @@ use crate::report::{Output, style};
 /// Removes a skill from the named places, or from all of one level.
 pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result<ExitCode> {
     let name = &arguments.name;
-    let named =
-        !target::agents(&arguments.targets).is_empty() || !arguments.targets.dest.is_empty();
-    let level = if arguments.targets.global {
-        Scope::User
-    } else {
-        Scope::Project
-    };
+    let named = !target::agents(&arguments.targets).is_empty() || !arguments.targets.dest.is_empty();
+    let level = if arguments.targets.global { Scope::User } else { Scope::Project };
     let places = if named {
         target::places_to_search(machine, &arguments.targets)?
     } else {
         discover::all_places(machine, &[level])
     };
-    let recovered = if arguments.dry_run {
-        Vec::new()
-    } else {
-        apply::recover(&places)?
-    };
+    let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
     let all = discover::installs(&everywhere, Some(name));
@@ -41,16 +32,11 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) ->
     for install in &mut targets {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
-    let finished = recovered
-        .iter()
-        .any(|r| r.path.file_name().is_some_and(|n| n == name.as_str()));
+    let finished = recovered.iter().any(|r| r.path.file_name().is_some_and(|n| n == name.as_str()));
     if targets.is_empty() && !finished {
         return not_there(machine, name, &all);
     }
-    let options = Options {
-        force: arguments.force,
-        link: false,
-    };
+    let options = Options { force: arguments.force, link: false };
     let (removals, notes) = if arguments.dry_run {
         (remove::plan(&targets, &all, options)?, Vec::new())
     } else {
@@ -77,16 +63,9 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) ->
 fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {
     let word = if dry_run { "remove " } else { "removed" };
     for removal in removals {
-        output.line(format!(
-            "  {} {}",
-            style::good(word),
-            machine.show(&removal.install.path)
-        ));
+        output.line(format!("  {} {}", style::good(word), machine.show(&removal.install.path)));
         if let Some(backup) = &removal.backup {
-            output.line(format!(
-                "          kept in {}",
-                style::strong(machine.show(backup))
-            ));
+            output.line(format!("          kept in {}", style::strong(machine.show(backup))));
         }
     }
 }
@@ -95,10 +74,8 @@ fn not_there(machine: &Machine, name: &str, all: &[Install]) -> Result<ExitCode>
     if all.is_empty() {
         bail!("{name} is not installed; `kernels skills list` shows what is");
     }
-    let elsewhere: Vec<_> = all
-        .iter()
-        .map(|install| format!("{} ({} level)", machine.show(&install.path), install.scope))
-        .collect();
+    let elsewhere: Vec<_> =
+        all.iter().map(|install| format!("{} ({} level)", machine.show(&install.path), install.scope)).collect();
     bail!(
         "{name} is not installed there, but in {}; name the agent, or --global for the user level",
         elsewhere.join(", ")

@@ -15,10 +15,7 @@ use crate::skill::tree::SKILL_MD;
 /// Prints a skill's SKILL.md, or the tokens that each file costs an agent.
 pub(crate) fn run(arguments: &cli::Show, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
-    let entry = skill
-        .tree
-        .get(SKILL_MD)
-        .context("the skill has no SKILL.md")?;
+    let entry = skill.tree.get(SKILL_MD).context("the skill has no SKILL.md")?;
     if !arguments.tokens {
         if output.is_json() {
             output.json(&json!({
@@ -41,17 +38,10 @@ pub(crate) fn run(arguments: &cli::Show, output: Output) -> Result<ExitCode> {
         .collect();
     let width = counts.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
     for (path, count) in &counts {
-        let when = if path == SKILL_MD {
-            "always read once the skill is chosen"
-        } else {
-            ""
-        };
+        let when = if path == SKILL_MD { "always read once the skill is chosen" } else { "" };
         output.line(format!("{path:<width$}  {count:>6}  {}", style::faint(when)).trim_end());
     }
-    let files: serde_json::Map<_, _> = counts
-        .iter()
-        .map(|(path, count)| (path.clone(), json!(count)))
-        .collect();
+    let files: serde_json::Map<_, _> = counts.iter().map(|(path, count)| (path.clone(), json!(count))).collect();
     output.json(&json!({ "name": skill.name, "encoding": "o200k_base", "files": files }));
     Ok(ExitCode::SUCCESS)
 }

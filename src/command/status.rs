@@ -27,11 +27,7 @@ pub(crate) fn rows(installs: Vec<Install>) -> Vec<Row> {
         .map(|install| {
             let offer = install.offer();
             let judged = install.judge(offer.as_ref());
-            Row {
-                judged,
-                available: offer.and_then(|offer| offer.version),
-                install,
-            }
+            Row { judged, available: offer.and_then(|offer| offer.version), install }
         })
         .collect()
 }
@@ -43,9 +39,7 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         if let Some(name) = &select.name {
             bail!("{name} is not installed there; `kernels skills add {name}` installs it");
         }
-        output.line(style::faint(
-            "nothing is installed; `kernels skills add` installs",
-        ));
+        output.line(style::faint("nothing is installed; `kernels skills add` installs"));
     }
     show(machine, &rows, output);
     let interrupted = interrupted(machine, select)?;
@@ -59,14 +53,8 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         "installs": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
         "interrupted": interrupted,
     }));
-    let current = rows
-        .iter()
-        .all(|row| matches!(row.judged.state, State::Current { .. }));
-    Ok(if current && interrupted.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let current = rows.iter().all(|row| matches!(row.judged.state, State::Current { .. }));
+    Ok(if current && interrupted.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
@@ -83,15 +71,8 @@ fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
 }
 
 pub(crate) fn show(machine: &Machine, rows: &[Row], output: Output) {
-    let paths: Vec<String> = rows
-        .iter()
-        .map(|row| machine.show(&row.install.path))
-        .collect();
-    let width = paths
-        .iter()
-        .map(|path| path.chars().count())
-        .max()
-        .unwrap_or(0);
+    let paths: Vec<String> = rows.iter().map(|row| machine.show(&row.install.path)).collect();
+    let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0);
     for (row, path) in rows.iter().zip(&paths) {
         let word = format!("{:<13}", row.judged.state.word());
         let word = match &row.judged.state {
@@ -116,13 +97,8 @@ impl Row {
             Some(to) => format!("→ {} ", to.display()),
             None => String::new(),
         };
-        let agents: Vec<_> = self
-            .install
-            .agents
-            .iter()
-            .filter_map(|id| table::find(id))
-            .map(|agent| agent.name.as_str())
-            .collect();
+        let agents: Vec<_> =
+            self.install.agents.iter().filter_map(|id| table::find(id)).map(|agent| agent.name.as_str()).collect();
         let version = match (&self.judged.version, &self.available, &self.judged.state) {
             (Some(here), Some(there), State::Stale | State::Newer) => {
                 format!("{here}, here is {there}; ")

@@ -16,24 +16,14 @@ pub(crate) fn agents(targets: &Targets) -> Vec<&'static Agent> {
 }
 
 fn scope(targets: &Targets) -> Scope {
-    if targets.global {
-        Scope::User
-    } else {
-        Scope::Project
-    }
+    if targets.global { Scope::User } else { Scope::Project }
 }
 
 /// The places `add` installs to.
-pub(crate) fn places_to_add(
-    machine: &Machine,
-    targets: &Targets,
-    output: Output,
-) -> Result<Vec<Place>> {
+pub(crate) fn places_to_add(machine: &Machine, targets: &Targets, output: Output) -> Result<Vec<Place>> {
     let mut chosen = agents(targets);
     if chosen.is_empty() && targets.global && !targets.dest.is_empty() {
-        return Err(
-            Usage("--global goes with agents; --dest names a place of its own".into()).into(),
-        );
+        return Err(Usage("--global goes with agents; --dest names a place of its own".into()).into());
     }
     if chosen.is_empty() && targets.dest.is_empty() {
         chosen = if targets.global {
@@ -41,9 +31,7 @@ pub(crate) fn places_to_add(
         } else if output.is_interactive() {
             ask(machine)?
         } else {
-            let flags: Vec<String> = table::with_a_flag()
-                .map(|(agent, _)| format!("--{}", agent.id))
-                .collect();
+            let flags: Vec<String> = table::with_a_flag().map(|(agent, _)| format!("--{}", agent.id)).collect();
             return Err(Usage(format!(
                 "say where to: {}, --agent ID, --dest DIR, or --global for every agent on this machine",
                 flags.join(", ")
@@ -54,12 +42,7 @@ pub(crate) fn places_to_add(
     named_places(machine, &chosen, scope(targets), targets)
 }
 
-fn named_places(
-    machine: &Machine,
-    agents: &[&'static Agent],
-    scope: Scope,
-    targets: &Targets,
-) -> Result<Vec<Place>> {
+fn named_places(machine: &Machine, agents: &[&'static Agent], scope: Scope, targets: &Targets) -> Result<Vec<Place>> {
     let mut places = Vec::new();
     for agent in agents {
         places.push(Place::of_agent(machine, agent, scope)?);
@@ -76,32 +59,19 @@ fn agents_on(machine: &Machine) -> Vec<&'static Agent> {
     if !present.is_empty() {
         return present;
     }
-    table::all()
-        .iter()
-        .filter(|agent| ["claude", "agents"].contains(&agent.id.as_str()))
-        .collect()
+    table::all().iter().filter(|agent| ["claude", "agents"].contains(&agent.id.as_str())).collect()
 }
 
 fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
     let present = presence::present(machine);
     let agents = table::all();
-    let rows: Vec<String> = agents
-        .iter()
-        .map(|agent| format!("{:<14} {}", agent.name, agent.project))
-        .collect();
-    let mut selected: Vec<bool> = agents
-        .iter()
-        .map(|agent| present.iter().any(|one| one.id == agent.id))
-        .collect();
+    let rows: Vec<String> = agents.iter().map(|agent| format!("{:<14} {}", agent.name, agent.project)).collect();
+    let mut selected: Vec<bool> = agents.iter().map(|agent| present.iter().any(|one| one.id == agent.id)).collect();
     let question = format!("Install into {} for", machine.show(machine.project()));
-    let help =
-        "space selects, → all, ← none, enter installs, esc cancels; agents found here are selected";
+    let help = "space selects, → all, ← none, enter installs, esc cancels; agents found here are selected";
     let answered = prompt::select(&question, &rows, help, &mut selected)?;
-    let chosen: Vec<_> = agents
-        .iter()
-        .zip(selected)
-        .filter_map(|(agent, selected)| selected.then_some(agent))
-        .collect();
+    let chosen: Vec<_> =
+        agents.iter().zip(selected).filter_map(|(agent, selected)| selected.then_some(agent)).collect();
     if !answered || chosen.is_empty() {
         bail!("nothing chosen, nothing changed");
     }
@@ -118,11 +88,7 @@ pub(crate) fn places_to_search(machine: &Machine, targets: &Targets) -> Result<V
         }
         return Ok(place::merge(places));
     }
-    let scopes: &[Scope] = if targets.global {
-        &[Scope::User]
-    } else {
-        &[Scope::Project, Scope::User]
-    };
+    let scopes: &[Scope] = if targets.global { &[Scope::User] } else { &[Scope::Project, Scope::User] };
     Ok(discover::all_places(machine, scopes))
 }
 

@@ -15,11 +15,7 @@ use crate::toolchain::{self, HostCompiler, PINNED_TORCH, Toolchain, Torch, Versi
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     match &arguments.command {
         None => Ok(show(output)),
-        Some(ToolchainCommand::Install {
-            python,
-            force,
-            torch: true,
-        }) => install_torch(python, *force, output),
+        Some(ToolchainCommand::Install { python, force, torch: true }) => install_torch(python, *force, output),
         Some(ToolchainCommand::Install { python, force, .. }) => {
             let progress = output.is_talkative() && std::io::stderr().is_terminal();
             let tell = |line: &str| output.note(line);
@@ -27,11 +23,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
             let found = &installed.toolchain;
             output.line(format!(
                 "{} nvcc {} {}",
-                style::good(if installed.already {
-                    "already there:"
-                } else {
-                    "installed"
-                }),
+                style::good(if installed.already { "already there:" } else { "installed" }),
                 found.version,
                 style::faint(found.nvcc.display())
             ));
@@ -63,11 +55,7 @@ fn install_torch(python: &Path, force: bool, output: Output) -> Result<ExitCode>
     let found = &installed.torch;
     output.line(format!(
         "{} headers of torch {} {}",
-        style::good(if installed.already {
-            "already there:"
-        } else {
-            "installed"
-        }),
+        style::good(if installed.already { "already there:" } else { "installed" }),
         found.version,
         style::faint(found.folder.display())
     ));
@@ -104,12 +92,9 @@ fn show(output: Output) -> ExitCode {
     let host = HostCompiler::find();
     let rows = show_candidates(used.as_ref().ok(), output);
     match &host {
-        Ok(host) => output.line(format!(
-            "host   {}  {}  {}",
-            host.version,
-            host.origin,
-            style::faint(host.path.display())
-        )),
+        Ok(host) => {
+            output.line(format!("host   {}  {}  {}", host.version, host.origin, style::faint(host.path.display())))
+        }
         Err(error) => output.line(format!("{} {error}", style::bad("host  "))),
     }
     let torch = show_torch(output);
@@ -131,11 +116,7 @@ fn show(output: Output) -> ExitCode {
     if let Err(error) = &used {
         output.error(format!("{} {error}", style::bad("error:")));
     }
-    if used.is_ok() && host.is_ok() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if used.is_ok() && host.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Prints a line per candidate toolkit, and returns the same as JSON.
@@ -155,11 +136,7 @@ fn show_candidates(used: Option<&Toolchain>, output: Output) -> Vec<Value> {
             Ok(found) => (style::faint("found "), describe(found)),
             Err(why) => (style::bad("broken"), why.clone()),
         };
-        output.line(format!(
-            "{word} {what}  {}  {}",
-            candidate.origin,
-            style::faint(candidate.folder.display())
-        ));
+        output.line(format!("{word} {what}  {}  {}", candidate.origin, style::faint(candidate.folder.display())));
         rows.push(json!({
             "origin": candidate.origin,
             "folder": candidate.folder.to_string_lossy(),
@@ -173,21 +150,14 @@ fn show_candidates(used: Option<&Toolchain>, output: Output) -> Vec<Value> {
 
 /// The headers of torch, which `kernels build --torch` alone needs.
 fn show_torch(output: Output) -> Result<Torch, toolchain::ToolchainError> {
-    let oldest = Version::parse(PINNED_TORCH).unwrap_or(Version {
-        major: 2,
-        minor: 11,
-    });
+    let oldest = Version::parse(PINNED_TORCH).unwrap_or(Version { major: 2, minor: 11 });
     let torch = Torch::find(None, oldest);
     match &torch {
-        Ok(torch) => output.line(format!(
-            "torch  {}  {}  {}",
-            torch.version,
-            torch.origin,
-            style::faint(torch.folder.display())
-        )),
-        Err(_) => output.line(style::faint(
-            "torch  no headers; for `kernels build --torch`: `kernels toolchain install --torch`",
-        )),
+        Ok(torch) => {
+            output.line(format!("torch  {}  {}  {}", torch.version, torch.origin, style::faint(torch.folder.display())))
+        }
+        Err(_) => output
+            .line(style::faint("torch  no headers; for `kernels build --torch`: `kernels toolchain install --torch`")),
     }
     torch
 }

@@ -18,11 +18,7 @@ use crate::report::{Output, style};
 /// refused at the end.
 pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) -> Result<ExitCode> {
     let places = target::places_to_search(machine, &arguments.select.targets)?;
-    let recovered = if arguments.dry_run {
-        Vec::new()
-    } else {
-        apply::recover(&places)?
-    };
+    let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
     let installs = target::installs(machine, &arguments.select)?;
     if installs.is_empty() {
@@ -33,10 +29,7 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
             None => output.line(style::faint("nothing is installed")),
         }
     }
-    let options = Options {
-        force: arguments.force,
-        link: false,
-    };
+    let options = Options { force: arguments.force, link: false };
     let mut reports = Vec::new();
     let mut left = Vec::new();
     let mut refused: Vec<Refused> = Vec::new();
@@ -47,17 +40,13 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
         }
         let shown = machine.show(&install.path);
         let Some(offer) = install.offer() else {
-            left.push(format!(
-                "{shown}: what it was installed from is gone; left as it is"
-            ));
+            left.push(format!("{shown}: what it was installed from is gone; left as it is"));
             continue;
         };
         let judged = install.judge(Some(&offer));
         if matches!(judged.state, State::Newer) && !arguments.force {
             let version = judged.version.unwrap_or_default();
-            left.push(format!(
-                "{shown}: {version} is newer than what this kernels carries; left as it is"
-            ));
+            left.push(format!("{shown}: {version} is newer than what this kernels carries; left as it is"));
             continue;
         }
         let places = vec![install.place()];

@@ -21,36 +21,23 @@ pub(crate) fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode>
         list_rules(output);
         return Ok(ExitCode::SUCCESS);
     }
-    let options = arguments
-        .deep
-        .then(|| options(arguments.python.as_ref()))
-        .transpose()?;
+    let options = arguments.deep.then(|| options(arguments.python.as_ref())).transpose()?;
     let embedded = [PathBuf::from(bundled::DEFAULT)];
-    let paths = if arguments.paths.is_empty() {
-        &embedded[..]
-    } else {
-        &arguments.paths
-    };
+    let paths = if arguments.paths.is_empty() { &embedded[..] } else { &arguments.paths };
     let mut reports = Vec::new();
     let mut sound = true;
     for path in paths {
         let subject = read(path)?;
         let mut findings = subject.findings;
-        let deep = options
-            .as_ref()
-            .map(|options| deep::check(&subject.tree, subject.root.as_deref(), options))
-            .transpose()?;
+        let deep =
+            options.as_ref().map(|options| deep::check(&subject.tree, subject.root.as_deref(), options)).transpose()?;
         if let Some(deep) = &deep {
             findings.extend(deep.findings.iter().cloned());
             if arguments.strict {
                 findings.extend(deep.not_checked.iter().map(Unchecked::finding));
             }
         }
-        let limit = if arguments.strict {
-            Severity::Warning
-        } else {
-            Severity::Error
-        };
+        let limit = if arguments.strict { Severity::Warning } else { Severity::Error };
         let valid = findings.iter().all(|finding| finding.severity < limit);
         sound &= valid;
         show(path, &findings, deep.as_ref(), valid, output);
@@ -65,11 +52,7 @@ pub(crate) fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode>
         reports.push(report);
     }
     output.json(&json!({ "skills": reports }));
-    Ok(if sound {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A Python named on the command line must exist; the default may be missing.
@@ -77,31 +60,19 @@ fn options(named: Option<&PathBuf>) -> Result<deep::Options> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let python = match (named, set("KERNELS_PYTHON"), set("VIRTUAL_ENV")) {
         (Some(path), ..) => {
-            let starts = Command::new(path)
-                .args(["-I", "-c", ""])
-                .stdin(Stdio::null())
-                .output();
+            let starts = Command::new(path).args(["-I", "-c", ""]).stdin(Stdio::null()).output();
             if !starts.is_ok_and(|output| output.status.success()) {
                 let path = path.display();
-                return Err(
-                    Usage(format!("--python {path}: that is no Python that starts")).into(),
-                );
+                return Err(Usage(format!("--python {path}: that is no Python that starts")).into());
             }
             // It is started from another folder, so a relative path must be made absolute.
-            if path.components().count() > 1 {
-                std::path::absolute(path)?
-            } else {
-                path.clone()
-            }
+            if path.components().count() > 1 { std::path::absolute(path)? } else { path.clone() }
         }
         (None, Some(path), _) => path.into(),
         (None, None, Some(folder)) => PathBuf::from(folder).join("bin/python"),
         (None, None, None) => "python3".into(),
     };
-    Ok(deep::Options {
-        python,
-        commands: cli::Cli::command(),
-    })
+    Ok(deep::Options { python, commands: cli::Cli::command() })
 }
 
 /// A skill as read, even if only in part.
@@ -117,36 +88,21 @@ fn read(path: &Path) -> Result<Subject> {
         && !path.exists()
         && let Some(tree) = bundled::tree(name)
     {
-        return Ok(Subject {
-            findings: lint::lint(&tree, Some(name), &[]),
-            root: None,
-            tree,
-        });
+        return Ok(Subject { findings: lint::lint(&tree, Some(name), &[]), root: None, tree });
     }
-    let meta = path
-        .metadata()
-        .with_context(|| format!("cannot look at {}", path.display()))?;
+    let meta = path.metadata().with_context(|| format!("cannot look at {}", path.display()))?;
     if meta.is_dir() {
         return Ok(read_folder(path));
     }
-    if path
-        .file_name()
-        .is_some_and(|name| name.eq_ignore_ascii_case(SKILL_MD))
-    {
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
+    if path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(SKILL_MD)) {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         return Ok(read_folder(folder.unwrap_or(Path::new("."))));
     }
     if !meta.is_file() {
         bail!("{} is neither a folder nor a .skill file", path.display());
     }
     Ok(match archive::open(path) {
-        Ok((folder, tree)) => Subject {
-            findings: lint::lint(&tree, Some(&folder), &[]),
-            root: None,
-            tree,
-        },
+        Ok((folder, tree)) => Subject { findings: lint::lint(&tree, Some(&folder), &[]), root: None, tree },
         Err(error) => Subject {
             tree: Tree::default(),
             root: None,
@@ -170,28 +126,11 @@ fn read_folder(folder: &Path) -> Subject {
     }
 }
 
-fn show(
-    path: &Path,
-    findings: &[Finding],
-    deep: Option<&deep::Report>,
-    valid: bool,
-    output: Output,
-) {
-    let base = if path.file_name().is_some_and(|name| name == SKILL_MD) {
-        path.parent().unwrap_or(path)
-    } else {
-        path
-    };
+fn show(path: &Path, findings: &[Finding], deep: Option<&deep::Report>, valid: bool, output: Output) {
+    let base = if path.file_name().is_some_and(|name| name == SKILL_MD) { path.parent().unwrap_or(path) } else { path };
     for finding in findings {
-        let file = if finding.file.is_empty() {
-            base.to_path_buf()
-        } else {
-            base.join(&finding.file)
-        };
-        let line = finding
-            .line
-            .map(|line| format!(":{line}"))
-            .unwrap_or_default();
+        let file = if finding.file.is_empty() { base.to_path_buf() } else { base.join(&finding.file) };
+        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         let severity = match finding.severity {
             Severity::Warning => style::warning("warning"),
             Severity::Error | Severity::Fatal => style::bad("error"),
@@ -206,18 +145,10 @@ fn show(
     if let Some(deep) = deep {
         output.line(format!("checked: {}", deep.summary()));
         for unchecked in &deep.not_checked {
-            output.line(format!(
-                "{} {}",
-                style::warning("not checked:"),
-                unchecked.line()
-            ));
+            output.line(format!("{} {}", style::warning("not checked:"), unchecked.line()));
         }
     }
-    let verdict = if valid {
-        style::good("valid")
-    } else {
-        style::bad("not valid")
-    };
+    let verdict = if valid { style::good("valid") } else { style::bad("not valid") };
     output.line(format!("{}: {verdict}", path.display()));
 }
 
@@ -244,10 +175,7 @@ fn list_rules(output: Output) {
             (_, true) => ", --deep",
             _ => "",
         };
-        output.line(format!(
-            "{id:<width$}  {asks} {}",
-            style::faint(format!("({severity}{fatal})"))
-        ));
+        output.line(format!("{id:<width$}  {asks} {}", style::faint(format!("({severity}{fatal})"))));
     }
     let rules: Vec<_> = all()
         .map(|((id, severity, asks), deep)| {

@@ -27,21 +27,11 @@ pub(crate) fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     progress.done();
     show(&report, output);
     output.json(&report);
-    Ok(if report.passed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 pub(crate) fn show(report: &VerifyReport, output: Output) {
-    prepare::show_heading(
-        &report.project,
-        &report.card,
-        &report.compiler,
-        report.seed,
-        output,
-    );
+    prepare::show_heading(&report.project, &report.card, &report.compiler, report.seed, output);
     for held in &report.confinement {
         output.line(style::faint(format!("  held: {held}")));
     }
@@ -84,11 +74,7 @@ fn sanitize_all(project: &Project, choice: &Choice, output: Output) -> Result<Ex
     for result in &results {
         output.line(format!(
             "{} {}: {}",
-            if result.clean {
-                style::good("clean")
-            } else {
-                style::bad("sanitizer")
-            },
+            if result.clean { style::good("clean") } else { style::bad("sanitizer") },
             style::strong(&result.tool),
             result.summary
         ));
@@ -97,9 +83,5 @@ fn sanitize_all(project: &Project, choice: &Choice, output: Output) -> Result<Ex
         }
     }
     output.json(&results);
-    Ok(if results.iter().all(|result| result.clean) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if results.iter().all(|result| result.clean) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

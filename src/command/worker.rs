@@ -23,11 +23,7 @@ pub(super) fn run(request: &str) -> Result<ExitCode> {
 }
 
 fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
-    let Verify {
-        project,
-        choice,
-        path,
-    } = request;
+    let Verify { project, choice, path } = request;
     let native_only = choice.native_only || matches!(path, CodePath::Sanitized);
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
@@ -35,9 +31,5 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     let session = Session::open(project, &card, !native_only, &tell)?;
     let report = run::run_path(&session.project, &session.build, choice, *path)?;
     output.json(&report);
-    Ok(if report.passed() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -30,10 +30,7 @@ impl std::fmt::Display for Overrun {
         let number = self.budget + 1;
         let pattern = &self.pattern;
         match &self.at {
-            None => write!(
-                f,
-                "budget {number} (kernel = \"{pattern}\"): no kernel has that name"
-            ),
+            None => write!(f, "budget {number} (kernel = \"{pattern}\"): no kernel has that name"),
             Some((arch, kernel, limit)) => write!(
                 f,
                 "budget {number} (kernel = \"{pattern}\"): {kernel} on sm_{arch}: {} {}, allowed {}",
@@ -46,12 +43,7 @@ impl std::fmt::Display for Overrun {
 impl Overrun {
     /// Whether both concern the same figure of the same budget on the same architecture.
     fn is_like(&self, other: &Self) -> bool {
-        let place = |overrun: &Self| {
-            overrun
-                .at
-                .as_ref()
-                .map(|(arch, _, limit)| (*arch, limit.what))
-        };
+        let place = |overrun: &Self| overrun.at.as_ref().map(|(arch, _, limit)| (*arch, limit.what));
         self.budget == other.budget && place(self) == place(other)
     }
 }
@@ -80,11 +72,7 @@ impl Build {
     pub(crate) fn overruns(&self, project: &Project) -> Vec<Overrun> {
         let mut all = Vec::new();
         for (at, budget) in project.spec.budgets.iter().enumerate() {
-            let overrun = |place| Overrun {
-                budget: at,
-                pattern: budget.kernel.clone(),
-                at: place,
-            };
+            let overrun = |place| Overrun { budget: at, pattern: budget.kernel.clone(), at: place };
             let mut any = false;
             for target in &self.targets {
                 let units = target.units.iter().filter(|unit| is_of(budget, unit));
@@ -116,33 +104,20 @@ fn is_of(budget: &Budget, unit: &Unit) -> bool {
 }
 
 fn covers(budget: &Budget, kernel: &Kernel) -> bool {
-    [
-        &kernel.name,
-        name::short(&kernel.name),
-        name::template(&kernel.name),
-        &kernel.symbol,
-    ]
-    .iter()
-    .any(|name| matches(&budget.kernel, name))
+    [&kernel.name, name::short(&kernel.name), name::template(&kernel.name), &kernel.symbol]
+        .iter()
+        .any(|name| matches(&budget.kernel, name))
 }
 
 fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
     let mut all = Vec::new();
     let mut at_most = |what, value: u32, limit: Option<u32>| {
         if let Some(limit) = limit.filter(|&limit| value > limit) {
-            all.push(Limit {
-                what,
-                value: value.to_string(),
-                bound: limit.to_string(),
-            });
+            all.push(Limit { what, value: value.to_string(), bound: limit.to_string() });
         }
     };
     at_most("registers", kernel.registers, budget.registers);
-    at_most(
-        "spill_bytes",
-        kernel.spill_stores + kernel.spill_loads,
-        budget.spill_bytes,
-    );
+    at_most("spill_bytes", kernel.spill_stores + kernel.spill_loads, budget.spill_bytes);
     at_most("stack_bytes", kernel.stack, budget.stack_bytes);
     at_most("shared_bytes", kernel.shared, budget.shared_bytes);
     if let Some(least) = budget.occupancy.filter(|&least| kernel.occupancy < least) {
@@ -161,12 +136,7 @@ fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
                     "{} of {} loads and {} of {} stores have 16 bytes",
                     kernel.loads.wide, kernel.loads.all, kernel.stores.wide, kernel.stores.all
                 ),
-                bound: if wide {
-                    "at least one of each"
-                } else {
-                    "not both"
-                }
-                .to_owned(),
+                bound: if wide { "at least one of each" } else { "not both" }.to_owned(),
             });
         }
     }

@@ -44,34 +44,20 @@ impl<'a> Cubin<'a> {
             let name = symbol.name(LittleEndian, symbols.strings())?;
             let section = symbols
                 .symbol_section(LittleEndian, symbol, SymbolIndex(index.0))?
-                .with_context(|| {
-                    format!("no machine code for {}", String::from_utf8_lossy(name))
-                })?;
+                .with_context(|| format!("no machine code for {}", String::from_utf8_lossy(name)))?;
             entries.push((String::from_utf8_lossy(name).into_owned(), section.0));
         }
         entries.sort();
-        Ok(Self {
-            bytes,
-            sections,
-            entries,
-            variables,
-        })
+        Ok(Self { bytes, sections, entries, variables })
     }
 
     pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>> {
         self.entries
             .iter()
             .map(|(symbol, section)| {
-                let code = self
-                    .sections
-                    .section(object::SectionIndex(*section))?
-                    .data(LittleEndian, self.bytes)?;
+                let code = self.sections.section(object::SectionIndex(*section))?.data(LittleEndian, self.bytes)?;
                 let info = self.section(&format!(".nv.info.{symbol}"))?;
-                Ok(Entry {
-                    max_threads: info.map(max_threads).transpose()?.flatten(),
-                    symbol: symbol.clone(),
-                    code,
-                })
+                Ok(Entry { max_threads: info.map(max_threads).transpose()?.flatten(), symbol: symbol.clone(), code })
             })
             .collect()
     }
@@ -98,9 +84,7 @@ impl<'a> Cubin<'a> {
         Ok(None)
     }
 
-    pub(super) fn sections(
-        &self,
-    ) -> impl Iterator<Item = Result<(&'a str, &'a SectionHeader64<LittleEndian>)>> + '_ {
+    pub(super) fn sections(&self) -> impl Iterator<Item = Result<(&'a str, &'a SectionHeader64<LittleEndian>)>> + '_ {
         self.sections.iter().map(|header| {
             let name = self.sections.section_name(LittleEndian, header)?;
             Ok((std::str::from_utf8(name)?, header))
@@ -132,10 +116,7 @@ pub(super) fn attributes(mut info: &[u8]) -> Result<Vec<Attribute<'_>>> {
             all.push(Attribute { kind: *kind, value });
             info = after;
         } else {
-            all.push(Attribute {
-                kind: *kind,
-                value: &info[2..4],
-            });
+            all.push(Attribute { kind: *kind, value: &info[2..4] });
             info = rest;
         }
     }
@@ -147,10 +128,7 @@ fn max_threads(info: &[u8]) -> Result<Option<u32>> {
     const MAX_THREADS: u8 = 0x05;
     const REQNTID: u8 = 0x10;
     let product = |value: &[u8]| -> u32 {
-        value
-            .chunks_exact(4)
-            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-            .product()
+        value.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).product()
     };
     Ok(attributes(info)?
         .iter()

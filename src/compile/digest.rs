@@ -23,10 +23,8 @@ impl Build {
             let mut units: Vec<_> = target.units.iter().collect();
             units.sort_by(|a, b| a.source.cmp(&b.source));
             for unit in units {
-                let bytes = fs::read(&unit.cubin)
-                    .with_context(|| format!("cannot read {}", unit.cubin.display()))?;
-                let sections = sections(&bytes)
-                    .with_context(|| format!("cannot read {}", unit.cubin.display()))?;
+                let bytes = fs::read(&unit.cubin).with_context(|| format!("cannot read {}", unit.cubin.display()))?;
+                let sections = sections(&bytes).with_context(|| format!("cannot read {}", unit.cubin.display()))?;
                 key.field(unit.source.as_os_str().as_encoded_bytes());
                 key.field((sections.len() as u64).to_be_bytes());
                 for (name, content) in sections {
@@ -41,14 +39,7 @@ impl Build {
 /// The digested sections of a cubin, sorted by name.
 fn sections(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     /// Prefixes of digested sections. Others hold symbols, debug information and compiler notes.
-    const COUNT: [&str; 6] = [
-        ".text.",
-        ".nv.constant",
-        ".nv.info.",
-        ".nv.shared.",
-        ".nv.global",
-        ".nv.local",
-    ];
+    const COUNT: [&str; 6] = [".text.", ".nv.constant", ".nv.info.", ".nv.shared.", ".nv.global", ".nv.local"];
     let cubin = Cubin::parse(bytes)?;
     let mut all = Vec::new();
     for section in cubin.sections() {
@@ -92,9 +83,9 @@ fn stable(symbol: &str) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         text.push_str(MARK);
-        let digest = part.get(..8).is_some_and(|head| {
-            head.bytes().all(|b| b.is_ascii_hexdigit()) && part.as_bytes().get(8) == Some(&b'_')
-        });
+        let digest = part
+            .get(..8)
+            .is_some_and(|head| head.bytes().all(|b| b.is_ascii_hexdigit()) && part.as_bytes().get(8) == Some(&b'_'));
         text.push_str(if digest { &part[8..] } else { part });
     }
     text

@@ -47,11 +47,7 @@ pub(super) fn library(
     }
     let output = command
         .args(["-lcudart_static", "-ldl", "-lrt", "-lpthread"])
-        .args([
-            "-Wl,--exclude-libs,ALL",
-            "-Wl,-z,defs",
-            "-Wl,--build-id=none",
-        ])
+        .args(["-Wl,--exclude-libs,ALL", "-Wl,-z,defs", "-Wl,--build-id=none"])
         .output()
         .with_context(|| format!("cannot run {}", host.path.display()))?;
     if !output.status.success() {
@@ -61,11 +57,7 @@ pub(super) fn library(
         } else {
             ""
         };
-        bail!(
-            "the units do not link ({}):\n{}{hint}",
-            output.status,
-            said.trim()
-        );
+        bail!("the units do not link ({}):\n{}{hint}", output.status, said.trim());
     }
     Ok(store.put(&key, &work, &[LIBRARY], ())?.join(LIBRARY))
 }

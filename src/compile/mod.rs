@@ -107,17 +107,13 @@ pub fn build(
     tell: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<Build> {
     let archs = checked(project, archs)?;
-    let root = project
-        .root
-        .canonicalize()
-        .with_context(|| format!("cannot read the project {}", project.root.display()))?;
+    let root =
+        project.root.canonicalize().with_context(|| format!("cannot read the project {}", project.root.display()))?;
     let host = HostCompiler::find()?;
     let store = store::Store::open()?;
     let compiler = unit::Compiler::new(project, root, toolchain, &host, archs[0])?;
-    let jobs: Vec<(u32, &PathBuf)> = archs
-        .iter()
-        .flat_map(|&arch| project.sources.iter().map(move |source| (arch, source)))
-        .collect();
+    let jobs: Vec<(u32, &PathBuf)> =
+        archs.iter().flat_map(|&arch| project.sources.iter().map(move |source| (arch, source))).collect();
     let made = parallel::map(&jobs, |&(arch, source)| {
         let made = compiler.unit(source, arch, &store, force)?;
         let how = match made.seconds {
@@ -131,20 +127,14 @@ pub fn build(
         Ok(made)
     })?;
     let groups: Vec<&[unit::Made]> = made.chunks(project.sources.len()).collect();
-    let libraries = parallel::map(&groups, |units| {
-        link::library(units, toolchain, &host, &store, force)
-    })?;
+    let libraries = parallel::map(&groups, |units| link::library(units, toolchain, &host, &store, force))?;
     let targets = archs
         .iter()
         .zip(groups.iter().zip(libraries))
         .map(|(&arch, (units, library))| Target {
             arch,
             library,
-            units: units
-                .iter()
-                .zip(&project.sources)
-                .map(|(made, source)| made.unit(source))
-                .collect(),
+            units: units.iter().zip(&project.sources).map(|(made, source)| made.unit(source)).collect(),
         })
         .collect();
     Ok(Build {

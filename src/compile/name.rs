@@ -6,11 +6,7 @@ use cpp_demangle::{DemangleOptions, Symbol};
 pub(super) fn demangled(symbol: &str) -> String {
     Symbol::new(symbol)
         .ok()
-        .and_then(|parsed| {
-            parsed
-                .demangle_with_options(&DemangleOptions::new().no_return_type())
-                .ok()
-        })
+        .and_then(|parsed| parsed.demangle_with_options(&DemangleOptions::new().no_return_type()).ok())
         .unwrap_or_else(|| symbol.to_owned())
 }
 

@@ -41,14 +41,7 @@ const OURS: [&str; 31] = [
     "--dryrun",
     "-lib",
 ];
-const RELOCATABLE: [&str; 6] = [
-    "-rdc",
-    "-rdc=true",
-    "--relocatable-device-code",
-    "-dc",
-    "--device-c",
-    "-dlto",
-];
+const RELOCATABLE: [&str; 6] = ["-rdc", "-rdc=true", "--relocatable-device-code", "-dc", "--device-c", "-dlto"];
 
 /// Optimisation and language standard, unless the project's flags set them.
 pub(crate) fn defaults(own: &[String]) -> Vec<String> {
@@ -71,13 +64,9 @@ pub(crate) fn defaults(own: &[String]) -> Vec<String> {
 pub(crate) fn check_flags(own: &[String], why: &str, instead: &str) -> Result<()> {
     for flag in own {
         let name = flag.split('=').next().unwrap_or(flag);
+        ensure!(!OURS.contains(&name), "cuda-flags: {flag} cannot be set by a project; {why}");
         ensure!(
-            !OURS.contains(&name),
-            "cuda-flags: {flag} cannot be set by a project; {why}"
-        );
-        ensure!(
-            !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name)
-                || flag.ends_with("=false"),
+            !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name) || flag.ends_with("=false"),
             "cuda-flags: {flag} asks for relocatable device code, which is not supported: every kernel must be whole in \
              its own .cu file; {instead}"
         );
@@ -103,10 +92,7 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
 pub(crate) fn no_room(said: &str, folder: &Path) -> String {
     let full = ["No space left on device", "File size limit exceeded"];
     if full.iter().any(|words| said.contains(words)) {
-        format!(
-            "\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere",
-            folder.display()
-        )
+        format!("\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere", folder.display())
     } else {
         String::new()
     }
@@ -146,10 +132,7 @@ mod tests {
     #[test]
     fn dependency_files_are_read_with_their_escapes() {
         let text = b"out o's/a.o : a\\ b's.cu \\\n    include/x\\#1.cuh \\\n  c$$d.h\n";
-        let paths: Vec<_> = prerequisites(text)
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+        let paths: Vec<_> = prerequisites(text).iter().map(|path| path.display().to_string()).collect();
         assert_eq!(paths, ["a b's.cu", "include/x#1.cuh", "c$d.h"]);
     }
 

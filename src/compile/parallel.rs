@@ -8,10 +8,7 @@ use anyhow::Result;
 
 /// Maps items in parallel, and keeps their order. After a failure no further item is started. Errors that differ only in
 /// the architecture are reported once.
-pub(crate) fn map<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
+pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let cores = crate::base::cores();
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
@@ -36,9 +33,7 @@ pub(crate) fn map<T: Sync, R: Send>(
             });
         }
     });
-    let mut done = done
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     let mut results = Vec::with_capacity(items.len());
     let mut failures: Vec<String> = Vec::new();
@@ -48,27 +43,18 @@ pub(crate) fn map<T: Sync, R: Send>(
             Err(error) => {
                 // The same error for another architecture.
                 let words = format!("{error:#}");
-                if failures
-                    .iter()
-                    .all(|known| without_arch(known) != without_arch(&words))
-                {
+                if failures.iter().all(|known| without_arch(known) != without_arch(&words)) {
                     failures.push(words);
                 }
             }
         }
     }
-    if failures.is_empty() {
-        Ok(results)
-    } else {
-        anyhow::bail!("{}", failures.join("\n\n"))
-    }
+    if failures.is_empty() { Ok(results) } else { anyhow::bail!("{}", failures.join("\n\n")) }
 }
 
 /// Replaces `sm_90` by `sm_`.
 fn without_arch(text: &str) -> String {
     let mut parts = text.split("sm_");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |all, part| {
-        all + "sm_" + part.trim_start_matches(|c: char| c.is_ascii_digit())
-    })
+    parts.fold(first, |all, part| all + "sm_" + part.trim_start_matches(|c: char| c.is_ascii_digit()))
 }

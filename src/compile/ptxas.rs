@@ -76,17 +76,8 @@ mod tests {
             0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
             ptxas info    : Used 10 registers, used 0 barriers\n";
         let all = parse(said);
-        let a = Usage {
-            registers: 255,
-            spill_stores: 12,
-            spill_loads: 20,
-            stack: 424,
-            shared: 1024,
-        };
-        let b = Usage {
-            registers: 10,
-            ..Usage::default()
-        };
+        let a = Usage { registers: 255, spill_stores: 12, spill_loads: 20, stack: 424, shared: 1024 };
+        let b = Usage { registers: 10, ..Usage::default() };
         assert_eq!(all, HashMap::from([("_Z1a".into(), a), ("_Z1b".into(), b)]));
         assert!(said.lines().all(is_info));
         assert!(!is_info("a.cu(3): warning #177-D: variable was declared"));

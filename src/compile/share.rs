@@ -53,11 +53,7 @@ impl Hosts {
     pub(super) fn begin(&self, source: &Path) -> Begun<'_> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(source.to_owned(), None);
-        Begun {
-            hosts: self,
-            source: source.to_owned(),
-            answer: None,
-        }
+        Begun { hosts: self, source: source.to_owned(), answer: None }
     }
 
     /// Waits for a unit's host code; `None` if it cannot be shared or is not being compiled.
@@ -81,11 +77,7 @@ impl Begun<'_> {
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        let mut known = self
-            .hosts
-            .known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.hosts.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(std::mem::take(&mut self.source), Some(self.answer.take()));
         self.hosts.changed.notify_all();
     }
@@ -120,9 +112,7 @@ impl Host {
 
 /// The host compiler's objcopy.
 fn objcopy(compiler: &HostCompiler) -> PathBuf {
-    let said = clean(&mut Command::new(&compiler.path))
-        .arg("-print-prog-name=objcopy")
-        .output();
+    let said = clean(&mut Command::new(&compiler.path)).arg("-print-prog-name=objcopy").output();
     said.ok()
         .filter(|output| output.status.success())
         .and_then(|output| String::from_utf8(output.stdout).ok())

@@ -68,12 +68,9 @@ impl Store {
     /// The folder and facts of an entry, if all its files are present and unmodified.
     pub(crate) fn get<Facts: DeserializeOwned>(&self, key: &str) -> Option<(PathBuf, Facts)> {
         let folder = self.objects.join(key);
-        let entry: Entry<Facts> =
-            serde_json::from_slice(&fs::read(folder.join(ENTRY)).ok()?).ok()?;
-        let whole = entry
-            .files
-            .iter()
-            .all(|(name, digest)| fs::read(folder.join(name)).is_ok_and(|b| sha256(&b) == *digest));
+        let entry: Entry<Facts> = serde_json::from_slice(&fs::read(folder.join(ENTRY)).ok()?).ok()?;
+        let whole =
+            entry.files.iter().all(|(name, digest)| fs::read(folder.join(name)).is_ok_and(|b| sha256(&b) == *digest));
         whole.then_some((folder, entry.facts))
     }
 
@@ -88,12 +85,7 @@ impl Store {
             let (folder, facts) = self.get(&key)?;
             self.touch(&key);
             self.touch(base);
-            Some(Found {
-                key,
-                folder,
-                facts,
-                headers,
-            })
+            Some(Found { key, folder, facts, headers })
         })
     }
 
@@ -112,12 +104,7 @@ impl Store {
         lists.truncate(LISTS);
         self.set_list(base, &lists, work)?;
         let folder = self.put(&key, work, files, &facts)?;
-        Ok(Found {
-            key,
-            folder,
-            facts,
-            headers,
-        })
+        Ok(Found { key, folder, facts, headers })
     }
 
     /// Moves the named files of a work folder into the cache.
@@ -144,15 +131,11 @@ impl Store {
             // Read-only, because users get these paths.
             fs::set_permissions(&to, fs::Permissions::from_mode(0o444)).with_context(full)?;
         }
-        let entry = Entry {
-            files: digests,
-            facts,
-        };
+        let entry = Entry { files: digests, facts };
         fs::write(fresh.join(ENTRY), serde_json::to_vec(&entry)?).with_context(full)?;
         let place = self.objects.join(key);
         create(&self.objects)?;
-        replace(&fresh, &place)
-            .with_context(|| format!("cannot put {} in place", place.display()))?;
+        replace(&fresh, &place).with_context(|| format!("cannot put {} in place", place.display()))?;
         Ok(place)
     }
 
@@ -169,14 +152,9 @@ impl Store {
         create(&self.manifests)?;
         let fresh = work.path.join("manifest");
         let place = self.manifests.join(key);
-        fs::write(&fresh, serde_json::to_vec(list)?)
-            .and_then(|()| fs::rename(&fresh, &place))
-            .with_context(|| {
-                format!(
-                    "cannot write {}; free some space there, or set KERNELS_CACHE to another folder",
-                    place.display()
-                )
-            })
+        fs::write(&fresh, serde_json::to_vec(list)?).and_then(|()| fs::rename(&fresh, &place)).with_context(|| {
+            format!("cannot write {}; free some space there, or set KERNELS_CACHE to another folder", place.display())
+        })
     }
 
     /// Creates an empty work folder.
@@ -187,9 +165,7 @@ impl Store {
             self.tidy();
         }
         // Process ids are reused, in containers almost at once, so the name has the time as well.
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |since| since.subsec_nanos());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
         let path = self.work.join(format!("{}-{now}-{number}", process::id()));
         let cannot = || writable(&path);
         fs::create_dir(&path).with_context(cannot)?;
@@ -207,13 +183,12 @@ impl Store {
             if age(&path) < Duration::from_secs(60) {
                 continue;
             }
-            let abandoned = File::open(&path).is_ok_and(|folder| {
-                match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            let abandoned =
+                File::open(&path).is_ok_and(|folder| match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                     Ok(()) => true,
                     Err(rustix::io::Errno::WOULDBLOCK) => false,
                     Err(_) => age(&path) > Duration::from_secs(24 * 3600),
-                }
-            });
+                });
             if abandoned {
                 let _ = fs::remove_dir_all(path);
             }
@@ -226,9 +201,8 @@ impl Store {
             }
         }
         let objects = fs::read_dir(&self.objects).into_iter().flatten().flatten();
-        let mut objects: Vec<(Duration, PathBuf)> = objects
-            .map(|entry| (age(&entry.path().join(ENTRY)), entry.path()))
-            .collect();
+        let mut objects: Vec<(Duration, PathBuf)> =
+            objects.map(|entry| (age(&entry.path().join(ENTRY)), entry.path())).collect();
         objects.sort();
         let mut total = 0;
         for (age, path) in objects {
@@ -287,10 +261,7 @@ fn create(folder: &Path) -> Result<()> {
 }
 
 fn writable(path: &Path) -> String {
-    format!(
-        "cannot create {}; set KERNELS_CACHE to a folder that can be written",
-        path.display()
-    )
+    format!("cannot create {}; set KERNELS_CACHE to a folder that can be written", path.display())
 }
 
 /// The key of an entry: what was known before the compiler ran, and the contents of the headers that it read; none if
@@ -303,8 +274,7 @@ pub(crate) fn with_headers(
     let mut key = Key::new("kernels compilation 1");
     key.field(base);
     for header in headers {
-        key.field(header.as_os_str().as_encoded_bytes())
-            .field(digest(header)?);
+        key.field(header.as_os_str().as_encoded_bytes()).field(digest(header)?);
     }
     Some(key.finish())
 }
@@ -312,15 +282,9 @@ pub(crate) fn with_headers(
 /// The bytes of a folder's files.
 fn size(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files
-        .filter_map(|file| Some(file.metadata().ok()?.len()))
-        .sum()
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
 fn age(path: &Path) -> Duration {
-    path.metadata()
-        .and_then(|meta| meta.modified())
-        .ok()
-        .and_then(|then| then.elapsed().ok())
-        .unwrap_or_default()
+    path.metadata().and_then(|meta| meta.modified()).ok().and_then(|then| then.elapsed().ok()).unwrap_or_default()
 }

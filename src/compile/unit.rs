@@ -75,21 +75,13 @@ impl<'a> Compiler<'a> {
         for path in project.sources.iter().chain(&project.includes) {
             check_path(path)?;
             ensure!(
-                path.components()
-                    .all(|part| matches!(part, Component::Normal(_) | Component::CurDir)),
+                path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)),
                 "{} is not below the project",
                 path.display()
             );
         }
         let mut flags = nvcc::defaults(&project.cuda_flags);
-        for flag in [
-            "-Werror",
-            "all-warnings",
-            "-Xptxas",
-            "-v",
-            "-Xcompiler",
-            "-fPIC",
-        ] {
+        for flag in ["-Werror", "all-warnings", "-Xptxas", "-v", "-Xcompiler", "-fPIC"] {
             flags.push(flag.to_owned());
         }
         for include in &project.includes {
@@ -115,31 +107,17 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a unit, or takes it from the cache.
-    pub(super) fn unit(
-        &self,
-        source: &Path,
-        arch: u32,
-        store: &Store,
-        force: bool,
-    ) -> Result<Made> {
+    pub(super) fn unit(&self, source: &Path, arch: u32, store: &Store, force: bool) -> Result<Made> {
         let path = self.root.join(source);
         let begun = (arch == self.first).then(|| self.hosts.begin(source));
-        let mut part = if begun.is_some() {
-            Part::Whole
-        } else {
-            Part::Device
-        };
+        let mut part = if begun.is_some() { Part::Whole } else { Part::Device };
         for _ in 0..5 {
-            let bytes =
-                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let base = self.base(source, &bytes, arch);
             let digest = |header: &Path| self.digest(header);
             if !force && let Some(found) = store.recall(&base, digest) {
                 self.offer(begun, source, &bytes, &found);
-                return Ok(Made {
-                    found,
-                    seconds: None,
-                });
+                return Ok(Made { found, seconds: None });
             }
             let work = store.work()?;
             let started = Instant::now();
@@ -162,25 +140,20 @@ impl<'a> Compiler<'a> {
             if part == Part::Device {
                 let host = self.hosts.wait(source);
                 let wanted = self.host_key(source, &bytes, &headers);
-                let fits = host.is_some_and(|host| {
-                    Some(&host.key) == wanted.as_ref() && host.graft(&work.path, self.host)
-                });
+                let fits =
+                    host.is_some_and(|host| Some(&host.key) == wanted.as_ref() && host.graft(&work.path, self.host));
                 if !fits {
                     part = Part::Whole;
                     continue;
                 }
             }
-            let facts = facts(&said, &work, arch)
-                .with_context(|| format!("{} for sm_{arch}", source.display()))?;
+            let facts = facts(&said, &work, arch).with_context(|| format!("{} for sm_{arch}", source.display()))?;
             let files = [OBJECT, CUBIN, PTX];
             let found = store.keep(&base, (headers, key), &work, &files, facts)?;
             self.offer(begun, source, &bytes, &found);
             return Ok(Made { found, seconds });
         }
-        bail!(
-            "{} or a file it includes keeps changing while it is compiled",
-            path.display()
-        )
+        bail!("{} or a file it includes keeps changing while it is compiled", path.display())
     }
 
     /// Shares this architecture's host code with the unit's other architectures.
@@ -188,18 +161,13 @@ impl<'a> Compiler<'a> {
         let Some(begun) = begun else { return };
         // Host code that reads the list of architectures differs between them.
         let asks = |path: &Path| {
-            fs::read(self.root.join(path))
-                .map_or(true, |text| text.windows(ASKS.len()).any(|w| w == ASKS))
+            fs::read(self.root.join(path)).map_or(true, |text| text.windows(ASKS.len()).any(|w| w == ASKS))
         };
         if asks(source) || found.headers.iter().any(|header| asks(header)) {
             return;
         }
         if let Some(key) = self.host_key(source, bytes, &found.headers) {
-            begun.done(Host {
-                key,
-                object: found.folder.join(OBJECT),
-                cubin: found.folder.join(CUBIN),
-            });
+            begun.done(Host { key, object: found.folder.join(OBJECT), cubin: found.folder.join(CUBIN) });
         }
     }
 
@@ -215,9 +183,7 @@ impl<'a> Compiler<'a> {
         for flag in &self.flags {
             key.field(flag);
         }
-        key.field(arch.to_be_bytes())
-            .field(source.as_os_str().as_encoded_bytes())
-            .field(bytes);
+        key.field(arch.to_be_bytes()).field(source.as_os_str().as_encoded_bytes()).field(bytes);
         key.finish()
     }
 
@@ -231,10 +197,7 @@ impl<'a> Compiler<'a> {
             return known.clone();
         }
         let digest = fs::read(self.root.join(header)).ok().map(|b| sha256(&b));
-        self.digests
-            .lock()
-            .ok()?
-            .insert(header.to_owned(), digest.clone());
+        self.digests.lock().ok()?.insert(header.to_owned(), digest.clone());
         digest
     }
 
@@ -251,13 +214,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Runs nvcc; returns its output and the headers it read.
-    fn compile(
-        &self,
-        source: &Path,
-        arch: u32,
-        part: Part,
-        work: &Work,
-    ) -> Result<(String, Vec<PathBuf>)> {
+    fn compile(&self, source: &Path, arch: u32, part: Part, work: &Work) -> Result<(String, Vec<PathBuf>)> {
         check_path(&work.path)?;
         let (what, to) = match part {
             Part::Whole => ("-c", OBJECT),
@@ -273,9 +230,7 @@ impl<'a> Compiler<'a> {
             .arg("-o")
             .arg(work.path.join(to))
             .arg("-gencode")
-            .arg(format!(
-                "arch=compute_{arch},code=[sm_{arch},compute_{arch}]"
-            ))
+            .arg(format!("arch=compute_{arch},code=[sm_{arch},compute_{arch}]"))
             .arg("-ccbin")
             .arg(&self.host.path)
             .args(["-MMD", "-MF"])
@@ -283,9 +238,7 @@ impl<'a> Compiler<'a> {
             .args(["--keep", "--keep-dir"])
             .arg(&work.path)
             .args(&self.flags);
-        let output = command
-            .output()
-            .with_context(|| format!("cannot run {}", self.toolchain.nvcc.display()))?;
+        let output = command.output().with_context(|| format!("cannot run {}", self.toolchain.nvcc.display()))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
             let out = String::from_utf8_lossy(&output.stdout);
@@ -302,11 +255,9 @@ impl<'a> Compiler<'a> {
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {
             let from = kept(&work.path, ending)?;
-            fs::rename(&from, work.path.join(to))
-                .with_context(|| format!("cannot rename {}", from.display()))?;
+            fs::rename(&from, work.path.join(to)).with_context(|| format!("cannot rename {}", from.display()))?;
         }
-        let text = fs::read(&dependencies)
-            .with_context(|| format!("cannot read {}", dependencies.display()))?;
+        let text = fs::read(&dependencies).with_context(|| format!("cannot read {}", dependencies.display()))?;
         Ok((said, self.headers(&text)))
     }
 
@@ -316,13 +267,8 @@ impl<'a> Compiler<'a> {
         let mut headers: Vec<PathBuf> = prerequisites(text)
             .into_iter()
             .skip(1)
-            .map(|path| {
-                path.strip_prefix(&self.root)
-                    .map_or(path.clone(), Path::to_owned)
-            })
-            .filter(|path| {
-                !(path.starts_with(own) || SYSTEM.iter().any(|system| path.starts_with(system)))
-            })
+            .map(|path| path.strip_prefix(&self.root).map_or(path.clone(), Path::to_owned))
+            .filter(|path| !(path.starts_with(own) || SYSTEM.iter().any(|system| path.starts_with(system))))
             .collect();
         headers.sort();
         headers.dedup();
@@ -331,11 +277,7 @@ impl<'a> Compiler<'a> {
 
     /// Compiler output without ptxas's statistics, with the paths of the project.
     fn readable(&self, said: &str, work: &Work) -> String {
-        let lines: Vec<&str> = said
-            .lines()
-            .filter(|line| !ptxas::is_info(line))
-            .map(str::trim_end)
-            .collect();
+        let lines: Vec<&str> = said.lines().filter(|line| !ptxas::is_info(line)).map(str::trim_end).collect();
         let mut text = lines.join("\n");
         for folder in [&self.root, &work.path] {
             text = text.replace(&format!("{}/", folder.display()), "");
@@ -358,26 +300,15 @@ impl Made {
 /// Everything that affects the output except flags and the project's sources.
 fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCompiler) -> String {
     let mut key = Key::new("compiler");
-    key.field(&toolchain.version)
-        .field(&host.version)
-        .field(host.path.as_os_str().as_encoded_bytes());
+    key.field(&toolchain.version).field(&host.version).field(host.path.as_os_str().as_encoded_bytes());
     // Wheels of different releases can be mixed, and `--version` reports only nvcc's.
     for part in ["bin/nvcc", "bin/ptxas", "bin/cudafe++", "nvvm/bin/cicc"] {
-        let size = toolchain
-            .root()
-            .join(part)
-            .metadata()
-            .map_or(0, |meta| meta.len());
+        let size = toolchain.root().join(part).metadata().map_or(0, |meta| meta.len());
         key.field(size.to_be_bytes());
     }
     // A new header may shadow one that was read, so the names count like the contents.
     let mut folders: Vec<PathBuf> = project.includes.clone();
-    folders.extend(
-        project
-            .sources
-            .iter()
-            .filter_map(|source| source.parent().map(Path::to_owned)),
-    );
+    folders.extend(project.sources.iter().filter_map(|source| source.parent().map(Path::to_owned)));
     folders.sort();
     folders.dedup();
     for folder in folders {
@@ -393,18 +324,14 @@ fn header_names(folder: &Path) -> Vec<PathBuf> {
     walkdir::WalkDir::new(folder)
         .sort_by_file_name()
         .into_iter()
-        .filter_entry(|entry| {
-            entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".")
-        })
+        .filter_entry(|entry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b"."))
         .flatten()
         .filter(|entry| {
             let ending = entry.path().extension().and_then(|ending| ending.to_str());
             !entry.file_type().is_dir()
                 && matches!(
                     ending,
-                    None | Some(
-                        "h" | "hh" | "hpp" | "hxx" | "cuh" | "inl" | "inc" | "cu" | "ipp" | "tpp"
-                    )
+                    None | Some("h" | "hh" | "hpp" | "hxx" | "cuh" | "inl" | "inc" | "cu" | "ipp" | "tpp")
                 )
         })
         .filter_map(|entry| entry.path().strip_prefix(folder).ok().map(Path::to_owned))
@@ -451,10 +378,7 @@ fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
         });
     }
     kernels.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.symbol.cmp(&b.symbol)));
-    let remarks = said
-        .lines()
-        .filter(|line| !ptxas::is_info(line) && !line.trim().is_empty())
-        .map(str::to_owned)
-        .collect();
+    let remarks =
+        said.lines().filter(|line| !ptxas::is_info(line) && !line.trim().is_empty()).map(str::to_owned).collect();
     Ok(Facts { kernels, remarks })
 }

@@ -21,12 +21,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
                 continue;
             };
             let wanted = anchor.to_lowercase();
-            if !anchor.is_empty()
-                && !named
-                    .anchors
-                    .iter()
-                    .any(|known| known.to_lowercase() == wanted)
-            {
+            if !anchor.is_empty() && !named.anchors.iter().any(|known| known.to_lowercase() == wanted) {
                 let near = near(&wanted, &named.anchors);
                 gathered.find(
                     "anchor",
@@ -43,8 +38,7 @@ fn near(wanted: &str, anchors: &[String]) -> String {
     let words: Vec<&str> = wanted.split('-').filter(|word| word.len() > 2).collect();
     let score = |anchor: &String| words.iter().filter(|word| anchor.contains(**word)).count();
     let best = anchors.iter().max_by_key(|anchor| score(anchor));
-    best.filter(|anchor| score(anchor) > 0)
-        .map_or(String::new(), |anchor| format!("; there is #{anchor}"))
+    best.filter(|anchor| score(anchor) > 0).map_or(String::new(), |anchor| format!("; there is #{anchor}"))
 }
 
 /// The path of a link relative to the skill, with `.` and `..` resolved.

@@ -10,20 +10,12 @@ const NAMES: [&str; 2] = ["kernels", "kernels-harness"];
 
 pub(super) fn check(commands: &[Command], ours: &clap::Command, gathered: &mut Gathered) {
     for command in commands {
-        if !command
-            .words
-            .first()
-            .is_some_and(|(_, word)| NAMES.contains(&word.as_str()))
-        {
+        if !command.words.first().is_some_and(|(_, word)| NAMES.contains(&word.as_str())) {
             continue;
         }
         // In running text `kernels` may be the Hub library: `kernels >= 0.12`.
-        let second = command
-            .words
-            .get(1)
-            .map(|(_, word)| word.trim_start_matches('['));
-        let is_command = second
-            .is_some_and(|word| word.starts_with(|c: char| c.is_ascii_lowercase() || c == '-'));
+        let second = command.words.get(1).map(|(_, word)| word.trim_start_matches('['));
+        let is_command = second.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_lowercase() || c == '-'));
         if command.is_span && !is_command {
             continue;
         }
@@ -66,10 +58,7 @@ fn wrong(command: &Command, ours: &clap::Command) -> Option<(usize, String)> {
                         _ => None,
                     };
                     let allowed = allowed.unwrap_or_else(|| "1".to_owned());
-                    let changed: Vec<String> = words
-                        .iter()
-                        .map(|word| word.replace(&value, &allowed))
-                        .collect();
+                    let changed: Vec<String> = words.iter().map(|word| word.replace(&value, &allowed)).collect();
                     if changed != words {
                         words = changed;
                         continue;
@@ -105,16 +94,8 @@ fn message(command: &Command, error: &clap::Error) -> String {
         .filter(|line| !line.starts_with("to pass"))
         .collect::<Vec<_>>()
         .join(", ");
-    let more = if more.is_empty() {
-        String::new()
-    } else {
-        format!("; {more}")
-    };
-    let words: Vec<&str> = command
-        .words
-        .iter()
-        .map(|(_, word)| word.as_str())
-        .collect();
+    let more = if more.is_empty() { String::new() } else { format!("; {more}") };
+    let words: Vec<&str> = command.words.iter().map(|(_, word)| word.as_str()).collect();
     format!("`{}`: {first}{more}", words.join(" "))
 }
 
@@ -125,12 +106,7 @@ mod tests {
 
     fn wrong_with(text: &str, is_span: bool) -> Option<String> {
         let words = text.split(' ').map(|word| (1, word.to_owned())).collect();
-        let command = Command {
-            file: String::new(),
-            words,
-            input: None,
-            is_span,
-        };
+        let command = Command { file: String::new(), words, input: None, is_span };
         wrong(&command, &crate::cli::Cli::command()).map(|(_, message)| message)
     }
 

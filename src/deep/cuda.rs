@@ -55,22 +55,13 @@ pub(super) fn check(
     for number in 0..documents.len() {
         jobs.add(number, documents, work, gathered)?;
     }
-    let wants_python = jobs
-        .all
-        .iter()
-        .any(|job| job.included.names.contains(PYTHON));
+    let wants_python = jobs.all.iter().any(|job| job.included.names.contains(PYTHON));
     let compiler = compiler(options, wants_python);
     let is_ours = |file: &str| documents.iter().any(|document| document.path == file);
     let numbered: Vec<(usize, &Job)> = jobs.all.iter().enumerate().collect();
     let outcomes = match &compiler {
-        Err(reason) => jobs
-            .all
-            .iter()
-            .map(|_| Outcome::Unchecked(reason.clone()))
-            .collect(),
-        Ok(compiler) => parallel::map(&numbered, |(number, job)| {
-            compile(*number, job, compiler, work, &is_ours)
-        })?,
+        Err(reason) => jobs.all.iter().map(|_| Outcome::Unchecked(reason.clone())).collect(),
+        Ok(compiler) => parallel::map(&numbered, |(number, job)| compile(*number, job, compiler, work, &is_ours))?,
     };
     for (job, outcome) in jobs.all.iter().zip(&outcomes) {
         note(job.block, job.is_cuda, outcome, gathered);
@@ -98,10 +89,7 @@ pub(super) fn check(
     if !jobs.all.is_empty() {
         gathered.tool("nvcc", &compiler.toolchain.version);
     }
-    if let (true, Ok(torch)) = (
-        jobs.all.iter().any(|job| job.included.torch),
-        &compiler.torch,
-    ) {
+    if let (true, Ok(torch)) = (jobs.all.iter().any(|job| job.included.torch), &compiler.torch) {
         gathered.tool("torch's headers", &torch.version);
     }
     Ok(Some(compiler.toolchain))
@@ -145,13 +133,7 @@ fn torch(options: &Options) -> Result<Torch, ToolchainError> {
     Torch::find(Some(&options.python), oldest).or_else(|_| Torch::find(None, oldest))
 }
 
-fn report(
-    job: &Job<'_>,
-    error: &Diagnosis,
-    archs: &[String],
-    is_ours: &dyn Fn(&str) -> bool,
-    gathered: &mut Gathered,
-) {
+fn report(job: &Job<'_>, error: &Diagnosis, archs: &[String], is_ours: &dyn Fn(&str) -> bool, gathered: &mut Gathered) {
     let (rule, arch) = if job.is_cuda {
         let names: Vec<String> = archs.iter().map(|arch| format!("sm_{arch}")).collect();
         ("cuda", format!(" for {}", and(&names)))
@@ -161,19 +143,10 @@ fn report(
     let name = job.block.name();
     let (file, line, within) = match &error.place {
         Some((file, line)) if is_ours(file) => (file.as_str(), *line, String::new()),
-        Some((file, line)) => (
-            job.block.file.as_str(),
-            job.block.line,
-            format!(" (at {file}:{line})"),
-        ),
+        Some((file, line)) => (job.block.file.as_str(), job.block.line, format!(" (at {file}:{line})")),
         None => (job.block.file.as_str(), job.block.line, String::new()),
     };
-    gathered.find(
-        rule,
-        file,
-        line,
-        format!("{name} does not compile{arch}: {}{within}", error.message),
-    );
+    gathered.find(rule, file, line, format!("{name} does not compile{arch}: {}{within}", error.message));
 }
 
 fn compile(
@@ -185,8 +158,7 @@ fn compile(
 ) -> Result<Outcome> {
     if job.included.torch && compiler.torch.is_err() {
         return Ok(Outcome::Unchecked(
-            "no headers of torch; `kernels toolchain install --torch` puts them into the cache"
-                .to_owned(),
+            "no headers of torch; `kernels toolchain install --torch` puts them into the cache".to_owned(),
         ));
     }
     let all: Vec<&str> = job.archs.iter().map(String::as_str).collect();
@@ -229,11 +201,7 @@ fn compile(
             }
         }
     }
-    Ok(if errors.is_empty() {
-        Outcome::Clean
-    } else {
-        Outcome::Wrong(errors)
-    })
+    Ok(if errors.is_empty() { Outcome::Clean } else { Outcome::Wrong(errors) })
 }
 
 /// Whether the missing header was included in quotes, hence should be a file of the same Markdown.
@@ -244,8 +212,7 @@ fn includes_quoted(documents: &[&Document], error: &Diagnosis, header: &str) -> 
     let wanted = format!("\"{header}\"");
     let includes = |(text, first): (&String, usize)| {
         let at = line.checked_sub(first);
-        at.and_then(|at| text.lines().nth(at))
-            .is_some_and(|line| line.contains(&wanted))
+        at.and_then(|at| text.lines().nth(at)).is_some_and(|line| line.contains(&wanted))
     };
     let named = documents.iter().filter(|known| known.path == *file);
     named
@@ -298,10 +265,7 @@ impl Compiler {
         }
         key.field(fs::read(job.folder.join(&job.source))?);
         // A new header may shadow one that was read, so the names of all are part of the key.
-        for path in names(&job.folder)
-            .into_iter()
-            .chain(names(&job.folder.join("../builder")))
-        {
+        for path in names(&job.folder).into_iter().chain(names(&job.folder.join("../builder"))) {
             key.field(path.as_os_str().as_encoded_bytes());
         }
         Ok(key.finish())
@@ -321,11 +285,7 @@ impl Compiler {
             .arg(out.join(DEPENDENCIES))
             .args(["-std=c++17", "-Werror", "all-warnings"])
             .args(["-I", ".", "-I", "../builder"])
-            .args(
-                job.includes
-                    .iter()
-                    .flat_map(|folder| [Path::new("-I"), folder]),
-            )
+            .args(job.includes.iter().flat_map(|folder| [Path::new("-I"), folder]))
             .arg("-ccbin")
             .arg(&self.host.path);
         if job.is_cuda {
@@ -336,9 +296,7 @@ impl Compiler {
                 command.arg("--Ofast-compile=max");
             }
             for arch in archs {
-                command
-                    .arg("-gencode")
-                    .arg(format!("arch=compute_{arch},code=sm_{arch}"));
+                command.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
             }
         }
         if let Some(python) = &self.python {
@@ -349,11 +307,7 @@ impl Compiler {
                 check_path(&folder)?;
                 command.arg("-isystem").arg(folder);
             }
-            command.args([
-                "-DTORCH_EXTENSION_NAME=_block",
-                "-DUSE_CUDA=1",
-                "-DCUDA_KERNEL",
-            ]);
+            command.args(["-DTORCH_EXTENSION_NAME=_block", "-DUSE_CUDA=1", "-DCUDA_KERNEL"]);
             if !job.included.unstable {
                 let Version { major, minor } = torch.release;
                 let version = u64::from(major) << 56 | u64::from(minor) << 48;
@@ -387,10 +341,7 @@ fn once(
     let mut command = compiler.command(job, archs, quick, out)?;
     let ran = process::run(&mut command, &[], SECONDS)?;
     if ran.is_late {
-        return Ok(Some(Diagnosis {
-            message: format!("nvcc was not done after {SECONDS} s"),
-            ..Diagnosis::default()
-        }));
+        return Ok(Some(Diagnosis { message: format!("nvcc was not done after {SECONDS} s"), ..Diagnosis::default() }));
     }
     if ran.status.success() {
         return Ok(None);
@@ -405,17 +356,13 @@ fn once(
         ..Diagnosis::default()
     });
     if let Some((file, line)) = &found.place
-        && Path::new(file)
-            .extension()
-            .is_some_and(|ending| ending == "ptx")
+        && Path::new(file).extension().is_some_and(|ending| ending == "ptx")
     {
         let name = Path::new(file).file_name().unwrap_or_default();
         let ptx = fs::read_to_string(out.join(name)).unwrap_or_default();
-        found.place =
-            diagnosis::source_of(&ptx, *line).map(|(file, line)| (work.hide(&file), line));
+        found.place = diagnosis::source_of(&ptx, *line).map(|(file, line)| (work.hide(&file), line));
         if let Some((file, _)) = &mut found.place
-            && let Some(inside) =
-                file.strip_prefix(&work.hide(&format!("{}/", job.folder.display())))
+            && let Some(inside) = file.strip_prefix(&work.hide(&format!("{}/", job.folder.display())))
         {
             *file = inside.to_owned();
         }

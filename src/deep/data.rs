@@ -15,9 +15,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
                 if let Err(error) = read {
                     let message = format!("{} is no JSON: {error}", block.name());
                     // Drop serde_json's own line number: the finding has the Markdown's.
-                    let message = message
-                        .rsplit_once(" at line ")
-                        .map_or(message.as_str(), |(message, _)| message);
+                    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
                     gathered.find("json", &block.file, block.at(error.line().max(1)), message);
                 }
             }

@@ -18,25 +18,15 @@ impl Diagnosis {
 pub(super) fn first(said: &str, is_ours: impl Fn(&str) -> bool) -> Option<Diagnosis> {
     let lines: Vec<&str> = said.lines().collect();
     for (at, line) in lines.iter().enumerate() {
-        let Some((place, message)) = front_end(line)
-            .or_else(|| host(line))
-            .or_else(|| ptxas(line))
-        else {
+        let Some((place, message)) = front_end(line).or_else(|| host(line)).or_else(|| ptxas(line)) else {
             continue;
         };
-        let ours =
-            |place: &Option<(String, usize)>| place.as_ref().is_some_and(|(file, _)| is_ours(file));
+        let ours = |place: &Option<(String, usize)>| place.as_ref().is_some_and(|(file, _)| is_ours(file));
         let mut place = place;
         if !ours(&place) {
             // An error in a header: the location in our file is in the include or instantiation lines around it.
-            let before = lines[..at]
-                .iter()
-                .filter_map(|line| included_from(line))
-                .rfind(|(file, _)| is_ours(file));
-            let behind = lines[at + 1..]
-                .iter()
-                .filter_map(|line| instantiated(line))
-                .find(|(file, _)| is_ours(file));
+            let before = lines[..at].iter().filter_map(|line| included_from(line)).rfind(|(file, _)| is_ours(file));
+            let behind = lines[at + 1..].iter().filter_map(|line| instantiated(line)).find(|(file, _)| is_ours(file));
             if let Some(found) = before.or(behind) {
                 place = Some(found);
             }
@@ -50,10 +40,7 @@ pub(super) fn first(said: &str, is_ours: impl Fn(&str) -> bool) -> Option<Diagno
 fn front_end(line: &str) -> Option<(Option<(String, usize)>, String)> {
     let (at, end) = [": error", ": catastrophic error"]
         .iter()
-        .filter_map(|word| {
-            line.find(&format!("){word}"))
-                .map(|at| (at, at + 1 + word.len()))
-        })
+        .filter_map(|word| line.find(&format!("){word}")).map(|at| (at, at + 1 + word.len())))
         .min()?;
     let (file, number) = line[..at].rsplit_once('(')?;
     let number = number.parse().ok()?;
@@ -74,22 +61,16 @@ fn host(line: &str) -> Option<(Option<(String, usize)>, String)> {
     let last = parts.next()?.parse::<usize>().ok()?;
     let rest = line[..at].rsplit_once(':')?.0;
     let (file, number) = match rest.rsplit_once(':') {
-        Some((file, number)) if number.parse::<usize>().is_ok() => {
-            (file, number.parse().unwrap_or(last))
-        }
+        Some((file, number)) if number.parse::<usize>().is_ok() => (file, number.parse().unwrap_or(last)),
         _ => (rest, last),
     };
-    Some((
-        Some((file.to_owned(), number)),
-        line[end..].trim().to_owned(),
-    ))
+    Some((Some((file.to_owned(), number)), line[end..].trim().to_owned()))
 }
 
 /// `ptxas a.ptx, line 12; error   : …`, `ptxas error   : …`, `nvcc fatal   : …`
 fn ptxas(line: &str) -> Option<(Option<(String, usize)>, String)> {
-    let rest = ["ptxas", "nvcc", "nvlink", "cicc", "fatbinary"]
-        .iter()
-        .find_map(|program| line.strip_prefix(program))?;
+    let rest =
+        ["ptxas", "nvcc", "nvlink", "cicc", "fatbinary"].iter().find_map(|program| line.strip_prefix(program))?;
     let (head, message) = rest.split_once(" : ")?;
     let head = head.trim_end();
     if !head.ends_with("error") && !head.ends_with("fatal") {
@@ -104,10 +85,8 @@ fn ptxas(line: &str) -> Option<(Option<(String, usize)>, String)> {
 
 /// `In file included from a.cu:3:`, `                 from b.h:12,`
 fn included_from(line: &str) -> Option<(String, usize)> {
-    let rest = line
-        .trim_start()
-        .strip_prefix("In file included from ")
-        .or_else(|| line.trim_start().strip_prefix("from "))?;
+    let rest =
+        line.trim_start().strip_prefix("In file included from ").or_else(|| line.trim_start().strip_prefix("from "))?;
     let rest = rest.trim_end_matches([',', ':']);
     let mut parts = rest.splitn(2, ':');
     let file = parts.next()?;
@@ -125,11 +104,7 @@ fn instantiated(line: &str) -> Option<(String, usize)> {
 /// Maps a PTX line to its source location, by `.loc` and `.file`.
 pub(super) fn source_of(ptx: &str, line: usize) -> Option<(String, usize)> {
     let before: Vec<&str> = ptx.lines().take(line).collect();
-    let mut words = before
-        .iter()
-        .rev()
-        .find_map(|line| line.trim_start().strip_prefix(".loc"))?
-        .split_whitespace();
+    let mut words = before.iter().rev().find_map(|line| line.trim_start().strip_prefix(".loc"))?.split_whitespace();
     let (file, number) = (words.next()?, words.next()?.parse().ok()?);
     let name = ptx.lines().find_map(|line| {
         let rest = line.trim_start().strip_prefix(".file")?.trim_start();
@@ -164,18 +139,8 @@ mod tests {
                 9,
                 "'z' was not declared in this scope",
             ),
-            (
-                "In file included from a.md:4:\n/usr/x.h:8:2: error: #error no\n",
-                "a.md",
-                4,
-                "#error no",
-            ),
-            (
-                "/x/y.h(8): error: no\n   detected during instantiation of \"f\" at line 5 of a.md\n",
-                "a.md",
-                5,
-                "no",
-            ),
+            ("In file included from a.md:4:\n/usr/x.h:8:2: error: #error no\n", "a.md", 4, "#error no"),
+            ("/x/y.h(8): error: no\n   detected during instantiation of \"f\" at line 5 of a.md\n", "a.md", 5, "no"),
         ] {
             let found = first(said, |file| file == "a.md").unwrap();
             assert_eq!(found.place, Some((file.to_owned(), line)), "{said}");

@@ -70,10 +70,7 @@ fn document(path: &str, text: &str, gathered: &mut Gathered) -> Document {
         path,
         body: &text[start..],
         before: text[..start].matches('\n').count(),
-        document: Document {
-            path: path.to_owned(),
-            ..Document::default()
-        },
+        document: Document { path: path.to_owned(), ..Document::default() },
         gathered,
     };
     builder.read();
@@ -148,10 +145,7 @@ impl Builder<'_, '_> {
         };
         let block = fence::block(self.path, line, &info, content, &self.body[range]);
         if !block.closed {
-            self.fault(
-                line,
-                "this fence is never closed; close it with a line of as many marks as it opens with",
-            );
+            self.fault(line, "this fence is never closed; close it with a line of as many marks as it opens with");
         }
         self.document.blocks.push(block);
     }
@@ -213,40 +207,29 @@ fn beside(path: &str, name: &str) -> String {
 /// Parses `<!-- harness NAME`, code, `-->`. `None` for other comments, an error for a malformed harness.
 fn harness(line: usize, source: &str, known: &[Harness]) -> Result<Option<Harness>, String> {
     let source = source.replace("\r\n", "\n");
-    let Some(rest) = source
-        .trim_start()
-        .strip_prefix("<!--")
-        .and_then(|rest| rest.trim_start().strip_prefix("harness"))
+    let Some(rest) =
+        source.trim_start().strip_prefix("<!--").and_then(|rest| rest.trim_start().strip_prefix("harness"))
     else {
         return Ok(None);
     };
     let (first, rest) = rest.split_once('\n').unwrap_or((rest, ""));
     let name = first.trim();
     if name.is_empty() || name.contains(char::is_whitespace) || name.contains("-->") {
-        return Err("a harness is `<!-- harness NAME`, then code with {{block}} on a line of its own, then `-->`".to_owned());
+        return Err(
+            "a harness is `<!-- harness NAME`, then code with {{block}} on a line of its own, then `-->`".to_owned()
+        );
     }
     let Some((text, _)) = rest.split_once("-->") else {
-        return Err(format!(
-            "the comment of the harness {name} is never closed; end it with `-->`"
-        ));
+        return Err(format!("the comment of the harness {name} is never closed; end it with `-->`"));
     };
     let holes = text.lines().filter(|line| line.trim() == HOLE).count();
     if holes != 1 || text.matches(HOLE).count() != 1 {
-        return Err(format!(
-            "the harness {name} has {HOLE} {holes} times on a line of its own; it needs one"
-        ));
+        return Err(format!("the harness {name} has {HOLE} {holes} times on a line of its own; it needs one"));
     }
     if let Some(known) = known.iter().find(|known| known.name == name) {
-        return Err(format!(
-            "a second harness {name}; the first is at line {}",
-            known.line
-        ));
+        return Err(format!("a second harness {name}; the first is at line {}", known.line));
     }
-    Ok(Some(Harness {
-        name: name.to_owned(),
-        line,
-        text: text.to_owned(),
-    }))
+    Ok(Some(Harness { name: name.to_owned(), line, text: text.to_owned() }))
 }
 
 /// The anchor that GitHub generates for a heading: lower case, hyphens for spaces, no punctuation.

@@ -47,9 +47,8 @@ impl Language {
 
 /// Builds a block from the parser's info string, content and source.
 pub(super) fn block(file: &str, line: usize, info: &str, content: &str, source: &str) -> Block {
-    let mut words = info
-        .split(|c: char| c.is_whitespace() || matches!(c, ',' | '{' | '}'))
-        .filter(|word| !word.is_empty());
+    let mut words =
+        info.split(|c: char| c.is_whitespace() || matches!(c, ',' | '{' | '}')).filter(|word| !word.is_empty());
     // In `arch=80,90` the comma belongs to the value; a comma separates only before a new attribute.
     let language = words.next().unwrap_or_default();
     let mut attributes: Vec<(String, String)> = Vec::new();
@@ -83,27 +82,19 @@ pub(super) fn block(file: &str, line: usize, info: &str, content: &str, source: 
 
 impl Block {
     pub(super) fn attribute(&self, key: &str) -> Option<&str> {
-        self.attributes
-            .iter()
-            .find(|(known, _)| known == key)
-            .map(|(_, value)| value.trim_matches(['"', '\'']))
+        self.attributes.iter().find(|(known, _)| known == key).map(|(_, value)| value.trim_matches(['"', '\'']))
     }
 
     /// The file name in the first line: `// file: csrc/norm.cu`, `# file: build.toml`.
     pub(super) fn path(&self) -> Option<&str> {
         let first = self.text.lines().next()?.trim_start();
         let rest = first.strip_prefix("//").or(first.strip_prefix('#'))?;
-        rest.trim_start()
-            .strip_prefix("file:")?
-            .split_whitespace()
-            .next()
+        rest.trim_start().strip_prefix("file:")?.split_whitespace().next()
     }
 
     /// `the cuda block of line 12 (csrc/norm.cu)`
     pub(super) fn name(&self) -> String {
-        let path = self
-            .path()
-            .map_or(String::new(), |path| format!(" ({path})"));
+        let path = self.path().map_or(String::new(), |path| format!(" ({path})"));
         format!("the {} block of line {}{path}", self.language, self.line)
     }
 

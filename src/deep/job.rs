@@ -14,11 +14,7 @@ use crate::base::arch::{self, Capability};
 /// Prefixes of torch headers.
 const TORCH: [&str; 4] = ["torch/", "ATen/", "c10/", "caffe2/"];
 /// Prefixes of the stable ABI's headers, which need the target version as a macro.
-const STABLE: [&str; 3] = [
-    "torch/csrc/stable/",
-    "torch/headeronly/",
-    "torch/csrc/inductor/aoti_torch/c/",
-];
+const STABLE: [&str; 3] = ["torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/"];
 /// `registration.h` as `kernels build --torch` and kernel-builder provide it.
 const REGISTRATION: &str = include_str!("../variant/registration.h");
 
@@ -80,9 +76,7 @@ impl<'d> Jobs<'d> {
         }
         let folder = work.folder(&format!("{number}/files"))?;
         let files = &work.files[number];
-        work.lay_out(number, documents, &folder, |block| {
-            is_code(block).then(|| located(block))
-        })?;
+        work.lay_out(number, documents, &folder, |block| is_code(block).then(|| located(block)))?;
         if !files.keys().any(|path| path.ends_with("registration.h")) {
             write(&folder.join("../builder/registration.h"), REGISTRATION)?;
         }
@@ -124,9 +118,7 @@ impl<'d> Jobs<'d> {
 
 /// Include folders of a document: every folder with a header, since build.toml need not be shown.
 fn header_folders(number: usize, documents: &[Document], work: &Work) -> Vec<PathBuf> {
-    let headers = work
-        .blocks(number, documents)
-        .filter(|(path, block)| is_code(block) && is_header(path));
+    let headers = work.blocks(number, documents).filter(|(path, block)| is_code(block) && is_header(path));
     let folders: BTreeSet<PathBuf> = headers
         .filter_map(|(path, _)| Path::new(path).parent().map(Path::to_owned))
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -136,8 +128,7 @@ fn header_folders(number: usize, documents: &[Document], work: &Work) -> Vec<Pat
 
 impl<'d> Page<'d, '_> {
     fn fault(&mut self, block: &Block, message: impl Into<String>) {
-        self.gathered
-            .find("fence", &block.file, block.line, message);
+        self.gathered.find("fence", &block.file, block.line, message);
     }
 
     /// Adds the job of a block: as the file `path`, in its harness, or alone.
@@ -155,9 +146,8 @@ impl<'d> Page<'d, '_> {
                     let source = self.unit(at, is_cuda, &composed(harness, block))?;
                     self.push(block, is_cuda, source);
                 } else {
-                    let message = format!(
-                        "there is no harness {name} in this file; it would be a comment `<!-- harness {name}`"
-                    );
+                    let message =
+                        format!("there is no harness {name} in this file; it would be a comment `<!-- harness {name}`");
                     self.fault(block, message);
                 }
             }
@@ -182,8 +172,7 @@ impl<'d> Page<'d, '_> {
             None => arch::defaults().iter().map(u32::to_string).collect(),
             Some(Some(archs)) => archs,
             Some(None) => {
-                let message =
-                    "arch= is a list of compute capabilities without the point: arch=80,90a";
+                let message = "arch= is a list of compute capabilities without the point: arch=80,90a";
                 self.fault(block, message);
                 return;
             }
@@ -206,10 +195,7 @@ impl<'d> Included<'d> {
     fn of(documents: &[&'d Document], block: &'d Block) -> Self {
         let mut queue: Vec<&str> = vec![&block.text];
         if let Some(name) = block.attribute("harness") {
-            let harness = documents[0]
-                .harnesses
-                .iter()
-                .find(|known| known.name == name);
+            let harness = documents[0].harnesses.iter().find(|known| known.name == name);
             queue.extend(harness.map(|harness| harness.text.as_str()));
         }
         let mut included = Self::default();
@@ -222,8 +208,7 @@ impl<'d> Included<'d> {
                 let name = last(name);
                 if included.names.insert(name) {
                     let mut blocks = documents.iter().flat_map(|document| &document.blocks);
-                    let named =
-                        blocks.find(|block| is_code(block) && block.path().map(last) == Some(name));
+                    let named = blocks.find(|block| is_code(block) && block.path().map(last) == Some(name));
                     queue.extend(named.map(|block| block.text.as_str()));
                 }
             }
@@ -241,9 +226,7 @@ pub(super) fn is_cuda(block: &Block) -> bool {
 }
 
 fn is_header(path: &str) -> bool {
-    ![".cu", ".cpp", ".cc", ".cxx"]
-        .iter()
-        .any(|ending| path.ends_with(ending))
+    ![".cu", ".cpp", ".cc", ".cxx"].iter().any(|ending| path.ends_with(ending))
 }
 
 fn last(path: &str) -> &str {
@@ -298,10 +281,7 @@ fn marker(file: &str, line: usize) -> String {
 /// `80,90a`
 fn archs(text: &str) -> Option<Vec<String>> {
     let archs: Vec<String> = text.split(',').map(|arch| arch.trim().to_owned()).collect();
-    archs
-        .iter()
-        .all(|arch| Capability::parse_bare(arch).is_some())
-        .then_some(archs)
+    archs.iter().all(|arch| Capability::parse_bare(arch).is_some()).then_some(archs)
 }
 
 /// The header names that a text includes.

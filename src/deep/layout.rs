@@ -24,18 +24,10 @@ pub(super) struct Work {
 impl Work {
     /// Finds the blocks that are files, and reports invalid paths.
     pub(super) fn new(documents: &[Document], gathered: &mut Gathered) -> Result<Self> {
-        let dir =
-            TempDir::with_prefix("kernels-deep-").context("cannot make a temporary folder")?;
-        let base = documents
-            .iter()
-            .map(|document| base(document, documents, gathered))
-            .collect();
+        let dir = TempDir::with_prefix("kernels-deep-").context("cannot make a temporary folder")?;
+        let base = documents.iter().map(|document| base(document, documents, gathered)).collect();
         let files = documents.iter().map(|document| files(document, gathered));
-        Ok(Self {
-            files: files.collect(),
-            base,
-            dir,
-        })
+        Ok(Self { files: files.collect(), base, dir })
     }
 
     /// Creates a subfolder if it does not exist.
@@ -54,11 +46,7 @@ impl Work {
         text.replace(&format!("{}/", self.dir.path().display()), "")
     }
 
-    pub(super) fn base<'d>(
-        &self,
-        number: usize,
-        documents: &'d [Document],
-    ) -> Option<&'d Document> {
+    pub(super) fn base<'d>(&self, number: usize, documents: &'d [Document]) -> Option<&'d Document> {
         self.base[number].map(|base| &documents[base])
     }
 
@@ -74,9 +62,7 @@ impl Work {
         };
         let own = &self.files[number];
         let below = self.base[number].into_iter().flat_map(of);
-        below
-            .filter(|(path, _)| !own.contains_key(*path))
-            .chain(of(number))
+        below.filter(|(path, _)| !own.contains_key(*path)).chain(of(number))
     }
 
     /// Writes the files of a document with the content that `text` returns; skips those for which it returns `None`.
@@ -107,17 +93,14 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
 /// Whether a path has only characters that are safe in a shell, and no component that looks like an option.
 fn is_harmless(path: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte);
-    path.split('/')
-        .all(|part| !part.starts_with('-') && part.bytes().all(plain))
+    path.split('/').all(|part| !part.starts_with('-') && part.bytes().all(plain))
 }
 
 fn base(document: &Document, documents: &[Document], gathered: &mut Gathered) -> Option<usize> {
     let (line, named) = document.base.as_ref()?;
     let found = documents.iter().position(|known| known.path == *named);
     if found.is_none_or(|base| documents[base].base.is_some()) {
-        let message = format!(
-            "`<!-- files … -->` names a page beside this one with files of its own; {named} is none"
-        );
+        let message = format!("`<!-- files … -->` names a page beside this one with files of its own; {named} is none");
         gathered.find("fence", &document.path, *line, message);
         return None;
     }
@@ -133,29 +116,23 @@ fn files(document: &Document, gathered: &mut Gathered) -> BTreeMap<String, usize
         let mut wrong = |message: String| {
             gathered.find("fence", &block.file, block.line + 1, message);
         };
-        let sound = RelPath::parse(path)
-            .map_err(|error| error.to_string())
-            .and_then(|sound| {
-                if is_harmless(path) {
-                    Ok(sound)
-                } else {
-                    Err(format!(
-                        "'{path}': nvcc hands paths to a shell; name it with letters, digits and . _ - +, no - first"
-                    ))
-                }
-            });
+        let sound = RelPath::parse(path).map_err(|error| error.to_string()).and_then(|sound| {
+            if is_harmless(path) {
+                Ok(sound)
+            } else {
+                Err(format!(
+                    "'{path}': nvcc hands paths to a shell; name it with letters, digits and . _ - +, no - first"
+                ))
+            }
+        });
         match sound {
             Err(error) => wrong(error),
             Ok(sound) => {
                 let folder = |known: &String| {
-                    known.starts_with(&format!("{path}/"))
-                        || sound.parents().any(|parent| parent == known)
+                    known.starts_with(&format!("{path}/")) || sound.parents().any(|parent| parent == known)
                 };
                 if let Some(first) = files.get(path) {
-                    wrong(format!(
-                        "{path} is here twice; the first is at line {}",
-                        document.blocks[*first].line
-                    ));
+                    wrong(format!("{path} is here twice; the first is at line {}", document.blocks[*first].line));
                 } else if let Some(known) = files.keys().find(|known| folder(known)) {
                     wrong(format!("{path} and {known} cannot both be files"));
                 } else {

@@ -32,55 +32,19 @@ use self::report::Gathered;
 
 /// The rules of this module, as [`crate::skill::lint::RULES`].
 pub(crate) const RULES: &[(&str, Severity, &str)] = &[
-    (
-        "fence",
-        Severity::Error,
-        "fences are closed, and their attributes, harnesses and file lines make sense",
-    ),
-    (
-        "cuda",
-        Severity::Error,
-        "cuda blocks compile for sm_75, 80 and 90, or those of arch=, without a warning",
-    ),
-    (
-        "cpp",
-        Severity::Error,
-        "cpp blocks compile without a warning",
-    ),
+    ("fence", Severity::Error, "fences are closed, and their attributes, harnesses and file lines make sense"),
+    ("cuda", Severity::Error, "cuda blocks compile for sm_75, 80 and 90, or those of arch=, without a warning"),
+    ("cpp", Severity::Error, "cpp blocks compile without a warning"),
     ("python", Severity::Error, "python blocks and files parse"),
-    (
-        "import",
-        Severity::Error,
-        "what Python imports is there, and so is what it uses of a module (F.rms_norm)",
-    ),
-    (
-        "toml",
-        Severity::Error,
-        "toml blocks parse; a build.toml passes `kernels check`, a kernel.toml is read",
-    ),
+    ("import", Severity::Error, "what Python imports is there, and so is what it uses of a module (F.rms_norm)"),
+    ("toml", Severity::Error, "toml blocks parse; a build.toml passes `kernels check`, a kernel.toml is read"),
     ("json", Severity::Error, "json blocks parse"),
     ("yaml", Severity::Error, "yaml blocks parse"),
     ("shell", Severity::Error, "bash blocks parse (`bash -n`)"),
-    (
-        "command",
-        Severity::Error,
-        "`kernels` and `nvcc` have the commands and flags that are written",
-    ),
-    (
-        "script",
-        Severity::Error,
-        "scripts of the skill that are run are there, and have the flags that are written",
-    ),
-    (
-        "anchor",
-        Severity::Error,
-        "links to headings name headings that are there",
-    ),
-    (
-        "unchecked",
-        Severity::Warning,
-        "with --strict: nothing is left unchecked for want of a tool",
-    ),
+    ("command", Severity::Error, "`kernels` and `nvcc` have the commands and flags that are written"),
+    ("script", Severity::Error, "scripts of the skill that are run are there, and have the flags that are written"),
+    ("anchor", Severity::Error, "links to headings name headings that are there"),
+    ("unchecked", Severity::Warning, "with --strict: nothing is left unchecked for want of a tool"),
 ];
 
 #[derive(Debug)]
@@ -100,15 +64,7 @@ pub(crate) fn check(tree: &Tree, root: Option<&Path>, options: &Options) -> anyh
     data::check(&documents, &mut gathered);
     toml::check(&documents, &work, &mut gathered)?;
     let commands = shell::check(&documents, &mut gathered);
-    let scripts = python::check(
-        tree,
-        root,
-        &documents,
-        &commands,
-        &work,
-        options,
-        &mut gathered,
-    )?;
+    let scripts = python::check(tree, root, &documents, &commands, &work, options, &mut gathered)?;
     command::check(&commands, &options.commands, &mut gathered);
     script::check(tree, &commands, &scripts, &mut gathered);
     let compiler = cuda::check(&documents, &work, options, &mut gathered)?;

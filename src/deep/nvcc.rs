@@ -20,24 +20,14 @@ pub(super) fn check(commands: &[Command], toolchain: Option<&Toolchain>, gathere
             continue;
         }
         let Some(toolchain) = toolchain else {
-            gathered.unchecked(
-                "nvcc command",
-                "there is no nvcc",
-                &command.file,
-                command.line(),
-            );
+            gathered.unchecked("nvcc command", "there is no nvcc", &command.file, command.line());
             continue;
         };
         if options.is_none() {
             options = Options::read(toolchain);
         }
         let Some(options) = &options else {
-            gathered.unchecked(
-                "nvcc command",
-                "`nvcc --help` says nothing",
-                &command.file,
-                command.line(),
-            );
+            gathered.unchecked("nvcc command", "`nvcc --help` says nothing", &command.file, command.line());
             continue;
         };
         gathered.checked("nvcc command", 1);
@@ -57,17 +47,9 @@ struct Options {
 
 impl Options {
     fn read(toolchain: &Toolchain) -> Option<Self> {
-        let ran = process::run(
-            clean(&mut Program::new(&toolchain.nvcc)).arg("--help"),
-            &[],
-            30,
-        )
-        .ok()?;
+        let ran = process::run(clean(&mut Program::new(&toolchain.nvcc)).arg("--help"), &[], 30).ok()?;
         let known = known(&ran.out);
-        (known.len() > 20).then_some(Self {
-            known,
-            help: ran.out,
-        })
+        (known.len() > 20).then_some(Self { known, help: ran.out })
     }
 
     fn wrong(&self, words: &[(usize, String)]) -> Vec<(usize, String)> {
@@ -90,15 +72,8 @@ impl Options {
                     None
                 }
             };
-            if !matches!(
-                name,
-                "-arch"
-                    | "-code"
-                    | "-gencode"
-                    | "--gpu-architecture"
-                    | "--gpu-code"
-                    | "--generate-code"
-            ) {
+            if !matches!(name, "-arch" | "-code" | "-gencode" | "--gpu-architecture" | "--gpu-code" | "--generate-code")
+            {
                 continue;
             }
             let Some((line, value)) = value else { continue };
@@ -114,18 +89,14 @@ impl Options {
 }
 
 fn is_joined(word: &str) -> bool {
-    JOINED
-        .iter()
-        .any(|option| word.starts_with(option) && word.len() > option.len())
+    JOINED.iter().any(|option| word.starts_with(option) && word.len() > option.len())
 }
 
 /// `sm_90a`, `compute_80`
 fn is_arch(piece: &str) -> bool {
-    ["sm_", "compute_", "lto_"].iter().any(|prefix| {
-        piece
-            .strip_prefix(prefix)
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    })
+    ["sm_", "compute_", "lto_"]
+        .iter()
+        .any(|prefix| piece.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
 }
 
 /// `--output-file <file>     (-o)`
@@ -152,24 +123,14 @@ mod tests {
     fn options_are_those_of_the_help() {
         let help = "--compile                   (-c)      \n        text\n--output-file <file>      (-o)  \n\
                     --generate-code <specification>,...    (-gencode)  \n 'sm_90','compute_90'\n--std {c++17}  (-std)\n";
-        let options = Options {
-            known: known(help),
-            help: help.to_owned(),
-        };
+        let options = Options { known: known(help), help: help.to_owned() };
         let wrong = |text: &str| {
             let words: Vec<_> = text.split(' ').map(|word| (1, word.to_owned())).collect();
-            options
-                .wrong(&words)
-                .into_iter()
-                .map(|(_, message)| message)
-                .collect::<Vec<_>>()
+            options.wrong(&words).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
         };
         assert_eq!(wrong("-c -O3 -std=c++17 -Iinclude -o -x a.cu"), [""; 0]);
         assert_eq!(wrong("-gencode arch=compute_90,code=sm_90"), [""; 0]);
-        assert_eq!(
-            wrong("-gencode arch=compute_70,code=sm_90"),
-            ["does not know compute_70"]
-        );
+        assert_eq!(wrong("-gencode arch=compute_70,code=sm_90"), ["does not know compute_70"]);
         assert_eq!(wrong("--no-such a.cu"), ["has no option --no-such"]);
     }
 }

@@ -48,12 +48,7 @@ pub(super) fn run(command: &mut Command, input: &[u8], seconds: u64) -> Result<R
         )
     });
     let status = status.with_context(|| format!("cannot wait for {name}"))?;
-    Ok(Ran {
-        status,
-        out,
-        err,
-        is_late,
-    })
+    Ok(Ran { status, out, err, is_late })
 }
 
 fn read(pipe: Option<impl Read>) -> String {
@@ -81,10 +76,7 @@ fn wait(child: &mut Child, most: Duration) -> std::io::Result<(ExitStatus, bool)
 }
 
 fn kill(child: &mut Child) {
-    if let Some(pid) = i32::try_from(child.id())
-        .ok()
-        .and_then(rustix::process::Pid::from_raw)
-    {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
     }
     let _ = child.kill();
@@ -95,10 +87,7 @@ fn limit(child: &Child, seconds: u64) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
-        let limit = Rlimit {
-            current: Some(seconds),
-            maximum: Some(seconds),
-        };
+        let limit = Rlimit { current: Some(seconds), maximum: Some(seconds) };
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = prlimit(Some(pid), Resource::Cpu, limit);
         }

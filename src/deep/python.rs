@@ -44,11 +44,7 @@ impl Scripts {
 
     /// Why a flag is not known.
     pub(super) fn reason(&self) -> &str {
-        if self.reason.is_empty() {
-            "the script does not parse"
-        } else {
-            &self.reason
-        }
+        if self.reason.is_empty() { "the script does not parse" } else { &self.reason }
     }
 }
 
@@ -134,12 +130,7 @@ pub(super) fn check(
     if !parsed {
         scripts.reason.clone_from(&failure);
     }
-    let notes = Notes {
-        items: &items,
-        python,
-        failure: &failure,
-        gathered,
-    };
+    let notes = Notes { items: &items, python, failure: &failure, gathered };
     notes.note(&answers);
     collect(&items, &answers, &mut scripts);
     Ok(scripts)
@@ -233,8 +224,7 @@ impl Notes<'_> {
 
     fn unanswered(&mut self, what: &str, item: &Item) {
         let line = item.before.max(1);
-        self.gathered
-            .unchecked(what, self.failure, &item.file, line);
+        self.gathered.unchecked(what, self.failure, &item.file, line);
     }
 
     fn parsed(&mut self, item: &Item, answer: &Answer) {
@@ -256,8 +246,7 @@ impl Notes<'_> {
             }
             "unsure" => {
                 let what = format!("use of {}", answer.module);
-                self.gathered
-                    .unchecked(&what, &answer.message, &item.file, at);
+                self.gathered.unchecked(&what, &answer.message, &item.file, at);
             }
             _ => self.gathered.checked("name of a module", 1),
         }
@@ -272,10 +261,7 @@ impl Notes<'_> {
             let what = format!("import of {}", answer.module);
             match answer.state.as_str() {
                 "wrong" if said.insert(&answer.message) => {
-                    let message = format!(
-                        "{} imports what is not there: {}",
-                        item.name, answer.message
-                    );
+                    let message = format!("{} imports what is not there: {}", item.name, answer.message);
                     self.gathered.find("import", &item.file, at, message);
                 }
                 "missing" if said.insert(&answer.module) => {
@@ -285,8 +271,7 @@ impl Notes<'_> {
                 }
                 "unsure" if said.insert(&answer.message) => {
                     is_checked = false;
-                    self.gathered
-                        .unchecked(&what, &answer.message, &item.file, at);
+                    self.gathered.unchecked(&what, &answer.message, &item.file, at);
                 }
                 _ => {}
             }
@@ -308,10 +293,7 @@ fn collect(items: &[Item], answers: &[Answer], scripts: &mut Scripts) {
         let Some(item) = answer.id.map(|id| &items[id]) else {
             continue;
         };
-        let mut script = Script {
-            flags: answer.flags.clone(),
-            is_open: answer.open,
-        };
+        let mut script = Script { flags: answer.flags.clone(), is_open: answer.open };
         for module in &answer.imports {
             if let Some(other) = own.get(module) {
                 script.flags.extend(other.flags.iter().cloned());

@@ -66,26 +66,10 @@ pub(super) fn count(number: usize, what: &str) -> String {
 impl Report {
     /// `4 cuda blocks, 9 python blocks, 31 commands`
     pub(crate) fn summary(&self) -> String {
-        let parts: Vec<String> = self
-            .checked
-            .iter()
-            .map(|(what, number)| count(*number, what))
-            .collect();
-        let tools: Vec<String> = self
-            .tools
-            .iter()
-            .map(|(tool, version)| format!("{tool} {version}"))
-            .collect();
-        let with = if tools.is_empty() {
-            String::new()
-        } else {
-            format!(" (with {})", tools.join(", "))
-        };
-        if parts.is_empty() {
-            "nothing".to_owned()
-        } else {
-            parts.join(", ") + &with
-        }
+        let parts: Vec<String> = self.checked.iter().map(|(what, number)| count(*number, what)).collect();
+        let tools: Vec<String> = self.tools.iter().map(|(tool, version)| format!("{tool} {version}")).collect();
+        let with = if tools.is_empty() { String::new() } else { format!(" (with {})", tools.join(", ")) };
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") + &with }
     }
 }
 
@@ -100,17 +84,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    pub(super) fn find(
-        &mut self,
-        rule: &'static str,
-        file: &str,
-        line: usize,
-        message: impl Into<String>,
-    ) {
-        let severity = RULES
-            .iter()
-            .find(|(id, ..)| *id == rule)
-            .map_or(Severity::Error, |(_, severity, _)| *severity);
+    pub(super) fn find(&mut self, rule: &'static str, file: &str, line: usize, message: impl Into<String>) {
+        let severity = RULES.iter().find(|(id, ..)| *id == rule).map_or(Severity::Error, |(_, severity, _)| *severity);
         self.findings.push(Finding {
             rule,
             severity,
@@ -142,9 +117,7 @@ impl Gathered {
     }
 
     pub(super) fn finish(mut self) -> Report {
-        self.findings.sort_by(|a, b| {
-            (&a.file, a.line, a.rule, &a.message).cmp(&(&b.file, b.line, b.rule, &b.message))
-        });
+        self.findings.sort_by(|a, b| (&a.file, a.line, a.rule, &a.message).cmp(&(&b.file, b.line, b.rule, &b.message)));
         self.findings.dedup();
         let unchecked = self.unchecked.into_iter();
         Report {
@@ -158,10 +131,7 @@ impl Gathered {
                         what,
                         reason,
                         first: places.first().cloned().unwrap_or_default(),
-                        places: places
-                            .into_iter()
-                            .map(|(file, line)| format!("{file}:{line}"))
-                            .collect(),
+                        places: places.into_iter().map(|(file, line)| format!("{file}:{line}")).collect(),
                     }
                 })
                 .collect(),

@@ -7,9 +7,7 @@ use crate::skill::Tree;
 
 const FOLDER: &str = "scripts/";
 /// Programs that run a script and pass it the remaining arguments.
-const RUNNERS: [&str; 7] = [
-    "python", "python3", "torchrun", "run", "launch", "pypy3", "ipython",
-];
+const RUNNERS: [&str; 7] = ["python", "python3", "torchrun", "run", "launch", "pypy3", "ipython"];
 
 pub(super) fn check(tree: &Tree, commands: &[Command], scripts: &Scripts, gathered: &mut Gathered) {
     for command in commands {
@@ -25,16 +23,12 @@ pub(super) fn check(tree: &Tree, commands: &[Command], scripts: &Scripts, gather
             }
             continue;
         };
-        let flags = command.words[at + 1..]
-            .iter()
-            .take_while(|(_, word)| word != "--")
-            .filter_map(|(line, word)| {
-                let word = word.trim_matches(['[', ']']);
-                let is_number =
-                    word[1.min(word.len())..].starts_with(|c: char| c.is_ascii_digit() || c == '.');
-                let is_flag = word.starts_with('-') && word.len() > 1 && !is_number;
-                is_flag.then(|| (*line, word.split('=').next().unwrap_or(word)))
-            });
+        let flags = command.words[at + 1..].iter().take_while(|(_, word)| word != "--").filter_map(|(line, word)| {
+            let word = word.trim_matches(['[', ']']);
+            let is_number = word[1.min(word.len())..].starts_with(|c: char| c.is_ascii_digit() || c == '.');
+            let is_flag = word.starts_with('-') && word.len() > 1 && !is_number;
+            is_flag.then(|| (*line, word.split('=').next().unwrap_or(word)))
+        });
         match scripts.of(&path) {
             None => gathered.unchecked("run of a script", scripts.reason(), &command.file, *line),
             Some(script) => {
@@ -85,13 +79,9 @@ fn find(tree: &Tree, word: &str) -> Option<String> {
             || word.trim_start_matches("./") == path.rsplit('/').next().unwrap_or(path)
     };
     let paths = tree.iter().map(|(path, _)| path.as_str());
-    paths
-        .filter(|path| path.ends_with(".py"))
-        .find(ends)
-        .map(str::to_owned)
+    paths.filter(|path| path.ends_with(".py")).find(ends).map(str::to_owned)
 }
 
 fn has_scripts(tree: &Tree) -> bool {
-    tree.iter()
-        .any(|(path, _)| path.as_str().starts_with(FOLDER))
+    tree.iter().any(|(path, _)| path.as_str().starts_with(FOLDER))
 }

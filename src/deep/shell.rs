@@ -222,11 +222,7 @@ impl Splitter<'_> {
                 ';' | '&' | '|' | '(' | ')' => self.end_command(),
                 '<' | '>' => {
                     // A file descriptor's number.
-                    if self
-                        .word
-                        .as_ref()
-                        .is_some_and(|(_, word)| word.bytes().all(|b| b.is_ascii_digit()))
-                    {
+                    if self.word.as_ref().is_some_and(|(_, word)| word.bytes().all(|b| b.is_ascii_digit())) {
                         self.word = None;
                     }
                     self.end_word();
@@ -265,27 +261,17 @@ impl Splitter<'_> {
 
     fn push(&mut self, c: char) {
         let line = self.line;
-        self.word
-            .get_or_insert_with(|| (line, String::new()))
-            .1
-            .push(c);
+        self.word.get_or_insert_with(|| (line, String::new())).1.push(c);
     }
 
     fn push_all(&mut self, text: &str) {
         let line = self.line;
-        self.word
-            .get_or_insert_with(|| (line, String::new()))
-            .1
-            .push_str(text);
+        self.word.get_or_insert_with(|| (line, String::new())).1.push_str(text);
     }
 
     fn redirection(&mut self) {
         self.end_word();
-        while self
-            .chars
-            .peek()
-            .is_some_and(|c| matches!(c, '>' | '&' | '|'))
-        {
+        while self.chars.peek().is_some_and(|c| matches!(c, '>' | '&' | '|')) {
             self.next();
         }
         self.redirects = true;
@@ -404,12 +390,7 @@ impl Splitter<'_> {
         words.drain(..front);
         // An empty command is kept if a heredoc refers to its index.
         if !words.is_empty() || !self.pending.is_empty() {
-            self.found.push(Command {
-                file: String::new(),
-                words,
-                input: None,
-                is_span: false,
-            });
+            self.found.push(Command { file: String::new(), words, input: None, is_span: false });
         }
     }
 
@@ -427,11 +408,7 @@ impl Splitter<'_> {
                     }
                     line.push(c);
                 }
-                let shown = if tabs {
-                    line.trim_start_matches('\t')
-                } else {
-                    &line
-                };
+                let shown = if tabs { line.trim_start_matches('\t') } else { &line };
                 if shown == delimiter || ended && line.is_empty() {
                     break;
                 }
@@ -449,10 +426,8 @@ impl Splitter<'_> {
 }
 
 /// Words that may precede a command.
-const FRONT: [&str; 14] = [
-    "if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "exec", "env", "sudo",
-    "nohup",
-];
+const FRONT: [&str; 14] =
+    ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "exec", "env", "sudo", "nohup"];
 
 #[cfg(test)]
 mod tests {
@@ -461,11 +436,7 @@ mod tests {
     fn words(text: &str) -> Vec<(usize, String)> {
         let commands = split(text);
         let joined = |command: &Command| {
-            let words: Vec<&str> = command
-                .words
-                .iter()
-                .map(|(_, word)| word.as_str())
-                .collect();
+            let words: Vec<&str> = command.words.iter().map(|(_, word)| word.as_str()).collect();
             (command.line(), words.join("|"))
         };
         commands.iter().map(joined).collect()
@@ -475,21 +446,12 @@ mod tests {
     fn commands_are_split_as_a_shell_splits_them() {
         for (text, found) in [
             ("a 'b c' \"d $e\" f\\ g\n", vec![(1, "a|b c|d $e|f g")]),
-            (
-                "a \\\n  --b # c\nd; e && f | g\n",
-                vec![(1, "a|--b"), (3, "d"), (3, "e"), (3, "f"), (3, "g")],
-            ),
+            ("a \\\n  --b # c\nd; e && f | g\n", vec![(1, "a|--b"), (3, "d"), (3, "e"), (3, "f"), (3, "g")]),
             ("X=1 Y=2 a > out 2>&1 <in b\n", vec![(1, "a|b")]),
             ("a $(b --c) d\n", vec![(1, "a|$(…)|d"), (1, "b|--c")]),
-            (
-                "if a --b; then c; fi\n",
-                vec![(1, "a|--b"), (1, "c"), (1, "fi")],
-            ),
+            ("if a --b; then c; fi\n", vec![(1, "a|--b"), (1, "c"), (1, "fi")]),
         ] {
-            let found: Vec<(usize, String)> = found
-                .into_iter()
-                .map(|(line, words)| (line, words.to_owned()))
-                .collect();
+            let found: Vec<(usize, String)> = found.into_iter().map(|(line, words)| (line, words.to_owned())).collect();
             assert_eq!(words(text), found, "{text}");
         }
     }
@@ -504,13 +466,8 @@ mod tests {
 
     #[test]
     fn words_in_angle_brackets_are_values() {
-        assert_eq!(
-            mark_placeholders("a <PATH> b <in >out"),
-            "a PLACEHOLDER b <in >out"
-        );
-        assert!(
-            !is_placeholder("rows=N,width=N") && is_placeholder("PATH") && is_placeholder("$X/y")
-        );
+        assert_eq!(mark_placeholders("a <PATH> b <in >out"), "a PLACEHOLDER b <in >out");
+        assert!(!is_placeholder("rows=N,width=N") && is_placeholder("PATH") && is_placeholder("$X/y"));
         assert!(!is_placeholder("kernels/rmsnorm"));
     }
 

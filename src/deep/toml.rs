@@ -26,12 +26,8 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
                 Ok(_) => ::toml::from_str::<Value>(&block.text).ok(),
                 Err(error) => {
                     let start = error.span().map_or(0, |span| span.start);
-                    let line = block.text[..start.min(block.text.len())]
-                        .matches('\n')
-                        .count()
-                        + 1;
-                    let message =
-                        format!("{} is no TOML: {}", block.name(), one_line(error.message()));
+                    let line = block.text[..start.min(block.text.len())].matches('\n').count() + 1;
+                    let message = format!("{} is no TOML: {}", block.name(), one_line(error.message()));
                     gathered.find("toml", &block.file, block.at(line), message);
                     None
                 }
@@ -39,13 +35,9 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
             let Some(table) = table else { continue };
             // One folder per block: the blocks of a page may belong to different projects.
             let folder = work.folder(&format!("{number}/toml-{at}"))?;
-            let is_file = block
-                .path()
-                .is_some_and(|path| work.files[number].get(path) == Some(&at));
+            let is_file = block.path().is_some_and(|path| work.files[number].get(path) == Some(&at));
             if table.get("general").is_some() {
-                build_toml(
-                    number, documents, block, is_file, &table, &folder, work, gathered,
-                )?;
+                build_toml(number, documents, block, is_file, &table, &folder, work, gathered)?;
             } else if table.get("format").is_some() || table.get("operation").is_some() {
                 kernel_toml(block, &table, &folder, gathered)?;
             }
@@ -69,15 +61,8 @@ fn build_toml(
     let files = &work.files[number];
     let document = &documents[number];
     // For `project/build.toml` the sources are in `project/csrc/`.
-    let above = block
-        .path()
-        .filter(|_| is_file)
-        .and_then(|path| path.strip_suffix(BUILD_TOML))
-        .unwrap_or_default();
-    let is_whole = is_file
-        && sources(table)
-            .iter()
-            .any(|source| files.contains_key(&format!("{above}{source}")));
+    let above = block.path().filter(|_| is_file).and_then(|path| path.strip_suffix(BUILD_TOML)).unwrap_or_default();
+    let is_whole = is_file && sources(table).iter().any(|source| files.contains_key(&format!("{above}{source}")));
     if is_whole {
         work.lay_out(number, documents, folder, |block| Some(block.text.clone()))?;
     }
@@ -88,25 +73,14 @@ fn build_toml(
         let path = format!("{above}{}", finding.path);
         let is_of_file = finding.path == BUILD_TOML;
         // Without sources, only the rules about build.toml alone apply.
-        let alone = ["build-toml", "depends"]
-            .iter()
-            .any(|group| finding.rule.split('/').next() == Some(*group))
+        let alone = ["build-toml", "depends"].iter().any(|group| finding.rule.split('/').next() == Some(*group))
             || finding.rule == "name/kernel";
         if finding.severity != Severity::Error || !(is_whole || is_of_file && alone) {
             continue;
         }
-        let named = if is_of_file {
-            Some(block)
-        } else {
-            files.get(&path).map(|at| &document.blocks[*at])
-        };
+        let named = if is_of_file { Some(block) } else { files.get(&path).map(|at| &document.blocks[*at]) };
         let Some(named) = named else { continue };
-        let message = format!(
-            "{}: {} [kernels check: {}]",
-            named.name(),
-            finding.message,
-            finding.rule
-        );
+        let message = format!("{}: {} [kernels check: {}]", named.name(), finding.message, finding.rule);
         gathered.find("toml", &named.file, named.at(finding.place.line), message);
     }
     Ok(())
@@ -116,19 +90,11 @@ fn build_toml(
 fn sources(table: &Value) -> Vec<String> {
     let of = |value: &Value| -> Vec<String> {
         let list = value.get("src").and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(|source| source.as_str().map(str::to_owned))
-            .collect()
+        list.into_iter().flatten().filter_map(|source| source.as_str().map(str::to_owned)).collect()
     };
     let mut all: Vec<String> = table.get("torch").map(of).unwrap_or_default();
     let kernels = table.get("kernel").and_then(Value::as_table);
-    all.extend(
-        kernels
-            .into_iter()
-            .flatten()
-            .flat_map(|(_, kernel)| of(kernel)),
-    );
+    all.extend(kernels.into_iter().flatten().flat_map(|(_, kernel)| of(kernel)));
     all
 }
 
@@ -138,10 +104,7 @@ fn kernel_toml(block: &Block, table: &Value, folder: &Path, gathered: &mut Gathe
     // A Python reference is a separate file, which the page need not show.
     let operations = table.get("operation").and_then(Value::as_array);
     for operation in operations.into_iter().flatten() {
-        let reference = operation
-            .get("oracle")
-            .and_then(|oracle| oracle.get("python"))
-            .and_then(Value::as_str);
+        let reference = operation.get("oracle").and_then(|oracle| oracle.get("python")).and_then(Value::as_str);
         if let Some(path) = reference.and_then(|path| RelPath::parse(path).ok()) {
             write(&root.join(path.as_str()), "")?;
         }
@@ -153,14 +116,11 @@ fn kernel_toml(block: &Block, table: &Value, folder: &Path, gathered: &mut Gathe
     for problem in invalid.0.split("\n\n") {
         let mut lines = problem.lines();
         let first = lines.next().unwrap_or_default();
-        let place = first
-            .strip_prefix(KERNEL_TOML)
-            .and_then(|rest| rest.strip_prefix(':'))
-            .and_then(|rest| {
-                let (line, rest) = rest.split_once(':')?;
-                let (_, message) = rest.split_once(": ")?;
-                Some((line.parse::<usize>().ok()?, message))
-            });
+        let place = first.strip_prefix(KERNEL_TOML).and_then(|rest| rest.strip_prefix(':')).and_then(|rest| {
+            let (line, rest) = rest.split_once(':')?;
+            let (_, message) = rest.split_once(": ")?;
+            Some((line.parse::<usize>().ok()?, message))
+        });
         let (line, message) = place.unwrap_or((1, first));
         let help = lines.find_map(|line| line.trim_start().strip_prefix("= "));
         let help = help.map_or(String::new(), |help| format!("; {help}"));

@@ -146,10 +146,8 @@ pub struct Skipped {
 impl EndToEnd {
     /// Reads what a script wrote. Errors name the file and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read {}", path.display()))?;
-        let value: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no JSON", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
         let format = value.get("format").and_then(Value::as_u64);
         ensure!(
             format == Some(u64::from(FORMAT)),
@@ -159,28 +157,18 @@ impl EndToEnd {
         );
         // From the text, for the line in the message.
         let result: Self = serde_json::from_str(&text).with_context(|| {
-            format!(
-                "{} is no end-to-end result of format {FORMAT}; docs/end-to-end.md has the fields",
-                path.display()
-            )
+            format!("{} is no end-to-end result of format {FORMAT}; docs/end-to-end.md has the fields", path.display())
         })?;
-        result.sound().with_context(|| {
-            format!(
-                "{} contradicts itself; docs/end-to-end.md has the fields",
-                path.display()
-            )
-        })?;
+        result
+            .sound()
+            .with_context(|| format!("{} contradicts itself; docs/end-to-end.md has the fields", path.display()))?;
         Ok(result)
     }
 
     /// Checks that the figures are consistent.
     fn sound(&self) -> Result<()> {
         ensure!(
-            !self.name.is_empty()
-                && self
-                    .name
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
+            !self.name.is_empty() && self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
             "the name {:?} cannot be part of a file's name: use letters, digits, _ and -",
             self.name
         );
@@ -199,10 +187,7 @@ impl EndToEnd {
                         figures.iter().all(|ms| ms.is_finite() && *ms > 0.0),
                         "{who} has a time that is no positive number"
                     );
-                    ensure!(
-                        figures.is_sorted(),
-                        "{who} has percentiles that do not rise"
-                    );
+                    ensure!(figures.is_sorted(), "{who} has percentiles that do not rise");
                     ensure!(time.samples > 0, "{who} has a time of no samples");
                 }
                 if let Some(profile) = &one.profile {
@@ -221,23 +206,17 @@ impl EndToEnd {
 
     /// Every contender with its case.
     pub fn contenders(&self) -> impl Iterator<Item = (&Case, &Contender)> {
-        self.cases
-            .iter()
-            .flat_map(|case| case.contenders.iter().map(move |one| (case, one)))
+        self.cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)))
     }
 
     /// Wrong results and failures, one line each.
     pub fn findings(&self) -> Vec<String> {
         let wrong = self.contenders().filter_map(|(case, one)| {
             let wrong = one.wrong.as_ref()?;
-            Some(format!(
-                "{}, {}: the result is wrong: {wrong}",
-                case.name, one.name
-            ))
+            Some(format!("{}, {}: the result is wrong: {wrong}", case.name, one.name))
         });
         let failed = self.skipped.iter().filter(|one| one.failed);
-        let failed =
-            failed.map(|one| format!("{}, {} failed: {}", one.case, one.contender, one.why));
+        let failed = failed.map(|one| format!("{}, {} failed: {}", one.case, one.contender, one.why));
         wrong.chain(failed).collect()
     }
 }

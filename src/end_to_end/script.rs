@@ -20,12 +20,7 @@ const SHOWN: usize = 4000;
 ///
 /// # Errors
 /// The script does not exist, or wrote no result that can be read. A result with wrong figures is no error: it has findings.
-pub(crate) fn run(
-    dir: &Path,
-    python: &Interpreter,
-    arguments: &[OsString],
-    aloud: bool,
-) -> Result<EndToEnd> {
+pub(crate) fn run(dir: &Path, python: &Interpreter, arguments: &[OsString], aloud: bool) -> Result<EndToEnd> {
     let folder = tempfile::Builder::new().prefix("kernels-e2e-").tempdir()?;
     let out = folder.path().join("result.json");
     // Its standard output repeats the result, which the caller prints.
@@ -39,21 +34,12 @@ pub(crate) fn run(
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())
         .stdout(printed.try_clone()?)
-        .stderr(if aloud {
-            Stdio::inherit()
-        } else {
-            printed.try_clone()?.into()
-        });
-    let status = command
-        .status()
-        .with_context(|| format!("--e2e: cannot start {}", python.path.display()))?;
+        .stderr(if aloud { Stdio::inherit() } else { printed.try_clone()?.into() });
+    let status = command.status().with_context(|| format!("--e2e: cannot start {}", python.path.display()))?;
     let script = dir.join(SCRIPT);
     let script = script.display();
     if !out.is_file() {
-        let said = last(
-            &mut printed,
-            if aloud { "; its output is above" } else { "" },
-        )?;
+        let said = last(&mut printed, if aloud { "; its output is above" } else { "" })?;
         bail!("{script} wrote no result ({status}){said}");
     }
     let result = EndToEnd::read(&out).with_context(|| format!("--e2e: the result of {script}"))?;
@@ -79,8 +65,6 @@ fn last(printed: &mut File, else_: &str) -> Result<String> {
     if text.is_empty() {
         return Ok(else_.to_owned());
     }
-    let from = (text.len().saturating_sub(SHOWN)..=text.len())
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0);
+    let from = (text.len().saturating_sub(SHOWN)..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     Ok(format!("; the end of its output:\n{}", &text[from..]))
 }

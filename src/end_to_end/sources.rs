@@ -32,10 +32,7 @@ pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
         } else if path.is_file() {
             files.insert(name.clone(), path);
         } else {
-            bail!(
-                "the script names {name} among its sources, and {} does not exist",
-                path.display()
-            );
+            bail!("the script names {name} among its sources, and {} does not exist", path.display());
         }
     }
     let mut hash = Sha256::new();
@@ -43,11 +40,8 @@ pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
     for (name, path) in files {
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let text = String::from_utf8_lossy(&bytes);
-        let text = if name.ends_with(".py") || name.ends_with(".toml") {
-            without_comment_lines(&text)
-        } else {
-            plain(&text)
-        };
+        let text =
+            if name.ends_with(".py") || name.ends_with(".toml") { without_comment_lines(&text) } else { plain(&text) };
         hash.update(format!("{}\0{name}\0{}\0{text}", name.len(), text.len()));
     }
     Ok(crate::base::hex(&hash.finalize()))
@@ -57,9 +51,7 @@ pub(crate) fn digest(dir: &Path, more: &[String]) -> Result<String> {
 fn collect(dir: &Path, before: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     let walk = WalkDir::new(dir).into_iter().filter_entry(|entry| {
         let name = entry.file_name().to_string_lossy();
-        entry.depth() == 0
-            || !(entry.file_type().is_dir()
-                && (name.starts_with('.') || LEFT_OUT.contains(&&*name)))
+        entry.depth() == 0 || !(entry.file_type().is_dir() && (name.starts_with('.') || LEFT_OUT.contains(&&*name)))
     });
     for entry in walk {
         let entry = entry.with_context(|| format!("cannot read {}", dir.display()))?;

@@ -18,9 +18,7 @@ pub(super) fn table(records: &Records, names: &[&str]) -> String {
     if let [model] = names
         && let Some(name) = model.strip_prefix(super::end_to_end::PREFIX)
     {
-        return records
-            .model(name)
-            .map_or_else(|| format!("Nothing is recorded of `{name}` yet."), whole);
+        return records.model(name).map_or_else(|| format!("Nothing is recorded of `{name}` yet."), whole);
     }
     let heads = ["operation", "shape", "dtype", ">µs", ">copy, µs", ">%"];
     let (text, made_on) = rows(records, names, titles(heads), |one| {
@@ -37,23 +35,12 @@ pub(super) fn table(records: &Records, names: &[&str]) -> String {
             })
             .collect()
     });
-    footed(
-        text,
-        &made_on,
-        "The copy is of the bytes that must move, alternated with the kernel; % is its share.",
-    )
+    footed(text, &made_on, "The copy is of the bytes that must move, alternated with the kernel; % is its share.")
 }
 
 /// For operations bound by arithmetic: every cold case, its TFLOP/s, and its best peer.
 pub(super) fn compute(records: &Records, names: &[&str]) -> String {
-    let heads = [
-        "operation",
-        "shape",
-        "dtype",
-        ">µs",
-        ">TFLOP/s",
-        "best peer, × as fast as it",
-    ];
+    let heads = ["operation", "shape", "dtype", ">µs", ">TFLOP/s", "best peer, × as fast as it"];
     let (text, made_on) = rows(records, names, titles(heads), |one| {
         cold(one)
             .map(|case| {
@@ -73,21 +60,15 @@ pub(super) fn compute(records: &Records, names: &[&str]) -> String {
             })
             .collect()
     });
-    let torch = records
-        .peers
-        .as_ref()
-        .map(|peers| format!("Peers: torch {}.", cell(&peers.torch)));
+    let torch = records.peers.as_ref().map(|peers| format!("Peers: torch {}.", cell(&peers.torch)));
     footed(text, &made_on, &torch.unwrap_or_default())
 }
 
 /// Lower bounds for the recorded cases on another card: their bytes at its datasheet's GB/s; several where
 /// there are several variants of the card.
 pub(super) fn estimate(records: &Records, words: &[&str]) -> String {
-    let (bandwidths, names): (Vec<&str>, Vec<&str>) =
-        words.iter().partition(|word| word.parse::<f64>().is_ok());
-    let mut heads = ["operation", "shape", "dtype", ">MB"]
-        .map(str::to_owned)
-        .to_vec();
+    let (bandwidths, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.parse::<f64>().is_ok());
+    let mut heads = ["operation", "shape", "dtype", ">MB"].map(str::to_owned).to_vec();
     heads.extend(bandwidths.iter().map(|gbs| format!(">µs at {gbs} GB/s")));
     let (text, _) = rows(records, &names, titles(heads), |one| {
         ends(one)
@@ -97,12 +78,7 @@ pub(super) fn estimate(records: &Records, words: &[&str]) -> String {
                 cells.push(figure::megabytes(case.bytes));
                 #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
                 let micros = |gbs: f64| figure::micros(case.bytes as f64 / gbs / 1e3);
-                cells.extend(
-                    bandwidths
-                        .iter()
-                        .filter_map(|word| word.parse().ok())
-                        .map(micros),
-                );
+                cells.extend(bandwidths.iter().filter_map(|word| word.parse().ok()).map(micros));
                 cells
             })
             .collect()
@@ -133,11 +109,7 @@ fn rows(
 }
 
 fn begin(case: &CaseBench) -> Vec<String> {
-    vec![
-        cell(&case.operation),
-        cell(&figure::sizes(case)),
-        case.dtype.name().to_owned(),
-    ]
+    vec![cell(&case.operation), cell(&figure::sizes(case)), case.dtype.name().to_owned()]
 }
 
 fn footed(text: String, made_on: &BTreeSet<String>, note: &str) -> String {
@@ -145,40 +117,26 @@ fn footed(text: String, made_on: &BTreeSet<String>, note: &str) -> String {
         return text;
     }
     let cards: Vec<&str> = made_on.iter().map(String::as_str).collect();
-    format!(
-        "{text}\n{}. Medians, buffers in device memory. {note}",
-        cards.join("; ")
-    )
+    format!("{text}\n{}. Medians, buffers in device memory. {note}", cards.join("; "))
 }
 
 fn cold(one: &Evidence) -> impl Iterator<Item = &CaseBench> {
-    one.cases
-        .iter()
-        .filter(|case| case.residency == Residency::Cold)
+    one.cases.iter().filter(|case| case.residency == Residency::Cold)
 }
 
 /// The smallest and the largest cold case in bf16, or of the first type where there is none.
 fn ends(one: &Evidence) -> Vec<&CaseBench> {
-    let dtype = cold(one)
-        .find(|case| case.dtype == DType::BF16)
-        .or_else(|| cold(one).next())
-        .map(|case| case.dtype);
+    let dtype = cold(one).find(|case| case.dtype == DType::BF16).or_else(|| cold(one).next()).map(|case| case.dtype);
     let of_type = || cold(one).filter(|case| Some(case.dtype) == dtype);
     let smallest = of_type().min_by_key(|case| case.bytes);
     let largest = of_type().max_by_key(|case| case.bytes);
-    smallest
-        .into_iter()
-        .chain(largest.filter(|large| smallest.is_none_or(|small| small.bytes < large.bytes)))
-        .collect()
+    smallest.into_iter().chain(largest.filter(|large| smallest.is_none_or(|small| small.bytes < large.bytes))).collect()
 }
 
 fn whole(model: &EndToEnd) -> String {
     let mut text = titles(["ms", ">eager", ">kernels", ">compile", ">both"]);
     for case in &model.cases {
-        let times = CONTENDERS.map(|name| {
-            case.median(name)
-                .map_or_else(|| NOTHING.to_owned(), figure::micros)
-        });
+        let times = CONTENDERS.map(|name| case.median(name).map_or_else(|| NOTHING.to_owned(), figure::micros));
         if times.iter().any(|time| time != NOTHING) {
             text += &row(std::iter::once(cell(&case.label)).chain(times));
         }
@@ -188,8 +146,5 @@ fn whole(model: &EndToEnd) -> String {
         .filter_map(|name| Some(format!(", {name} {}", cell(model.versions.get(*name)?))))
         .collect();
     let card = model.card.as_ref().map_or("no card", |card| &card.name);
-    format!(
-        "{text}\n{}, random weights{versions}. Medians of one run in turns.\n",
-        cell(card)
-    )
+    format!("{text}\n{}, random weights{versions}. Medians of one run in turns.\n", cell(card))
 }

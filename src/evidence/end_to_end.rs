@@ -47,18 +47,12 @@ const SOME_CASES: &str = "--cases";
 /// Refuses, and writes nothing, when the result is of a small model or not whole, when ours or eager was wrong or
 /// failed, and when a file is there that belongs to another project.
 pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathBuf>> {
-    ensure!(
-        !result.smoke,
-        "nothing is recorded: --smoke times a small model, to see that everything works"
-    );
+    ensure!(!result.smoke, "nothing is recorded: --smoke times a small model, to see that everything works");
     let completes = result.partial.as_deref() == Some(SOME_CASES);
     if let (Some(left_out), false) = (&result.partial, completes) {
         bail!("nothing is recorded: a record has all that the script times; leave out {left_out}");
     }
-    let card = result
-        .card
-        .as_ref()
-        .context("nothing is recorded: the script names no card")?;
+    let card = result.card.as_ref().context("nothing is recorded: the script names no card")?;
     sound(result)?;
     let mut evidence = EndToEndEvidence {
         format: FORMAT,
@@ -80,10 +74,7 @@ pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathB
             evidence = there.completed_by(evidence)?;
         }
     } else if completes {
-        bail!(
-            "nothing is recorded: {SOME_CASES} completes a record, and there is no {}; leave it out",
-            path.display()
-        );
+        bail!("nothing is recorded: {SOME_CASES} completes a record, and there is no {}; leave it out", path.display());
     }
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     file::write(&path, evidence.to_json()?.as_bytes())?;
@@ -99,17 +90,11 @@ fn sound(result: &EndToEnd) -> Result<()> {
     let findings = result.findings();
     let of_compile = |line: &String| line.contains(", compile failed: ");
     if let Some(finding) = findings.iter().find(|line| !of_compile(line)) {
-        bail!(
-            "nothing is recorded, because something is wrong ({} in all): {finding}",
-            findings.len()
-        );
+        bail!("nothing is recorded, because something is wrong ({} in all): {finding}", findings.len());
     }
     for needed in NEEDED {
         ensure!(
-            result
-                .cases
-                .iter()
-                .any(|case| case.median(needed).is_some()),
+            result.cases.iter().any(|case| case.median(needed).is_some()),
             "nothing is recorded: {needed} was not timed"
         );
     }
@@ -121,9 +106,7 @@ fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
     let evidence = std::path::absolute(evidence)?;
     let base = evidence.parent().unwrap_or(&evidence);
     let base = base.canonicalize().unwrap_or_else(|_| base.to_path_buf());
-    let project = project
-        .canonicalize()
-        .with_context(|| format!("there is no {}", project.display()))?;
+    let project = project.canonicalize().with_context(|| format!("there is no {}", project.display()))?;
     let inside = project.strip_prefix(&base).map_err(|_| {
         anyhow::anyhow!(
             "nothing is recorded: {} does not lie in {}, so nobody could find its sources from there",
@@ -132,22 +115,14 @@ fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
         )
     })?;
     let text = inside.to_string_lossy().replace('\\', "/");
-    Ok(if text.is_empty() {
-        ".".to_owned()
-    } else {
-        text
-    })
+    Ok(if text.is_empty() { ".".to_owned() } else { text })
 }
 
 impl EndToEndEvidence {
     /// This record with the cases of a later run of the same configuration.
     fn completed_by(mut self, later: Self) -> Result<Self> {
         let (old, new) = (&self.result, &later.result);
-        let card = |of: &EndToEnd| {
-            of.card
-                .as_ref()
-                .map(|card| (card.name.clone(), card.driver.clone()))
-        };
+        let card = |of: &EndToEnd| of.card.as_ref().map(|card| (card.name.clone(), card.driver.clone()));
         let differs = [
             ("sources", self.source_digest != later.source_digest),
             ("card or driver", card(old) != card(new)),
@@ -157,9 +132,7 @@ impl EndToEndEvidence {
             ("torch.compile mode", old.compile_mode != new.compile_mode),
         ];
         if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
-            bail!(
-                "nothing is recorded: the record that {SOME_CASES} would complete has another {what}; leave it out"
-            );
+            bail!("nothing is recorded: the record that {SOME_CASES} would complete has another {what}; leave it out");
         }
         let in_later = |name: &str| {
             later.result.cases.iter().any(|case| case.name == name)
@@ -207,12 +180,8 @@ impl EndToEndEvidence {
         let dir = root.join(&self.folder);
         match sources::digest(&dir, &self.result.sources) {
             Ok(digest) if digest == self.source_digest => Freshness::Fresh,
-            Ok(_) => Freshness::Stale {
-                what: "the sources are not the recorded ones, comments apart".to_owned(),
-            },
-            Err(error) => Freshness::Stale {
-                what: format!("{error:#}"),
-            },
+            Ok(_) => Freshness::Stale { what: "the sources are not the recorded ones, comments apart".to_owned() },
+            Err(error) => Freshness::Stale { what: format!("{error:#}") },
         }
     }
 }

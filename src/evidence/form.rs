@@ -23,9 +23,7 @@ pub fn text(record: &impl Serialize) -> Result<String> {
 fn put(text: &mut String, value: &Value, depth: usize) -> Result<()> {
     let line = on_a_line(value)?;
     match value {
-        Value::Object(fields)
-            if !fields.is_empty() && (depth == 0 || line.chars().count() > LINE) =>
-        {
+        Value::Object(fields) if !fields.is_empty() && (depth == 0 || line.chars().count() > LINE) => {
             text.push('{');
             for (at, (name, value)) in fields.iter().enumerate() {
                 start(text, at, depth + 1);
@@ -72,19 +70,11 @@ impl Spaced {
 }
 
 impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + io::Write>(
-        &mut self,
-        to: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
         Self::separate(to, first)
     }
 
-    fn begin_object_key<W: ?Sized + io::Write>(
-        &mut self,
-        to: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
         Self::separate(to, first)
     }
 

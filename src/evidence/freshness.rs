@@ -49,10 +49,7 @@ pub struct Texts<'a> {
 
 impl<'a> From<&'a Project> for Texts<'a> {
     fn from(project: &'a Project) -> Self {
-        Self {
-            spec_digest: &project.spec_digest,
-            source_digest: &project.source_digest,
-        }
+        Self { spec_digest: &project.spec_digest, source_digest: &project.source_digest }
     }
 }
 
@@ -70,10 +67,8 @@ pub fn check(
     texts: Texts,
     mut digest: Option<Digest>,
 ) -> Result<Vec<Standing>> {
-    let evidence: Vec<(PathBuf, Evidence)> = Evidence::read_all(dir)?
-        .into_iter()
-        .filter(|(_, evidence)| evidence.project == project)
-        .collect();
+    let evidence: Vec<(PathBuf, Evidence)> =
+        Evidence::read_all(dir)?.into_iter().filter(|(_, evidence)| evidence.project == project).collect();
     let mut digests: BTreeMap<Vec<u32>, String> = BTreeMap::new();
     let mut standings = Vec::new();
     for (path, evidence) in &evidence {
@@ -92,9 +87,7 @@ pub fn check(
                 }
             }
         } else {
-            Freshness::Stale {
-                what: format!("{project} has no operation {}", evidence.operation),
-            }
+            Freshness::Stale { what: format!("{project} has no operation {}", evidence.operation) }
         };
         standings.push(Standing {
             operation: evidence.operation.clone(),
@@ -104,10 +97,7 @@ pub fn check(
         });
     }
     for operation in operations {
-        if !standings
-            .iter()
-            .any(|standing| standing.operation == *operation)
-        {
+        if !standings.iter().any(|standing| standing.operation == *operation) {
             standings.push(Standing {
                 operation: operation.clone(),
                 file: None,
@@ -124,9 +114,9 @@ impl Evidence {
     pub fn freshness(&self, device_digest: &str, texts: Texts) -> Freshness {
         match self.stale_text(texts) {
             Some(what) => Freshness::Stale { what },
-            None if self.device_digest != device_digest => Freshness::Stale {
-                what: "the compiled device code is not the recorded one".to_owned(),
-            },
+            None if self.device_digest != device_digest => {
+                Freshness::Stale { what: "the compiled device code is not the recorded one".to_owned() }
+            }
             None => Freshness::Fresh,
         }
     }
@@ -134,18 +124,13 @@ impl Evidence {
     /// What is stale without compiling.
     fn stale_text(&self, texts: Texts) -> Option<String> {
         if self.toolchain != Toolchain::PINNED {
-            return Some(format!(
-                "recorded with nvcc {}, and {} is pinned now",
-                self.toolchain,
-                Toolchain::PINNED
-            ));
+            return Some(format!("recorded with nvcc {}, and {} is pinned now", self.toolchain, Toolchain::PINNED));
         }
         if self.spec_digest != texts.spec_digest {
             return Some("kernel.toml is not the recorded one".to_owned());
         }
         let recorded = self.source_digest.as_ref()?;
         // Host code chooses the kernel of a launch, and is not part of the device digest.
-        (recorded != texts.source_digest)
-            .then(|| "the sources are not the recorded ones, comments apart".to_owned())
+        (recorded != texts.source_digest).then(|| "the sources are not the recorded ones, comments apart".to_owned())
     }
 }

@@ -20,11 +20,7 @@ const OPERATIONS: &str = "docs/generated/operations.md";
 
 /// For a model its first case; for an operation its largest bf16 case in device memory.
 pub(super) fn table(records: &Records, names: &[&str]) -> Result<String> {
-    ensure!(
-        names.len() <= MOST,
-        "the headline names {} operations and models, and {MOST} are the most",
-        names.len()
-    );
+    ensure!(names.len() <= MOST, "the headline names {} operations and models, and {MOST} are the most", names.len());
     let mut text = titles(["", "case", ">time", "beside it"]);
     for name in names {
         if let Some(model) = records.model(name) {
@@ -72,10 +68,7 @@ fn operation_row(records: &Records, case: &CaseBench) -> String {
 }
 
 fn model_row(model: &EndToEnd) -> String {
-    let case = model
-        .cases
-        .iter()
-        .find(|case| case.median("kernels").is_some());
+    let case = model.cases.iter().find(|case| case.median("kernels").is_some());
     let beside: Vec<String> = [("eager", "eager"), ("compile", "torch.compile")]
         .iter()
         .filter_map(|(base, shown)| {
@@ -87,10 +80,7 @@ fn model_row(model: &EndToEnd) -> String {
     row([
         format!("[{}]({MODELS}#{})", cell(&model.title), model.name),
         case.map_or_else(|| "not timed".to_owned(), |case| cell(&case.label)),
-        time.map_or_else(
-            || NOTHING.to_owned(),
-            |time| format!("{} ms", figure::micros(time)),
-        ),
+        time.map_or_else(|| NOTHING.to_owned(), |time| format!("{} ms", figure::micros(time))),
         beside.join(", "),
     ])
 }

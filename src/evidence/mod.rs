@@ -47,18 +47,15 @@ pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
 
 /// Reads a record; errors name the file.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let value: Value =
-        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
     let format = value.get("format").unwrap_or(&Value::Null);
     ensure!(
         *format == FORMAT,
         "{} is no record that this kernels can read: its format is {format}, and {FORMAT} is known",
         path.display()
     );
-    serde_json::from_value(value)
-        .with_context(|| format!("{} is no record of format {FORMAT}", path.display()))
+    serde_json::from_value(value).with_context(|| format!("{} is no record of format {FORMAT}", path.display()))
 }
 
 /// The `.json` files of a folder with a wanted name, sorted by name; none if the folder does not exist.
@@ -69,9 +66,7 @@ fn files(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     };
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot read {}", dir.display()))?
-            .path();
+        let path = entry.with_context(|| format!("cannot read {}", dir.display()))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.ends_with(".json") && wanted(&name) {
             files.push(path);

@@ -37,30 +37,20 @@ pub(super) fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
         let cold = case.residency == Residency::Cold;
         let mut cells = vec![
             cell(&case.operation),
-            format!(
-                "{}{}",
-                cell(figure::shape(case)),
-                if cold { "" } else { ", hot" }
-            ),
+            format!("{}{}", cell(figure::shape(case)), if cold { "" } else { ", hot" }),
             case.dtype.name().to_owned(),
             figure::spread(case.kernel, '(', ')'),
             figure::percent(case.of_roof()),
         ];
         if let Some(peers) = peers {
             // Peers are timed cold.
-            let row = Some(peers)
-                .filter(|_| cold)
-                .and_then(|peers| peers.row(case));
+            let row = Some(peers).filter(|_| cold).and_then(|peers| peers.row(case));
             others.extend(row.map(|row| row.other.clone()).unwrap_or_default());
             cells.extend([times(row, &COMPILED), times(row, &BLOG)]);
         }
         text += &row(cells);
     }
-    let _ = write!(
-        text,
-        "\n{}. Roof: a copy of the same bytes, alternated with the kernel.",
-        evidence.made_on(),
-    );
+    let _ = write!(text, "\n{}. Roof: a copy of the same bytes, alternated with the kernel.", evidence.made_on(),);
     if let Some(peers) = peers {
         let _ = write!(
             text,

@@ -23,9 +23,7 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
     let mut inside: Option<usize> = None;
     for (number, line) in (1..).zip(page.split_inclusive('\n')) {
         let marker = line.trim();
-        let opened = marker
-            .strip_prefix(OPEN)
-            .and_then(|rest| rest.strip_suffix(OPEN_END));
+        let opened = marker.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(OPEN_END));
         match (inside, opened) {
             (Some(since), Some(_)) => {
                 bail!("line {number}: the evidence block of line {since} is not closed")
@@ -38,12 +36,10 @@ pub fn render(page: &str, dir: &Path) -> Result<String> {
             (None, Some(words)) => {
                 text.push_str(line);
                 let (card, block) = words.split_once(' ').with_context(|| {
-                    format!(
-                        "line {number}: {marker} names no card: write `{OPEN}CARD BLOCK{OPEN_END}`"
-                    )
+                    format!("line {number}: {marker} names no card: write `{OPEN}CARD BLOCK{OPEN_END}`")
                 })?;
-                let block = rendered(&Records::of(dir, card)?, block.trim())
-                    .with_context(|| format!("line {number}"))?;
+                let block =
+                    rendered(&Records::of(dir, card)?, block.trim()).with_context(|| format!("line {number}"))?;
                 let _ = write!(text, "\n{}\n\n", block.trim_end());
                 inside = Some(number);
             }

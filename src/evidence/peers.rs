@@ -86,19 +86,12 @@ impl Peers {
             .filter(|row| row.operation == case.operation && row.dtype == case.dtype)
             .filter(|row| {
                 row.shape.iter().all(|(name, value)| {
-                    case.values
-                        .get(name)
-                        .is_some_and(|there| (there - value).abs() <= f64::EPSILON * value.abs())
+                    case.values.get(name).is_some_and(|there| (there - value).abs() <= f64::EPSILON * value.abs())
                 })
             })
             .filter(|row| {
-                let mut named = case
-                    .case
-                    .split([' ', ','])
-                    .filter_map(|word| word.split_once('='));
-                named.all(|(name, _)| {
-                    !case.values.contains_key(name) || row.shape.contains_key(name)
-                })
+                let mut named = case.case.split([' ', ',']).filter_map(|word| word.split_once('='));
+                named.all(|(name, _)| !case.values.contains_key(name) || row.shape.contains_key(name))
             })
             .filter(|row| (row.mb - megabytes).abs() <= 0.02 * megabytes + 0.05)
             .max_by_key(|row| row.shape.len())
@@ -111,20 +104,13 @@ impl PeerRow {
         if self.wrong.iter().any(|wrong| wrong == name) {
             return None;
         }
-        self.times_us
-            .get(name)
-            .copied()
-            .flatten()
-            .filter(|time| time.is_finite() && *time > 0.0)
+        self.times_us.get(name).copied().flatten().filter(|time| time.is_finite() && *time > 0.0)
     }
 
     /// The speedup of this project's kernel over the fastest of `names`, in the same run.
     pub fn times_faster(&self, names: &[&str]) -> Option<f64> {
         let ours = self.time("kernels")?;
-        let theirs = names
-            .iter()
-            .filter_map(|name| self.time(name))
-            .reduce(f64::min)?;
+        let theirs = names.iter().filter_map(|name| self.time(name)).reduce(f64::min)?;
         Some(theirs / ours)
     }
 

@@ -87,17 +87,10 @@ pub fn record(
 ) -> Result<Vec<PathBuf>> {
     sound(bench, verify)?;
     let mut planned: Vec<(PathBuf, Evidence)> = Vec::new();
-    let operations: BTreeSet<&str> = bench
-        .cases
-        .iter()
-        .map(|case| case.operation.as_str())
-        .collect();
+    let operations: BTreeSet<&str> = bench.cases.iter().map(|case| case.operation.as_str()).collect();
     for operation in operations {
         ensure!(
-            operation
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-                && of_an_operation(operation),
+            operation.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') && of_an_operation(operation),
             "the operation's name {operation:?} cannot be part of a file's name: use letters, digits, _ and -"
         );
         let evidence = Evidence::of(operation, bench, verify, device_digest, texts);
@@ -146,22 +139,12 @@ fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
         verify.project,
         verify.card.name
     );
-    ensure!(
-        !bench.cases.is_empty(),
-        "nothing is recorded: no case was timed"
-    );
-    ensure!(
-        verify.paths.iter().any(|path| path.elements > 0),
-        "nothing is recorded: verification compared no element"
-    );
+    ensure!(!bench.cases.is_empty(), "nothing is recorded: no case was timed");
+    ensure!(verify.paths.iter().any(|path| path.elements > 0), "nothing is recorded: verification compared no element");
     for case in &bench.cases {
-        let figures = [case.kernel, case.copy]
-            .map(|spread| [spread.median, spread.p10, spread.p90, spread.min]);
+        let figures = [case.kernel, case.copy].map(|spread| [spread.median, spread.p10, spread.p90, spread.min]);
         ensure!(
-            figures
-                .iter()
-                .flatten()
-                .all(|figure| figure.is_finite() && *figure > 0.0),
+            figures.iter().flatten().all(|figure| figure.is_finite() && *figure > 0.0),
             "nothing is recorded: {} {} has a time that is no positive number",
             case.operation,
             case.case
@@ -177,24 +160,14 @@ fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
 }
 
 impl Evidence {
-    fn of(
-        operation: &str,
-        bench: &BenchReport,
-        verify: &VerifyReport,
-        device_digest: &str,
-        texts: Texts,
-    ) -> Self {
+    fn of(operation: &str, bench: &BenchReport, verify: &VerifyReport, device_digest: &str, texts: Texts) -> Self {
         let archs: BTreeSet<u32> = verify.paths.iter().map(|path| path.arch).collect();
         let mut card = bench.card.clone();
         card.peak_gbs = card.peak_gbs.map(rounded);
         let paths: Vec<PathReport> = verify
             .paths
             .iter()
-            .map(|path| PathReport {
-                worst: rounded(path.worst),
-                seconds: rounded(path.seconds),
-                ..path.clone()
-            })
+            .map(|path| PathReport { worst: rounded(path.worst), seconds: rounded(path.seconds), ..path.clone() })
             .collect();
         Self {
             format: FORMAT,
@@ -212,11 +185,7 @@ impl Evidence {
                 .cases
                 .iter()
                 .filter(|case| case.operation == operation)
-                .map(|case| CaseBench {
-                    kernel: spread(case.kernel),
-                    copy: spread(case.copy),
-                    ..case.clone()
-                })
+                .map(|case| CaseBench { kernel: spread(case.kernel), copy: spread(case.copy), ..case.clone() })
                 .collect(),
             verification: Verification {
                 harness: crate::base::bundle::version().to_owned(),
@@ -277,9 +246,7 @@ impl Evidence {
 /// Whether a file of this name is the record of an operation: others have formats of their own; harness-<gpu>.json
 /// belongs to tests/cheats.
 fn of_an_operation(name: &str) -> bool {
-    !["peers-", "harness-", "e2e-", "trials-"]
-        .iter()
-        .any(|other| name.starts_with(other))
+    !["peers-", "harness-", "e2e-", "trials-"].iter().any(|other| name.starts_with(other))
 }
 
 fn rounded(value: f64) -> f64 {
@@ -300,10 +267,7 @@ fn spread(spread: Spread) -> Spread {
 pub(super) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            #[allow(
-                clippy::cast_possible_truncation,
-                reason = "only whole numbers that fit are cast"
-            )]
+            #[allow(clippy::cast_possible_truncation, reason = "only whole numbers that fit are cast")]
             if let Some(float) = number.as_f64()
                 && float.fract() == 0.0
                 && float.abs() < 9e15

@@ -26,12 +26,7 @@ impl Records {
             peers: Peers::of_card(dir, card)?,
             models: models
                 .map(|(_, one)| one.result)
-                .filter(|result| {
-                    result
-                        .card
-                        .as_ref()
-                        .is_some_and(|of| slug(&of.name) == card)
-                })
+                .filter(|result| result.card.as_ref().is_some_and(|of| slug(&of.name) == card))
                 .collect(),
         })
     }

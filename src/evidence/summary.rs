@@ -31,18 +31,12 @@ pub(super) fn table(records: &Records) -> String {
     let mut lines = String::new();
     let mut others = Vec::new();
     let is_variant = |one: &&Evidence| VARIANTS.iter().any(|end| one.operation.ends_with(end));
-    for one in records
-        .by_project()
-        .into_iter()
-        .filter(|one| !is_variant(one))
-    {
+    for one in records.by_project().into_iter().filter(|one| !is_variant(one)) {
         for case in main_cases(one, peers) {
             let peers = peers.and_then(|peers| peers.row(case));
             others.extend(peers.map(|row| row.other.clone()).unwrap_or_default());
-            let best = best_peer(peers).map_or_else(
-                || NOTHING.to_owned(),
-                |(name, times)| format!("{}, {times}", cell(&name)),
-            );
+            let best = best_peer(peers)
+                .map_or_else(|| NOTHING.to_owned(), |(name, times)| format!("{}, {times}", cell(&name)));
             lines += &row([
                 cell(&case.operation),
                 cell(&figure::sizes(case)),
@@ -57,20 +51,10 @@ pub(super) fn table(records: &Records) -> String {
     let Some(first) = records.operations.first().filter(|_| !lines.is_empty()) else {
         return nothing_yet();
     };
-    let heads = [
-        "operation, bf16",
-        "shape",
-        ">µs",
-        ">% of roof",
-        ">× the blog's kernel",
-        ">× torch.compile",
-        "best peer, ×",
-    ];
+    let heads =
+        ["operation, bf16", "shape", ">µs", ">% of roof", ">× the blog's kernel", ">× torch.compile", "best peer, ×"];
     let run = match peers {
-        Some(peers) => format!(
-            ", both timed in one run of the peers' script, torch {}.",
-            cell(&peers.torch)
-        ),
+        Some(peers) => format!(", both timed in one run of the peers' script, torch {}.", cell(&peers.torch)),
         None => "; no peer was timed on this card.".to_owned(),
     };
     format!(
@@ -102,34 +86,18 @@ pub(super) fn compiled(row: Option<&PeerRow>) -> Option<String> {
 /// The smallest cold bf16 case of an operation, then the large ones, in kernel.toml's order; if there are many, those
 /// with a peer.
 fn main_cases<'a>(evidence: &'a Evidence, peers: Option<&Peers>) -> Vec<&'a CaseBench> {
-    let cases: Vec<&CaseBench> = evidence
-        .cases
-        .iter()
-        .filter(|case| case.residency == Residency::Cold && case.dtype == DType::BF16)
-        .collect();
-    let mut large: Vec<&CaseBench> = cases
-        .iter()
-        .copied()
-        .filter(|case| case.bytes >= LARGE)
-        .collect();
+    let cases: Vec<&CaseBench> =
+        evidence.cases.iter().filter(|case| case.residency == Residency::Cold && case.dtype == DType::BF16).collect();
+    let mut large: Vec<&CaseBench> = cases.iter().copied().filter(|case| case.bytes >= LARGE).collect();
     if large.len() > MOST_LARGE {
-        let compared = |case: &&CaseBench| {
-            peers
-                .and_then(|peers| peers.row(case))
-                .is_some_and(|row| row.best_peer().is_some())
-        };
-        let rest = large
-            .extract_if(.., |case| !compared(case))
-            .collect::<Vec<_>>();
+        let compared =
+            |case: &&CaseBench| peers.and_then(|peers| peers.row(case)).is_some_and(|row| row.best_peer().is_some());
+        let rest = large.extract_if(.., |case| !compared(case)).collect::<Vec<_>>();
         large.extend(rest);
         large.truncate(MOST_LARGE);
     }
     let smallest = cases.into_iter().min_by_key(|case| case.bytes);
-    smallest
-        .into_iter()
-        .filter(|case| case.bytes < LARGE)
-        .chain(large)
-        .collect()
+    smallest.into_iter().filter(|case| case.bytes < LARGE).chain(large).collect()
 }
 
 /// The speedup over the fastest of `names`, marked where that computes another function.
@@ -138,27 +106,15 @@ pub(super) fn times(row: Option<&PeerRow>, names: &[&str]) -> String {
         let other = names.iter().any(|name| row.other.contains_key(*name));
         if other { OTHER } else { "" }
     };
-    row.and_then(|row| {
-        Some(format!(
-            "{}{}",
-            figure::times(row.times_faster(names)?),
-            mark(row)
-        ))
-    })
-    .unwrap_or_else(|| NOTHING.to_owned())
+    row.and_then(|row| Some(format!("{}{}", figure::times(row.times_faster(names)?), mark(row))))
+        .unwrap_or_else(|| NOTHING.to_owned())
 }
 
 /// The legend of the marked peers.
 pub(super) fn note(others: &[(String, String)]) -> String {
     let said: BTreeSet<String> = others
         .iter()
-        .map(|(name, what)| {
-            format!(
-                "\n{OTHER} {} computes something else: it {}.\n",
-                peer(name),
-                cell(what)
-            )
-        })
+        .map(|(name, what)| format!("\n{OTHER} {} computes something else: it {}.\n", peer(name), cell(what)))
         .collect();
     said.into_iter().collect()
 }

@@ -16,10 +16,8 @@ impl Buffer {
     pub(super) fn new(bytes: u64) -> Result<Self, GpuError> {
         let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
         // SAFETY: `drop` frees it, once.
-        let address = unsafe { result::malloc_sync(length) }.said(&format!(
-            "allocating {:.1} MB of the card's memory",
-            mega(bytes)
-        ))?;
+        let address = unsafe { result::malloc_sync(length) }
+            .said(&format!("allocating {:.1} MB of the card's memory", mega(bytes)))?;
         Ok(Self { address, bytes })
     }
 
@@ -37,10 +35,7 @@ impl Buffer {
     pub(super) fn range(&self, at: u64, length: u64) -> Result<u64, GpuError> {
         match at.checked_add(length) {
             Some(end) if end <= self.bytes => Ok(self.address + at),
-            _ => Err(GpuError::new(
-                "accessing a buffer",
-                format!("{length} bytes at {at} of {}", self.bytes),
-            )),
+            _ => Err(GpuError::new("accessing a buffer", format!("{length} bytes at {at} of {}", self.bytes))),
         }
     }
 }

@@ -38,19 +38,13 @@ pub(super) fn function_attribute(number: u32) -> Option<sys::CUfunction_attribut
 
 /// A recorded launch attribute as the driver takes it.
 pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttribute> {
-    let id = ATTRIBUTES
-        .into_iter()
-        .find(|known| *known as u32 == number)?;
+    let id = ATTRIBUTES.into_iter().find(|known| *known as u32 == number)?;
     let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
     for (to, from) in (0..64).zip(bytes) {
         // SAFETY: `pad` covers the whole union, and every bit pattern of it is valid.
         unsafe { value.pad[to] = from.cast_signed() };
     }
-    Some(sys::CUlaunchAttribute {
-        id,
-        pad: [0; 4],
-        value,
-    })
+    Some(sys::CUlaunchAttribute { id, pad: [0; 4], value })
 }
 
 /// Reads the kernels of a captured graph, in an order in which they can be launched.
@@ -85,8 +79,7 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
             let mut launch = launch(node)?;
             if programmatic {
                 // Capture turns this attribute into a kind of edge; a replay needs the attribute.
-                let id =
-                    sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+                let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
                 let mut value = vec![0; 64];
                 value[0] = 1;
                 launch.attributes.retain(|(known, _)| *known != id as u32);
@@ -110,10 +103,7 @@ pub(super) unsafe fn count(graph: sys::CUgraph) -> usize {
 }
 
 fn name_of(kind: sys::CUgraphNodeType) -> String {
-    format!("{kind:?}")
-        .trim_start_matches("CU_GRAPH_NODE_TYPE_")
-        .to_lowercase()
-        .replace('_', " ")
+    format!("{kind:?}").trim_start_matches("CU_GRAPH_NODE_TYPE_").to_lowercase().replace('_', " ")
 }
 
 /// An edge of a captured graph.
@@ -130,8 +120,7 @@ unsafe fn edges(graph: sys::CUgraph) -> Result<Vec<Edge>, GpuError> {
     // SAFETY: as in `read`.
     unsafe {
         let none = std::ptr::null_mut();
-        sys::cuGraphGetEdges_v2(graph, none, none, std::ptr::null_mut(), &raw mut count)
-            .said(DOING)?;
+        sys::cuGraphGetEdges_v2(graph, none, none, std::ptr::null_mut(), &raw mut count).said(DOING)?;
         let mut from = vec![std::ptr::null_mut(); count];
         let mut to = vec![std::ptr::null_mut(); count];
         let mut data: Vec<sys::CUgraphEdgeData> = vec![std::mem::zeroed(); count];
@@ -140,9 +129,7 @@ unsafe fn edges(graph: sys::CUgraph) -> Result<Vec<Edge>, GpuError> {
             sys::cuGraphGetEdges_v2(graph, from, to, data, &raw mut count).said(DOING)?;
         }
         let ends = from.into_iter().zip(to).zip(data);
-        Ok(ends
-            .map(|((from, to), data)| Edge { from, to, data })
-            .collect())
+        Ok(ends.map(|((from, to), data)| Edge { from, to, data }).collect())
     }
 }
 
@@ -150,10 +137,7 @@ unsafe fn edges(graph: sys::CUgraph) -> Result<Vec<Edge>, GpuError> {
 /// one after another, which is correct and never faster.
 ///
 /// With each node: whether it may start before the previous one ends (programmatic dependent launch).
-unsafe fn ordered(
-    graph: sys::CUgraph,
-    nodes: &[sys::CUgraphNode],
-) -> Result<Vec<(sys::CUgraphNode, bool)>, GpuError> {
+unsafe fn ordered(graph: sys::CUgraph, nodes: &[sys::CUgraphNode]) -> Result<Vec<(sys::CUgraphNode, bool)>, GpuError> {
     if nodes.len() < 2 {
         return Ok(nodes.iter().map(|node| (*node, false)).collect());
     }
@@ -167,19 +151,14 @@ unsafe fn ordered(
             !before.any(|edge| waiting.contains(&edge.from))
         });
         let Some(ready) = ready else {
-            return Err(GpuError::new(
-                "ordering the captured launches",
-                "the graph has a cycle",
-            ));
+            return Err(GpuError::new("ordering the captured launches", "the graph has a cycle"));
         };
         let node = waiting.remove(ready);
         let mut before = edges.iter().filter(|edge| edge.to == node);
         // A single edge, from the previous launch, that waits for its trigger alone.
         let programmatic = match (before.next(), before.next(), order.last()) {
             (Some(edge), None, Some((last, _))) => {
-                edge.from == *last
-                    && edge.data.type_ == PROGRAMMATIC
-                    && edge.data.from_port == ON_TRIGGER
+                edge.from == *last && edge.data.type_ == PROGRAMMATIC && edge.data.from_port == ON_TRIGGER
             }
             _ => false,
         };
@@ -205,8 +184,7 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
         let mut arguments = Vec::new();
         loop {
             let (mut offset, mut size) = (0, 0);
-            let known =
-                sys::cuFuncGetParamInfo(function, arguments.len(), &raw mut offset, &raw mut size);
+            let known = sys::cuFuncGetParamInfo(function, arguments.len(), &raw mut offset, &raw mut size);
             if known != sys::CUresult::CUDA_SUCCESS {
                 break;
             }
@@ -224,8 +202,7 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
         let mut attributes = Vec::new();
         for id in ATTRIBUTES {
             let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
-            if sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value)
-                == sys::CUresult::CUDA_SUCCESS
+            if sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value) == sys::CUresult::CUDA_SUCCESS
                 && value.pad.iter().any(|byte| *byte != 0)
             {
                 let bytes = value.pad.iter().map(|byte| byte.cast_unsigned()).collect();
@@ -233,9 +210,7 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
             }
         }
         let own = |attribute| {
-            result::function::get_function_attribute(function, attribute)
-                .ok()
-                .map(|value| (attribute as u32, value))
+            result::function::get_function_attribute(function, attribute).ok().map(|value| (attribute as u32, value))
         };
         Ok(Launch {
             symbol,

@@ -59,9 +59,7 @@ pub fn probe() -> Result<Vec<Card>, String> {
     if count == 0 {
         return Err("the driver finds no card".to_owned());
     }
-    (0..count)
-        .map(|ordinal| describe(ordinal, version).map_err(|error| error.to_string()))
-        .collect()
+    (0..count).map(|ordinal| describe(ordinal, version).map_err(|error| error.to_string())).collect()
 }
 
 /// A card's properties; `cuda` is the version that the driver supports.
@@ -75,10 +73,8 @@ pub(super) fn describe(ordinal: i32, cuda: i32) -> Result<Card, GpuError> {
     let memory = unsafe { result::device::total_mem(device) }.said(&doing)?;
     let number = |value: i32| u32::try_from(value).unwrap_or(0);
     // In kHz and bits; two transfers a clock.
-    let (clock, width) = (
-        ask(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
-        ask(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
-    );
+    let (clock, width) =
+        (ask(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?, ask(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?);
     let peak = f64::from(clock) * 1e3 * f64::from(width) / 8.0 * 2.0 / 1e9;
     Ok(Card {
         name,

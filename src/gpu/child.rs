@@ -34,13 +34,7 @@ pub(crate) fn serve(setup: &Record) -> anyhow::Result<()> {
                 Err(error) => outcomes.push(Outcome::Escaped(error.to_string())),
             }
         }
-        say(
-            &mut reply,
-            &Reply::Recorded {
-                nonce: request.nonce,
-                outcomes,
-            },
-        )?;
+        say(&mut reply, &Reply::Recorded { nonce: request.nonce, outcomes })?;
     }
     // Without running the library's destructors.
     std::process::exit(0)
@@ -72,14 +66,9 @@ impl Stage {
     fn record(&self, request: &Calls, values: &[Value]) -> Result<Outcome, GpuError> {
         // SAFETY: stream and graph belong to this process.
         unsafe {
-            result::stream::begin_capture(
-                self.stream,
-                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
-            )
-            .said("beginning the capture")?;
-            let returned = self
-                .library
-                .launch(&request.launcher, values, self.stream as u64);
+            result::stream::begin_capture(self.stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)
+                .said("beginning the capture")?;
+            let returned = self.library.launch(&request.launcher, values, self.stream as u64);
             let ended = result::stream::end_capture(self.stream).said("ending the capture");
             let returned = match (returned, &ended) {
                 (Ok(returned), _) => returned,
@@ -97,11 +86,7 @@ impl Stage {
                         "the capture was broken, as by a synchronisation, an allocation or a launch on another \
                          stream: {}{}",
                         error.said,
-                        if returned == 0 {
-                            String::new()
-                        } else {
-                            format!("; the launcher returned {returned}")
-                        }
+                        if returned == 0 { String::new() } else { format!("; the launcher returned {returned}") }
                     )));
                 }
             };
@@ -112,9 +97,7 @@ impl Stage {
                 )));
             }
             if graph.is_null() {
-                return Ok(Outcome::Escaped(
-                    "the launcher ended the capture itself".to_owned(),
-                ));
+                return Ok(Outcome::Escaped("the launcher ended the capture itself".to_owned()));
             }
             let outcome = if returned == 0 {
                 capture::read(graph)

@@ -16,10 +16,7 @@ pub(super) fn private_stdout() -> anyhow::Result<File> {
 /// Limits CPU time and file size, disables core dumps, and ends the process with its parent.
 pub(super) fn limit() {
     let set = |resource, limit| {
-        let both = Rlimit {
-            current: Some(limit),
-            maximum: Some(limit),
-        };
+        let both = Rlimit { current: Some(limit), maximum: Some(limit) };
         // Fails where a lower limit is in force, which then stays.
         let _ = rustix::process::setrlimit(resource, both);
     };
@@ -28,8 +25,7 @@ pub(super) fn limit() {
     set(Resource::Fsize, 64 << 20);
     #[cfg(target_os = "linux")]
     {
-        let _ =
-            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
 }
 
@@ -60,26 +56,17 @@ pub(super) fn lock_down(_scratch: &Path) -> Result<Vec<String>, String> {
 /// Allows reads everywhere, and writes to the scratch folder and the card.
 #[cfg(target_os = "linux")]
 fn files(scratch: &Path) -> Result<landlock::RulesetStatus, landlock::RulesetError> {
-    use landlock::{
-        ABI, Access, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    };
+    use landlock::{ABI, Access, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr};
     let abi = ABI::V5;
     let all = AccessFs::from_all(abi);
     let mut rules = Ruleset::default().handle_access(all)?.create()?;
-    let mut allow = vec![
-        (Path::new("/").to_path_buf(), AccessFs::from_read(abi)),
-        (scratch.to_path_buf(), all),
-    ];
+    let mut allow = vec![(Path::new("/").to_path_buf(), AccessFs::from_read(abi)), (scratch.to_path_buf(), all)];
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     for entry in std::fs::read_dir("/dev").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("nvidia") || ["null", "zero", "urandom", "random"].contains(&&*name) {
-            let access = if entry.path().is_dir() {
-                device | AccessFs::ReadDir
-            } else {
-                device
-            };
+            let access = if entry.path().is_dir() { device | AccessFs::ReadDir } else { device };
             allow.push((entry.path(), access));
         }
     }
@@ -172,8 +159,8 @@ const DENIED: &[i64] = &[
 #[cfg(target_os = "linux")]
 fn calls() -> Result<(), seccompiler::Error> {
     use seccompiler::{
-        BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op,
-        SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+        BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition, SeccompFilter,
+        SeccompRule, TargetArch,
     };
     type Rule = (i64, Vec<SeccompRule>);
     let when = |call, argument, length, op, value| -> Result<Rule, seccompiler::Error> {
@@ -199,11 +186,9 @@ fn calls() -> Result<(), seccompiler::Error> {
     // A filter cannot see the flags of clone3; glibc falls back to clone where clone3 does not exist.
     let absent = vec![always(&libc::SYS_clone3)];
     let errno = |number: i32| SeccompAction::Errno(number.cast_unsigned());
-    for (rules, action) in [
-        (absent, errno(libc::ENOSYS)),
-        (denied, errno(libc::EACCES)),
-        (killed, SeccompAction::KillProcess),
-    ] {
+    for (rules, action) in
+        [(absent, errno(libc::ENOSYS)), (denied, errno(libc::EACCES)), (killed, SeccompAction::KillProcess)]
+    {
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         let rules = rules.into_iter().collect();
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?;
@@ -254,10 +239,7 @@ mod tests {
                 "signal" => libc::kill(libc::getppid(), 0) == 0,
                 "trace" => libc::ptrace(libc::PTRACE_ATTACH, libc::getppid(), 0, 0) == 0,
                 "raise the limit" => {
-                    let most = libc::rlimit {
-                        rlim_cur: 1 << 30,
-                        rlim_max: 1 << 30,
-                    };
+                    let most = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
                     libc::setrlimit(libc::RLIMIT_FSIZE, &raw const most) == 0
                 }
                 "thread" => std::thread::spawn(|| 1).join().is_ok(),
@@ -265,9 +247,7 @@ mod tests {
                 "write in scratch" => std::fs::write(scratch.join("file"), "x").is_ok(),
                 "mode" => libc::chmod(c"/etc/hostname".as_ptr(), 0o644) == 0,
                 "write outside" if guarded => std::fs::write(&outside, "x").is_ok(),
-                "remove outside" if guarded => {
-                    std::fs::remove_file(outside.with_extension("there")).is_ok()
-                }
+                "remove outside" if guarded => std::fs::remove_file(outside.with_extension("there")).is_ok(),
                 "write outside" | "remove outside" => std::process::exit(NO_LANDLOCK),
                 other => panic!("no deed {other}"),
             }
@@ -299,12 +279,7 @@ mod tests {
             ("write in scratch", Ok(DONE)),
         ] {
             let status = Command::new(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "gpu::confine::tests::probe",
-                    "--test-threads",
-                    "1",
-                ])
+                .args(["--exact", "gpu::confine::tests::probe", "--test-threads", "1"])
                 .env(PROBE, deed)
                 .env(SCRATCH, &scratch)
                 .stdout(std::process::Stdio::null())
@@ -314,10 +289,7 @@ mod tests {
             let outcome = status.code().ok_or_else(|| status.signal().unwrap_or(0));
             if outcome == Ok(NO_LANDLOCK) {
                 use std::io::Write;
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "\nnot run: {deed}: this kernel has no Landlock"
-                );
+                let _ = writeln!(std::io::stderr(), "\nnot run: {deed}: this kernel has no Landlock");
                 continue;
             }
             assert_eq!(outcome, expected, "{deed}");

@@ -42,9 +42,7 @@ impl Copier {
     /// Loads the copy kernels.
     pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         let image = include_bytes!("copy.ptx").to_vec();
-        Ok(Self {
-            kernels: Modules::load(device, &[("the copy kernels".to_owned(), image)])?,
-        })
+        Ok(Self { kernels: Modules::load(device, &[("the copy kernels".to_owned(), image)])? })
     }
 
     /// Copies in stream order. `bytes` and both offsets are multiples of 16.
@@ -61,27 +59,17 @@ impl Copier {
             Manner::Kernel => "kernels_copy",
             Manner::Streaming => "kernels_copy_stream",
         };
-        let arguments = [
-            to.0.range(to.1, bytes)?,
-            from.0.range(from.1, bytes)?,
-            bytes / 16,
-        ];
+        let arguments = [to.0.range(to.1, bytes)?, from.0.range(from.1, bytes)?, bytes / 16];
         self.kernels.launch(
             device,
             &Launch {
                 symbol: symbol.to_owned(),
-                grid: [
-                    u32::try_from(bytes.div_ceil(Self::BLOCK)).unwrap_or(u32::MAX),
-                    1,
-                    1,
-                ],
+                grid: [u32::try_from(bytes.div_ceil(Self::BLOCK)).unwrap_or(u32::MAX), 1, 1],
                 block: [512, 1, 1],
                 shared: 0,
                 attributes: Vec::new(),
                 function: Vec::new(),
-                arguments: arguments
-                    .map(|word: u64| word.to_le_bytes().to_vec())
-                    .to_vec(),
+                arguments: arguments.map(|word: u64| word.to_le_bytes().to_vec()).to_vec(),
             },
         )
     }

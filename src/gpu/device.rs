@@ -25,10 +25,7 @@ impl Device {
         let count = result::device::get_count().said(&doing)?;
         let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
         if number >= count {
-            return Err(GpuError::new(
-                doing,
-                format!("this machine has {count} card(s), counted from 0"),
-            ));
+            return Err(GpuError::new(doing, format!("this machine has {count} card(s), counted from 0")));
         }
         let card = card::describe(number, version)?;
         let device = result::device::get(number).said(&doing)?;
@@ -38,14 +35,8 @@ impl Device {
             result::ctx::set_current(context).said(&doing)?;
             context
         };
-        let stream =
-            result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
-        Ok(Self {
-            card,
-            stream,
-            context,
-            ordinal: device,
-        })
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
+        Ok(Self { card, stream, context, ordinal: device })
     }
 
     /// Makes its context current again, on a thread where other code uses other cards.
@@ -80,8 +71,7 @@ impl Device {
         }
         // The synchronous copy may return before its last piece has arrived, and other streams do not wait for it.
         // SAFETY: the range lies in the buffer; from pageable memory the call returns once the host's bytes are read.
-        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }
-            .said("copying to the card")
+        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.said("copying to the card")
     }
 
     /// Device to host, in stream order; waits for it.
@@ -91,8 +81,7 @@ impl Device {
             return Ok(());
         }
         // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
-        unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }
-            .said("copying from the card")?;
+        unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }.said("copying from the card")?;
         self.finish("copying from the card")
     }
 
@@ -104,8 +93,7 @@ impl Device {
         }
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         // SAFETY: the range lies in the buffer.
-        unsafe { result::memset_d8_async(address, byte, length, self.stream) }
-            .said("filling memory")
+        unsafe { result::memset_d8_async(address, byte, length, self.stream) }.said("filling memory")
     }
 }
 
@@ -126,13 +114,8 @@ pub struct Before(Option<sys::CUcontext>);
 impl Before {
     /// Without a driver there is no context, and nothing is restored.
     pub fn remember() -> Self {
-        let context = driver::load()
-            .and_then(|_| result::ctx::get_current().said("reading the current context"));
-        Self(
-            context
-                .ok()
-                .map(|context| context.unwrap_or(std::ptr::null_mut())),
-        )
+        let context = driver::load().and_then(|_| result::ctx::get_current().said("reading the current context"));
+        Self(context.ok().map(|context| context.unwrap_or(std::ptr::null_mut())))
     }
 }
 
@@ -152,9 +135,7 @@ pub struct Event(sys::CUevent);
 impl Event {
     /// With a time stamp.
     pub fn new() -> Result<Self, GpuError> {
-        result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
-            .map(Self)
-            .said("creating an event")
+        result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map(Self).said("creating an event")
     }
 
     /// Records it on the stream.
@@ -189,8 +170,7 @@ impl Event {
     /// Microseconds from this event to a later one; the stream has reached both.
     pub(crate) fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
         // SAFETY: both events are alive and recorded.
-        let milliseconds =
-            unsafe { result::event::elapsed(self.0, later.0) }.said("reading the clock")?;
+        let milliseconds = unsafe { result::event::elapsed(self.0, later.0) }.said("reading the clock")?;
         Ok(f64::from(milliseconds) * 1e3)
     }
 }

@@ -15,9 +15,7 @@ pub(super) fn patience() -> Duration {
     static SECONDS: OnceLock<u64> = OnceLock::new();
     let seconds = SECONDS.get_or_init(|| {
         let set = std::env::var("KERNELS_PATIENCE").ok();
-        set.and_then(|text| text.parse().ok())
-            .filter(|seconds| *seconds > 0)
-            .unwrap_or(30)
+        set.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0).unwrap_or(30)
     });
     Duration::from_secs(*seconds)
 }
@@ -36,20 +34,12 @@ pub struct GpuError {
 
 impl GpuError {
     pub(super) fn new(doing: impl Into<String>, said: impl Into<String>) -> Self {
-        Self {
-            doing: doing.into(),
-            said: said.into(),
-            sticky: false,
-        }
+        Self { doing: doing.into(), said: said.into(), sticky: false }
     }
 
     /// A kernel that does not end blocks the context, as a crash does.
     pub(super) fn time_out(doing: impl Into<String>, seconds: u64) -> Self {
-        Self {
-            doing: doing.into(),
-            said: format!("not finished after {seconds} s"),
-            sticky: true,
-        }
+        Self { doing: doing.into(), said: format!("not finished after {seconds} s"), sticky: true }
     }
 }
 
@@ -63,16 +53,9 @@ impl<T> Said<T> for Result<T, result::DriverError> {
         self.map_err(|error| {
             use sys::CUresult as R;
             let text = |found: Result<&std::ffi::CStr, _>| {
-                found.map_or_else(
-                    |_: result::DriverError| String::new(),
-                    |text| text.to_string_lossy().into_owned(),
-                )
+                found.map_or_else(|_: result::DriverError| String::new(), |text| text.to_string_lossy().into_owned())
             };
-            let said = format!(
-                "{} ({})",
-                text(error.error_string()),
-                text(error.error_name())
-            );
+            let said = format!("{} ({})", text(error.error_string()), text(error.error_name()));
             let sticky = matches!(
                 error.0,
                 R::CUDA_ERROR_ILLEGAL_ADDRESS
@@ -87,11 +70,7 @@ impl<T> Said<T> for Result<T, result::DriverError> {
                     | R::CUDA_ERROR_ECC_UNCORRECTABLE
                     | R::CUDA_ERROR_CONTEXT_IS_DESTROYED
             );
-            GpuError {
-                doing: doing.to_owned(),
-                said,
-                sticky,
-            }
+            GpuError { doing: doing.to_owned(), said, sticky }
         })
     }
 }
@@ -107,10 +86,7 @@ pub(super) fn load() -> Result<i32, GpuError> {
     const DOING: &str = "loading the NVIDIA driver";
     // SAFETY: only looks whether the library can be opened.
     if !unsafe { sys::is_culib_present() } {
-        return Err(GpuError::new(
-            DOING,
-            "libcuda.so.1 cannot be loaded: this machine has no NVIDIA driver",
-        ));
+        return Err(GpuError::new(DOING, "libcuda.so.1 cannot be loaded: this machine has no NVIDIA driver"));
     }
     result::init().said(DOING)?;
     let mut version = 0;

@@ -16,23 +16,14 @@ pub struct Graph {
 
 impl Graph {
     /// Captures what `work` launches on the device's stream.
-    pub(crate) fn capture(
-        device: &Device,
-        work: impl FnOnce() -> Result<(), GpuError>,
-    ) -> Result<Self, GpuError> {
+    pub(crate) fn capture(device: &Device, work: impl FnOnce() -> Result<(), GpuError>) -> Result<Self, GpuError> {
         const DOING: &str = "building a graph";
         // SAFETY: the stream is the device's own; the capture is ended in every case.
         let (worked, graph) = unsafe {
-            result::stream::begin_capture(
-                device.stream,
-                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-            )
-            .said(DOING)?;
+            result::stream::begin_capture(device.stream, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+                .said(DOING)?;
             let worked = work();
-            (
-                worked,
-                result::stream::end_capture(device.stream).said(DOING),
-            )
+            (worked, result::stream::end_capture(device.stream).said(DOING))
         };
         worked?;
         let graph = graph?;
@@ -54,10 +45,7 @@ impl Graph {
     pub unsafe fn adopt(device: &Device, graph: u64) -> Result<Self, GpuError> {
         // SAFETY: by the caller. The executable graph is a copy.
         let exec = unsafe { instantiate(device, graph as sys::CUgraph) }?;
-        Ok(Self {
-            graph: std::ptr::null_mut(),
-            exec,
-        })
+        Ok(Self { graph: std::ptr::null_mut(), exec })
     }
 
     /// Launches the graph on the device's stream.

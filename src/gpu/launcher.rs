@@ -28,12 +28,7 @@ impl Library {
     ///
     /// # Safety
     /// The arguments are those of its C signature, and its pointers and the stream are what it takes them for.
-    pub unsafe fn launch(
-        &self,
-        launcher: &str,
-        values: &[Value],
-        stream: u64,
-    ) -> Result<i32, GpuError> {
+    pub unsafe fn launch(&self, launcher: &str, values: &[Value], stream: u64) -> Result<i32, GpuError> {
         // SAFETY: kernel.toml, by the library's author, declares the function's type.
         let symbol = unsafe { self.symbol::<unsafe extern "C" fn()>("the launcher", launcher) }?;
         // SAFETY: by the caller.
@@ -58,21 +53,12 @@ impl Library {
 
     /// # Safety
     /// The symbol is of this type.
-    unsafe fn symbol<T>(
-        &self,
-        what: &str,
-        name: &str,
-    ) -> Result<libloading::Symbol<'_, T>, GpuError> {
+    unsafe fn symbol<T>(&self, what: &str, name: &str) -> Result<libloading::Symbol<'_, T>, GpuError> {
         let doing = format!("finding {what} {name}");
-        let name = CString::new(name)
-            .map_err(|_| GpuError::new(doing.clone(), "its name contains a zero byte"))?;
+        let name = CString::new(name).map_err(|_| GpuError::new(doing.clone(), "its name contains a zero byte"))?;
         // SAFETY: by the caller.
-        unsafe { self.0.get(name.as_bytes_with_nul()) }.map_err(|_| {
-            GpuError::new(
-                doing,
-                "the project's sources define no such extern \"C\" function",
-            )
-        })
+        unsafe { self.0.get(name.as_bytes_with_nul()) }
+            .map_err(|_| GpuError::new(doing, "the project's sources define no such extern \"C\" function"))
     }
 }
 

@@ -43,17 +43,10 @@ impl Modules {
                 .collect();
             threads
                 .into_iter()
-                .map(|thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(GpuError::new(DOING, "its thread died")))
-                })
+                .map(|thread| thread.join().unwrap_or_else(|_| Err(GpuError::new(DOING, "its thread died"))))
                 .collect()
         });
-        let mut loaded = Self {
-            modules: Vec::new(),
-            functions: RefCell::default(),
-        };
+        let mut loaded = Self { modules: Vec::new(), functions: RefCell::default() };
         let mut failed = None;
         for handle in handles {
             match handle {
@@ -93,20 +86,13 @@ impl Modules {
                 continue;
             };
             // SAFETY: the function is alive.
-            unsafe { result::function::set_function_attribute(function, attribute, *value) }
-                .said(&doing)?;
+            unsafe { result::function::set_function_attribute(function, attribute, *value) }.said(&doing)?;
         }
         check_sizes(function, launch, &doing)?;
-        let mut attributes: Vec<sys::CUlaunchAttribute> = launch
-            .attributes
-            .iter()
-            .filter_map(|(id, bytes)| super::capture::attribute(*id, bytes))
-            .collect();
-        let mut arguments: Vec<*mut c_void> = launch
-            .arguments
-            .iter()
-            .map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>())
-            .collect();
+        let mut attributes: Vec<sys::CUlaunchAttribute> =
+            launch.attributes.iter().filter_map(|(id, bytes)| super::capture::attribute(*id, bytes)).collect();
+        let mut arguments: Vec<*mut c_void> =
+            launch.arguments.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
         let config = sys::CUlaunchConfig {
             gridDimX: launch.grid[0],
             gridDimY: launch.grid[1],
@@ -120,15 +106,8 @@ impl Modules {
             numAttrs: u32::try_from(attributes.len()).unwrap_or(0),
         };
         // SAFETY: number and sizes of the arguments match the function's; the driver copies them.
-        unsafe {
-            sys::cuLaunchKernelEx(
-                &raw const config,
-                function,
-                arguments.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
-        .said(&doing)
+        unsafe { sys::cuLaunchKernelEx(&raw const config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+            .said(&doing)
     }
 }
 
@@ -138,8 +117,7 @@ fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Resul
     loop {
         let (mut offset, mut size) = (0, 0);
         // SAFETY: writes two numbers.
-        let known =
-            unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut size) };
+        let known = unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut size) };
         if known != sys::CUresult::CUDA_SUCCESS {
             break;
         }
@@ -159,13 +137,7 @@ fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Resul
     if index == launch.arguments.len() {
         Ok(())
     } else {
-        Err(GpuError::new(
-            doing,
-            format!(
-                "it has {index} arguments, and in the recording {}",
-                launch.arguments.len()
-            ),
-        ))
+        Err(GpuError::new(doing, format!("it has {index} arguments, and in the recording {}", launch.arguments.len())))
     }
 }
 

@@ -52,11 +52,8 @@ impl Recorder {
             .prefix("kernels-record-")
             .tempdir()
             .map_err(|error| refused("creating a scratch folder", error))?;
-        let request = Request::Record(Record {
-            ordinal,
-            library: library.to_path_buf(),
-            scratch: scratch.path().to_path_buf(),
-        });
+        let request =
+            Request::Record(Record { ordinal, library: library.to_path_buf(), scratch: scratch.path().to_path_buf() });
         let mut child = request
             .command()
             .and_then(|command| confined(command, scratch.path()).spawn())
@@ -75,9 +72,7 @@ impl Recorder {
                 Ok(recorder)
             }
             Reply::Refused { why } => Err(Answer::Refused(why)),
-            Reply::Recorded { .. } => Err(Answer::BadReport(
-                "a recording before any was requested".to_owned(),
-            )),
+            Reply::Recorded { .. } => Err(Answer::BadReport("a recording before any was requested".to_owned())),
         }
     }
 
@@ -89,12 +84,8 @@ impl Recorder {
         calls: Vec<Vec<Value>>,
     ) -> Result<Vec<Outcome>, Answer> {
         let wanted = calls.len();
-        let request = Calls {
-            nonce: fresh_number(),
-            launcher: launcher.to_owned(),
-            error: error.map(str::to_owned),
-            calls,
-        };
+        let request =
+            Calls { nonce: fresh_number(), launcher: launcher.to_owned(), error: error.map(str::to_owned), calls };
         if let Ok(early) = self.replies.try_recv() {
             return Err(Answer::BadReport(format!(
                 "a line that nobody requested: {}",
@@ -103,23 +94,16 @@ impl Recorder {
         }
         self.send(&request)?;
         match self.receive()? {
-            Reply::Recorded { nonce, outcomes }
-                if nonce == request.nonce && outcomes.len() == wanted =>
-            {
-                Ok(outcomes)
-            }
+            Reply::Recorded { nonce, outcomes } if nonce == request.nonce && outcomes.len() == wanted => Ok(outcomes),
             Reply::Recorded { nonce, .. } if nonce != request.nonce => {
                 Err(Answer::BadReport("a reply to another request".to_owned()))
             }
-            _ => Err(Answer::BadReport(
-                "not one outcome for each call".to_owned(),
-            )),
+            _ => Err(Answer::BadReport("not one outcome for each call".to_owned())),
         }
     }
 
     fn send(&mut self, what: &impl serde::Serialize) -> Result<(), Answer> {
-        let mut line =
-            serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
+        let mut line = serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(requests) => requests.write_all(&line),
@@ -136,9 +120,8 @@ impl Recorder {
         loop {
             match self.replies.recv_timeout(Duration::from_millis(50)) {
                 Ok(Ok(line)) => {
-                    return serde_json::from_str(&line).map_err(|_| {
-                        Answer::BadReport(format!("not a reply: {}", beginning(&line)))
-                    });
+                    return serde_json::from_str(&line)
+                        .map_err(|_| Answer::BadReport(format!("not a reply: {}", beginning(&line))));
                 }
                 Ok(Err(why)) => return Err(Answer::BadReport(why)),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -148,10 +131,7 @@ impl Recorder {
             }
             if start.elapsed() > patience() {
                 self.stop();
-                return Err(Answer::Stopped(format!(
-                    "it was stopped: no answer after {} s",
-                    patience().as_secs()
-                )));
+                return Err(Answer::Stopped(format!("it was stopped: no answer after {} s", patience().as_secs())));
             }
             if resident(self.child.id()) > MEMORY {
                 self.stop();
@@ -199,16 +179,8 @@ impl Recorder {
                 _ => "it ended".to_owned(),
             },
         };
-        let said = self
-            .errors
-            .lock()
-            .map(|kept| String::from_utf8_lossy(&kept).trim().to_owned())
-            .unwrap_or_default();
-        if said.is_empty() {
-            how
-        } else {
-            format!("{how}; it said: {}", beginning(&said))
-        }
+        let said = self.errors.lock().map(|kept| String::from_utf8_lossy(&kept).trim().to_owned()).unwrap_or_default();
+        if said.is_empty() { how } else { format!("{how}; it said: {}", beginning(&said)) }
     }
 }
 
@@ -220,19 +192,8 @@ impl Drop for Recorder {
 
 /// Sets the process's pipes, folders and environment: what the driver needs, and nothing else of this process.
 fn confined(mut command: Command, scratch: &Path) -> Command {
-    command
-        .current_dir(scratch)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    for name in [
-        "LD_LIBRARY_PATH",
-        "PATH",
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_DEVICE_ORDER",
-        "NVIDIA_VISIBLE_DEVICES",
-    ] {
+    command.current_dir(scratch).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in ["LD_LIBRARY_PATH", "PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
@@ -289,22 +250,14 @@ fn beginning_of(errors: Option<ChildStderr>) -> Arc<Mutex<Vec<u8>>> {
 
 /// The driver's cache of compiled PTX.
 fn compute_cache() -> std::path::PathBuf {
-    std::env::var_os("CUDA_CACHE_PATH").map_or_else(
-        || {
-            std::env::home_dir()
-                .unwrap_or_default()
-                .join(".nv/ComputeCache")
-        },
-        Into::into,
-    )
+    std::env::var_os("CUDA_CACHE_PATH")
+        .map_or_else(|| std::env::home_dir().unwrap_or_default().join(".nv/ComputeCache"), Into::into)
 }
 
 /// A number that a candidate cannot predict.
 fn fresh_number() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 fn beginning(text: &str) -> String {

@@ -50,12 +50,7 @@ pub(crate) fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
 }
 
 /// Installs `skill` at all of `places`, or at none if anything is protected.
-pub(crate) fn install(
-    machine: &Machine,
-    skill: &Skill,
-    places: Vec<Place>,
-    options: Options,
-) -> Result<Outcome> {
+pub(crate) fn install(machine: &Machine, skill: &Skill, places: Vec<Place>, options: Options) -> Result<Outcome> {
     // An interrupted run can hide an install that the plan must include.
     let mut known = places.clone();
     for scope in [Scope::Project, Scope::User] {
@@ -89,10 +84,7 @@ pub(crate) fn install(
 const TRIES: usize = 5;
 
 /// Makes the skills folders and locks them.
-fn lock_folders(
-    wanted: &[Place],
-    made: &mut Vec<(PathBuf, usize)>,
-) -> Result<(Vec<Area>, Vec<Lock>)> {
+fn lock_folders(wanted: &[Place], made: &mut Vec<(PathBuf, usize)>) -> Result<(Vec<Area>, Vec<Lock>)> {
     let mut tried = 0;
     loop {
         let mut areas = Vec::new();
@@ -119,12 +111,7 @@ fn lock_folders(
 }
 
 fn lock_existing(folders: &[PathBuf]) -> Result<Vec<Lock>> {
-    Lock::all(
-        folders
-            .iter()
-            .map(|folder| Area::of(folder).host().to_path_buf())
-            .collect(),
-    )
+    Lock::all(folders.iter().map(|folder| Area::of(folder).host().to_path_buf()).collect())
 }
 
 fn install_locked(
@@ -142,11 +129,7 @@ fn install_locked(
     }
     let plan = plan(machine, skill, places, options);
     refuse(&plan)?;
-    if plan
-        .steps
-        .iter()
-        .any(|step| !wanted.iter().any(|p| p.folder == step.place.folder))
-    {
+    if plan.steps.iter().any(|step| !wanted.iter().any(|p| p.folder == step.place.folder)) {
         bail!("another process changed the installs meanwhile; run the command again");
     }
     // Staging is where a disk fills up or a permission is missing, so stage everything before any swap.
@@ -155,15 +138,9 @@ fn install_locked(
         let created = created.map_or(0, |(_, count)| *count) + step.created_folders;
         (step, created)
     };
-    let staged = together(
-        plan.steps.into_iter().map(folders).collect(),
-        |(step, created)| prepare(skill, step, created),
-    );
-    let mut outcome = Outcome {
-        done: Vec::new(),
-        recovered,
-        notes: plan.notes,
-    };
+    let staged =
+        together(plan.steps.into_iter().map(folders).collect(), |(step, created)| prepare(skill, step, created));
+    let mut outcome = Outcome { done: Vec::new(), recovered, notes: plan.notes };
     outcome.done = swap_in(skill, all_or_none(staged)?, &mut outcome.notes)?;
     Ok(outcome)
 }
@@ -182,15 +159,10 @@ fn together<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Ve
     }
     let work = &work;
     thread::scope(|scope| {
-        let threads: Vec<_> = items
-            .into_iter()
-            .map(|item| scope.spawn(move || work(item)))
-            .collect();
+        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
         // Propagate a panic of the thread.
         let join = |thread: thread::ScopedJoinHandle<'_, R>| {
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         threads.into_iter().map(join).collect()
     })
@@ -202,9 +174,7 @@ fn all_or_none(staged: Vec<Result<Prepared>>) -> Result<Vec<Prepared>> {
     match bad.into_iter().find_map(Result::err) {
         None => Ok(good),
         Some(error) => {
-            good.iter()
-                .filter_map(|p| p.transaction.as_ref())
-                .for_each(Transaction::abandon);
+            good.iter().filter_map(|p| p.transaction.as_ref()).for_each(Transaction::abandon);
             Err(error)
         }
     }
@@ -218,10 +188,7 @@ fn swap_in(skill: &Skill, staged: Vec<Prepared>, notes: &mut Vec<String>) -> Res
     let mut failure = None;
     for group in [copies, links] {
         if failure.is_some() {
-            group
-                .iter()
-                .filter_map(|p| p.transaction.as_ref())
-                .for_each(Transaction::abandon);
+            group.iter().filter_map(|p| p.transaction.as_ref()).for_each(Transaction::abandon);
             continue;
         }
         let commit = |prepared: Prepared| -> Result<_> {
@@ -232,10 +199,7 @@ fn swap_in(skill: &Skill, staged: Vec<Prepared>, notes: &mut Vec<String>) -> Res
             match result {
                 Ok((step, note, settled)) => {
                     notes.extend(note.into_iter().chain(settled.note()));
-                    done.push(Done {
-                        step,
-                        backup: settled.backup,
-                    });
+                    done.push(Done { step, backup: settled.backup });
                 }
                 Err(error) => failure = Some(error),
             }
@@ -256,11 +220,7 @@ fn swap_in(skill: &Skill, staged: Vec<Prepared>, notes: &mut Vec<String>) -> Res
 }
 
 fn refuse(plan: &Plan) -> Result<()> {
-    if plan.refused.is_empty() {
-        Ok(())
-    } else {
-        Err(Refusal(plan.refused.clone()).into())
-    }
+    if plan.refused.is_empty() { Ok(()) } else { Err(Refusal(plan.refused.clone()).into()) }
 }
 
 /// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy is not
@@ -270,11 +230,7 @@ fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prep
     let mut note = None;
     if let Action::Link { to, only, replaces } = &step.action {
         if let Some(transaction) = Transaction::stage_link(&area, &skill.name, to, &step.old)? {
-            return Ok(Prepared {
-                step,
-                transaction: Some(transaction),
-                note,
-            });
+            return Ok(Prepared { step, transaction: Some(transaction), note });
         }
         let dest = step.place.dest(&skill.name);
         let instead = if *only {
@@ -283,10 +239,7 @@ fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prep
         } else {
             "copied".to_owned()
         };
-        note = Some(format!(
-            "{}: no link can be made here; {instead}",
-            dest.display()
-        ));
+        note = Some(format!("{}: no link can be made here; {instead}", dest.display()));
         step.action = match replaces {
             _ if *only => Action::Unchanged,
             Some(what) => Action::Replace { what: what.clone() },
@@ -294,11 +247,7 @@ fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prep
         };
     }
     if !step.action.changes_anything() {
-        return Ok(Prepared {
-            step,
-            transaction: None,
-            note,
-        });
+        return Ok(Prepared { step, transaction: None, note });
     }
     let folder = step.place.folder.clone();
     let source = recordable(&skill.source, &folder, step.place.project().as_deref());
@@ -306,9 +255,5 @@ fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prep
         created_folders,
         ..Receipt::new(skill, id, source)
     })?;
-    Ok(Prepared {
-        step,
-        transaction: Some(transaction),
-        note,
-    })
+    Ok(Prepared { step, transaction: Some(transaction), note })
 }

@@ -28,20 +28,14 @@ impl Area {
     /// inside it only where the folder above is another file system, not ours to write to, or not
     /// an agent's own (`--dest`).
     pub(crate) fn of(folder: &Path) -> Self {
-        let inside = Self {
-            host: folder.to_path_buf(),
-            folder: String::new(),
-        };
+        let inside = Self { host: folder.to_path_buf(), folder: String::new() };
         let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else {
             return inside;
         };
         let Some(name @ ("skills" | "skill")) = name.to_str() else {
             return inside;
         };
-        let beside = Self {
-            host: above.to_path_buf(),
-            folder: name.to_owned(),
-        };
+        let beside = Self { host: above.to_path_buf(), folder: name.to_owned() };
         if !folder.exists() {
             return beside;
         }
@@ -69,11 +63,7 @@ impl Area {
     /// The skills folder of this name in the host, which may have two of them.
     pub(super) fn folder_named(&self, name: &str) -> PathBuf {
         // `join("")` would add a slash.
-        if name.is_empty() {
-            self.host.clone()
-        } else {
-            self.host.join(name)
-        }
+        if name.is_empty() { self.host.clone() } else { self.host.join(name) }
     }
 
     pub(super) fn transaction(&self, id: &str) -> PathBuf {
@@ -120,8 +110,7 @@ impl Area {
             return;
         }
         let ignore = root.join(GITIGNORE);
-        let only_ours = fs::read_dir(&root)
-            .is_ok_and(|entries| entries.flatten().all(|entry| entry.path() == ignore));
+        let only_ours = fs::read_dir(&root).is_ok_and(|entries| entries.flatten().all(|entry| entry.path() == ignore));
         let ours = || disk::read_plain(&ignore, 64).is_ok_and(|text| IGNORE_ALL.starts_with(&text));
         if only_ours && (fs::symlink_metadata(&ignore).is_err() || ours()) {
             let _ = fs::remove_file(ignore);
@@ -167,10 +156,7 @@ impl Area {
                 }
             }
         }
-        Err(io::Error::other(format!(
-            "{} is full of backups",
-            backups.display()
-        )))
+        Err(io::Error::other(format!("{} is full of backups", backups.display())))
     }
 }
 
@@ -183,10 +169,7 @@ fn create_real_folder(path: &Path) -> Result<()> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if !is_real_folder(path) {
-                bail!(
-                    "{} is in the way; it must be a folder: move it away",
-                    path.display()
-                );
+                bail!("{} is in the way; it must be a folder: move it away", path.display());
             }
             Ok(())
         }

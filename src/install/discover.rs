@@ -32,10 +32,7 @@ impl Install {
     /// The folder with the files: the install's own, or what it links to.
     pub(crate) fn real(&self) -> PathBuf {
         match self.link {
-            Some(_) => self
-                .path
-                .canonicalize()
-                .unwrap_or_else(|_| self.path.clone()),
+            Some(_) => self.path.canonicalize().unwrap_or_else(|_| self.path.clone()),
             None => self.path.clone(),
         }
     }
@@ -54,10 +51,7 @@ impl Install {
             // A project's receipt may come from anybody with the project; it must not make us read files
             // elsewhere on this machine.
             let project = self.place().project()?.canonicalize().ok()?;
-            path = path
-                .canonicalize()
-                .ok()
-                .filter(|path| path.starts_with(&project))?;
+            path = path.canonicalize().ok().filter(|path| path.starts_with(&project))?;
         }
         let skill = Skill::read(&path).ok()?;
         (skill.name == self.name).then_some(skill)
@@ -68,16 +62,8 @@ impl Install {
     }
 
     pub(crate) fn place(&self) -> Place {
-        let agents = self
-            .agents
-            .iter()
-            .filter_map(|id| table::find(id))
-            .collect();
-        Place {
-            folder: self.folder.clone(),
-            scope: self.scope,
-            agents,
-        }
+        let agents = self.agents.iter().filter_map(|id| table::find(id)).collect();
+        Place { folder: self.folder.clone(), scope: self.scope, agents }
     }
 }
 
@@ -114,11 +100,7 @@ pub(crate) fn installs(places: &[Place], name: Option<&str>) -> Vec<Install> {
         names.sort();
         found.extend(names.into_iter().map(|name| install(place, name)));
     }
-    let real: Vec<PathBuf> = found
-        .iter()
-        .filter(|i| i.link.is_none())
-        .map(|i| i.path.clone())
-        .collect();
+    let real: Vec<PathBuf> = found.iter().filter(|i| i.link.is_none()).map(|i| i.path.clone()).collect();
     for install in found.iter_mut().filter(|install| install.link.is_some()) {
         let to = install.path.canonicalize().unwrap_or_default();
         install.link_is_ours = real.iter().any(|path| is_same(path, &to));

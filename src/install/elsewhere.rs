@@ -11,15 +11,9 @@ use crate::skill::source::Skill;
 /// Copies of the skill in other folders that the same agents read: some agents list them all, others
 /// let one copy hide another, which matters when they differ.
 pub(super) fn notes(machine: &Machine, skill: &Skill, steps: &[Step]) -> Vec<String> {
-    let planned: Vec<PathBuf> = steps
-        .iter()
-        .map(|step| step.place.dest(&skill.name))
-        .collect();
+    let planned: Vec<PathBuf> = steps.iter().map(|step| step.place.dest(&skill.name)).collect();
     let mut notes: Vec<String> = Vec::new();
-    for (step, agent) in steps
-        .iter()
-        .flat_map(|s| s.place.agents.iter().map(move |a| (s, a)))
-    {
+    for (step, agent) in steps.iter().flat_map(|s| s.place.agents.iter().map(move |a| (s, a))) {
         for scope in [Scope::Project, Scope::User] {
             for folder in machine.folders_read(agent, scope) {
                 let there = folder.join(&skill.name);
@@ -29,15 +23,13 @@ pub(super) fn notes(machine: &Machine, skill: &Skill, steps: &[Step]) -> Vec<Str
                 if planned.contains(&real) || is_planned_link(&there, &planned) {
                     continue;
                 }
-                let differs = !matches!(
-                    judge(&real, &skill.name, Some(skill)).state,
-                    State::Current { .. }
-                );
+                let differs = !matches!(judge(&real, &skill.name, Some(skill)).state, State::Current { .. });
                 let effect = match (agent.copies, scope, step.place.scope) {
                     (Copies::Each, ..) => "lists both",
                     _ if !differs => continue,
-                    (Copies::User, Scope::User, Scope::Project)
-                    | (Copies::Project, Scope::Project, Scope::User) => "uses that one",
+                    (Copies::User, Scope::User, Scope::Project) | (Copies::Project, Scope::Project, Scope::User) => {
+                        "uses that one"
+                    }
                     (Copies::User, Scope::Project, _) | (Copies::Project, Scope::User, _) => {
                         "uses the one just installed"
                     }
@@ -60,28 +52,15 @@ pub(super) fn notes(machine: &Machine, skill: &Skill, steps: &[Step]) -> Vec<Str
 fn is_planned_link(there: &Path, planned: &[PathBuf]) -> bool {
     let folder = there.parent().and_then(|folder| folder.canonicalize().ok());
     let name = there.file_name();
-    folder
-        .zip(name)
-        .is_some_and(|(folder, name)| planned.contains(&folder.join(name)))
+    folder.zip(name).is_some_and(|(folder, name)| planned.contains(&folder.join(name)))
 }
 
 /// The command that removes a copy in one of the table's folders.
 fn way_out(machine: &Machine, folder: &Path, name: &str, scope: Scope) -> String {
-    let owns = |agent: &&Agent| {
-        machine
-            .skills_folder(agent, scope)
-            .is_ok_and(|own| own == folder)
-    };
+    let owns = |agent: &&Agent| machine.skills_folder(agent, scope).is_ok_and(|own| own == folder);
     let Some(agent) = table::all().iter().find(owns) else {
         return String::new();
     };
-    let level = if scope == Scope::User {
-        " --global"
-    } else {
-        ""
-    };
-    format!(
-        "; `kernels skills remove {name} --agent {}{level}` takes that one away",
-        agent.id
-    )
+    let level = if scope == Scope::User { " --global" } else { "" };
+    format!("; `kernels skills remove {name} --agent {}{level}` takes that one away", agent.id)
 }

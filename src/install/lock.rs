@@ -28,10 +28,7 @@ impl Lock {
     pub(crate) fn all(mut folders: Vec<PathBuf>) -> Result<Vec<Self>> {
         folders.sort();
         folders.dedup();
-        folders
-            .iter()
-            .filter_map(|folder| Self::one(folder).transpose())
-            .collect()
+        folders.iter().filter_map(|folder| Self::one(folder).transpose()).collect()
     }
 
     fn one(folder: &Path) -> Result<Option<Self>> {
@@ -41,8 +38,7 @@ impl Lock {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => {
-                    return Err(error)
-                        .with_context(|| format!("cannot open {} to lock it", folder.display()));
+                    return Err(error).with_context(|| format!("cannot open {} to lock it", folder.display()));
                 }
             };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -26,11 +26,7 @@ impl Place {
         if scope == Scope::Project {
             refuse_outside(machine.project(), &named, &folder)?;
         }
-        Ok(Self {
-            folder,
-            scope,
-            agents: vec![agent],
-        })
+        Ok(Self { folder, scope, agents: vec![agent] })
     }
 
     pub(crate) fn of_dest(machine: &Machine, named: &Path) -> Result<Self> {
@@ -52,11 +48,7 @@ impl Place {
                 folder.parent().unwrap_or(&folder).display()
             );
         }
-        Ok(Self {
-            folder,
-            scope: Scope::Dest,
-            agents: Vec::new(),
-        })
+        Ok(Self { folder, scope: Scope::Dest, agents: Vec::new() })
     }
 
     pub(crate) fn dest(&self, name: &str) -> PathBuf {
@@ -79,10 +71,7 @@ pub(crate) fn merge(places: Vec<Place>) -> Vec<Place> {
     for place in places {
         match merged.iter_mut().find(|known| known.folder == place.folder) {
             Some(known) => {
-                let new = place
-                    .agents
-                    .iter()
-                    .filter(|a| !known.agents.iter().any(|k| k.id == a.id));
+                let new = place.agents.iter().filter(|a| !known.agents.iter().any(|k| k.id == a.id));
                 let new: Vec<_> = new.copied().collect();
                 known.agents.extend(new);
             }
@@ -101,10 +90,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
         match there.canonicalize() {
             Ok(mut real) => {
                 if !real.is_dir() {
-                    bail!(
-                        "{} is not a folder; move it away or choose another place",
-                        real.display()
-                    );
+                    bail!("{} is not a folder; move it away or choose another place", real.display());
                 }
                 real.extend(rest.iter().rev());
                 return Ok(real);
@@ -112,10 +98,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match fs::symlink_metadata(there) {
                     Ok(meta) if meta.is_symlink() => {
-                        bail!(
-                            "{} is a link to nothing; mend or remove it",
-                            there.display()
-                        );
+                        bail!("{} is a link to nothing; mend or remove it", there.display());
                     }
                     // Another process has just created it.
                     Ok(_) => continue,
@@ -125,19 +108,11 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
                     Some(Component::Normal(name)) => rest.push(name),
                     _ => bail!("{} is not there", there.display()),
                 }
-                there = there
-                    .parent()
-                    .with_context(|| format!("{} is not there", path.display()))?;
+                there = there.parent().with_context(|| format!("{} is not there", path.display()))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                let file = path
-                    .ancestors()
-                    .find(|above| above.is_file())
-                    .unwrap_or(there);
-                bail!(
-                    "{} is not a folder; move it away or choose another place",
-                    file.display()
-                );
+                let file = path.ancestors().find(|above| above.is_file()).unwrap_or(there);
+                bail!("{} is not a folder; move it away or choose another place", file.display());
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot resolve {}", there.display()));
@@ -149,9 +124,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
 /// A repository can contain a link in place of a skills folder; refuse to write through it to a
 /// folder outside the project.
 fn refuse_outside(project: &Path, named: &Path, folder: &Path) -> Result<()> {
-    let project = project
-        .canonicalize()
-        .with_context(|| format!("cannot resolve {}", project.display()))?;
+    let project = project.canonicalize().with_context(|| format!("cannot resolve {}", project.display()))?;
     if folder.starts_with(&project) {
         return Ok(());
     }
@@ -185,10 +158,7 @@ pub(crate) fn create_folders(folder: &Path) -> Result<usize> {
 }
 
 fn try_create_folders(folder: &Path) -> Result<usize, (PathBuf, io::Error)> {
-    let missing: Vec<&Path> = folder
-        .ancestors()
-        .take_while(|above| !above.exists())
-        .collect();
+    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
     let mut created = 0;
     for folder in missing.into_iter().rev() {
         match fs::create_dir(folder) {

@@ -44,19 +44,13 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
         match decided {
             Ok((action, old)) => {
                 let created_folders = judged.receipt.as_ref().map_or(0, |r| r.created_folders);
-                plan.steps.push(Step {
-                    place,
-                    action,
-                    old,
-                    created_folders,
-                });
+                plan.steps.push(Step { place, action, old, created_folders });
             }
             Err(refused) => plan.refused.push(refused),
         }
     }
     // Create a link only after its target.
-    plan.steps
-        .sort_by_key(|step| matches!(step.action, Action::Link { .. }));
+    plan.steps.sort_by_key(|step| matches!(step.action, Action::Link { .. }));
     plan.notes = elsewhere::notes(machine, skill, &plan.steps);
     plan
 }
@@ -73,11 +67,7 @@ fn follow_links(machine: &Machine, name: &str, places: &mut Vec<Place>) {
     let mut found = Vec::new();
     for place in places.iter() {
         if let Some(folder) = linked_folder(machine, &place.dest(name), name, place.scope) {
-            found.push(Place {
-                folder,
-                scope: place.scope,
-                agents: place.agents.clone(),
-            });
+            found.push(Place { folder, scope: place.scope, agents: place.agents.clone() });
         }
     }
     places.extend(found);
@@ -101,12 +91,7 @@ fn linked_folder(machine: &Machine, dest: &Path, name: &str, scope: Scope) -> Op
 
 /// Decides which places get links: with `--link` all but one; otherwise those where an agent that
 /// lists every copy would find a second one.
-fn choose_links(
-    machine: &Machine,
-    name: &str,
-    places: &mut Vec<Place>,
-    options: Options,
-) -> Vec<Link> {
+fn choose_links(machine: &Machine, name: &str, places: &mut Vec<Place>, options: Options) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let lists_each = |agent: &&'static Agent| agent.copies == Copies::Each;
     for agent in table::all().iter().filter(lists_each) {
@@ -129,11 +114,8 @@ fn links_of_agent(
     name: &str,
     places: &mut Vec<Place>,
 ) -> Vec<Link> {
-    let folders: Vec<PathBuf> = machine
-        .folders_read(agent, scope)
-        .iter()
-        .filter_map(|folder| super::place::resolve(folder).ok())
-        .collect();
+    let folders: Vec<PathBuf> =
+        machine.folders_read(agent, scope).iter().filter_map(|folder| super::place::resolve(folder).ok()).collect();
     let planned = || places.iter().filter(|p| folders.contains(&p.folder));
     let unplanned: Vec<_> = folders
         .iter()
@@ -157,11 +139,7 @@ fn links_of_agent(
         })
         .collect();
     if let Some(folder) = there {
-        places.push(Place {
-            folder,
-            scope,
-            agents: vec![agent],
-        });
+        places.push(Place { folder, scope, agents: vec![agent] });
     }
     links
 }
@@ -175,11 +153,7 @@ fn link_all(links: &mut Vec<Link>, places: &[Place], name: &str) {
     };
     for place in linkable().filter(|place| place.folder != primary) {
         links.retain(|link| link.folder != place.folder);
-        links.push(Link {
-            folder: place.folder.clone(),
-            primary: primary.join(name),
-            only: false,
-        });
+        links.push(Link { folder: place.folder.clone(), primary: primary.join(name), only: false });
     }
 }
 
@@ -189,11 +163,7 @@ fn primary<'a>(places: impl Iterator<Item = &'a Place>, name: &str) -> Option<Pa
     places
         .iter()
         .find(|place| is_real(&place.dest(name)))
-        .or_else(|| {
-            places
-                .iter()
-                .find(|p| p.agents.iter().any(|agent| agent.id == "agents"))
-        })
+        .or_else(|| places.iter().find(|p| p.agents.iter().any(|agent| agent.id == "agents")))
         .or_else(|| places.first())
         .map(|place| place.folder.clone())
 }
@@ -204,88 +174,44 @@ fn is_real(dest: &Path) -> bool {
 
 type Decision = Result<(Action, OldTree), Refused>;
 
-fn decide_copy(
-    machine: &Machine,
-    skill: &Skill,
-    place: &Place,
-    judged: &Judgement,
-    options: Options,
-) -> Decision {
+fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgement, options: Options) -> Decision {
     let dest = place.dest(&skill.name);
-    let clean = OldTree {
-        keep: false,
-        fingerprint: judged.fingerprint.clone(),
-    };
+    let clean = OldTree { keep: false, fingerprint: judged.fingerprint.clone() };
     match &judged.state {
         State::Absent => Ok((Action::Install, OldTree::default())),
         State::Current { receipt: true } => Ok((Action::Unchanged, clean)),
         State::Current { receipt: false } => Ok((Action::Adopt, clean)),
-        State::Stale => Ok((
-            Action::Update {
-                from: judged.version.clone(),
-            },
-            clean,
-        )),
+        State::Stale => Ok((Action::Update { from: judged.version.clone() }, clean)),
         State::Missing(changes) => Ok((Action::Repair(changes.clone()), clean)),
-        State::Foreign(Foreign::Link(to))
-            if linked_folder(machine, &dest, &skill.name, place.scope).is_some() =>
-        {
+        State::Foreign(Foreign::Link(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
             Ok((Action::KeepLink { to: to.clone() }, OldTree::default()))
         }
         State::Unreadable(_) | State::Newer | State::Modified(_) | State::Foreign(_) => {
             let what = protect(&dest, judged, options, "add")?;
-            Ok((
-                Action::Replace { what },
-                OldTree {
-                    keep: true,
-                    fingerprint: None,
-                },
-            ))
+            Ok((Action::Replace { what }, OldTree { keep: true, fingerprint: None }))
         }
     }
 }
 
 fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -> Decision {
     let to = relative(&link.folder, &link.primary);
-    let place = |replaces| Action::Link {
-        to: to.clone(),
-        only: link.only,
-        replaces,
-    };
+    let place = |replaces| Action::Link { to: to.clone(), only: link.only, replaces };
     match &judged.state {
         State::Absent => Ok((place(None), OldTree::default())),
-        State::Current { .. } | State::Stale | State::Missing(_) => Ok((
-            place(None),
-            OldTree {
-                keep: false,
-                fingerprint: judged.fingerprint.clone(),
-            },
-        )),
+        State::Current { .. } | State::Stale | State::Missing(_) => {
+            Ok((place(None), OldTree { keep: false, fingerprint: judged.fingerprint.clone() }))
+        }
         State::Foreign(Foreign::Link(there)) if *there == to => {
             Ok((Action::KeepLink { to: to.clone() }, OldTree::default()))
         }
         // A link to the same copy with another spelling can be rewritten without loss.
-        State::Foreign(Foreign::Link(there))
-            if dest.canonicalize().is_ok_and(|real| real == link.primary) =>
-        {
+        State::Foreign(Foreign::Link(there)) if dest.canonicalize().is_ok_and(|real| real == link.primary) => {
             let fingerprint = Some(link_fingerprint(there));
-            Ok((
-                place(None),
-                OldTree {
-                    keep: false,
-                    fingerprint,
-                },
-            ))
+            Ok((place(None), OldTree { keep: false, fingerprint }))
         }
         State::Unreadable(_) | State::Newer | State::Modified(_) | State::Foreign(_) => {
             let what = protect(dest, judged, options, "add")?;
-            Ok((
-                place(Some(what)),
-                OldTree {
-                    keep: true,
-                    fingerprint: None,
-                },
-            ))
+            Ok((place(Some(what)), OldTree { keep: true, fingerprint: None }))
         }
     }
 }

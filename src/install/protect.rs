@@ -7,12 +7,7 @@ use super::state::{Foreign, Judgement, State};
 use super::step::Options;
 
 /// Describes what is protected at `dest`: as an error without `--force`, as text with it.
-pub(super) fn protect(
-    dest: &Path,
-    judged: &Judgement,
-    options: Options,
-    command: &str,
-) -> Result<String, Refused> {
+pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command: &str) -> Result<String, Refused> {
     let skill = dest.file_name().unwrap_or_default().to_string_lossy();
     let see = format!("`kernels skills diff {skill}` shows the edits");
     let upgrade = "upgrade kernels to manage it".to_owned();
@@ -21,35 +16,20 @@ pub(super) fn protect(
             return Ok(String::new());
         }
         State::Unreadable(why) => ("", format!("cannot be read: {why}"), vec![]),
-        State::Modified(_) => (
-            "edited tree",
-            "was edited since it was installed:".to_owned(),
-            vec![see],
-        ),
+        State::Modified(_) => ("edited tree", "was edited since it was installed:".to_owned(), vec![see]),
         State::Newer => {
             let version = judged.version.as_deref().unwrap_or("a later version");
             let reason = format!("is {version}, newer than what this kernels carries");
             ("newer version", reason, vec![upgrade])
         }
-        State::Foreign(Foreign::LaterReceipt) => (
-            "newer install",
-            "was installed by a later kernels".to_owned(),
-            vec![upgrade],
-        ),
-        State::Foreign(Foreign::Folder) => (
-            "foreign folder",
-            "was not installed by kernels".to_owned(),
-            vec![],
-        ),
+        State::Foreign(Foreign::LaterReceipt) => {
+            ("newer install", "was installed by a later kernels".to_owned(), vec![upgrade])
+        }
+        State::Foreign(Foreign::Folder) => ("foreign folder", "was not installed by kernels".to_owned(), vec![]),
         State::Foreign(Foreign::NotAFolder) => ("file", "is not a folder".to_owned(), vec![]),
-        State::Foreign(Foreign::Link(to)) => (
-            "link",
-            format!(
-                "is a link to {}, which kernels does not write through",
-                to.display()
-            ),
-            vec![],
-        ),
+        State::Foreign(Foreign::Link(to)) => {
+            ("link", format!("is a link to {}, which kernels does not write through", to.display()), vec![])
+        }
     };
     // An unreadable tree cannot be moved to a backup either, with or without --force.
     let readable = !matches!(judged.state, State::Unreadable(_));
@@ -70,10 +50,5 @@ pub(super) fn protect(
         State::Modified(changes) => changes.clone(),
         _ => Vec::new(),
     };
-    Err(Refused {
-        path: dest.to_path_buf(),
-        reason,
-        changes,
-        advice,
-    })
+    Err(Refused { path: dest.to_path_buf(), reason, changes, advice })
 }

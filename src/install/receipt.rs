@@ -120,9 +120,7 @@ pub(crate) fn recordable(source: &Source, folder: &Path, project: Option<&Path>)
         let path = path.as_deref().filter(|path| path.to_str().is_some())?;
         match project {
             None => Some(path.to_path_buf()),
-            Some(project) if path.starts_with(project) && folder.starts_with(project) => {
-                Some(relative(folder, path))
-            }
+            Some(project) if path.starts_with(project) && folder.starts_with(project) => Some(relative(folder, path)),
             Some(_) => None,
         }
     };
@@ -135,11 +133,7 @@ pub(crate) fn recordable(source: &Source, folder: &Path, project: Option<&Path>)
 
 /// The relative path from the folder `from` to `to`, both absolute and without links.
 pub(crate) fn relative(from: &Path, to: &Path) -> PathBuf {
-    let shared = from
-        .components()
-        .zip(to.components())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let mut way = PathBuf::new();
     for _ in from.components().skip(shared) {
         way.push("..");
@@ -155,31 +149,19 @@ mod tests {
     #[test]
     fn the_way_between_folders() {
         let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
-        assert_eq!(
-            way("/p/.codex/skills", "/p/.agents/skills/x"),
-            Path::new("../../.agents/skills/x")
-        );
+        assert_eq!(way("/p/.codex/skills", "/p/.agents/skills/x"), Path::new("../../.agents/skills/x"));
         assert_eq!(way("/p", "/p/a"), Path::new("a"));
     }
 
     #[test]
     fn a_projects_receipt_names_no_path_outside_it() {
-        let source = Source::Folder {
-            path: Some("/home/alice/x".into()),
-        };
+        let source = Source::Folder { path: Some("/home/alice/x".into()) };
         let folder = Path::new("/repo/.claude/skills");
         let kept = recordable(&source, folder, Some(Path::new("/repo")));
         assert_eq!(kept, Source::Folder { path: None });
-        let inside = Source::Folder {
-            path: Some("/repo/src/x".into()),
-        };
+        let inside = Source::Folder { path: Some("/repo/src/x".into()) };
         let kept = recordable(&inside, folder, Some(Path::new("/repo")));
-        assert_eq!(
-            kept,
-            Source::Folder {
-                path: Some("../../src/x".into())
-            }
-        );
+        assert_eq!(kept, Source::Folder { path: Some("../../src/x".into()) });
         assert_eq!(recordable(&source, folder, None), source);
     }
 }

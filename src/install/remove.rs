@@ -26,11 +26,7 @@ pub(crate) struct Removal {
 
 /// Determines what to remove: everything selected, or, when anything is protected, a refusal. `all` is
 /// every known install of the skill, so that no dangling link remains.
-pub(crate) fn plan(
-    targets: &[Install],
-    all: &[Install],
-    options: Options,
-) -> Result<Vec<Removal>, Refusal> {
+pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Result<Vec<Removal>, Refusal> {
     let mut removals = Vec::new();
     let mut refused = Vec::new();
     for install in targets {
@@ -50,17 +46,9 @@ pub(crate) fn plan(
             refused.push(why);
             continue;
         }
-        removals.push(Removal {
-            install: install.clone(),
-            backup: None,
-            keep,
-        });
+        removals.push(Removal { install: install.clone(), backup: None, keep });
     }
-    if refused.is_empty() {
-        Ok(removals)
-    } else {
-        Err(Refusal(refused))
-    }
+    if refused.is_empty() { Ok(removals) } else { Err(Refusal(refused)) }
 }
 
 fn dangling(install: &Install, targets: &[Install], all: &[Install]) -> Option<Refused> {
@@ -98,11 +86,7 @@ pub(crate) fn remove(
         recover_area(area)?;
     }
     // Another process may have removed some since.
-    let targets: Vec<_> = targets
-        .iter()
-        .filter(|i| fs::symlink_metadata(&i.path).is_ok())
-        .cloned()
-        .collect();
+    let targets: Vec<_> = targets.iter().filter(|i| fs::symlink_metadata(&i.path).is_ok()).cloned().collect();
     let mut removals = plan(&targets, all, options)?;
     removals.sort_by_key(|removal| removal.install.link.is_none());
     let mut emptied = Vec::new();
@@ -114,10 +98,7 @@ pub(crate) fn remove(
             Some(to) => Some(link_fingerprint(to)),
             None => judged.fingerprint,
         };
-        let old = OldTree {
-            keep: removal.keep,
-            fingerprint,
-        };
+        let old = OldTree { keep: removal.keep, fingerprint };
         let area = Area::of(&install.folder);
         let settled = Transaction::removal(&area, &install.name, &old)?.commit()?;
         notes.extend(settled.note());
@@ -134,9 +115,7 @@ pub(crate) fn remove(
         // Never delete the project's folder or the home, whatever a receipt says.
         let limit = folder
             .ancestors()
-            .take_while(|above| {
-                *above != machine.project() && Some(*above) != machine.home.as_deref()
-            })
+            .take_while(|above| *above != machine.project() && Some(*above) != machine.home.as_deref())
             .count();
         remove_empty(&folder, created.min(limit));
     }

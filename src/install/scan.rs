@@ -111,10 +111,7 @@ impl Scan {
     /// Looks at everything below `folder` but the receipt and what Python and Finder leave behind.
     pub(crate) fn of(folder: &Path) -> io::Result<Self> {
         let mut found = BTreeMap::new();
-        for entry in WalkDir::new(folder)
-            .follow_links(false)
-            .follow_root_links(false)
-        {
+        for entry in WalkDir::new(folder).follow_links(false).follow_root_links(false) {
             let entry = entry.map_err(io::Error::from)?;
             let at = entry.path();
             let inside = at.strip_prefix(folder).unwrap_or(at);
@@ -178,22 +175,11 @@ impl Scan {
                 }
                 (Some(_), _) => ChangeKind::Edited,
             };
-            changes.push(Change {
-                path: name.to_string(),
-                file: name.path(),
-                kind,
-            });
+            changes.push(Change { path: name.to_string(), file: name.path(), kind });
         }
-        for path in files
-            .keys()
-            .filter(|path| !self.0.contains_key(&Name::Plain((*path).clone())))
-        {
+        for path in files.keys().filter(|path| !self.0.contains_key(&Name::Plain((*path).clone()))) {
             let file = PathBuf::from(path.as_str());
-            changes.push(Change {
-                path: path.to_string(),
-                file,
-                kind: ChangeKind::Missing,
-            });
+            changes.push(Change { path: path.to_string(), file, kind: ChangeKind::Missing });
         }
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         changes
@@ -233,10 +219,7 @@ struct Sha256Both(Sha256, Sha256);
 
 impl Sha256Both {
     fn new(path: &RelPath, executable: bool, length: u64) -> Self {
-        Self(
-            Digest::start_file(path, executable, length),
-            Digest::start_file(path, !executable, length),
-        )
+        Self(Digest::start_file(path, executable, length), Digest::start_file(path, !executable, length))
     }
 
     fn finish(self) -> (Digest, Digest) {

@@ -83,11 +83,7 @@ const LOOKS: usize = 5;
 
 /// Compares `dest`, which may be anything, with the skill on offer.
 pub(crate) fn judge(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
-    let identity = || {
-        fs::symlink_metadata(dest)
-            .ok()
-            .map(|meta| (meta.dev(), meta.ino()))
-    };
+    let identity = || fs::symlink_metadata(dest).ok().map(|meta| (meta.dev(), meta.ino()));
     for _ in 1..LOOKS {
         let before = identity();
         let judged = look(dest, name, offer);
@@ -99,12 +95,7 @@ pub(crate) fn judge(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement
 }
 
 fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
-    let bare = |state| Judgement {
-        state,
-        version: None,
-        receipt: None,
-        fingerprint: None,
-    };
+    let bare = |state| Judgement { state, version: None, receipt: None, fingerprint: None };
     let unreadable = |error: &io::Error| bare(State::Unreadable(error.to_string()));
     let meta = match fs::symlink_metadata(dest) {
         Ok(meta) => meta,
@@ -129,36 +120,20 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
         Ok(receipt) if receipt.skill == name => {
             let state = by_receipt(&scan, &receipt, offer);
             let version = receipt.version.clone();
-            Judgement {
-                state,
-                version,
-                receipt: Some(receipt),
-                fingerprint,
-            }
+            Judgement { state, version, receipt: Some(receipt), fingerprint }
         }
-        Err(ReceiptError::Later(_)) => Judgement {
-            fingerprint,
-            ..bare(State::Foreign(Foreign::LaterReceipt))
-        },
+        Err(ReceiptError::Later(_)) => Judgement { fingerprint, ..bare(State::Foreign(Foreign::LaterReceipt)) },
         // A damaged receipt counts as none.
         Ok(_) | Err(ReceiptError::Io(_) | ReceiptError::Damaged(_)) => {
             let (state, version) = by_digest(scan.tree_digest(), name, offer);
-            Judgement {
-                state,
-                version,
-                receipt: None,
-                fingerprint,
-            }
+            Judgement { state, version, receipt: None, fingerprint }
         }
     }
 }
 
 fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {
     let changes = scan.changes(&receipt.files, receipt.modes);
-    if changes
-        .iter()
-        .any(|change| change.kind != ChangeKind::Missing)
-    {
+    if changes.iter().any(|change| change.kind != ChangeKind::Missing) {
         return State::Modified(changes);
     }
     if !changes.is_empty() {
@@ -166,8 +141,7 @@ fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {
     }
     match offer {
         Some(offer) if offer.digest != receipt.tree => {
-            let both_embedded =
-                offer.source == Source::Embedded && receipt.source == Source::Embedded;
+            let both_embedded = offer.source == Source::Embedded && receipt.source == Source::Embedded;
             match (&receipt.version, &offer.version) {
                 (Some(here), Some(there)) if both_embedded && is_newer(here, there) => State::Newer,
                 _ => State::Stale,

@@ -82,10 +82,7 @@ impl Settled {
     /// What the user should know about it.
     pub(crate) fn note(&self) -> Option<String> {
         let left = self.undeletable.as_deref()?;
-        Some(format!(
-            "the old files could not all be deleted (permissions); the rest lies in {}",
-            left.display()
-        ))
+        Some(format!("the old files could not all be deleted (permissions); the rest lies in {}", left.display()))
     }
 }
 
@@ -100,17 +97,14 @@ pub(crate) fn recover_area(area: &Area) -> Result<Vec<Recovered>> {
 }
 
 fn read_journal(at: &Path) -> Option<Journal> {
-    let journal: Journal =
-        serde_json::from_slice(&disk::read_plain(&at.join(JOURNAL), JOURNAL_LIMIT).ok()?).ok()?;
+    let journal: Journal = serde_json::from_slice(&disk::read_plain(&at.join(JOURNAL), JOURNAL_LIMIT).ok()?).ok()?;
     let folder_is_plain = matches!(journal.folder.as_str(), "" | "skills" | "skill");
     (folder_is_plain && is_valid_name(&journal.skill)).then_some(journal)
 }
 
 /// Removes the folder of a change that died before its journal was written: it has changed nothing.
 fn remove_unstarted(at: &Path) -> Result<()> {
-    let started = [STAGED, OLD, TRASH]
-        .iter()
-        .any(|name| fs::symlink_metadata(at.join(name)).is_ok());
+    let started = [STAGED, OLD, TRASH].iter().any(|name| fs::symlink_metadata(at.join(name)).is_ok());
     if started {
         bail!(
             "{} holds an interrupted change without a readable journal; look into it, keep what \
@@ -152,11 +146,7 @@ impl Transaction {
             let hint = hint(&error);
             return Err(error).with_context(|| format!("cannot write to {}{hint}", at.display()));
         }
-        Ok(Self {
-            area: area.clone(),
-            at,
-            journal,
-        })
+        Ok(Self { area: area.clone(), at, journal })
     }
 
     /// Finishes or undoes the interrupted change that lies in `at`.
@@ -165,11 +155,7 @@ impl Transaction {
             remove_unstarted(at)?;
             return Ok(Vec::new());
         };
-        let transaction = Self {
-            area: area.clone(),
-            at: at.to_path_buf(),
-            journal,
-        };
+        let transaction = Self { area: area.clone(), at: at.to_path_buf(), journal };
         // A change starts from a folder's real path. A link here was put by somebody else, perhaps
         // by the repository, and could lead anywhere.
         let folder = transaction.folder();
@@ -201,13 +187,8 @@ impl Transaction {
         if let Err(error) = transaction.write_staged(skill, receipt) {
             let hint = hint(&error);
             transaction.abandon();
-            return Err(error).with_context(|| {
-                format!(
-                    "cannot stage {} in {}{hint}",
-                    skill.name,
-                    area.host().display()
-                )
-            });
+            return Err(error)
+                .with_context(|| format!("cannot stage {} in {}{hint}", skill.name, area.host().display()));
         }
         Ok(transaction)
     }
@@ -235,32 +216,20 @@ impl Transaction {
     }
 
     /// Stages a link to `to`, relative to the skills folder. `Ok(None)`: links are not supported.
-    pub(crate) fn stage_link(
-        area: &Area,
-        skill: &str,
-        to: &Path,
-        old: &OldTree,
-    ) -> Result<Option<Self>> {
-        let change = Change::Link {
-            to: to.to_path_buf(),
-        };
+    pub(crate) fn stage_link(area: &Area, skill: &str, to: &Path, old: &OldTree) -> Result<Option<Self>> {
+        let change = Change::Link { to: to.to_path_buf() };
         let transaction = Self::begin(area, skill, change, old)?;
         let made = std::os::unix::fs::symlink(to, transaction.staged());
         match made {
             Ok(()) => Ok(Some(transaction)),
             Err(error) => {
                 transaction.abandon();
-                let no_links = matches!(
-                    error.kind(),
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
-                );
+                let no_links = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported);
                 if no_links {
                     return Ok(None);
                 }
                 let hint = hint(&error);
-                Err(error).with_context(|| {
-                    format!("cannot create a link in {}{hint}", area.host().display())
-                })
+                Err(error).with_context(|| format!("cannot create a link in {}{hint}", area.host().display()))
             }
         }
     }
@@ -287,8 +256,7 @@ impl Transaction {
         let dest = self.dest();
         let there = fs::symlink_metadata(&dest).is_ok();
         // The journal and the staged tree must be durable before the swap.
-        let prepared =
-            disk::sync_folder(&self.at).and_then(|()| disk::sync_folder(&self.area.root()));
+        let prepared = disk::sync_folder(&self.at).and_then(|()| disk::sync_folder(&self.area.root()));
         let swapped = prepared.and_then(|()| match (&self.journal.change, there) {
             (Change::Remove, _) => disk::move_new(&dest, &self.at.join(OLD)),
             (_, false) => disk::move_new(&self.staged(), &dest),
@@ -300,18 +268,13 @@ impl Transaction {
                 io::ErrorKind::AlreadyExists => " (it appeared just now; run the command again)",
                 _ => hint(&error),
             };
-            let what = if self.journal.change == Change::Remove {
-                "remove"
-            } else {
-                "put in place"
-            };
+            let what = if self.journal.change == Change::Remove { "remove" } else { "put in place" };
             self.abandon();
             return Err(error).with_context(|| format!("cannot {what} {}{hint}", dest.display()));
         }
-        let kept = self
-            .make_durable(there)
-            .and_then(|()| self.settle())
-            .with_context(|| format!("{} is in place, but cleaning up failed; the next run of kernels goes on with it", dest.display()))?;
+        let kept = self.make_durable(there).and_then(|()| self.settle()).with_context(|| {
+            format!("{} is in place, but cleaning up failed; the next run of kernels goes on with it", dest.display())
+        })?;
         self.finish();
         Ok(kept)
     }
@@ -324,8 +287,7 @@ impl Transaction {
         // the old one.
         let old = self.at.join(OLD);
         disk::move_new(dest, &old)?;
-        let placed =
-            disk::sync_folder(&self.at).and_then(|()| disk::move_new(&self.staged(), dest));
+        let placed = disk::sync_folder(&self.at).and_then(|()| disk::move_new(&self.staged(), dest));
         placed.inspect_err(|_| {
             let _ = disk::move_new(&old, dest);
         })
@@ -333,20 +295,13 @@ impl Transaction {
 
     fn make_durable(&self, replaced: bool) -> io::Result<()> {
         disk::sync_folder(&self.folder())?;
-        if replaced {
-            disk::sync_folder(&self.at)
-        } else {
-            Ok(())
-        }
+        if replaced { disk::sync_folder(&self.at) } else { Ok(()) }
     }
 
     /// Settles the tree that the change replaced, wherever the swap left it.
     fn settle(&self) -> io::Result<Settled> {
         let (old, staged) = (self.at.join(OLD), self.staged());
-        match [old, staged]
-            .into_iter()
-            .find(|tree| fs::symlink_metadata(tree).is_ok())
-        {
+        match [old, staged].into_iter().find(|tree| fs::symlink_metadata(tree).is_ok()) {
             Some(tree) => self.settle_tree(&tree),
             None => Ok(Settled::default()),
         }
@@ -357,23 +312,15 @@ impl Transaction {
     fn settle_tree(&self, tree: &Path) -> io::Result<Settled> {
         if self.journal.keep || !self.is_as_judged(tree) {
             let backup = self.area.move_to_backups(tree, &self.journal.skill)?;
-            return Ok(Settled {
-                backup: Some(backup),
-                undeletable: None,
-            });
+            return Ok(Settled { backup: Some(backup), undeletable: None });
         }
-        Ok(Settled {
-            backup: None,
-            undeletable: self.discard(tree)?,
-        })
+        Ok(Settled { backup: None, undeletable: self.discard(tree)? })
     }
 
     fn is_as_judged(&self, tree: &Path) -> bool {
         match (&self.journal.old, fs::read_link(tree)) {
             (Some(judged), Ok(to)) => *judged == link_fingerprint(&to),
-            (Some(judged), Err(_)) => {
-                Scan::of(tree).is_ok_and(|scan| scan.fingerprint() == *judged)
-            }
+            (Some(judged), Err(_)) => Scan::of(tree).is_ok_and(|scan| scan.fingerprint() == *judged),
             (None, _) => false,
         }
     }
@@ -381,8 +328,8 @@ impl Transaction {
     /// Removes the change's folder once it contains only the journal. If anything else is left, the
     /// journal stays for the next run.
     fn finish(&self) {
-        let done = fs::read_dir(&self.at)
-            .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == JOURNAL));
+        let done =
+            fs::read_dir(&self.at).is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == JOURNAL));
         if done {
             let _ = fs::remove_file(self.at.join(JOURNAL));
             let _ = fs::remove_dir(&self.at);
@@ -404,10 +351,7 @@ impl Transaction {
         let trash = self.at.join(TRASH);
         match disk::delete(&trash) {
             Ok(()) => Ok(None),
-            Err(_) => self
-                .area
-                .move_to_backups(&trash, &self.journal.skill)
-                .map(Some),
+            Err(_) => self.area.move_to_backups(&trash, &self.journal.skill).map(Some),
         }
     }
 
@@ -448,10 +392,7 @@ impl Transaction {
             self.discard(&staged)?;
         }
         let dest_is_free = fs::symlink_metadata(&dest).is_err();
-        if fs::symlink_metadata(&old).is_ok()
-            && self.journal.change != Change::Remove
-            && dest_is_free
-        {
+        if fs::symlink_metadata(&old).is_ok() && self.journal.change != Change::Remove && dest_is_free {
             disk::move_new(&old, &dest)?;
             disk::sync_folder(&self.folder())?;
             let what = "put back: an earlier run was interrupted while replacing it".to_owned();
@@ -461,10 +402,7 @@ impl Transaction {
         let settled = self.settle()?;
         if removing {
             let what = "removed: an earlier run was interrupted while removing it".to_owned();
-            recovered.push(Recovered {
-                what,
-                path: self.dest(),
-            });
+            recovered.push(Recovered { what, path: self.dest() });
         }
         if let Some(backup) = settled.backup {
             let what = "kept: an earlier run was interrupted after replacing it".to_owned();

@@ -52,16 +52,7 @@ impl AdaLn {
             Kind::GatedInPlace => &["out", "h"],
         };
         let x = given.tensor_like("x", others)?;
-        let names = [
-            "weight",
-            "bias",
-            "scale",
-            "shift",
-            "gate",
-            "scale_table",
-            "shift_table",
-            "gate_table",
-        ];
+        let names = ["weight", "bias", "scale", "shift", "gate", "scale_table", "shift_table", "gate_table"];
         check_modulation(given, &names, x)?;
         let row = |name: &str| given.tensors.row(name, 0).unwrap_or_default();
         #[allow(clippy::cast_precision_loss)]
@@ -151,8 +142,7 @@ impl Oracle for AdaLn {
             // Each later step rounds once or twice, relative to the terms that it adds.
             let mut terms = value.abs();
             if let Some(weight) = self.weight.get(column) {
-                (value, slack, terms) =
-                    (value * weight, slack * weight.abs(), terms * weight.abs());
+                (value, slack, terms) = (value * weight, slack * weight.abs(), terms * weight.abs());
             }
             if let Some(bias) = self.bias.get(column) {
                 value += bias;
@@ -214,36 +204,22 @@ mod tests {
             .iter()
             .zip(&expected.slack)
             .enumerate()
-            .all(|(column, (value, slack))| {
-                (f64::from(got(column)) - value).abs() <= slack + value.abs() * FP32
-            })
+            .all(|(column, (value, slack))| (f64::from(got(column)) - value).abs() <= slack + value.abs() * FP32)
     }
 
     fn f32s(bytes: &[u8]) -> Vec<f32> {
-        bytes
-            .chunks_exact(4)
-            .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
-            .collect()
+        bytes.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
     }
 
     #[test]
     #[allow(clippy::cast_precision_loss)]
     fn a_plain_f32_loop_passes_and_what_is_wrong_does_not() {
-        let (x, scale, shift, table) = (
-            noise(1, 4, 30.0),
-            noise(2, 2, 0.0),
-            noise(3, 2, 0.0),
-            noise(4, 0, 0.0),
-        );
+        let (x, scale, shift, table) = (noise(1, 4, 30.0), noise(2, 2, 0.0), noise(3, 2, 0.0), noise(4, 0, 0.0));
         let out = vec![0; x.len()];
         let mut tensors = Tensors::default();
-        for (name, bytes, rows) in [
-            ("x", &x, 4),
-            ("out", &out, 4),
-            ("scale", &scale, 2),
-            ("shift", &shift, 2),
-            ("scale_table", &table, 0),
-        ] {
+        for (name, bytes, rows) in
+            [("x", &x, 4), ("out", &out, 4), ("scale", &scale, 2), ("shift", &shift, 2), ("scale_table", &table, 0)]
+        {
             tensors.views.insert(name.to_owned(), view(bytes, rows));
         }
         let values = BTreeMap::from([
@@ -251,8 +227,8 @@ mod tests {
             ("norm".to_owned(), 1.0),
             ("rows_per_modulation".to_owned(), 2.0),
         ]);
-        let oracle = AdaLn::new(&Arguments::with("", &tensors, &values), Kind::Modulated)
-            .unwrap_or_else(|_| unreachable!());
+        let oracle =
+            AdaLn::new(&Arguments::with("", &tensors, &values), Kind::Modulated).unwrap_or_else(|_| unreachable!());
         let (x, scale, shift, table) = (f32s(&x), f32s(&scale), f32s(&shift), f32s(&table));
         // The third row, whose modulation is the second.
         let row = &x[2 * WIDTH..3 * WIDTH];
@@ -264,31 +240,18 @@ mod tests {
             let (x, scale, shift, table) = (&x, &scale, &shift, &table);
             move |c: usize| {
                 let i = modulation * WIDTH + c;
-                (x[2 * WIDTH + c] - mean) * inverse * (1.0 + scale[i] + with_table * table[c])
-                    + shift[i]
+                (x[2 * WIDTH + c] - mean) * inverse * (1.0 + scale[i] + with_table * table[c]) + shift[i]
             }
         };
         let mut expected = Expected::default();
         oracle.row(&tensors, 0, 2, &mut expected);
         assert!(within(&expected, formula(variance, 1, 1.0)));
-        assert!(
-            !within(&expected, formula(variance, 0, 1.0)),
-            "the first row of modulation"
-        );
+        assert!(!within(&expected, formula(variance, 0, 1.0)), "the first row of modulation");
         assert!(!within(&expected, formula(variance, 1, 0.0)), "no table");
-        assert!(
-            !within(&expected, formula(variance * n / (n - 1.0), 1, 1.0)),
-            "the sample's variance"
-        );
+        assert!(!within(&expected, formula(variance * n / (n - 1.0), 1, 1.0)), "the sample's variance");
         let squares = row.iter().map(|v| v * v).sum::<f32>() / n;
-        assert!(
-            !within(&expected, formula(squares - mean * mean, 1, 1.0)),
-            "E[x²] − E[x]²"
-        );
-        assert!(
-            !within(&expected, formula(squares, 1, 1.0)),
-            "RMSNorm's root"
-        );
+        assert!(!within(&expected, formula(squares - mean * mean, 1, 1.0)), "E[x²] − E[x]²");
+        assert!(!within(&expected, formula(squares, 1, 1.0)), "RMSNorm's root");
     }
 
     #[test]
@@ -298,30 +261,19 @@ mod tests {
         // A sum that the candidate rounded to bf16, say: the norm is held to it.
         let sum = bytes(f32s(&noise(8, 2, 0.0)).into_iter());
         let mut tensors = Tensors::default();
-        for (name, bytes, rows) in [
-            ("h", &h, 2),
-            ("x", &x, 2),
-            ("gate", &gate, 1),
-            ("sum", &sum, 2),
-            ("out", &out, 2),
-        ] {
+        for (name, bytes, rows) in [("h", &h, 2), ("x", &x, 2), ("gate", &gate, 1), ("sum", &sum, 2), ("out", &out, 2)]
+        {
             tensors.views.insert(name.to_owned(), view(bytes, rows));
         }
-        let values = BTreeMap::from([
-            ("eps".to_owned(), 1e-6),
-            ("rows_per_modulation".to_owned(), 2.0),
-        ]);
+        let values = BTreeMap::from([("eps".to_owned(), 1e-6), ("rows_per_modulation".to_owned(), 2.0)]);
         let row = |kind: Kind, output: usize| {
-            let oracle = AdaLn::new(&Arguments::with("", &tensors, &values), kind)
-                .unwrap_or_else(|_| unreachable!());
+            let oracle = AdaLn::new(&Arguments::with("", &tensors, &values), kind).unwrap_or_else(|_| unreachable!());
             let mut expected = Expected::default();
             oracle.row(&tensors, output, 1, &mut expected);
             expected
         };
         let (h, x, gate, sum) = (f32s(&h), f32s(&x), f32s(&gate), f32s(&sum));
-        let added: Vec<f32> = (0..WIDTH)
-            .map(|c| h[WIDTH + c] + x[WIDTH + c] * gate[c])
-            .collect();
+        let added: Vec<f32> = (0..WIDTH).map(|c| h[WIDTH + c] + x[WIDTH + c] * gate[c]).collect();
         assert!(within(&row(Kind::Gated, 1), |c| added[c]));
         assert!(!within(&row(Kind::Gated, 1), |c| h[WIDTH + c] + x[WIDTH + c]));
         let norm = |of: &[f32]| -> Vec<f32> {

@@ -81,16 +81,8 @@ impl<'a> Arguments<'a> {
         Self::with(operation, tensors, NONE)
     }
 
-    pub(super) fn with(
-        operation: &'a str,
-        tensors: &'a Tensors<'a>,
-        values: &'a BTreeMap<String, f64>,
-    ) -> Self {
-        Self {
-            operation,
-            tensors,
-            values,
-        }
+    pub(super) fn with(operation: &'a str, tensors: &'a Tensors<'a>, values: &'a BTreeMap<String, f64>) -> Self {
+        Self { operation, tensors, values }
     }
 }
 

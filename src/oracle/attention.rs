@@ -178,9 +178,7 @@ impl Sizes {
     /// How many keys a query attends to.
     fn seen(&self, query: usize) -> usize {
         let to = i64::try_from(query).unwrap_or(i64::MAX - 1) + 1;
-        usize::try_from(to.saturating_add(self.diagonal))
-            .unwrap_or(0)
-            .min(self.tokens_k)
+        usize::try_from(to.saturating_add(self.diagonal)).unwrap_or(0).min(self.tokens_k)
     }
 }
 
@@ -251,16 +249,10 @@ impl Head {
         let largest = p.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let length = q.iter().map(|x| x * x).sum::<f64>().sqrt() * sizes.scale;
         #[allow(clippy::cast_precision_loss, reason = "sizes")]
-        let (units, summed) = (
-            (sizes.head_dim + 16) as f64 * FP32,
-            (32 + keys) as f64 * FP32,
-        );
+        let (units, summed) = ((sizes.head_dim + 16) as f64 * FP32, (32 + keys) as f64 * FP32);
         let off = |key: usize| units * length * self.key_norms[key];
         // The largest error of the others that contribute to the sum.
-        let others = (0..keys)
-            .filter(|key| largest - p[*key] < 60.0 + 2.0 * off(*key))
-            .map(off)
-            .fold(0.0, f64::max);
+        let others = (0..keys).filter(|key| largest - p[*key] < 60.0 + 2.0 * off(*key)).map(off).fold(0.0, f64::max);
         for score in p.iter_mut() {
             *score = (*score - largest).exp();
         }
@@ -368,14 +360,7 @@ fn together(sizes: &Sizes, q: &View, head: &Head, at: [usize; 4]) -> Vec<Row> {
     for (query, into) in (from..to).zip(&mut queries) {
         read(q, [batch, query, of], into);
     }
-    let mut rows: Vec<Row> = (from..to)
-        .map(|query| Row {
-            batch,
-            query,
-            head: of,
-            ..Row::default()
-        })
-        .collect();
+    let mut rows: Vec<Row> = (from..to).map(|query| Row { batch, query, head: of, ..Row::default() }).collect();
     let mut p = head.scores(&queries, sizes.seen(to - 1));
     let mut weights = Vec::with_capacity(rows.len());
     for ((p, q), row) in p.iter_mut().zip(&queries).zip(&mut rows) {
@@ -421,11 +406,7 @@ impl Oracle for Attention {
 
     fn relative_norm(&self, output: usize) -> Option<f64> {
         // The logarithm may be near zero, with errors relative to its parts.
-        Some(if output == 0 {
-            self.norm
-        } else {
-            f64::INFINITY
-        })
+        Some(if output == 0 { self.norm } else { f64::INFINITY })
     }
 }
 
@@ -463,12 +444,7 @@ mod tests {
                 ("v", draw(tokens[1] * heads[1])),
                 ("o", draw(tokens[0] * heads[0])),
             ]);
-            Self {
-                tensors,
-                tokens,
-                heads,
-                causal,
-            }
+            Self { tensors, tokens, heads, causal }
         }
 
         /// One row of o and its logarithm.
@@ -492,21 +468,12 @@ mod tests {
                 let view = View::dense(DType::BF16, &[1, tokens, heads, dim], bytes);
                 tensors.views.insert((*name).to_owned(), view);
             }
-            let values = BTreeMap::from([
-                ("scale".to_owned(), 0.25),
-                ("causal".to_owned(), self.causal),
-            ]);
-            let oracle =
-                Attention::new(&Arguments::with("", &tensors, &values)).expect("sizes that fit");
+            let values = BTreeMap::from([("scale".to_owned(), 0.25), ("causal".to_owned(), self.causal)]);
+            let oracle = Attention::new(&Arguments::with("", &tensors, &values)).expect("sizes that fit");
             let mut expected = Expected::default();
             oracle.row(&tensors, 1, head as u64, &mut expected);
             let lse = expected.values[query];
-            oracle.row(
-                &tensors,
-                0,
-                (query * self.heads[0] + head) as u64,
-                &mut expected,
-            );
+            oracle.row(&tensors, 0, (query * self.heads[0] + head) as u64, &mut expected);
             (expected, lse)
         }
 
@@ -528,10 +495,7 @@ mod tests {
             let sum: f64 = p.iter().sum();
             let element = |d: usize| {
                 let terms = p.iter().enumerate();
-                terms
-                    .map(|(key, p)| store(*p) * of("v", key, kv)[d])
-                    .sum::<f64>()
-                    / sum
+                terms.map(|(key, p)| store(*p) * of("v", key, kv)[d]).sum::<f64>() / sum
             };
             (0..DIM).map(element).collect()
         }
@@ -562,10 +526,7 @@ mod tests {
 
     #[test]
     fn a_query_without_keys_is_zero() {
-        for (case, query) in [
-            (Case::new([9, 4], [2, 1], 2.0), 4),
-            (Case::new([9, 0], [2, 1], 0.0), 8),
-        ] {
+        for (case, query) in [(Case::new([9, 4], [2, 1], 2.0), 4), (Case::new([9, 0], [2, 1], 0.0), 8)] {
             let (expected, lse) = case.row(query, 1);
             assert!(expected.values.iter().all(|value| *value == 0.0));
             assert!(lse == f64::NEG_INFINITY);
@@ -593,9 +554,7 @@ mod tests {
             for by in [1e-6, 0.1, 3.0, 1000.0f64] {
                 let odds = |factor: f64| p * factor / (1.0 - p + p * factor);
                 let far = by.min(600.0);
-                let most = (odds(far.exp()) - p)
-                    .abs()
-                    .max((odds((-far).exp()) - p).abs());
+                let most = (odds(far.exp()) - p).abs().max((odds((-far).exp()) - p).abs());
                 assert!((moved(p, by) - most).abs() <= 1e-12, "{p} {by}");
             }
         }

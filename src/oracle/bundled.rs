@@ -58,28 +58,18 @@ pub const BUNDLED: &[&str] = &[
 ///
 /// # Errors
 /// A tensor or a value that the operation needs is not declared.
-pub fn bundled(
-    name: &str,
-    tensors: &Tensors,
-    values: &BTreeMap<String, f64>,
-) -> Result<Option<Box<dyn Oracle>>> {
+pub fn bundled(name: &str, tensors: &Tensors, values: &BTreeMap<String, f64>) -> Result<Option<Box<dyn Oracle>>> {
     fn boxed(oracle: Result<impl Oracle + 'static>) -> Result<Option<Box<dyn Oracle>>> {
         Ok(Some(Box::new(oracle?)))
     }
-    let given = Arguments {
-        operation: name,
-        tensors,
-        values,
-    };
+    let given = Arguments { operation: name, tensors, values };
     let in_place = name.ends_with("_in_place");
     let rope = |norm| Rope::new(&given, Form { norm, in_place });
     match name {
         "adaln" => boxed(AdaLn::new(&given, adaln::Kind::Modulated)),
         "add_rms_norm" => boxed(RmsNorm::new(&given, true)),
         "attention" => boxed(Attention::new(&given)),
-        "bias_gelu_scale_residual" | "bias_gelu_scale_residual_in_place" => {
-            boxed(Elementwise::new(&given, in_place))
-        }
+        "bias_gelu_scale_residual" | "bias_gelu_scale_residual_in_place" => boxed(Elementwise::new(&given, in_place)),
         "column_sum" => boxed(ColumnSum::new(&given)),
         "cross_entropy" => boxed(CrossEntropy::new(&given)),
         "cross_entropy_backward" => boxed(Backward::new(&given)),

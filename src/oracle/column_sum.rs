@@ -59,15 +59,8 @@ impl ColumnSum {
             let view = given.vector(name, x.row_length())?;
             outputs.extend(view.map(|view| (name.to_owned(), view.dtype)));
         }
-        anyhow::ensure!(
-            !outputs.is_empty(),
-            "the oracle {} needs a tensor named `out` or `out_f32`",
-            given.operation
-        );
-        Ok(Self {
-            outputs,
-            columns: all(x),
-        })
+        anyhow::ensure!(!outputs.is_empty(), "the oracle {} needs a tensor named `out` or `out_f32`", given.operation);
+        Ok(Self { outputs, columns: all(x) })
     }
 }
 
@@ -116,19 +109,16 @@ impl Oracle for ColumnSum {
     /// each element may.
     fn relative_norm(&self, output: usize) -> Option<f64> {
         let (_, dtype) = self.outputs.get(output)?;
-        let (sums, slacks) = self.columns.iter().fold((0.0, 0.0), |(sums, slacks), c| {
-            (sums + c.sum * c.sum, slacks + c.slack().powi(2))
-        });
+        let (sums, slacks) = self
+            .columns
+            .iter()
+            .fold((0.0, 0.0), |(sums, slacks), c| (sums + c.sum * c.sum, slacks + c.slack().powi(2)));
         (*dtype == DType::F32).then(|| (slacks / f64::max(sums, f64::MIN_POSITIVE)).sqrt() / 2.0)
     }
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss
-)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 mod tests {
     use super::*;
     use crate::oracle::rounding::round;
@@ -144,9 +134,7 @@ mod tests {
 
     /// Columns of these terms, and the oracle of them.
     fn oracle(rows: usize, width: usize, term: &dyn Fn(usize, usize) -> f32) -> ColumnSum {
-        let x: Vec<u8> = (0..rows * width)
-            .flat_map(|at| term(at / width, at % width).to_le_bytes())
-            .collect();
+        let x: Vec<u8> = (0..rows * width).flat_map(|at| term(at / width, at % width).to_le_bytes()).collect();
         let out = vec![0; 4 * width];
         let mut tensors = Tensors::default();
         let given = View::dense(DType::F32, &[rows as u64, width as u64], &x);
@@ -163,9 +151,7 @@ mod tests {
         assert_eq!(expected.values.len(), sums.len());
         sums.iter()
             .zip(expected.values.iter().zip(&expected.slack))
-            .fold(0.0, |most: f64, (sum, (value, slack))| {
-                most.max((sum - value).abs() / slack)
-            })
+            .fold(0.0, |most: f64, (sum, (value, slack))| most.max((sum - value).abs() / slack))
     }
 
     #[test]
@@ -177,20 +163,12 @@ mod tests {
             let oracle = oracle(ROWS, WIDTH, &term);
             let summed = |narrow: &dyn Fn(f64) -> f64, order: &dyn Fn(usize) -> usize| {
                 let sums: Vec<f64> = (0..WIDTH)
-                    .map(|column| {
-                        (0..ROWS).fold(0.0, |sum, at| {
-                            narrow(sum + f64::from(term(order(at), column)))
-                        })
-                    })
+                    .map(|column| (0..ROWS).fold(0.0, |sum, at| narrow(sum + f64::from(term(order(at), column)))))
                     .collect();
                 share(&oracle, &sums)
             };
             let fp32 = |x: f64| f64::from(x as f32);
-            for order in [
-                &(|at| at) as &dyn Fn(usize) -> usize,
-                &|at| ROWS - 1 - at,
-                &|at| at * 7919 % ROWS,
-            ] {
+            for order in [&(|at| at) as &dyn Fn(usize) -> usize, &|at| ROWS - 1 - at, &|at| at * 7919 % ROWS] {
                 let worst = summed(&fp32, order);
                 assert!(worst < 0.5, "offset {offset}: {worst}");
             }
@@ -202,9 +180,7 @@ mod tests {
             let mut expected = Expected::default();
             oracle.row(&Tensors::default(), 0, 0, &mut expected);
             for factor in [-1.0, 1.0] {
-                let off: Vec<f64> = (0..WIDTH)
-                    .map(|c| expected.values[c] + factor * f64::from(term(77, c)))
-                    .collect();
+                let off: Vec<f64> = (0..WIDTH).map(|c| expected.values[c] + factor * f64::from(term(77, c))).collect();
                 assert!(share(&oracle, &off) > 1.0);
             }
         }
@@ -236,14 +212,10 @@ mod tests {
         let view = |shape: &[u64]| View::dense(DType::F32, shape, &bytes);
         let mut tensors = Tensors::default();
         tensors.views.insert("x".to_owned(), view(&[2, 4]));
-        let error = ColumnSum::new(&Arguments::of("", &tensors))
-            .unwrap_err()
-            .to_string();
+        let error = ColumnSum::new(&Arguments::of("", &tensors)).unwrap_err().to_string();
         assert!(error.contains("`out_f32`"), "{error}");
         tensors.views.insert("out".to_owned(), view(&[2]));
-        let error = ColumnSum::new(&Arguments::of("", &tensors))
-            .unwrap_err()
-            .to_string();
+        let error = ColumnSum::new(&Arguments::of("", &tensors)).unwrap_err().to_string();
         assert!(error.contains("out has the shape [2]"), "{error}");
     }
 }

@@ -44,11 +44,7 @@ impl Setting {
     }
 
     /// The target's column; none where it is ignored or no class.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss
-    )]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     fn column(&self, target: f64) -> Option<usize> {
         let is_class = target >= 0.0 && target < self.classes as f64;
         (is_class && !self.is_ignored(target)).then_some(target as usize)
@@ -63,10 +59,7 @@ impl Setting {
 
 /// A row of logits, and its target.
 fn inputs(tensors: &Tensors, row: u64) -> Option<(Vec<f64>, f64)> {
-    Some((
-        tensors.row("logits", row)?,
-        of_row(tensors, "targets", row)?,
-    ))
+    Some((tensors.row("logits", row)?, of_row(tensors, "targets", row)?))
 }
 
 /// The element of a row of a tensor of `[rows]` or `[rows, 1]`.
@@ -132,8 +125,7 @@ impl Oracle for CrossEntropy {
         let lse = total.max + total.sum.ln();
         // log(S (1 + e)) = log S + e. Beside it the maximum, which may go to powers of two and back (3), a logarithm of
         // the card (2, relative, and 2^-22 absolute), and their sum.
-        let slack =
-            total.error + (3.0 * total.max.abs() + 2.0 * total.sum.ln() + 4.0 + lse.abs()) * FP32;
+        let slack = total.error + (3.0 * total.max.abs() + 2.0 * total.sum.ln() + 4.0 + lse.abs()) * FP32;
         if output == 1 {
             expected.push(lse, slack);
             return;
@@ -148,11 +140,8 @@ impl Oracle for CrossEntropy {
         let chosen = logits[column];
         // lse is rounded, and both differences are; the mean is a sum over the row.
         let adding = 8.0 + classes.min(4096.0) / 4.0;
-        let slack = slack
-            + (2.0 * lse.abs()
-                + 2.0 * chosen.abs()
-                + s * (4.0 * chosen.abs() + (4.0 + adding) * size))
-                * FP32;
+        let slack =
+            slack + (2.0 * lse.abs() + 2.0 * chosen.abs() + s * (4.0 * chosen.abs() + (4.0 + adding) * size)) * FP32;
         expected.push((1.0 - s) * (lse - chosen) + s * (lse - mean), slack);
     }
 }
@@ -186,11 +175,9 @@ impl Oracle for Backward {
     #[allow(clippy::cast_precision_loss)]
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let (Some((logits, target)), Some(lse), Some(dloss)) = (
-            inputs(tensors, row),
-            of_row(tensors, "lse", row),
-            of_row(tensors, "dloss", row),
-        ) else {
+        let (Some((logits, target)), Some(lse), Some(dloss)) =
+            (inputs(tensors, row), of_row(tensors, "lse", row), of_row(tensors, "dloss", row))
+        else {
             return;
         };
         if self.0.is_ignored(target) {
@@ -209,11 +196,7 @@ impl Oracle for Backward {
         for (at, x) in logits.iter().enumerate() {
             let d = x - lse;
             let p = d.exp();
-            let hit = if at == column {
-                1.0 - self.0.smoothing
-            } else {
-                0.0
-            };
+            let hit = if at == column { 1.0 - self.0.smoothing } else { 0.0 };
             // The exponential, of a difference whose rounding it magnifies; two subtractions, of what is itself rounded
             // (3); the last product.
             let error = p * (EXPONENTIAL + ARGUMENT * d.abs()) + 3.0 * (p + hit + share);

@@ -65,8 +65,7 @@ impl Oracle for Elementwise {
 
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let (Some(before), Some(given)) = (tensors.row("residual", row), tensors.row("x", row))
-        else {
+        let (Some(before), Some(given)) = (tensors.row("residual", row), tensors.row("x", row)) else {
             return;
         };
         for (column, (before, x)) in before.iter().zip(&given).enumerate() {
@@ -98,22 +97,9 @@ mod tests {
     use crate::project::DType;
 
     /// What is expected of single elements, in fp32.
-    fn expected(
-        residual: f32,
-        x: f32,
-        bias: f32,
-        scale: f32,
-        tanh: bool,
-        in_place: bool,
-    ) -> (f64, f64) {
-        let held = [
-            ("residual", residual),
-            ("x", x),
-            ("bias", bias),
-            ("scale", scale),
-            ("out", 0.0),
-        ]
-        .map(|(name, value)| (name, value.to_le_bytes()));
+    fn expected(residual: f32, x: f32, bias: f32, scale: f32, tanh: bool, in_place: bool) -> (f64, f64) {
+        let held = [("residual", residual), ("x", x), ("bias", bias), ("scale", scale), ("out", 0.0)]
+            .map(|(name, value)| (name, value.to_le_bytes()));
         let mut tensors = Tensors::default();
         for (name, bytes) in &held {
             let vector = matches!(*name, "bias" | "scale");
@@ -123,10 +109,7 @@ mod tests {
         }
         let values = BTreeMap::from([("tanh".to_owned(), f64::from(u8::from(tanh)))]);
         let oracle = Elementwise::new(&Arguments::with("", &tensors, &values), in_place).unwrap();
-        assert_eq!(
-            oracle.outputs(),
-            [if in_place { "residual" } else { "out" }]
-        );
+        assert_eq!(oracle.outputs(), [if in_place { "residual" } else { "out" }]);
         let mut row = Expected::default();
         oracle.row(&tensors, 0, 0, &mut row);
         (row.values[0], row.slack[0])
@@ -179,9 +162,6 @@ mod tests {
             tensors.views.insert(name.to_owned(), view);
         }
         let error = Elementwise::new(&Arguments::of("", &tensors), false).unwrap_err();
-        assert!(
-            error.to_string().contains("bias has the shape [3]"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("bias has the shape [3]"), "{error}");
     }
 }

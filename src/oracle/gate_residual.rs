@@ -10,13 +10,7 @@ use super::{Expected, Oracle, Tensors, View};
 /// The row of a modulation tensor that belongs to a row of `x`, with the table's added. Empty: there is none.
 ///
 /// The callers' slack includes the fp32 rounding of that sum.
-pub(super) fn modulation(
-    tensors: &Tensors,
-    name: &str,
-    table: &str,
-    row: u64,
-    each: u64,
-) -> Vec<f64> {
+pub(super) fn modulation(tensors: &Tensors, name: &str, table: &str, row: u64, each: u64) -> Vec<f64> {
     let Some(mut values) = tensors.row(name, row / each) else {
         return Vec::new();
     };
@@ -37,10 +31,7 @@ pub(super) fn rows_per_modulation(given: &Arguments) -> u64 {
 
 /// Checks that modulation tensors have the rows and the width that `x` needs, and tables the width.
 pub(super) fn check_modulation(given: &Arguments, names: &[&str], x: &View) -> anyhow::Result<()> {
-    let (rows, width) = (
-        x.rows().div_ceil(rows_per_modulation(given)),
-        x.row_length(),
-    );
+    let (rows, width) = (x.rows().div_ceil(rows_per_modulation(given)), x.row_length());
     for name in names {
         let Some(view) = given.tensors.get(name) else {
             continue;
@@ -85,11 +76,7 @@ impl GateResidual {
         let output = if in_place { "h" } else { "out" };
         let x = given.tensor_like("x", &["h", output])?;
         check_modulation(given, &["gate", "gate_table"], x)?;
-        Ok(Self {
-            output,
-            rows: x.rows(),
-            rows_per_modulation: rows_per_modulation(given),
-        })
+        Ok(Self { output, rows: x.rows(), rows_per_modulation: rows_per_modulation(given) })
     }
 }
 

@@ -56,11 +56,7 @@ pub(super) struct Point {
 impl Activation {
     /// gelu, or with the value `tanh` its approximation.
     pub(super) fn gelu(given: &Arguments) -> Self {
-        if given.flag("tanh") {
-            Self::GeluTanh
-        } else {
-            Self::Gelu
-        }
+        if given.flag("tanh") { Self::GeluTanh } else { Self::Gelu }
     }
 
     pub(super) fn at(self, x: f64) -> Point {
@@ -103,19 +99,12 @@ impl Activation {
 impl Gated {
     /// GEGLU: as [`Gated::packed`], and takes the value `tanh`.
     pub(super) fn geglu(given: &Arguments, backward: bool) -> anyhow::Result<Self> {
-        Ok(Self {
-            activation: Activation::gelu(given),
-            ..Self::packed(given, backward)?
-        })
+        Ok(Self { activation: Activation::gelu(given), ..Self::packed(given, backward)? })
     }
 
     /// `SwiGLU` of the tensors `gate`, `up` and `out`, or `gate`, `up`, `dy`, `d_gate` and `d_up`.
     pub(super) fn swiglu(given: &Arguments, backward: bool) -> anyhow::Result<Self> {
-        let others: &[&str] = if backward {
-            &["up", "dy", "d_gate", "d_up"]
-        } else {
-            &["up", "out"]
-        };
+        let others: &[&str] = if backward { &["up", "dy", "d_gate", "d_up"] } else { &["up", "out"] };
         Ok(Self {
             activation: Activation::Silu,
             form: Form::Two,
@@ -137,9 +126,7 @@ impl Gated {
         );
         Ok(Self {
             activation: Activation::Silu,
-            form: Form::Packed {
-                gate_first: given.flag("gate_first"),
-            },
+            form: Form::Packed { gate_first: given.flag("gate_first") },
             backward,
             rows: x.rows(),
         })
@@ -153,11 +140,7 @@ impl Gated {
             Form::Packed { gate_first } => {
                 let mut first = read("x")?;
                 let second = first.split_off(first.len() / 2);
-                Some(if gate_first {
-                    (second, first)
-                } else {
-                    (first, second)
-                })
+                Some(if gate_first { (second, first) } else { (first, second) })
             }
         }
     }
@@ -168,10 +151,7 @@ impl Gated {
             let point = self.activation.at(*x);
             let exact = value * (x * point.p);
             let relative = (ARITHMETIC + point.condition) * FP32;
-            expected.push(
-                exact,
-                exact.abs() * relative + value.abs() * (1.0 + x.abs()) * UNDERFLOW,
-            );
+            expected.push(exact, exact.abs() * relative + value.abs() * (1.0 + x.abs()) * UNDERFLOW);
         }
     }
 
@@ -182,10 +162,7 @@ impl Gated {
             // The derivative goes through zero near -0.75 (silu: -1.28), where its terms cancel.
             let terms = point.p + point.rest.abs();
             let lost = (1.0 + dy.abs()) * (1.0 + value.abs()) * (1.0 + x.abs()) * UNDERFLOW;
-            expected.push(
-                dy * (value * (point.p + point.rest)),
-                (dy * value).abs() * terms * relative + lost,
-            );
+            expected.push(dy * (value * (point.p + point.rest)), (dy * value).abs() * terms * relative + lost);
         }
     }
 }
@@ -277,9 +254,7 @@ mod tests {
             tensors.views.insert((*name).to_owned(), view);
         }
         let values = values.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
-        let oracle = crate::oracle::bundled(operation, &tensors, &values)
-            .unwrap()
-            .unwrap();
+        let oracle = crate::oracle::bundled(operation, &tensors, &values).unwrap().unwrap();
         (0..oracle.outputs().len())
             .map(|output| {
                 let mut expected = Expected::default();
@@ -317,30 +292,16 @@ mod tests {
     #[test]
     fn halves_go_where_the_options_say() {
         let x: &[f32] = &[3.0, -2.0];
-        let gelu = |x: f64| {
-            x * if x > 0.0 {
-                1.0 - normal_tail(x)
-            } else {
-                normal_tail(-x)
-            }
-        };
+        let gelu = |x: f64| x * if x > 0.0 { 1.0 - normal_tail(x) } else { normal_tail(-x) };
         let given: &[(&str, &[f32])] = &[("x", x), ("out", &[0.0])];
         near(with(given, &[], "geglu")[0].values[0], 3.0 * gelu(-2.0));
-        near(
-            with(given, &[("gate_first", 1.0)], "geglu")[0].values[0],
-            -2.0 * gelu(3.0),
-        );
+        near(with(given, &[("gate_first", 1.0)], "geglu")[0].values[0], -2.0 * gelu(3.0));
         near(
             with(given, &[("tanh", 1.0)], "geglu")[0].values[0],
-            3.0 * -0.5
-                * 2.0
-                * (1.0 + (0.797_884_560_802_865_4f64 * (-2.0 - 0.044_715 * 8.0)).tanh()),
+            3.0 * -0.5 * 2.0 * (1.0 + (0.797_884_560_802_865_4f64 * (-2.0 - 0.044_715 * 8.0)).tanh()),
         );
         let silu = |x: f64| x / (1.0 + (-x).exp());
-        near(
-            with(given, &[], "swiglu_packed")[0].values[0],
-            3.0 * silu(-2.0),
-        );
+        near(with(given, &[], "swiglu_packed")[0].values[0], 3.0 * silu(-2.0));
         let two: &[(&str, &[f32])] = &[("up", &[3.0]), ("gate", &[-2.0]), ("out", &[0.0])];
         near(with(two, &[], "swiglu")[0].values[0], 3.0 * silu(-2.0));
     }
@@ -354,8 +315,7 @@ mod tests {
             ("geglu", "geglu_backward", vec![("gate_first", 1.0)]),
         ] {
             for x in [[1.5f32, -2.0], [0.25, 0.75], [-1.0, 3.0]] {
-                let out =
-                    |x: &[f32]| with(&[("x", x), ("out", &[0.0])], &values, operation)[0].values[0];
+                let out = |x: &[f32]| with(&[("x", x), ("out", &[0.0])], &values, operation)[0].values[0];
                 let dx = with(&[("x", &x), ("dx", &x), ("dy", &[2.0])], &values, backward);
                 for half in 0..2 {
                     let (mut above, mut below) = (x, x);
@@ -368,13 +328,7 @@ mod tests {
             }
         }
         let one: &[f32] = &[0.0];
-        let given = [
-            ("gate", &[-1.5f32][..]),
-            ("up", &[0.5]),
-            ("dy", &[2.0]),
-            ("d_gate", one),
-            ("d_up", one),
-        ];
+        let given = [("gate", &[-1.5f32][..]), ("up", &[0.5]), ("dy", &[2.0]), ("d_gate", one), ("d_up", one)];
         let got = with(&given, &[], "swiglu_backward");
         let s = 1.0 / (1.0 + 1.5f64.exp());
         near(got[0].values[0], 2.0 * 0.5 * s * (1.0 - 1.5 * (1.0 - s)));
@@ -390,11 +344,7 @@ mod tests {
         let (value, slack) = (expected.values[0], expected.slack[0]);
         assert!((naive - value).abs() > 10.0 * (slack + ulp(DType::BF16, value) / 2.0));
         // The tanh approximation is another function.
-        let tanh = &with(
-            &[("x", &[1.0, -1.0]), ("out", &[0.0])],
-            &[("tanh", 1.0)],
-            "geglu",
-        )[0];
+        let tanh = &with(&[("x", &[1.0, -1.0]), ("out", &[0.0])], &[("tanh", 1.0)], "geglu")[0];
         let exact = &with(&[("x", &[1.0, -1.0]), ("out", &[0.0])], &[], "geglu")[0];
         let apart = (tanh.values[0] - exact.values[0]).abs();
         assert!(apart > 2.0 * (exact.slack[0] + ulp(DType::F16, exact.values[0]) / 2.0));

@@ -51,9 +51,7 @@ impl Python {
         values: &BTreeMap<String, f64>,
         tolerance: Tolerance,
     ) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("kernels-reference-")
-            .tempdir()?;
+        let folder = tempfile::Builder::new().prefix("kernels-reference-").tempdir()?;
         let mut described = Vec::new();
         for tensor in declared.iter().filter(|tensor| tensor.role.is_given()) {
             let view = inputs.need(&tensor.name, call.function)?;
@@ -110,10 +108,7 @@ fn write(view: &View, path: &Path) -> Result<()> {
 fn read(call: &Call, tensor: &BoundTensor, path: &Path) -> Result<Vec<f64>> {
     let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     let (eights, _) = bytes.as_chunks::<8>();
-    let numbers: Vec<f64> = eights
-        .iter()
-        .map(|eight| f64::from_le_bytes(*eight))
-        .collect();
+    let numbers: Vec<f64> = eights.iter().map(|eight| f64::from_le_bytes(*eight)).collect();
     ensure!(
         numbers.len() as u64 == tensor.elements(),
         "{} of {} gave {} elements for {}, which has {}",
@@ -140,9 +135,7 @@ impl Oracle for Python {
         let (_, dtype, numbers, length) = &self.outputs[output];
         let start = usize::try_from(row * length).unwrap_or(usize::MAX);
         let values = &numbers[start..start + usize::try_from(*length).unwrap_or(0)];
-        let largest = values
-            .iter()
-            .fold(0f64, |most, value| most.max(value.abs()));
+        let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
         let absolute = self.tolerance.absolute.unwrap_or(largest * OF_LARGEST);
         // The comparison itself allows half a unit.
         let ulps = (self.tolerance.ulps.unwrap_or(ULPS) - 0.5).max(0.0);
@@ -189,13 +182,10 @@ def turned(x, factor):
     /// Whether `KERNELS_PYTHON` has torch.
     fn has_torch() -> bool {
         let python = std::env::var_os("KERNELS_PYTHON").unwrap_or_else(|| "python3".into());
-        let torch = std::process::Command::new(python)
-            .args(["-c", "import torch"])
-            .output();
+        let torch = std::process::Command::new(python).args(["-c", "import torch"]).output();
         let found = torch.is_ok_and(|output| output.status.success());
         if !found {
-            let line =
-                "\nnot run: the Python oracle, for want of a Python with torch (KERNELS_PYTHON)";
+            let line = "\nnot run: the Python oracle, for want of a Python with torch (KERNELS_PYTHON)";
             let _ = writeln!(std::io::stderr(), "{line}");
         }
         found
@@ -220,13 +210,8 @@ def turned(x, factor):
         let x = View::new(&declared[1], &bytes);
         given.views.insert("x".to_owned(), x);
         let values = BTreeMap::from([("factor".to_owned(), 2.5), ("weight".to_owned(), 0.0)]);
-        let call = Call {
-            project: folder.path(),
-            file: Path::new("reference.py"),
-            function,
-            absent: &["weight"],
-            threads: 1,
-        };
+        let call =
+            Call { project: folder.path(), file: Path::new("reference.py"), function, absent: &["weight"], threads: 1 };
         Python::run(&call, &declared, &given, &values, Tolerance::default())
     }
 
@@ -272,9 +257,6 @@ def turned(x, factor):
             let error = format!("{:#}", run(function, 2).unwrap_err());
             assert!(error.contains(word), "{function}: {error}");
         }
-        assert!(
-            run("double", 2).is_ok(),
-            "a reference that died keeps others from running"
-        );
+        assert!(run("double", 2).is_ok(), "a reference that died keeps others from running");
     }
 }

@@ -75,18 +75,9 @@ pub(super) struct RmsNorm {
 impl RmsNorm {
     /// Needs the tensors `out` and `x`, with the add also `sum` and `residual`, and what [`Norm`] needs.
     pub(super) fn new(given: &Arguments, add: bool) -> anyhow::Result<Self> {
-        let others: &[&str] = if add {
-            &["out", "sum", "residual"]
-        } else {
-            &["out"]
-        };
+        let others: &[&str] = if add { &["out", "sum", "residual"] } else { &["out"] };
         let x = given.tensor_like("x", others)?;
-        Ok(Self {
-            add,
-            norm: Norm::new(given, "weight", x.row_length())?,
-            dtype: x.dtype,
-            rows: x.rows(),
-        })
+        Ok(Self { add, norm: Norm::new(given, "weight", x.row_length())?, dtype: x.dtype, rows: x.rows() })
     }
 }
 
@@ -103,8 +94,7 @@ impl Oracle for RmsNorm {
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
         if output == 1 {
-            let (Some(x), Some(residual)) = (tensors.row("x", row), tensors.row("residual", row))
-            else {
+            let (Some(x), Some(residual)) = (tensors.row("x", row), tensors.row("residual", row)) else {
                 return;
             };
             for (a, b) in x.iter().zip(&residual) {

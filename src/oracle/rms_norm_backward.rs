@@ -63,11 +63,7 @@ struct Part {
 
 impl Part {
     fn new(x: &View) -> Self {
-        Self {
-            means: Vec::new(),
-            sums: vec![[0.0; 2]; usize::try_from(x.row_length()).unwrap_or(0)],
-            norms: [0.0; 2],
-        }
+        Self { means: Vec::new(), sums: vec![[0.0; 2]; usize::try_from(x.row_length()).unwrap_or(0)], norms: [0.0; 2] }
     }
 }
 
@@ -183,14 +179,10 @@ impl Oracle for RmsNormBackward {
             }
             return;
         }
-        let (Some(values), Some(gradients)) = (tensors.row("x", row), tensors.row("dy", row))
-        else {
+        let (Some(values), Some(gradients)) = (tensors.row("x", row), tensors.row("dy", row)) else {
             return;
         };
-        let Some([r, mean, magnitude]) = usize::try_from(row)
-            .ok()
-            .and_then(|row| self.means.get(row))
-        else {
+        let Some([r, mean, magnitude]) = usize::try_from(row).ok().and_then(|row| self.means.get(row)) else {
             return;
         };
         for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
@@ -199,8 +191,7 @@ impl Oracle for RmsNormBackward {
             // their magnitudes, for they may cancel; so may the two terms.
             let slack = (r * g).abs() * (self.root + 4.0 * FP32)
                 + (r * xhat).abs()
-                    * (mean.abs() * (3.0 * self.root + 4.0 * FP32)
-                        + magnitude * (self.across + 3.0 * FP32));
+                    * (mean.abs() * (3.0 * self.root + 4.0 * FP32) + magnitude * (self.across + 3.0 * FP32));
             expected.push(r * (g - xhat * mean), slack);
         }
     }
@@ -212,9 +203,10 @@ impl Oracle for RmsNormBackward {
         let ([result, terms], bound) = if output == 0 {
             (self.norms, NORM)
         } else {
-            let squares = self.sums.iter().fold([0.0; 2], |all, [sum, magnitude]| {
-                [all[0] + sum * sum, all[1] + magnitude * magnitude]
-            });
+            let squares = self
+                .sums
+                .iter()
+                .fold([0.0; 2], |all, [sum, magnitude]| [all[0] + sum * sum, all[1] + magnitude * magnitude]);
             (squares, self.column() / 2.0)
         };
         (*dtype == DType::F32).then(|| bound * (terms / result.max(f64::MIN_POSITIVE)).sqrt())
@@ -222,11 +214,7 @@ impl Oracle for RmsNormBackward {
 }
 
 #[cfg(test)]
-#[allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss
-)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 mod tests {
     use std::collections::BTreeMap;
 
@@ -248,9 +236,7 @@ mod tests {
     impl Given {
         fn new() -> Self {
             let make = |from: usize, count: usize| -> Vec<u8> {
-                (from..from + count)
-                    .flat_map(|at| drawn(at).to_le_bytes())
-                    .collect()
+                (from..from + count).flat_map(|at| drawn(at).to_le_bytes()).collect()
             };
             Self {
                 bytes: BTreeMap::from([
@@ -269,11 +255,7 @@ mod tests {
                 let elements = bytes.len() as u64 / 4;
                 let width = WIDTH as u64;
                 let shape = [elements / width, width];
-                let shape = if elements == width {
-                    &shape[1..]
-                } else {
-                    &shape
-                };
+                let shape = if elements == width { &shape[1..] } else { &shape };
                 let view = View::dense(DType::F32, shape, bytes);
                 all.views.insert((*name).to_owned(), view);
             }
@@ -281,15 +263,11 @@ mod tests {
         }
 
         fn numbers(&self, name: &str) -> Vec<f64> {
-            self.bytes[name]
-                .chunks_exact(4)
-                .map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]])))
-                .collect()
+            self.bytes[name].chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))).collect()
         }
 
         fn oracle(&self) -> RmsNormBackward {
-            let values =
-                BTreeMap::from([("eps".to_owned(), 1e-3), ("weight_offset".to_owned(), 1.0)]);
+            let values = BTreeMap::from([("eps".to_owned(), 1e-3), ("weight_offset".to_owned(), 1.0)]);
             RmsNormBackward::new(&Arguments::with("", &self.tensors(), &values)).unwrap()
         }
 
@@ -313,11 +291,7 @@ mod tests {
             .map(|(x, dy)| {
                 let mean = x.iter().map(|v| v * v).sum::<f64>() / WIDTH as f64;
                 let r = 1.0 / (mean + eps).sqrt();
-                x.iter()
-                    .zip(dy)
-                    .zip(weight)
-                    .map(|((x, dy), w)| dy * x * r * (w + 1.0))
-                    .sum::<f64>()
+                x.iter().zip(dy).zip(weight).map(|((x, dy), w)| dy * x * r * (w + 1.0)).sum::<f64>()
             })
             .sum()
     }
@@ -349,13 +323,8 @@ mod tests {
 
     /// In fp32 throughout, as plainly as it can be written; the second has no mean, the third sums dw in bf16.
     fn plain(given: &Given, kind: usize) -> [Vec<f32>; 2] {
-        let [x, dy, weight] = ["x", "dy", "weight"].map(|name| {
-            given
-                .numbers(name)
-                .iter()
-                .map(|v| *v as f32)
-                .collect::<Vec<_>>()
-        });
+        let [x, dy, weight] =
+            ["x", "dy", "weight"].map(|name| given.numbers(name).iter().map(|v| *v as f32).collect::<Vec<_>>());
         let (mut dx, mut dw) = (Vec::new(), vec![0f32; WIDTH]);
         for (x, dy) in x.chunks_exact(WIDTH).zip(dy.chunks_exact(WIDTH)) {
             let squares = x.iter().fold(0f32, |sum, v| sum + v * v);

@@ -58,29 +58,15 @@ impl Rope {
             };
             check_shapes(given, half, (input, x), output)?;
             let norm = form.norm.then(|| Norm::new(given, weight, x.row_length()));
-            sides.push(Side {
-                output,
-                input,
-                norm: norm.transpose()?,
-                rows: x.rows(),
-            });
+            sides.push(Side { output, input, norm: norm.transpose()?, rows: x.rows() });
         }
         let inverse = !form.norm && given.flag("inverse");
-        Ok(Self {
-            sides,
-            half: usize::try_from(half)?,
-            sign: if inverse { -1.0 } else { 1.0 },
-        })
+        Ok(Self { sides, half: usize::try_from(half)?, sign: if inverse { -1.0 } else { 1.0 } })
     }
 }
 
 /// Checks that an input, its output and the tables go together.
-fn check_shapes(
-    given: &Arguments,
-    half: u64,
-    (input, x): (&str, &View),
-    output: &str,
-) -> anyhow::Result<()> {
+fn check_shapes(given: &Arguments, half: u64, (input, x): (&str, &View), output: &str) -> anyhow::Result<()> {
     let (name, out) = (given.operation, given.tensor(output)?);
     ensure!(
         x.shape.len() == 4 && x.shape == out.shape && 2 * half <= x.row_length(),
@@ -104,10 +90,7 @@ fn check_shapes(
 
 impl Oracle for Rope {
     fn outputs(&self) -> Vec<String> {
-        self.sides
-            .iter()
-            .map(|side| side.output.to_owned())
-            .collect()
+        self.sides.iter().map(|side| side.output.to_owned()).collect()
     }
 
     fn rows(&self, output: usize) -> u64 {
@@ -131,11 +114,7 @@ impl Oracle for Rope {
 
         let (tokens, heads) = (x.shape[1], x.shape[2]);
         let (batch, token) = (row / heads / tokens, row / heads % tokens);
-        let table_row = if cos.shape[0] == 1 {
-            token
-        } else {
-            batch * tokens + token
-        };
+        let table_row = if cos.shape[0] == 1 { token } else { batch * tokens + token };
         let (mut cosines, mut sines) = (Vec::new(), Vec::new());
         if self.half > 0 {
             cos.row(table_row, &mut cosines);
@@ -191,8 +170,7 @@ mod tests {
             ("sin", vec![table_batch, 3, 6], 5.0),
         ] {
             let bytes = bytes(dtype, shape.iter().product(), from).leak();
-            all.views
-                .insert(name.to_owned(), View::dense(dtype, &shape, bytes));
+            all.views.insert(name.to_owned(), View::dense(dtype, &shape, bytes));
         }
         all
     }
@@ -208,14 +186,8 @@ mod tests {
         into
     }
 
-    const PLAIN: Form = Form {
-        norm: false,
-        in_place: false,
-    };
-    const NORM: Form = Form {
-        norm: true,
-        in_place: false,
-    };
+    const PLAIN: Form = Form { norm: false, in_place: false };
+    const NORM: Form = Form { norm: true, in_place: false };
 
     #[test]
     fn halves_turn_against_each_other_with_the_row_of_their_token() {
@@ -229,11 +201,7 @@ mod tests {
                 let mut expected = Expected::default();
                 oracle.row(&tensors, output, at, &mut expected);
                 let table = if table_batch == 1 { 2 } else { 5 };
-                let (x, c, s) = (
-                    row(&tensors, input, at),
-                    row(&tensors, "cos", table),
-                    row(&tensors, "sin", table),
-                );
+                let (x, c, s) = (row(&tensors, input, at), row(&tensors, "cos", table), row(&tensors, "sin", table));
                 for i in 0..3 {
                     assert_eq!(expected.values[i], x[i] * c[i] - x[3 + i] * s[i]);
                     assert_eq!(expected.values[3 + i], x[3 + i] * c[i] + x[i] * s[i]);
@@ -256,10 +224,7 @@ mod tests {
     fn the_inverse_turns_back() {
         let tensors = tensors(DType::F32, 1);
         let all = [("rotary_dim", 6.0), ("inverse", 1.0)];
-        let (there, back) = (
-            oracle(&tensors, PLAIN, &all[..1]),
-            oracle(&tensors, PLAIN, &all),
-        );
+        let (there, back) = (oracle(&tensors, PLAIN, &all[..1]), oracle(&tensors, PLAIN, &all));
         let (mut a, mut b) = (Expected::default(), Expected::default());
         there.row(&tensors, 0, 0, &mut a);
         back.row(&tensors, 0, 0, &mut b);
@@ -295,14 +260,10 @@ mod tests {
             let mut expected = Expected::default();
             oracle.row(&tensors, 0, at, &mut expected);
             let x = row(&tensors, "q", at);
-            let (c, s) = (
-                row(&tensors, "cos", at / 2 % 3),
-                row(&tensors, "sin", at / 2 % 3),
-            );
+            let (c, s) = (row(&tensors, "cos", at / 2 % 3), row(&tensors, "sin", at / 2 % 3));
             for i in 0..3 {
                 #[allow(clippy::cast_possible_truncation)]
-                let [x1, x2, c, s, far_c] =
-                    [x[i], x[3 + i], c[i], s[i], c[3 + i]].map(|v| v as f32);
+                let [x1, x2, c, s, far_c] = [x[i], x[3 + i], c[i], s[i], c[3 + i]].map(|v| v as f32);
                 let off = |value: f32| (f64::from(value) - expected.values[i]).abs();
                 let budget = expected.slack[i];
                 assert!(off(x1 * c - x2 * s) <= budget);

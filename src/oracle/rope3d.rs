@@ -136,14 +136,8 @@ impl Oracle for Rope3d {
             // The first entry of every row is the padding's, which comes in front: as if pairs were counted from there.
             let place = pair + AXES - padding;
             let (axis, entry) = (place % AXES, place / AXES);
-            let (cos, sin) = (
-                turns[axis][2 * entry],
-                self.sign * turns[axis][2 * entry + 1],
-            );
-            for (one, other) in [
-                ([x[0], -x[1]], [slack[0], slack[1]]),
-                ([x[1], x[0]], [slack[1], slack[0]]),
-            ] {
+            let (cos, sin) = (turns[axis][2 * entry], self.sign * turns[axis][2 * entry + 1]);
+            for (one, other) in [([x[0], -x[1]], [slack[0], slack[1]]), ([x[1], x[0]], [slack[1], slack[0]])] {
                 let terms = [one[0] * cos, one[1] * sin];
                 // Each product is rounded once and so is their sum: relative to the terms, which may cancel.
                 let arithmetic = 2.0 * FP32 * (terms[0].abs() + terms[1].abs());
@@ -194,16 +188,8 @@ mod tests {
             .flat_map(|cos| [1.0, 0.0, cos, 100.0])
             .collect();
         put(&mut given, "table", &[2, 6, 4], &table);
-        let values = [
-            ("frames", 2.0),
-            ("height", 1.0),
-            ("width", 3.0),
-            ("eps", 0.5),
-        ];
-        let values = values
-            .map(|(name, value)| (name.to_owned(), value))
-            .into_iter()
-            .collect();
+        let values = [("frames", 2.0), ("height", 1.0), ("width", 3.0), ("eps", 0.5)];
+        let values = values.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
         (given, values)
     }
 
@@ -219,10 +205,7 @@ mod tests {
         let x: Vec<f64> = (88..96).map(|i| f64::from(i % 7) - 3.0).collect();
         let mut by_hand = x[..2].to_vec();
         for (pair, cos) in x[2..].chunks_exact(2).zip([12.0, 13.0, 16.0]) {
-            by_hand.extend([
-                pair[0] * cos - pair[1] * 100.0,
-                pair[1] * cos + pair[0] * 100.0,
-            ]);
+            by_hand.extend([pair[0] * cos - pair[1] * 100.0, pair[1] * cos + pair[0] * 100.0]);
         }
         assert_eq!(expected.values, by_hand);
         // Axes in another order are outside what is granted.

@@ -91,11 +91,7 @@ impl Oracle for Rope3dTable {
             let angle = f64::from(frequency * turn);
             // An honest power is within a unit of its last place, which may cost two of the angle's after the two
             // roundings behind it.
-            let off = if self.computed {
-                2.0 * ulp(DType::F32, angle)
-            } else {
-                0.0
-            };
+            let off = if self.computed { 2.0 * ulp(DType::F32, angle) } else { 0.0 };
             for value in [angle.cos(), angle.sin()] {
                 // Library cosines and sines are within two units of their last place.
                 expected.push(value, 4.0 * FP32 * value.abs() + off);
@@ -125,24 +121,16 @@ mod tests {
     /// One position, of coordinate 0.75, with four frequencies.
     fn tensors() -> Tensors<'static> {
         let mut all = Tensors::default();
-        all.views
-            .insert("table".to_owned(), view(&[1, 1, 10], &[0; 40]));
+        all.views.insert("table".to_owned(), view(&[1, 1, 10], &[0; 40]));
         let coordinate: &'static [u8] = &[0, 0, 0x40, 0x3f];
-        all.views
-            .insert("coords".to_owned(), view(&[1, 1], coordinate));
+        all.views.insert("coords".to_owned(), view(&[1, 1], coordinate));
         all
     }
 
     #[test]
     fn the_frequencies_are_the_models() {
         // What torch 2.11 gives on a CPU: 10000.0 ** torch.linspace(0, 1, 341) * math.pi / 2.
-        let expected = [
-            (0, 1.570_796_4f32),
-            (1, 1.613_929_6),
-            (170, 157.079_64),
-            (339, 15_288.156),
-            (340, 15_707.964),
-        ];
+        let expected = [(0, 1.570_796_4f32), (1, 1.613_929_6), (170, 157.079_64), (339, 15_288.156), (340, 15_707.964)];
         for (index, value) in expected {
             assert_eq!(frequency(index, 341, 10_000.0), value, "{index}");
         }

@@ -51,11 +51,7 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
             }
             let unit = ulp(dtype, value);
             let rounded = (value / unit).round_ties_even() * unit;
-            if rounded.abs() > largest(dtype) {
-                f64::INFINITY.copysign(value)
-            } else {
-                rounded
-            }
+            if rounded.abs() > largest(dtype) { f64::INFINITY.copysign(value) } else { rounded }
         }
         DType::I32 => f64::from(value.round_ties_even() as i32),
         DType::I64 => value.round_ties_even() as i64 as f64,
@@ -72,11 +68,7 @@ pub(crate) fn f16_to_f64(bits: u16) -> f64 {
         0x7c01.. => f64::NAN,
         finite => f64::from_bits(u64::from(finite) << 42) * F16_BIAS,
     };
-    if bits >> 15 == 0 {
-        magnitude
-    } else {
-        -magnitude
-    }
+    if bits >> 15 == 0 { magnitude } else { -magnitude }
 }
 
 /// The bits of a number that fp16 represents, infinity and NaN among them.
@@ -132,10 +124,7 @@ mod tests {
         }
         for value in [1.0f32, f32::MIN_POSITIVE, 1e-40, 3.0e38] {
             let next = f32::from_bits(value.to_bits() + 1);
-            assert_eq!(
-                ulp(DType::F32, f64::from(value)),
-                f64::from(next) - f64::from(value)
-            );
+            assert_eq!(ulp(DType::F32, f64::from(value)), f64::from(next) - f64::from(value));
         }
     }
 
@@ -166,10 +155,7 @@ mod tests {
         assert_eq!(round(DType::BF16, 1.0 + 1.0 / 256.0), 1.0);
         assert_eq!(round(DType::BF16, 1.0 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
         // Rounding through f32 first would give 1.0.
-        assert_eq!(
-            round(DType::BF16, 1.0 + 1.0 / 256.0 + 1e-12),
-            1.0 + 2.0 / 256.0
-        );
+        assert_eq!(round(DType::BF16, 1.0 + 1.0 / 256.0 + 1e-12), 1.0 + 2.0 / 256.0);
         assert_eq!(round(DType::F16, 65519.0), 65504.0);
         assert!(round(DType::F16, 65520.0).is_infinite());
         assert_eq!(round(DType::F16, -3e-8), -5.960_464_477_539_063e-8);
@@ -185,16 +171,8 @@ mod tests {
             let even = if bits % 2 == 0 { this } else { next };
             let middle = f64::midpoint(this, next);
             assert_eq!(round(DType::BF16, middle), even, "{bits:#x}");
-            assert_eq!(
-                round(DType::BF16, middle * (1.0 + 1e-15)),
-                next,
-                "{bits:#x}"
-            );
-            assert_eq!(
-                round(DType::BF16, -middle * (1.0 - 1e-15)),
-                -this,
-                "{bits:#x}"
-            );
+            assert_eq!(round(DType::BF16, middle * (1.0 + 1e-15)), next, "{bits:#x}");
+            assert_eq!(round(DType::BF16, -middle * (1.0 - 1e-15)), -this, "{bits:#x}");
         }
     }
 }

@@ -52,8 +52,7 @@ impl Server {
     /// Starts the Python of `KERNELS_PYTHON`, or the active one, without access to the card. It ends when its standard input is
     /// closed, at the latest with this process.
     fn start() -> Result<Self> {
-        let python = std::env::var_os("KERNELS_PYTHON")
-            .map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+        let python = std::env::var_os("KERNELS_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
         let errors = tempfile::tempfile()?;
         let mut child = Command::new(&python)
             .args(["-c", DRIVER])
@@ -71,12 +70,7 @@ impl Server {
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("the Python process of the reference has no pipes");
         };
-        Ok(Self {
-            child,
-            requests,
-            answers: BufReader::new(answers),
-            errors,
-        })
+        Ok(Self { child, requests, answers: BufReader::new(answers), errors })
     }
 
     fn ask(&mut self, request: &serde_json::Value) -> Result<()> {
@@ -92,13 +86,8 @@ impl Server {
                 said.trim_end()
             );
         }
-        let answer: Answer =
-            serde_json::from_str(&line).context("reading the Python reference's answer")?;
-        ensure!(
-            answer.ok,
-            "the Python reference failed:\n{}",
-            answer.error.trim_end()
-        );
+        let answer: Answer = serde_json::from_str(&line).context("reading the Python reference's answer")?;
+        ensure!(answer.ok, "the Python reference failed:\n{}", answer.error.trim_end());
         Ok(())
     }
 }

@@ -32,9 +32,7 @@ impl RowSum {
     /// Of `scale · x` over a row.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn of(row: &[f64], scale: f64) -> Self {
-        let max = row
-            .iter()
-            .fold(f64::NEG_INFINITY, |most, x| most.max(scale * x));
+        let max = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(scale * x));
         let (mut sum, mut distance) = (0.0, 0.0);
         for x in row {
             let d = scale * x - max;
@@ -45,11 +43,7 @@ impl RowSum {
         // Each term's own error, weighted, and that of the sum: a plain loop is allowed, whose n/2 half-units of rounding
         // on average partly cancel.
         let adding = (row.len() as f64).min(4096.0) / 4.0;
-        Self {
-            max,
-            sum,
-            error: (EXPONENTIAL + ARGUMENT * distance / sum + adding) * FP32,
-        }
+        Self { max, sum, error: (EXPONENTIAL + ARGUMENT * distance / sum + adding) * FP32 }
     }
 }
 
@@ -63,10 +57,7 @@ pub(super) struct Softmax {
 impl Softmax {
     /// Needs the tensors `out` and `x`; takes the value `scale`.
     pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
-        Ok(Self {
-            scale: given.float_or("scale", 1.0),
-            rows: given.tensor_like("x", &["out"])?.rows(),
-        })
+        Ok(Self { scale: given.float_or("scale", 1.0), rows: given.tensor_like("x", &["out"])?.rows() })
     }
 }
 

@@ -3,11 +3,7 @@
 use std::ops::Range;
 
 /// The results of `work` for pieces of the rows, in their order. A thread that panicked leaves its result out.
-pub(crate) fn share<T: Send>(
-    rows: u64,
-    threads: u64,
-    work: impl Fn(Range<u64>) -> T + Sync,
-) -> Vec<T> {
+pub(crate) fn share<T: Send>(rows: u64, threads: u64, work: impl Fn(Range<u64>) -> T + Sync) -> Vec<T> {
     let threads = threads.clamp(1, rows.max(1));
     if threads == 1 {
         return vec![work(0..rows)];
@@ -21,19 +17,12 @@ pub(crate) fn share<T: Send>(
                 scope.spawn(move || work(range))
             })
             .collect();
-        handles
-            .into_iter()
-            .filter_map(|handle| handle.join().ok())
-            .collect()
+        handles.into_iter().filter_map(|handle| handle.join().ok()).collect()
     })
 }
 
 /// How many threads for a look at all elements of a tensor: a thread costs about as much as some thousand elements.
 pub(super) fn threads_for(elements: u64) -> u64 {
     const MANY: u64 = 1 << 16;
-    if elements < MANY {
-        1
-    } else {
-        crate::base::cores() as u64
-    }
+    if elements < MANY { 1 } else { crate::base::cores() as u64 }
 }

@@ -21,15 +21,8 @@ impl Transpose {
     pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
         let (x, out) = (given.tensor("x")?, given.tensor("out")?);
         match x.shape[..] {
-            [batch, rows, columns]
-                if out.shape == [batch, columns, rows] && out.dtype == x.dtype =>
-            {
-                Ok(Self {
-                    dtype: x.dtype,
-                    batch,
-                    rows,
-                    columns,
-                })
+            [batch, rows, columns] if out.shape == [batch, columns, rows] && out.dtype == x.dtype => {
+                Ok(Self { dtype: x.dtype, batch, rows, columns })
             }
             _ => anyhow::bail!(
                 "the oracle transpose: x has the shape {:?} and out {:?}, where [batch, rows, columns] and [batch, \
@@ -93,9 +86,7 @@ mod tests {
         let (x, out) = (bytes(dtype, x), bytes(dtype, out));
         let [batch, rows, columns] = shape;
         let mut tensors = Tensors::default();
-        tensors
-            .views
-            .insert("x".to_owned(), View::dense(dtype, &shape, &x));
+        tensors.views.insert("x".to_owned(), View::dense(dtype, &shape, &x));
         let turned = View::dense(dtype, &[batch, columns, rows], &out);
         tensors.views.insert("out".to_owned(), turned);
         let oracle = Transpose::new(&given(&tensors)).unwrap();
@@ -114,8 +105,7 @@ mod tests {
                 for up in [-1.0, 1.0] {
                     // Half a unit below a power of two lies the next number.
                     let (mut off, unit) = (out, ulp(dtype, out[at]));
-                    let power =
-                        out[at] != 0.0 && out[at] == 2f64.powf(out[at].abs().log2().round());
+                    let power = out[at] != 0.0 && out[at] == 2f64.powf(out[at].abs().log2().round());
                     off[at] += up * if power && up < 0.0 { unit / 2.0 } else { unit };
                     if at == 5 && dtype == DType::F16 && up < 0.0 {
                         off[at] = out[at] - unit; // below it the numbers are subnormal: no nearer

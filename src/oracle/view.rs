@@ -21,12 +21,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// The elements of a bound tensor. `bytes` starts with the first element.
     pub fn new(tensor: &BoundTensor, bytes: &'a [u8]) -> Self {
-        Self {
-            dtype: tensor.dtype,
-            shape: tensor.shape.clone(),
-            strides: tensor.strides.clone(),
-            bytes,
-        }
+        Self { dtype: tensor.dtype, shape: tensor.shape.clone(), strides: tensor.strides.clone(), bytes }
     }
 
     /// A tensor without gaps.
@@ -35,12 +30,7 @@ impl<'a> View<'a> {
         for at in (1..shape.len()).rev() {
             strides[at - 1] = strides[at] * shape[at];
         }
-        Self {
-            dtype,
-            shape: shape.to_vec(),
-            strides,
-            bytes,
-        }
+        Self { dtype, shape: shape.to_vec(), strides, bytes }
     }
 
     /// The length of the last dimension; 1 for a tensor of none.
@@ -82,21 +72,13 @@ impl<'a> View<'a> {
             let to = from + usize::try_from(length).unwrap_or(usize::MAX) * size;
             let bytes = &self.bytes[from..to];
             match self.dtype {
-                DType::F32 => into.extend(
-                    bytes
-                        .chunks_exact(4)
-                        .map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))),
-                ),
-                DType::F16 => into.extend(
-                    bytes
-                        .chunks_exact(2)
-                        .map(|c| f16_to_f64(u16::from_le_bytes([c[0], c[1]]))),
-                ),
-                DType::BF16 => into.extend(
-                    bytes
-                        .chunks_exact(2)
-                        .map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))),
-                ),
+                DType::F32 => {
+                    into.extend(bytes.chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))))
+                }
+                DType::F16 => into.extend(bytes.chunks_exact(2).map(|c| f16_to_f64(u16::from_le_bytes([c[0], c[1]])))),
+                DType::BF16 => {
+                    into.extend(bytes.chunks_exact(2).map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))))
+                }
                 DType::I32 | DType::I64 => {
                     into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c)));
                 }
@@ -115,9 +97,7 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
         (DType::F16, &[a, b]) => f16_to_f64(u16::from_le_bytes([a, b])),
         (DType::BF16, &[a, b]) => bf16_to_f64(u16::from_le_bytes([a, b])),
         (DType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
-        (DType::I64, _) => {
-            <[u8; 8]>::try_from(bytes).map_or(f64::NAN, |eight| i64::from_le_bytes(eight) as f64)
-        }
+        (DType::I64, _) => <[u8; 8]>::try_from(bytes).map_or(f64::NAN, |eight| i64::from_le_bytes(eight) as f64),
         _ => f64::NAN,
     }
 }
@@ -166,10 +146,6 @@ impl<'a> Tensors<'a> {
     }
 
     fn names(&self) -> String {
-        self.views
-            .keys()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ")
+        self.views.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 }

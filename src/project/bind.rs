@@ -7,10 +7,7 @@ use super::dtype::Element;
 use super::formula::FormulaError;
 use super::names::{CaseValue, Resolver};
 use super::spec::BadPointer;
-use super::{
-    Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Integers,
-    Operation,
-};
+use super::{Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Integers, Operation};
 
 /// The most elements that a tensor may span: 2^40.
 pub const MOST_ELEMENTS: u64 = 1 << 40;
@@ -24,16 +21,12 @@ impl Operation {
     /// Errors: a name without a value; a size that is negative, no integer, or overflows; a tensor beyond
     /// [`MOST_ELEMENTS`]; an output whose elements overlap; a scalar that its C type does not hold.
     pub fn bind(&self, case: &Case) -> anyhow::Result<Bound> {
-        self.bound(case)
-            .map_err(|error| CaseError(format!("case `{}`: {error}", case.label)).into())
+        self.bound(case).map_err(|error| CaseError(format!("case `{}`: {error}", case.label)).into())
     }
 
     fn bound(&self, case: &Case) -> Result<Bound, CaseError> {
-        let given: BTreeMap<&str, CaseValue<'_>> = case
-            .values
-            .iter()
-            .map(|(name, value)| (name.as_str(), CaseValue::Number(*value)))
-            .collect();
+        let given: BTreeMap<&str, CaseValue<'_>> =
+            case.values.iter().map(|(name, value)| (name.as_str(), CaseValue::Number(*value))).collect();
         let mut resolver = Resolver::new(self, &given, case.dtype);
         for name in self.names() {
             resolver.value(&name)?;
@@ -49,9 +42,7 @@ impl Operation {
         let mut scalars = Vec::new();
         for argument in &self.arguments {
             arguments.push(match argument {
-                Argument::Tensor { name, present, .. }
-                    if is_present(name, present.as_ref(), case, &values)? =>
-                {
+                Argument::Tensor { name, present, .. } if is_present(name, present.as_ref(), case, &values)? => {
                     tensors.push(tensor(argument, case, &values)?);
                     let at = tensors.len() - 1;
                     match case.refusal.pointers.get(name) {
@@ -68,13 +59,8 @@ impl Operation {
                     argument
                 }
                 Argument::DType { codes } => {
-                    let own = case
-                        .refusal
-                        .dtype_code
-                        .or_else(|| codes.get(&case.dtype).copied());
-                    BoundArgument::I32(
-                        own.ok_or_else(|| CaseError(format!("{} has no code", case.dtype.name())))?,
-                    )
+                    let own = case.refusal.dtype_code.or_else(|| codes.get(&case.dtype).copied());
+                    BoundArgument::I32(own.ok_or_else(|| CaseError(format!("{} has no code", case.dtype.name())))?)
                 }
                 Argument::Stream => BoundArgument::Stream,
             });
@@ -86,13 +72,7 @@ impl Operation {
         };
         // Last: formulas see what the case says, an oracle what the launcher gets (1e-6 as a float).
         values.extend(scalars);
-        Ok(Bound {
-            tensors,
-            arguments,
-            values,
-            bytes,
-            flops,
-        })
+        Ok(Bound { tensors, arguments, values, bytes, flops })
     }
 
     fn cost(&self, values: &BTreeMap<String, f64>, t: DType) -> Result<(u64, f64), CaseError> {
@@ -100,10 +80,7 @@ impl Operation {
         let bytes = self.bytes.eval_size(values, t).map_err(wrong)?;
         let flops = self.flops.eval(values, t).map_err(wrong)?;
         if flops < 0.0 {
-            return Err(CaseError(format!(
-                "flops = `{}` gives {flops}, which is negative",
-                self.flops.text
-            )));
+            return Err(CaseError(format!("flops = `{}` gives {flops}, which is negative", self.flops.text)));
         }
         Ok((bytes, flops))
     }
@@ -125,39 +102,19 @@ fn is_present(
         .map_err(|error| CaseError(format!("`present` of tensor `{name}`: {error}")))
 }
 
-fn tensor(
-    argument: &Argument,
-    case: &Case,
-    values: &BTreeMap<String, f64>,
-) -> Result<BoundTensor, CaseError> {
-    let Argument::Tensor {
-        name,
-        role,
-        dtype,
-        shape,
-        strides,
-        integers,
-        ..
-    } = argument
-    else {
+fn tensor(argument: &Argument, case: &Case, values: &BTreeMap<String, f64>) -> Result<BoundTensor, CaseError> {
+    let Argument::Tensor { name, role, dtype, shape, strides, integers, .. } = argument else {
         return Err(CaseError("no tensor".to_owned()));
     };
     let wrong = |message: String| CaseError(format!("tensor `{name}`: {message}"));
     let sizes = |formulas: &[Formula]| -> Result<Vec<u64>, CaseError> {
         formulas
             .iter()
-            .map(|formula| {
-                formula
-                    .eval_size(values, case.dtype)
-                    .map_err(|error| wrong(error.to_string()))
-            })
+            .map(|formula| formula.eval_size(values, case.dtype).map_err(|error| wrong(error.to_string())))
             .collect()
     };
-    let integer = |formula: &Formula| {
-        formula
-            .eval_integer(values, case.dtype)
-            .map_err(|error| wrong(error.to_string()))
-    };
+    let integer =
+        |formula: &Formula| formula.eval_integer(values, case.dtype).map_err(|error| wrong(error.to_string()));
     let integers = match integers {
         // What a refused case draws is never looked at.
         Some(from) if !case.refused => Some(Integers {
@@ -196,13 +153,7 @@ fn tensor(
         Err(_) if case.refused => {
             let possible = shape
                 .iter()
-                .map(|formula| {
-                    formula
-                        .eval_size(values, case.dtype)
-                        .ok()
-                        .filter(|size| *size <= 1 << 16)
-                        .unwrap_or(1)
-                })
+                .map(|formula| formula.eval_size(values, case.dtype).ok().filter(|size| *size <= 1 << 16).unwrap_or(1))
                 .collect();
             // Several sizes of 2^16 are still too much together; then all are 1.
             made(possible, None).or_else(|_| made(vec![1; shape.len()], None))
@@ -224,10 +175,7 @@ fn contiguous(shape: &[u64]) -> Option<Vec<u64>> {
 
 fn too_large(shape: &[u64]) -> String {
     let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
-    format!(
-        "{} elements are more than 2^40, the most a tensor may have",
-        sizes.join(" × ")
-    )
+    format!("{} elements are more than 2^40, the most a tensor may have", sizes.join(" × "))
 }
 
 /// Whether a tensor can be: not beyond the limit, nor writing an element twice.
@@ -248,10 +196,7 @@ fn check(tensor: &BoundTensor) -> Result<(), String> {
             .and_then(|gap| last.checked_add(gap))
             .filter(|last| *last < MOST_ELEMENTS)
             .ok_or_else(|| {
-                format!(
-                    "spans more than 2^40 elements: shape {:?}, strides {:?}",
-                    tensor.shape, tensor.strides
-                )
+                format!("spans more than 2^40 elements: shape {:?}, strides {:?}", tensor.shape, tensor.strides)
             })?;
         if *size > 1 {
             dimensions.push((*stride, *size));
@@ -274,18 +219,8 @@ fn check(tensor: &BoundTensor) -> Result<(), String> {
 }
 
 /// A scalar as its C type, and the number that the launcher then gets. One that is to be refused may be no finite number.
-fn scalar(
-    name: &str,
-    ctype: CType,
-    value: f64,
-    refused: bool,
-) -> Result<(BoundArgument, f64), CaseError> {
-    let wrong = |what: &str| {
-        CaseError(format!(
-            "scalar `{name}` is {}, which {what}",
-            number(value)
-        ))
-    };
+fn scalar(name: &str, ctype: CType, value: f64, refused: bool) -> Result<(BoundArgument, f64), CaseError> {
+    let wrong = |what: &str| CaseError(format!("scalar `{name}` is {}, which {what}", number(value)));
     // Every i64 that a double holds lies below 2^63, which is one itself.
     let limit = 9_223_372_036_854_775_808.0;
     #[allow(
@@ -298,9 +233,7 @@ fn scalar(
         CType::I32 => i32::try_from(value as i64)
             .map(|held| (BoundArgument::I32(held), value))
             .map_err(|_| wrong("an int32_t does not hold")),
-        CType::I64 if (-limit..limit).contains(&value) => {
-            Ok((BoundArgument::I64(value as i64), value))
-        }
+        CType::I64 if (-limit..limit).contains(&value) => Ok((BoundArgument::I64(value as i64), value)),
         // A launcher that is to refuse it gets the nearest that there is.
         CType::I64 if refused => Ok((BoundArgument::I64(value as i64), value)),
         CType::I64 => Err(wrong("an int64_t does not hold")),

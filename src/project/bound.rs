@@ -49,12 +49,7 @@ impl BoundTensor {
         if self.elements() == 0 {
             return 0;
         }
-        1 + self
-            .shape
-            .iter()
-            .zip(&self.strides)
-            .map(|(size, stride)| (size - 1) * stride)
-            .sum::<u64>()
+        1 + self.shape.iter().zip(&self.strides).map(|(size, stride)| (size - 1) * stride).sum::<u64>()
     }
 }
 

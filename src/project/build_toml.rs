@@ -4,9 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::diagnostic::{Document, InvalidProject, Problem};
-use super::manifest::{
-    self, Framework, Kernel, KernelDepend, Kind, Manifest, VersionRange, Word, Words,
-};
+use super::manifest::{self, Framework, Kernel, KernelDepend, Kind, Manifest, VersionRange, Word, Words};
 use super::path::{Wanted, inside, is_cu, is_cxx};
 use crate::base::arch::Capability;
 
@@ -91,19 +89,10 @@ pub(super) enum Purpose {
 }
 
 /// Reads build.toml for a purpose. Errors show every problem, those of the files that it names included.
-pub(super) fn read(
-    document: &Document,
-    root: &Path,
-    purpose: Purpose,
-) -> Result<BuildToml, InvalidProject> {
+pub(super) fn read(document: &Document, root: &Path, purpose: Purpose) -> Result<BuildToml, InvalidProject> {
     let (manifest, faults) = manifest::read(document);
     let faults = faults.into_iter().filter(|fault| !fault.tolerated);
-    let mut resolver = Resolver {
-        document,
-        root,
-        purpose,
-        problems: faults.map(|fault| fault.problem).collect(),
-    };
+    let mut resolver = Resolver { document, root, purpose, problems: faults.map(|fault| fault.problem).collect() };
     let build = resolver.build(&manifest);
     match build {
         Some(build) if resolver.problems.is_empty() => Ok(build),
@@ -136,19 +125,13 @@ impl Resolver<'_> {
             let message = "`backends` lacks \"cuda\", the one backend that this binary compiles";
             self.fail(&backends.at, message, None);
         }
-        let torch = manifest
-            .frameworks
-            .iter()
-            .find(|one| one.kind == Kind::Torch);
+        let torch = manifest.frameworks.iter().find(|one| one.kind == Kind::Torch);
         let torch = torch.map(|torch| self.torch(torch));
-        let cuda = manifest.kernels.iter().filter(|kernel| {
-            kernel
-                .backend
-                .as_ref()
-                .is_some_and(|backend| backend.value == "cuda")
-        });
-        let kernels: Vec<(&Kernel, KernelTable)> =
-            cuda.map(|kernel| (kernel, self.kernel(kernel))).collect();
+        let cuda = manifest
+            .kernels
+            .iter()
+            .filter(|kernel| kernel.backend.as_ref().is_some_and(|backend| backend.value == "cuda"));
+        let kernels: Vec<(&Kernel, KernelTable)> = cuda.map(|kernel| (kernel, self.kernel(kernel))).collect();
         let sources = self.sources(&kernels);
         if self.purpose == Purpose::Harness {
             self.same_flags(&kernels);
@@ -167,22 +150,13 @@ impl Resolver<'_> {
             license: text(&manifest.license),
             sources,
             includes: distinct(kernels.iter().flat_map(|kernel| kernel.includes.clone())),
-            cuda_flags: kernels
-                .last()
-                .map(|kernel| kernel.cuda_flags.clone())
-                .unwrap_or_default(),
+            cuda_flags: kernels.last().map(|kernel| kernel.cuda_flags.clone()).unwrap_or_default(),
             upstream: text(&manifest.upstream),
             source: text(&manifest.source),
             cuda_range: range(&manifest.cuda),
-            python_depends: python
-                .flat_map(|(_, list)| Words::texts(Some(list)))
-                .collect(),
+            python_depends: python.flat_map(|(_, list)| Words::texts(Some(list))).collect(),
             kernel_depends: depends.map(|(_, kernel)| kernel.clone()).collect(),
-            frameworks: manifest
-                .frameworks
-                .iter()
-                .map(|one| one.kind.name())
-                .collect(),
+            frameworks: manifest.frameworks.iter().map(|one| one.kind.name()).collect(),
             torch,
             kernels,
         })
@@ -218,9 +192,7 @@ impl Resolver<'_> {
             name: kernel.name.value.clone(),
             sources,
             includes: distinct(includes.into_iter().map(|(_, path)| path)),
-            capabilities: capabilities
-                .filter_map(|text| Capability::parse(&text))
-                .collect(),
+            capabilities: capabilities.filter_map(|text| Capability::parse(&text)).collect(),
             cuda_flags: Words::texts(kernel.cuda_flags.as_ref()),
             cxx_flags: Words::texts(kernel.cxx_flags.as_ref()),
             cuda_minver: kernel.cuda_minver.as_ref().map(|word| word.value.clone()),
@@ -291,10 +263,8 @@ impl Resolver<'_> {
         let line = self.document.line_of(at(first).start);
         for (kernel, table) in others {
             if table.cuda_flags != first_table.cuda_flags {
-                let message = format!(
-                    "`cuda-flags` of [kernel.{}] differ from those of the kernel at line {line}",
-                    table.name
-                );
+                let message =
+                    format!("`cuda-flags` of [kernel.{}] differ from those of the kernel at line {line}", table.name);
                 let help = "all cuda kernels of a project are compiled with the same flags";
                 self.fail(&at(kernel), message, Some(help));
             }
@@ -306,14 +276,10 @@ impl Resolver<'_> {
             return;
         }
         let (at, message) = match &manifest.kernels_at {
-            Some(at) => (
-                at.clone(),
-                "no [kernel.X] with backend = \"cuda\" has a .cu file: there is nothing to compile",
-            ),
-            None => (
-                0..0,
-                "build.toml lacks [kernel.X]: there is nothing to compile",
-            ),
+            Some(at) => {
+                (at.clone(), "no [kernel.X] with backend = \"cuda\" has a .cu file: there is nothing to compile")
+            }
+            None => (0..0, "build.toml lacks [kernel.X]: there is nothing to compile"),
         };
         let help = "add, for example: src = [\"my_kernel.cu\"] to a [kernel.my_kernel]";
         self.fail(&at, message, Some(help));
@@ -340,8 +306,7 @@ impl BuildToml {
     /// The oldest compute capability that all of its kernels are for, without the point; 0 where none says.
     pub(super) fn oldest(&self) -> u32 {
         let kernels = self.kernels.iter();
-        let oldest_of =
-            |kernel: &KernelTable| kernel.capabilities.iter().map(|one| one.number).min();
+        let oldest_of = |kernel: &KernelTable| kernel.capabilities.iter().map(|one| one.number).min();
         kernels.filter_map(oldest_of).max().unwrap_or(0)
     }
 

@@ -33,14 +33,7 @@ pub enum Inputs {
 
 impl Inputs {
     /// All kinds.
-    pub const ALL: [Self; 6] = [
-        Self::Normal,
-        Self::Wide,
-        Self::Tiny,
-        Self::Sparse,
-        Self::Constant,
-        Self::Spike,
-    ];
+    pub const ALL: [Self; 6] = [Self::Normal, Self::Wide, Self::Tiny, Self::Sparse, Self::Constant, Self::Spike];
 
     /// As `kernel.toml` names it.
     pub fn name(self) -> &'static str {
@@ -117,12 +110,7 @@ impl Values {
 impl CaseSet {
     /// How many cases it gives for a dtype and a kind of inputs.
     fn rows(&self) -> u64 {
-        let product = || {
-            self.values
-                .values()
-                .map(Values::count)
-                .fold(1, u64::saturating_mul)
-        };
+        let product = || self.values.values().map(Values::count).fold(1, u64::saturating_mul);
         self.draw.map_or_else(product, u64::from)
     }
 
@@ -148,23 +136,15 @@ impl CaseSet {
                         None => rest % count,
                     };
                     rest /= count;
-                    #[allow(
-                        clippy::cast_possible_truncation,
-                        reason = "less than the list's length"
-                    )]
+                    #[allow(clippy::cast_possible_truncation, reason = "less than the list's length")]
                     CaseValue::Number(list[at as usize])
                 }
-                #[allow(
-                    clippy::cast_precision_loss,
-                    reason = "the reader keeps ranges below 2^53"
-                )]
+                #[allow(clippy::cast_precision_loss, reason = "the reader keeps ranges below 2^53")]
                 Values::Range(first, last) if self.draw.is_some() => {
                     CaseValue::Number(draw.between(*first, *last) as f64)
                 }
                 Values::Range(..) => {
-                    return Err(format!(
-                        "`{name}` is a range, and the table does not `draw`"
-                    ));
+                    return Err(format!("`{name}` is a range, and the table does not `draw`"));
                 }
             };
             given.insert(name.as_str(), value);
@@ -183,17 +163,10 @@ enum CaseText {
 
 /// The code of a type among those that a parameter may stand for.
 pub(super) fn type_named(text: &str, types: &[Option<DType>]) -> Result<f64, String> {
-    types
-        .iter()
-        .map(|dtype| DType::code(*dtype))
-        .find(|code| DType::code_name(*code) == text)
-        .ok_or_else(|| {
-            let names = types.iter().map(|dtype| dtype.map_or("T", DType::name));
-            format!(
-                "`{text}` is not among its types; allowed: {}",
-                listed(names)
-            )
-        })
+    types.iter().map(|dtype| DType::code(*dtype)).find(|code| DType::code_name(*code) == text).ok_or_else(|| {
+        let names = types.iter().map(|dtype| dtype.map_or("T", DType::name));
+        format!("`{text}` is not among its types; allowed: {}", listed(names))
+    })
 }
 
 impl Operation {
@@ -232,26 +205,17 @@ impl Operation {
         let mut given = BTreeMap::new();
         for part in split(shape) {
             let (name, value) = part.split_once('=').ok_or_else(|| {
-                wrong(format!(
-                    "expected NAME=VALUE, found `{}`; names: {}",
-                    part.trim(),
-                    listed(&known)
-                ))
+                wrong(format!("expected NAME=VALUE, found `{}`; names: {}", part.trim(), listed(&known)))
             })?;
             let name = name.trim();
             if !known.iter().any(|known| known == name) {
-                return Err(wrong(format!(
-                    "operation `{}` has no `{name}`; names: {}",
-                    self.name,
-                    listed(&known)
-                ))
-                .into());
+                return Err(
+                    wrong(format!("operation `{}` has no `{name}`; names: {}", self.name, listed(&known))).into()
+                );
             }
             let value = match self.types.get(name) {
                 Some(types) => CaseText::Type(type_named(value.trim(), types).map_err(wrong)?),
-                None => CaseText::Formula(
-                    Formula::parse(value.trim()).map_err(|error| wrong(error.to_string()))?,
-                ),
+                None => CaseText::Formula(Formula::parse(value.trim()).map_err(|error| wrong(error.to_string()))?),
             };
             if given.insert(name, value).is_some() {
                 return Err(wrong(format!("`{name}` is given twice")).into());
@@ -264,9 +228,7 @@ impl Operation {
                 CaseText::Formula(formula) => (*name, CaseValue::Formula(formula)),
             })
             .collect();
-        let values = self
-            .values_of(&known, &given, dtype)
-            .map_err(|error| wrong(error.0))?;
+        let values = self.values_of(&known, &given, dtype).map_err(|error| wrong(error.0))?;
         let mut case = Case::new(dtype, values);
         case.label = self.label(&known, &case, None, |_| false);
         Ok(case)
@@ -281,9 +243,7 @@ impl Operation {
                 return Err(CaseError(format!(
                     "operation `{}`: {}more than {MOST_CASES} cases; shorten its lists or `draw` from ranges",
                     self.name,
-                    set.name
-                        .as_ref()
-                        .map_or_else(String::new, |name| format!("with `{name}`, ")),
+                    set.name.as_ref().map_or_else(String::new, |name| format!("with `{name}`, ")),
                 )));
             }
         }
@@ -292,11 +252,7 @@ impl Operation {
 
     /// How many cases a table gives.
     fn count(&self, set: &CaseSet) -> u64 {
-        let dtypes = if set.dtypes.is_empty() {
-            self.dtypes.len()
-        } else {
-            set.dtypes.len()
-        };
+        let dtypes = if set.dtypes.is_empty() { self.dtypes.len() } else { set.dtypes.len() };
         let times = (dtypes as u64).saturating_mul(set.inputs.len().max(1) as u64);
         times.saturating_mul(set.rows())
     }
@@ -311,27 +267,14 @@ impl Operation {
         if let Some(unknown) = set.values.keys().find(|name| !known.contains(name)) {
             return Err(wrong(&format!("no `{unknown}`; names: {}", listed(known))));
         }
-        let names: Vec<&String> = known
-            .iter()
-            .filter(|name| set.values.contains_key(*name))
-            .collect();
-        let dtypes = if set.dtypes.is_empty() {
-            &self.dtypes
-        } else {
-            &set.dtypes
-        };
-        let inputs: &[Inputs] = if set.inputs.is_empty() {
-            &[Inputs::Normal]
-        } else {
-            &set.inputs
-        };
+        let names: Vec<&String> = known.iter().filter(|name| set.values.contains_key(*name)).collect();
+        let dtypes = if set.dtypes.is_empty() { &self.dtypes } else { &set.dtypes };
+        let inputs: &[Inputs] = if set.inputs.is_empty() { &[Inputs::Normal] } else { &set.inputs };
         for row in 0..set.rows() {
             for inputs in inputs {
                 for dtype in dtypes {
                     let given = set.row(&names, row, draw).map_err(|error| wrong(&error))?;
-                    let values = self
-                        .values_of(&known, &given, *dtype)
-                        .map_err(|error| wrong(&error.0))?;
+                    let values = self.values_of(&known, &given, *dtype).map_err(|error| wrong(&error.0))?;
                     let mut case = Case {
                         offsets: set.offsets.clone(),
                         inputs: *inputs,
@@ -365,13 +308,7 @@ impl Operation {
     }
 
     /// What a person needs to tell this case from its neighbours.
-    fn label(
-        &self,
-        names: &[String],
-        case: &Case,
-        set: Option<&str>,
-        varies: impl Fn(&str) -> bool,
-    ) -> String {
+    fn label(&self, names: &[String], case: &Case, set: Option<&str>, varies: impl Fn(&str) -> bool) -> String {
         let mut words = Vec::new();
         for name in names {
             let Some(value) = case.values.get(name) else {
@@ -383,8 +320,7 @@ impl Operation {
                 (None, Some(formula)) => formula.eval(&case.values, case.dtype).ok(),
                 (None, None) => None,
             };
-            if default.is_some_and(|default| default.to_bits() == value.to_bits()) && !varies(name)
-            {
+            if default.is_some_and(|default| default.to_bits() == value.to_bits()) && !varies(name) {
                 continue;
             }
             words.push(match types {
@@ -409,11 +345,7 @@ impl Operation {
 
 /// `4096`, `0.5`, `1e-6`.
 pub(super) fn number(value: f64) -> String {
-    if value != 0.0 && !(1e-3..1e16).contains(&value.abs()) {
-        format!("{value:e}")
-    } else {
-        value.to_string()
-    }
+    if value != 0.0 && !(1e-3..1e16).contains(&value.abs()) { format!("{value:e}") } else { value.to_string() }
 }
 
 /// The parts between commas, those inside parentheses left alone.

@@ -56,17 +56,9 @@ impl Document {
     pub(super) fn invalid(&self, mut problems: Vec<Problem>) -> InvalidProject {
         problems.sort_by_key(|problem| problem.span.start);
         let count = problems.len();
-        let mut shown: Vec<String> = problems
-            .iter()
-            .take(MOST)
-            .map(|problem| self.show(problem))
-            .collect();
+        let mut shown: Vec<String> = problems.iter().take(MOST).map(|problem| self.show(problem)).collect();
         if count > MOST {
-            shown.push(format!(
-                "and {} more in {}",
-                count - MOST,
-                self.path.display()
-            ));
+            shown.push(format!("and {} more in {}", count - MOST, self.path.display()));
         }
         InvalidProject(shown.join("\n\n"))
     }

@@ -64,17 +64,12 @@ impl DType {
     /// of a case have numbers as values, and types are among them.
     pub fn code(this: Option<Self>) -> f64 {
         let place = this.and_then(|this| Self::ALL.iter().position(|other| *other == this));
-        place.map_or(-1.0, |place| {
-            f64::from(u8::try_from(place).unwrap_or(u8::MAX))
-        })
+        place.map_or(-1.0, |place| f64::from(u8::try_from(place).unwrap_or(u8::MAX)))
     }
 
     /// The type that a value of [`DType::code`] stands for; none for `T`.
     pub fn from_code(code: f64) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|dtype| Self::code(Some(*dtype)).to_bits() == code.to_bits())
+        Self::ALL.iter().copied().find(|dtype| Self::code(Some(*dtype)).to_bits() == code.to_bits())
     }
 
     /// `f32`, or `T`.
@@ -98,8 +93,6 @@ pub enum Element {
 /// Whether a type parameter may have this name: capital letters and digits, a letter first, and not `T`.
 pub fn is_type_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
         && name != "T"
 }

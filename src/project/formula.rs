@@ -46,9 +46,7 @@ pub struct FormulaError {
 impl FormulaError {
     /// The column in the formula, counted in characters from 1.
     pub fn column(&self) -> usize {
-        self.text
-            .get(..self.span.start)
-            .map_or(1, |before| before.chars().count() + 1)
+        self.text.get(..self.span.start).map_or(1, |before| before.chars().count() + 1)
     }
 }
 
@@ -85,12 +83,7 @@ enum Operator {
 impl Formula {
     /// Reads a formula. The error names the column and what is allowed there.
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
-        let mut parser = Parser {
-            text,
-            at: 0,
-            depth: 0,
-            program: Vec::new(),
-        };
+        let mut parser = Parser { text, at: 0, depth: 0, program: Vec::new() };
         parser.comparison()?;
         parser.skip_space();
         if parser.at < text.len() {
@@ -98,25 +91,16 @@ impl Formula {
             let message = if text[parser.at..].starts_with(['^', '&', '|', '!', '?', '=']) {
                 "there is no such operator; allowed: + - * / % == != < <= > >=".to_owned()
             } else {
-                format!(
-                    "expected an operator or the end, found `{}`",
-                    &text[span.clone()]
-                )
+                format!("expected an operator or the end, found `{}`", &text[span.clone()])
             };
             return Err(parser.error(span, message));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            program: parser.program,
-        })
+        Ok(Self { text: text.to_owned(), program: parser.program })
     }
 
     /// A formula that is one number.
     pub fn number(value: f64) -> Self {
-        Self {
-            text: value.to_string(),
-            program: vec![(Step::Number(value), 0..0)],
-        }
+        Self { text: value.to_string(), program: vec![(Step::Number(value), 0..0)] }
     }
 
     /// The names it uses, in order, with the bytes of the text where they stand; repeated ones too.
@@ -150,9 +134,7 @@ impl Formula {
                 Step::Number(value) => *value,
                 Step::Name(name) => self.named(names, name, span)?,
                 Step::SizeOf(dtype) => size(dtype.unwrap_or(t)),
-                Step::SizeOfParameter(name) => {
-                    size(DType::from_code(self.named(names, name, span)?).unwrap_or(t))
-                }
+                Step::SizeOfParameter(name) => size(DType::from_code(self.named(names, name, span)?).unwrap_or(t)),
                 Step::Negate => -self.pop(&mut stack, span)?,
                 Step::Binary(operator) => {
                     let right = self.pop(&mut stack, span)?;
@@ -177,11 +159,7 @@ impl Formula {
                     let mut value = self.pop(&mut stack, span)?;
                     for _ in 1..*count {
                         let other = self.pop(&mut stack, span)?;
-                        value = if matches!(step, Step::Least(_)) {
-                            value.min(other)
-                        } else {
-                            value.max(other)
-                        };
+                        value = if matches!(step, Step::Least(_)) { value.min(other) } else { value.max(other) };
                     }
                     value
                 }
@@ -194,12 +172,7 @@ impl Formula {
         self.pop(&mut stack, &(0..self.text.len()))
     }
 
-    fn named(
-        &self,
-        names: &BTreeMap<String, f64>,
-        name: &str,
-        span: &Range<usize>,
-    ) -> Result<f64, FormulaError> {
+    fn named(&self, names: &BTreeMap<String, f64>, name: &str, span: &Range<usize>) -> Result<f64, FormulaError> {
         names.get(name).copied().ok_or_else(|| {
             let known = listed(names.keys());
             self.error(span, format!("unknown name `{name}`; known: {known}"))
@@ -207,21 +180,14 @@ impl Formula {
     }
 
     /// Its value as an integer. Refuses fractions, and magnitudes above 2^53, where doubles skip integers.
-    pub fn eval_integer(
-        &self,
-        names: &BTreeMap<String, f64>,
-        t: DType,
-    ) -> Result<i64, FormulaError> {
+    pub fn eval_integer(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<i64, FormulaError> {
         let value = self.eval(names, t)?;
         let whole = 0..self.text.len();
         if value.fract() != 0.0 {
             return Err(self.error(&whole, format!("gives {value}, which is no integer")));
         }
         if value.abs() > EXACT {
-            return Err(self.error(
-                &whole,
-                format!("gives {value:e}, more than 2^53: integers are not exact there"),
-            ));
+            return Err(self.error(&whole, format!("gives {value:e}, more than 2^53: integers are not exact there")));
         }
         #[allow(clippy::cast_possible_truncation, reason = "checked above")]
         Ok(value as i64)
@@ -230,34 +196,21 @@ impl Formula {
     /// Its value as a size: an integer that is not negative.
     pub fn eval_size(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<u64, FormulaError> {
         let value = self.eval_integer(names, t)?;
-        u64::try_from(value).map_err(|_| {
-            self.error(
-                &(0..self.text.len()),
-                format!("gives {value}; a size is not negative"),
-            )
-        })
+        u64::try_from(value)
+            .map_err(|_| self.error(&(0..self.text.len()), format!("gives {value}; a size is not negative")))
     }
 
     /// Without white space, which means nothing in a formula.
     fn canonical(&self) -> String {
-        self.text
-            .chars()
-            .filter(|character| !character.is_whitespace())
-            .collect()
+        self.text.chars().filter(|character| !character.is_whitespace()).collect()
     }
 
     fn pop(&self, stack: &mut Vec<f64>, span: &Range<usize>) -> Result<f64, FormulaError> {
-        stack
-            .pop()
-            .ok_or_else(|| self.error(span, "has no value".to_owned()))
+        stack.pop().ok_or_else(|| self.error(span, "has no value".to_owned()))
     }
 
     fn error(&self, span: &Range<usize>, message: String) -> FormulaError {
-        FormulaError {
-            text: self.text.clone(),
-            span: span.clone(),
-            message,
-        }
+        FormulaError { text: self.text.clone(), span: span.clone(), message }
     }
 }
 
@@ -274,10 +227,7 @@ impl Serialize for Formula {
 }
 
 impl Operator {
-    #[allow(
-        clippy::float_cmp,
-        reason = "== means the same double; sizes are exact integers"
-    )]
+    #[allow(clippy::float_cmp, reason = "== means the same double; sizes are exact integers")]
     fn apply(self, left: f64, right: f64) -> f64 {
         let truth = |truth: bool| f64::from(u8::from(truth));
         match self {
@@ -315,15 +265,8 @@ fn is_word(byte: u8) -> bool {
 
 /// `a, b, c`, or `none`.
 pub(super) fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
-    let names: Vec<String> = names
-        .into_iter()
-        .map(|name| name.as_ref().to_owned())
-        .collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
+    let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 struct Parser<'t> {
@@ -348,10 +291,7 @@ impl Parser<'_> {
             self.sum()?;
             self.push(Step::Binary(operator), span);
             if let Some((_, span)) = self.operator(&OPERATORS) {
-                return Err(self.error(
-                    span,
-                    "comparisons do not chain; write parentheses".to_owned(),
-                ));
+                return Err(self.error(span, "comparisons do not chain; write parentheses".to_owned()));
             }
         }
         Ok(())
@@ -359,9 +299,7 @@ impl Parser<'_> {
 
     fn sum(&mut self) -> Result<(), FormulaError> {
         self.product()?;
-        while let Some((operator, span)) =
-            self.operator(&[("+", Operator::Add), ("-", Operator::Subtract)])
-        {
+        while let Some((operator, span)) = self.operator(&[("+", Operator::Add), ("-", Operator::Subtract)]) {
             self.product()?;
             self.push(Step::Binary(operator), span);
         }
@@ -370,11 +308,9 @@ impl Parser<'_> {
 
     fn product(&mut self) -> Result<(), FormulaError> {
         self.signed()?;
-        while let Some((operator, span)) = self.operator(&[
-            ("*", Operator::Multiply),
-            ("/", Operator::Divide),
-            ("%", Operator::Remainder),
-        ]) {
+        while let Some((operator, span)) =
+            self.operator(&[("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)])
+        {
             self.signed()?;
             self.push(Step::Binary(operator), span);
         }
@@ -408,15 +344,9 @@ impl Parser<'_> {
             Some(byte) if is_word(*byte) => self.word(),
             Some(_) => Err(self.error(
                 span.clone(),
-                format!(
-                    "expected a number, a name, a function or `(`, found `{}`",
-                    &self.text[span]
-                ),
+                format!("expected a number, a name, a function or `(`, found `{}`", &self.text[span]),
             )),
-            None => Err(self.error(
-                span,
-                "ends where a number, a name, a function or `(` should stand".to_owned(),
-            )),
+            None => Err(self.error(span, "ends where a number, a name, a function or `(` should stand".to_owned())),
         }
     }
 
@@ -443,10 +373,9 @@ impl Parser<'_> {
         let span = start..end;
         // `12x` is a slip, not 12 followed by a name.
         if bytes.get(end).is_some_and(|byte| is_word(*byte)) {
-            return Err(self.error(
-                start..end + 1,
-                "a number cannot be followed by a letter; multiply with `*`".to_owned(),
-            ));
+            return Err(
+                self.error(start..end + 1, "a number cannot be followed by a letter; multiply with `*`".to_owned())
+            );
         }
         match self.text[span.clone()].parse::<f64>() {
             Ok(value) if value.is_finite() => {
@@ -466,10 +395,7 @@ impl Parser<'_> {
         match word.as_str() {
             "size" if called => self.size_of(start),
             "min" | "max" | "ceil_div" if called => self.call(&word, span),
-            _ if called => Err(self.error(
-                span,
-                format!("unknown function `{word}`; known: {}", FUNCTIONS.join(", ")),
-            )),
+            _ if called => Err(self.error(span, format!("unknown function `{word}`; known: {}", FUNCTIONS.join(", ")))),
             "T" => Err(self.error(span, "T is a type; its size in bytes is size(T)".to_owned())),
             _ if FUNCTIONS.contains(&word.as_str()) => {
                 Err(self.error(span, format!("`{word}` is a function: write `{word}(…)`")))
@@ -493,10 +419,7 @@ impl Parser<'_> {
             _ if is_type_name(&name) => Step::SizeOfParameter(name),
             _ => {
                 let names = DType::NAMES.join(", ");
-                return Err(self.error(
-                    inner,
-                    format!("size() takes one of T, {names}, or a type parameter"),
-                ));
+                return Err(self.error(inner, format!("size() takes one of T, {names}, or a type parameter")));
             }
         };
         self.expect(")")?;
@@ -539,26 +462,15 @@ impl Parser<'_> {
 
     fn take_word(&mut self) -> (String, Range<usize>) {
         let start = self.at;
-        while self
-            .text
-            .as_bytes()
-            .get(self.at)
-            .is_some_and(|byte| is_word(*byte))
-        {
+        while self.text.as_bytes().get(self.at).is_some_and(|byte| is_word(*byte)) {
             self.at += 1;
         }
-        let span = if self.at == start {
-            self.here()
-        } else {
-            start..self.at
-        };
+        let span = if self.at == start { self.here() } else { start..self.at };
         (self.text[start..self.at].to_owned(), span)
     }
 
     fn operator(&mut self, operators: &[(&str, Operator)]) -> Option<(Operator, Range<usize>)> {
-        operators
-            .iter()
-            .find_map(|(sign, operator)| self.take(sign).map(|span| (*operator, span)))
+        operators.iter().find_map(|(sign, operator)| self.take(sign).map(|span| (*operator, span)))
     }
 
     fn take(&mut self, sign: &str) -> Option<Range<usize>> {
@@ -585,10 +497,7 @@ impl Parser<'_> {
     fn deeper(&mut self, span: &Range<usize>) -> Result<(), FormulaError> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(self.error(
-                span.clone(),
-                format!("more than {DEEPEST} parentheses inside one another"),
-            ));
+            return Err(self.error(span.clone(), format!("more than {DEEPEST} parentheses inside one another")));
         }
         Ok(())
     }
@@ -604,19 +513,12 @@ impl Parser<'_> {
 
     /// The next character, nothing at the end.
     fn here(&self) -> Range<usize> {
-        let width = self.text[self.at..]
-            .chars()
-            .next()
-            .map_or(0, char::len_utf8);
+        let width = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
         self.at..self.at + width
     }
 
     fn error(&self, span: Range<usize>, message: String) -> FormulaError {
-        FormulaError {
-            text: self.text.to_owned(),
-            span,
-            message,
-        }
+        FormulaError { text: self.text.to_owned(), span, message }
     }
 }
 
@@ -628,23 +530,15 @@ mod tests {
     use super::*;
 
     fn names() -> BTreeMap<String, f64> {
-        [("rows", 3.0), ("width", 4096.0), ("zero", 0.0)]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into()
+        [("rows", 3.0), ("width", 4096.0), ("zero", 0.0)].map(|(name, value)| (name.to_owned(), value)).into()
     }
 
     fn value(text: &str) -> f64 {
-        Formula::parse(text)
-            .unwrap()
-            .eval(&names(), DType::BF16)
-            .unwrap()
+        Formula::parse(text).unwrap().eval(&names(), DType::BF16).unwrap()
     }
 
     fn error(text: &str) -> String {
-        Formula::parse(text)
-            .and_then(|formula| formula.eval(&names(), DType::BF16))
-            .unwrap_err()
-            .to_string()
+        Formula::parse(text).and_then(|formula| formula.eval(&names(), DType::BF16)).unwrap_err().to_string()
     }
 
     #[test]
@@ -691,17 +585,11 @@ mod tests {
     #[test]
     fn errors_name_the_formula_the_column_and_what_is_known() {
         for (text, says) in [
-            (
-                "rows * widht",
-                "formula `rows * widht`, column 8: unknown name `widht`; known: rows, width, zero",
-            ),
+            ("rows * widht", "formula `rows * widht`, column 8: unknown name `widht`; known: rows, width, zero"),
             ("", "column 1: ends where"),
             ("rows *", "column 7: ends where"),
             ("(rows", "column 6: expected `)`, found the end"),
-            (
-                "rows)",
-                "column 5: expected an operator or the end, found `)`",
-            ),
+            ("rows)", "column 5: expected an operator or the end, found `)`"),
             ("2 ^ 3", "column 3: there is no such operator"),
             ("a < b < c", "column 7: comparisons do not chain"),
             ("rows / zero", "column 6: division by zero"),
@@ -724,11 +612,7 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_exact_and_not_negative() {
-        let size = |text: &str| {
-            Formula::parse(text)
-                .unwrap()
-                .eval_size(&names(), DType::F32)
-        };
+        let size = |text: &str| Formula::parse(text).unwrap().eval_size(&names(), DType::F32);
         assert_eq!(size("width / 2").unwrap(), 2048);
         assert_eq!(size("2 * 4503599627370496").unwrap(), 1 << 53);
         for (text, says) in [
@@ -746,10 +630,7 @@ mod tests {
         let long = format!("1{}", " + 1".repeat(100_000));
         assert_eq!(value(&long), 100_001.0);
         assert_eq!(value(&format!("{}1", "-".repeat(100_000))), 1.0);
-        assert_eq!(
-            value(&format!("{}1{}", "(".repeat(64), ")".repeat(64))),
-            1.0
-        );
+        assert_eq!(value(&format!("{}1{}", "(".repeat(64), ")".repeat(64))), 1.0);
         assert!(error(&"(".repeat(100_000)).contains("inside one another"));
         assert!(error(&"min(1,".repeat(100_000)).contains("inside one another"));
     }
@@ -759,12 +640,8 @@ mod tests {
         let leaf = (0_u32..100).prop_map(|number| (number.to_string(), f64::from(number)));
         leaf.prop_recursive(5, 64, 2, |inner| {
             (inner.clone(), 0_usize..4, inner).prop_map(|((left, a), operator, (right, b))| {
-                let (sign, value) = [
-                    ("+", a + b),
-                    ("-", a - b),
-                    ("*", a * b),
-                    ("<", f64::from(u8::from(a < b))),
-                ][operator];
+                let (sign, value) =
+                    [("+", a + b), ("-", a - b), ("*", a * b), ("<", f64::from(u8::from(a < b)))][operator];
                 (format!("({left}{sign}{right})"), value)
             })
         })

@@ -141,9 +141,7 @@ pub struct KernelDepend {
 const EDITION: i64 = 5;
 
 /// Backends that a project may be built for.
-const BACKENDS: [&str; 8] = [
-    "cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu",
-];
+const BACKENDS: [&str; 8] = ["cann", "cpu", "cuda", "metal", "neuron", "rocm", "tpu", "xpu"];
 /// Backends that a `[kernel.X]` may have.
 const COMPILED: [&str; 5] = ["cpu", "cuda", "metal", "rocm", "xpu"];
 
@@ -173,10 +171,7 @@ impl Fault {
 
 /// Reads the file, and finds everything that is wrong with its form.
 pub(crate) fn read(document: &Document) -> (Manifest, Vec<Fault>) {
-    let file = File {
-        reader: Reader::new(document),
-        faults: RefCell::default(),
-    };
+    let file = File { reader: Reader::new(document), faults: RefCell::default() };
     let mut manifest = Manifest::default();
     let table = file.reader.parse();
     let rule = if table.is_some() { SCHEMA } else { SYNTAX };
@@ -185,11 +180,7 @@ pub(crate) fn read(document: &Document) -> (Manifest, Vec<Fault>) {
     }
     let mut faults = file.faults.into_inner();
     let problems = file.reader.into_problems().into_iter();
-    faults.extend(problems.map(|problem| Fault {
-        rule,
-        problem,
-        tolerated: false,
-    }));
+    faults.extend(problems.map(|problem| Fault { rule, problem, tolerated: false }));
     (manifest, faults)
 }
 
@@ -240,21 +231,10 @@ impl File<'_> {
         self.push(rule, span, message.to_owned(), help, true);
     }
 
-    fn push(
-        &self,
-        rule: &'static str,
-        span: Range<usize>,
-        message: String,
-        help: &str,
-        tolerated: bool,
-    ) {
+    fn push(&self, rule: &'static str, span: Range<usize>, message: String, help: &str, tolerated: bool) {
         self.faults.borrow_mut().push(Fault {
             rule,
-            problem: Problem {
-                span,
-                message,
-                help: vec![help.to_owned()],
-            },
+            problem: Problem { span, message, help: vec![help.to_owned()] },
             tolerated,
         });
     }
@@ -264,10 +244,7 @@ impl File<'_> {
         if let Some(value) = fields.required("general", "[general]") {
             self.general(value, manifest);
         }
-        let tables: Vec<_> = Kind::ALL
-            .into_iter()
-            .filter_map(|kind| Some((kind, fields.get(kind.name())?)))
-            .collect();
+        let tables: Vec<_> = Kind::ALL.into_iter().filter_map(|kind| Some((kind, fields.get(kind.name())?))).collect();
         match &tables[..] {
             [] => self.tolerate(
                 SCHEMA,
@@ -283,24 +260,17 @@ impl File<'_> {
                 "keep one of [torch], [torch-noarch] and [tvm-ffi]",
             ),
         }
-        let frameworks = tables
-            .iter()
-            .filter_map(|(kind, value)| self.framework(*kind, value));
+        let frameworks = tables.iter().filter_map(|(kind, value)| self.framework(*kind, value));
         manifest.frameworks = frameworks.collect();
         if let Some(value) = fields.get("kernel") {
             manifest.kernels_at = Some(value.span());
-            let kernels = self
-                .reader
-                .table(value, "tables such as [kernel.my_kernel]");
+            let kernels = self.reader.table(value, "tables such as [kernel.my_kernel]");
             let mut kernels: Vec<_> = kernels.into_iter().flatten().collect();
             kernels.sort_by_key(|(key, _)| key.span().start);
             manifest.kernels = kernels
                 .into_iter()
                 .filter_map(|(key, value)| {
-                    let name = Word {
-                        value: key.get_ref().to_string(),
-                        at: key.span(),
-                    };
+                    let name = Word { value: key.get_ref().to_string(), at: key.span() };
                     self.kernel(name, value)
                 })
                 .collect();
@@ -315,11 +285,7 @@ impl File<'_> {
         let fields = Fields::new(&self.reader, "[general]", table, value.span());
         fields.required("name", "name = \"my-kernel\"");
         manifest.name = self.word(&fields, "name");
-        if let Some(name) = manifest
-            .name
-            .as_ref()
-            .filter(|name| !is_kernel_name(&name.value))
-        {
+        if let Some(name) = manifest.name.as_ref().filter(|name| !is_kernel_name(&name.value)) {
             self.fault(
                 NAME,
                 name.at.clone(),
@@ -327,10 +293,7 @@ impl File<'_> {
                 "allowed: small letters, digits and hyphens; a letter first, no hyphen last, two characters at least",
             );
         }
-        for (key, example) in [
-            ("version", "version = 1"),
-            ("license", "license = \"Apache-2.0\""),
-        ] {
+        for (key, example) in [("version", "version = 1"), ("license", "license = \"Apache-2.0\"")] {
             if fields.get(key).is_none() {
                 let message = format!("[general] lacks `{key}`");
                 let help = format!("add, for example: {example}");
@@ -396,26 +359,15 @@ impl File<'_> {
         }
     }
 
-    fn depends(
-        &self,
-        fields: &Fields<'_, '_, '_, '_>,
-        backend: Option<&'static str>,
-        manifest: &mut Manifest,
-    ) {
+    fn depends(&self, fields: &Fields<'_, '_, '_, '_>, backend: Option<&'static str>, manifest: &mut Manifest) {
         let python = self.words(fields, "python-depends");
-        manifest
-            .python_depends
-            .extend(python.map(|words| (backend, words)));
+        manifest.python_depends.extend(python.map(|words| (backend, words)));
         let kernels = fields
             .get("kernel-depends")
             .and_then(|value| self.reader.list(value, "a list of tables"))
             .unwrap_or_default();
-        let kernels = kernels
-            .into_iter()
-            .filter_map(|value| self.kernel_depend(value));
-        manifest
-            .kernel_depends
-            .extend(kernels.map(|kernel| (backend, kernel)));
+        let kernels = kernels.into_iter().filter_map(|value| self.kernel_depend(value));
+        manifest.kernel_depends.extend(kernels.map(|kernel| (backend, kernel)));
     }
 
     fn kernel_depend(&self, value: &Value<'_>) -> Option<KernelDepend> {
@@ -428,29 +380,15 @@ impl File<'_> {
         let revision = self.word(&fields, "revision");
         if version.is_some() == revision.is_some() {
             let message = "a kernel dependency has either `version` or `revision`".to_owned();
-            self.fault(
-                SCHEMA,
-                value.span(),
-                message,
-                &format!("for example: {EXAMPLE}"),
-            );
+            self.fault(SCHEMA, value.span(), message, &format!("for example: {EXAMPLE}"));
         }
         fields.finish();
-        Some(KernelDepend {
-            repo_id: repo_id?.value,
-            version,
-            revision: revision.map(|revision| revision.value),
-        })
+        Some(KernelDepend { repo_id: repo_id?.value, version, revision: revision.map(|revision| revision.value) })
     }
 
     fn framework(&self, kind: Kind, value: &Value<'_>) -> Option<Framework> {
         let table = self.reader.table(value, "a table")?;
-        let fields = Fields::new(
-            &self.reader,
-            format!("[{}]", kind.name()),
-            table,
-            value.span(),
-        );
+        let fields = Fields::new(&self.reader, format!("[{}]", kind.name()), table, value.span());
         let mut framework = Framework {
             kind,
             src: None,
@@ -478,19 +416,15 @@ impl File<'_> {
             framework.stable_abi = self.stable_abi(&fields);
         }
         if kind == Kind::TvmFfi && framework.src.is_none() {
-            self.tolerate(
-                SCHEMA,
-                value.span(),
-                "[tvm-ffi] lacks `src`",
-                "add the binding's files",
-            );
+            self.tolerate(SCHEMA, value.span(), "[tvm-ffi] lacks `src`", "add the binding's files");
         }
         fields.finish();
         Some(framework)
     }
 
     fn stable_abi(&self, fields: &Fields<'_, '_, '_, '_>) -> StableAbi {
-        const NEXT: &str = "write the oldest torch to run with, such as stable-abi = \"2.11\", or a table with one for each backend";
+        const NEXT: &str =
+            "write the oldest torch to run with, such as stable-abi = \"2.11\", or a table with one for each backend";
         let Some(value) = fields.get("stable-abi") else {
             return StableAbi::None;
         };
@@ -503,12 +437,7 @@ impl File<'_> {
             let at = value.span();
             if value.get_ref().as_bool().is_some() {
                 // What is not compiled for torch can do without it.
-                self.tolerate(
-                    STABLE_ABI,
-                    at,
-                    "kernel-builder refuses a boolean as stable-abi",
-                    NEXT,
-                );
+                self.tolerate(STABLE_ABI, at, "kernel-builder refuses a boolean as stable-abi", NEXT);
             } else {
                 self.fault(STABLE_ABI, at, "no version of torch".to_owned(), NEXT);
             }
@@ -528,9 +457,7 @@ impl File<'_> {
     }
 
     fn kernel(&self, name: Word, value: &Value<'_>) -> Option<Kernel> {
-        let table = self
-            .reader
-            .table(value, "a table such as [kernel.my_kernel]")?;
+        let table = self.reader.table(value, "a table such as [kernel.my_kernel]")?;
         let what = format!("[kernel.{}]", name.value);
         let fields = Fields::new(&self.reader, what, table, value.span());
         fields.required("backend", "backend = \"cuda\"");
@@ -599,22 +526,14 @@ impl File<'_> {
     }
 
     fn range(&self, fields: &Fields<'_, '_, '_, '_>) -> VersionRange {
-        VersionRange {
-            low: self.version(fields, "minver"),
-            high: self.version(fields, "maxver"),
-        }
+        VersionRange { low: self.version(fields, "minver"), high: self.version(fields, "maxver") }
     }
 
     fn version(&self, fields: &Fields<'_, '_, '_, '_>, key: &'static str) -> Option<Word> {
         let word = self.word(fields, key)?;
         if numbers(&word.value).is_none() {
             let message = format!("`{}` is no version", word.value);
-            self.fault(
-                SCHEMA,
-                word.at,
-                message,
-                "write numbers with points between: \"13.0\"",
-            );
+            self.fault(SCHEMA, word.at, message, "write numbers with points between: \"13.0\"");
             return None;
         }
         Some(word)
@@ -631,29 +550,21 @@ impl File<'_> {
     }
 
     fn string(&self, value: &Value<'_>) -> Option<Word> {
-        Some(Word {
-            value: self.reader.string(value, "a string")?.to_owned(),
-            at: value.span(),
-        })
+        Some(Word { value: self.reader.string(value, "a string")?.to_owned(), at: value.span() })
     }
 
     fn words(&self, fields: &Fields<'_, '_, '_, '_>, key: &'static str) -> Option<Words> {
         let value = fields.get(key)?;
         let items = self.reader.list(value, "a list of strings")?.into_iter();
-        Some(Words {
-            items: items.filter_map(|item| self.string(item)).collect(),
-            at: value.span(),
-        })
+        Some(Words { items: items.filter_map(|item| self.string(item)).collect(), at: value.span() })
     }
 }
 
 /// The numbers of a version, trailing zeros left out.
 pub(crate) fn numbers(version: &str) -> Option<Vec<u64>> {
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let mut numbers = version
-        .split('.')
-        .map(|part| part.parse().ok().filter(|_| digits(part)))
-        .collect::<Option<Vec<u64>>>()?;
+    let mut numbers =
+        version.split('.').map(|part| part.parse().ok().filter(|_| digits(part))).collect::<Option<Vec<u64>>>()?;
     while numbers.last() == Some(&0) {
         numbers.pop();
     }
@@ -665,9 +576,7 @@ pub(crate) fn is_kernel_name(name: &str) -> bool {
     name.len() >= 2
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && !name.ends_with('-')
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ pub use formula::{Formula, FormulaError};
 pub use manifest::KernelDepend;
 pub use names::CaseError;
 pub use spec::{
-    Argument, BadPointer, Budget, CType, CaseSet, Integers, Operation, OracleRef, Refusal, Role,
-    Spec, Tolerance, Values,
+    Argument, BadPointer, Budget, CType, CaseSet, Integers, Operation, OracleRef, Refusal, Role, Spec, Tolerance,
+    Values,
 };
 pub use torch::TorchProject;
 
@@ -83,27 +83,21 @@ impl Project {
     /// Errors are an [`InvalidProject`] where a file is wrong: every problem with its line, quoted. Files that are
     /// not there, or lie outside the folder, are errors too.
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
-        let root = fs::canonicalize(dir)
-            .with_context(|| format!("there is no project at {}", dir.display()))?;
+        let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
         if !root.is_dir() {
-            anyhow::bail!(
-                "{} is no folder; a project is a folder with {BUILD_TOML} and {KERNEL_TOML}",
-                dir.display()
-            );
+            anyhow::bail!("{} is no folder; a project is a folder with {BUILD_TOML} and {KERNEL_TOML}", dir.display());
         }
         let build_text = text(dir, BUILD_TOML)?;
         let kernel_text = text(dir, KERNEL_TOML)?;
         let build_file = Document::new(dir.join(BUILD_TOML), build_text);
         let kernel_file = Document::new(dir.join(KERNEL_TOML), kernel_text);
         // Both before either fails: a person mends both files in one go.
-        let (build, spec) = match (
-            build_toml::read(&build_file, &root, Purpose::Harness),
-            read::read(&kernel_file, &root),
-        ) {
-            (Ok(build), Ok(spec)) => (build, spec),
-            (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error.into()),
-            (Err(first), Err(second)) => return Err(first.and(&second).into()),
-        };
+        let (build, spec) =
+            match (build_toml::read(&build_file, &root, Purpose::Harness), read::read(&kernel_file, &root)) {
+                (Ok(build), Ok(spec)) => (build, spec),
+                (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error.into()),
+                (Err(first), Err(second)) => return Err(first.and(&second).into()),
+            };
         let canonical = serde_json::to_vec(&spec).context("kernel.toml cannot be digested")?;
         let source_digest = source_digest::of(&root, &build.sources, &build.includes)?;
         Ok(Self {
@@ -124,11 +118,7 @@ impl Project {
     /// # Errors
     /// It is for none of them.
     pub fn of_archs(&self, archs: &[u32]) -> anyhow::Result<Vec<u32>> {
-        let fit: Vec<u32> = archs
-            .iter()
-            .copied()
-            .filter(|arch| *arch >= self.oldest)
-            .collect();
+        let fit: Vec<u32> = archs.iter().copied().filter(|arch| *arch >= self.oldest).collect();
         anyhow::ensure!(
             !fit.is_empty() || archs.is_empty(),
             "{} is for sm_{} and later, by the cuda-capabilities of its build.toml, and not for sm_{}",

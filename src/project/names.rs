@@ -32,13 +32,7 @@ impl Operation {
         }
         for argument in &self.arguments {
             match argument {
-                Argument::Tensor {
-                    strides,
-                    present,
-                    integers,
-                    dtype,
-                    ..
-                } => {
+                Argument::Tensor { strides, present, integers, dtype, .. } => {
                     if let Element::Parameter(name) = dtype {
                         add(name);
                     }
@@ -71,17 +65,11 @@ impl Operation {
             })
         };
         for argument in &self.arguments {
-            let Argument::Tensor {
-                shape,
-                strides: Some(strides),
-                ..
-            } = argument
-            else {
+            let Argument::Tensor { shape, strides: Some(strides), .. } = argument else {
                 continue;
             };
             for (at, stride) in strides.iter().enumerate() {
-                let (Some(name), Some(size), Some(inner)) =
-                    (stride.as_name(), shape.get(at + 1), strides.get(at + 1))
+                let (Some(name), Some(size), Some(inner)) = (stride.as_name(), shape.get(at + 1), strides.get(at + 1))
                 else {
                     continue;
                 };
@@ -104,9 +92,7 @@ impl Operation {
     /// The formula of a scalar argument that no case sets.
     pub(super) fn computed(&self, wanted: &str) -> Option<&Formula> {
         self.arguments.iter().find_map(|argument| match argument {
-            Argument::Scalar { name, value, .. } if name == wanted && !value.is_name(name) => {
-                Some(value)
-            }
+            Argument::Scalar { name, value, .. } if name == wanted && !value.is_name(name) => Some(value),
             _ => None,
         })
     }
@@ -130,18 +116,8 @@ pub(super) struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    pub(super) fn new(
-        operation: &'a Operation,
-        given: &'a BTreeMap<&'a str, CaseValue<'a>>,
-        dtype: DType,
-    ) -> Self {
-        Self {
-            operation,
-            given,
-            dtype,
-            done: BTreeMap::new(),
-            open: Vec::new(),
-        }
+    pub(super) fn new(operation: &'a Operation, given: &'a BTreeMap<&'a str, CaseValue<'a>>, dtype: DType) -> Self {
+        Self { operation, given, dtype, done: BTreeMap::new(), open: Vec::new() }
     }
 
     /// The value of a name. Errors: none is given, a formula has none, a name is computed of itself.
@@ -182,9 +158,7 @@ impl<'a> Resolver<'a> {
         for (inner, _) in formula.names() {
             self.value(inner)?;
         }
-        let value = formula
-            .eval(&self.done, self.dtype)
-            .map_err(|error| CaseError(format!("`{name}`: {error}")))?;
+        let value = formula.eval(&self.done, self.dtype).map_err(|error| CaseError(format!("`{name}`: {error}")))?;
         self.open.pop();
         self.done.insert(name.to_owned(), value);
         Ok(value)

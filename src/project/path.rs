@@ -12,9 +12,7 @@ pub(super) enum Wanted {
 
 /// Whether it is C++ to compile.
 pub(crate) fn is_cxx(path: &Path) -> bool {
-    path.extension()
-        .and_then(|ending| ending.to_str())
-        .is_some_and(|ending| matches!(ending, "cpp" | "cc" | "cxx"))
+    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| matches!(ending, "cpp" | "cc" | "cxx"))
 }
 
 /// Whether it is CUDA to compile.
@@ -30,9 +28,7 @@ pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf,
             Component::Normal(part) => relative.push(part),
             Component::CurDir => {}
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(format!(
-                    "`{text}` leaves the project's folder; paths are relative to it and stay inside"
-                ));
+                return Err(format!("`{text}` leaves the project's folder; paths are relative to it and stay inside"));
             }
         }
     }
@@ -43,8 +39,8 @@ pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf,
         return Err("an empty path".to_owned());
     }
     let full = root.join(&relative);
-    let real = fs::canonicalize(&full)
-        .map_err(|error| format!("`{text}` cannot be found: {}: {error}", full.display()))?;
+    let real =
+        fs::canonicalize(&full).map_err(|error| format!("`{text}` cannot be found: {}: {error}", full.display()))?;
     if !real.starts_with(root) {
         return Err(format!(
             "`{text}` is a link out of the project's folder, to {}; copy the file into the project",

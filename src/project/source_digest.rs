@@ -23,16 +23,11 @@ pub(super) fn of(root: &Path, sources: &[PathBuf], includes: &[PathBuf]) -> Resu
     let mut files = BTreeSet::new();
     for folder in folders {
         let path = root.join(&folder);
-        let entries =
-            fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for entry in entries {
-            let name = entry
-                .with_context(|| format!("cannot read {}", path.display()))?
-                .file_name();
+            let name = entry.with_context(|| format!("cannot read {}", path.display()))?.file_name();
             let file = folder.join(&name);
-            let is_source = file
-                .extension()
-                .is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
+            let is_source = file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
             if is_source && root.join(&file).is_file() {
                 files.insert(file);
             }
@@ -118,16 +113,10 @@ mod tests {
         assert_eq!(plain("int  a;\n\n\tint b; // c\n"), "int a; int b;");
         assert_eq!(plain("int a; /* x\n y */ int b;"), "int a; int b;");
         assert_eq!(plain("// one \\\n two\nint a;"), "int a;");
-        assert_eq!(
-            plain("s = \"// no  comment\"; t"),
-            "s = \"// no  comment\"; t"
-        );
+        assert_eq!(plain("s = \"// no  comment\"; t"), "s = \"// no  comment\"; t");
         assert_eq!(plain(r#"s = "a\"  // b"; t"#), r#"s = "a\"  // b"; t"#);
         assert_eq!(plain("c = '\"'; // x"), "c = '\"';");
-        assert_eq!(
-            plain("n = 1'000; // x\nm = 2'000;"),
-            "n = 1'000; m = 2'000;"
-        );
+        assert_eq!(plain("n = 1'000; // x\nm = 2'000;"), "n = 1'000; m = 2'000;");
         assert_ne!(plain("{1, 2}"), plain("{1, 3}"));
     }
 }

@@ -215,18 +215,13 @@ impl Refusal {
     /// What is wrong with the code that a launcher returned, and with the words for it.
     pub fn fault(&self, launcher: &str, code: i32, said: Option<&str>) -> Option<String> {
         if self.code.map_or(code == 0, |wanted| wanted != code) {
-            let wanted = self
-                .code
-                .map_or("an error code".to_owned(), |code| code.to_string());
-            return Some(format!(
-                "{launcher} returned {code}, and kernel.toml says {wanted}"
-            ));
+            let wanted = self.code.map_or("an error code".to_owned(), |code| code.to_string());
+            return Some(format!("{launcher} returned {code}, and kernel.toml says {wanted}"));
         }
         let words = self.says.as_deref()?;
         let said = said.unwrap_or_default();
-        (!said.contains(words)).then(|| {
-            format!("{launcher} returned {code}, \"{said}\", which does not say \"{words}\"")
-        })
+        (!said.contains(words))
+            .then(|| format!("{launcher} returned {code}, \"{said}\", which does not say \"{words}\""))
     }
 }
 

@@ -44,10 +44,7 @@ pub(super) fn standard_sets(operation: &Operation, standard: &Standard) -> Vec<C
     let strides = strides(operation, &standard.fixed);
     sets.extend(standard.stride_sets(&strides));
     sets.extend(standard.offset_sets(operation));
-    sets.push(CaseSet {
-        inputs: standard.inputs.clone(),
-        ..standard.set("inputs", standard.values.clone())
-    });
+    sets.push(CaseSet { inputs: standard.inputs.clone(), ..standard.set("inputs", standard.values.clone()) });
     sets.extend(standard.drawn_sets(&strides));
     sets.extend(standard.refused_sets(operation, &strides));
     sets
@@ -71,14 +68,8 @@ pub(super) enum Wrong {
 }
 
 impl Wrong {
-    pub(super) const ALL: [Self; 6] = [
-        Self::Negative,
-        Self::Dtype,
-        Self::Null,
-        Self::Stride,
-        Self::Misaligned,
-        Self::Large,
-    ];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Negative, Self::Dtype, Self::Null, Self::Stride, Self::Misaligned, Self::Large];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -126,18 +117,10 @@ impl Standard {
     /// Each size zero in turn, then all.
     fn empty_sets(&self) -> Vec<CaseSet> {
         let zero = Values::List(vec![0.0]);
-        let mut zeros: Vec<BTreeMap<String, Values>> = self
-            .empty
-            .iter()
-            .map(|name| BTreeMap::from([(name.clone(), zero.clone())]))
-            .collect();
+        let mut zeros: Vec<BTreeMap<String, Values>> =
+            self.empty.iter().map(|name| BTreeMap::from([(name.clone(), zero.clone())])).collect();
         if zeros.len() > 1 {
-            zeros.push(
-                self.empty
-                    .iter()
-                    .map(|name| (name.clone(), zero.clone()))
-                    .collect(),
-            );
+            zeros.push(self.empty.iter().map(|name| (name.clone(), zero.clone())).collect());
         }
         let of = |values| first_of(self.set("no elements", values));
         zeros.into_iter().map(of).collect()
@@ -148,24 +131,18 @@ impl Standard {
         if self.drawn.is_empty() {
             return Vec::new();
         }
-        let drawn = CaseSet {
-            draw: Some(12),
-            ..self.set("drawn afresh", self.drawn.clone())
-        };
+        let drawn = CaseSet { draw: Some(12), ..self.set("drawn afresh", self.drawn.clone()) };
         let mut whole = drawn.clone();
         whole.name = Some("drawn afresh, whole accesses".to_owned());
         for (name, values) in &mut whole.values {
             // Sizes of which many are listed are those that layouts depend on.
-            let decides =
-                matches!(self.sizes.get(name), Some(Values::List(list)) if list.len() > 8);
+            let decides = matches!(self.sizes.get(name), Some(Values::List(list)) if list.len() > 8);
             if let (Values::Range(_, last), true) = (&*values, decides) {
                 *values = Values::List(whole_accesses(*last));
             }
         }
         if let Some(stride) = strides.last() {
-            whole
-                .values
-                .insert(stride.name.to_owned(), stride.changed("+ 16"));
+            whole.values.insert(stride.name.to_owned(), stride.changed("+ 16"));
         }
         vec![drawn, whole]
     }
@@ -175,16 +152,10 @@ impl Standard {
         let mut sets = Vec::new();
         for (wrong, code) in &self.refuses {
             let mut add = |what: &str, values: BTreeMap<String, Values>, refusal: Refusal| {
-                let refusal = Refusal {
-                    code: Some(*code),
-                    says: Some(wrong.word().to_owned()),
-                    ..refusal
-                };
+                let refusal = Refusal { code: Some(*code), says: Some(wrong.word().to_owned()), ..refusal };
                 sets.push(self.refused(&format!("{} {what}", wrong.name()), values, refusal));
             };
-            let one = |name: &str, number: f64| {
-                BTreeMap::from([(name.to_owned(), Values::List(vec![number]))])
-            };
+            let one = |name: &str, number: f64| BTreeMap::from([(name.to_owned(), Values::List(vec![number]))]);
             match wrong {
                 Wrong::Negative => {
                     for name in &self.empty {
@@ -193,10 +164,7 @@ impl Standard {
                 }
                 Wrong::Dtype => {
                     for code in [-1, 127] {
-                        let refusal = Refusal {
-                            dtype_code: Some(code),
-                            ..Refusal::default()
-                        };
+                        let refusal = Refusal { dtype_code: Some(code), ..Refusal::default() };
                         add(&code.to_string(), BTreeMap::new(), refusal);
                     }
                 }
@@ -207,25 +175,13 @@ impl Standard {
                     };
                     for name in self.pointers(operation, *wrong == Wrong::Null) {
                         let pointers = BTreeMap::from([(name.clone(), pointer)]);
-                        add(
-                            &name,
-                            BTreeMap::new(),
-                            Refusal {
-                                pointers,
-                                ..Refusal::default()
-                            },
-                        );
+                        add(&name, BTreeMap::new(), Refusal { pointers, ..Refusal::default() });
                     }
                 }
                 Wrong::Stride => {
                     for stride in strides {
-                        let short =
-                            BTreeMap::from([(stride.name.to_owned(), stride.changed("- 1"))]);
-                        add(
-                            &format!("{}, too short", stride.name),
-                            short,
-                            Refusal::default(),
-                        );
+                        let short = BTreeMap::from([(stride.name.to_owned(), stride.changed("- 1"))]);
+                        add(&format!("{}, too short", stride.name), short, Refusal::default());
                         add(stride.name, one(stride.name, -64.0), Refusal::default());
                     }
                 }
@@ -252,17 +208,8 @@ impl Standard {
             let mut pointers = BTreeMap::new();
             let mut is_left = false;
             for argument in &operation.arguments {
-                if let Argument::Tensor {
-                    name,
-                    shape,
-                    role,
-                    present,
-                    ..
-                } = argument
-                {
-                    let vanishes = shape
-                        .iter()
-                        .any(|formula| formula.names().any(|(name, _)| name == size));
+                if let Argument::Tensor { name, shape, role, present, .. } = argument {
+                    let vanishes = shape.iter().any(|formula| formula.names().any(|(name, _)| name == size));
                     is_left |= role.is_result() && !vanishes;
                     // What may be left out says something by being there.
                     if vanishes && present.is_none() {
@@ -272,11 +219,7 @@ impl Standard {
             }
             if !is_left {
                 let values = BTreeMap::from([(size.clone(), Values::List(vec![0.0]))]);
-                let refusal = Refusal {
-                    code: Some(0),
-                    pointers,
-                    ..Refusal::default()
-                };
+                let refusal = Refusal { code: Some(0), pointers, ..Refusal::default() };
                 sets.push(self.refused(&format!("nothing to do, {size}"), values, refusal));
             }
         }
@@ -285,33 +228,23 @@ impl Standard {
 
     fn refused(&self, name: &str, values: BTreeMap<String, Values>, refusal: Refusal) -> CaseSet {
         let set = first_of(self.set(name, values));
-        CaseSet {
-            refused: true,
-            refusal,
-            ..set
-        }
+        CaseSet { refused: true, refusal, ..set }
     }
 
     /// The tensors whose pointers may be wrong; with `always` those alone that are there in every case.
     fn pointers(&self, operation: &Operation, always: bool) -> Vec<String> {
-        let named = operation
-            .arguments
-            .iter()
-            .filter_map(|argument| match argument {
-                Argument::Tensor { name, present, .. }
-                    if !(self.fixed.contains(name) || always && present.is_some()) =>
-                {
-                    Some(name.clone())
-                }
-                _ => None,
-            });
+        let named = operation.arguments.iter().filter_map(|argument| match argument {
+            Argument::Tensor { name, present, .. } if !(self.fixed.contains(name) || always && present.is_some()) => {
+                Some(name.clone())
+            }
+            _ => None,
+        });
         named.collect()
     }
 
     /// Gaps that keep rows aligned as they are, gaps that do not, of each stride alone and of all together.
     fn stride_sets(&self, strides: &[Stride<'_>]) -> Vec<CaseSet> {
-        let grown =
-            |stride: &Stride<'_>, by: u64| (stride.name.to_owned(), stride.grown(by * self.step));
+        let grown = |stride: &Stride<'_>, by: u64| (stride.name.to_owned(), stride.grown(by * self.step));
         let all = |by: fn(u64) -> u64| {
             let grown = (0..).zip(strides).map(|(at, stride)| grown(stride, by(at)));
             grown.collect::<BTreeMap<_, _>>()
@@ -348,13 +281,8 @@ impl Standard {
                 ..self.set(&format!("{tensor} unaligned"), BTreeMap::new())
             })
             .collect();
-        let all = tensors
-            .iter()
-            .map(|tensor| ((*tensor).clone(), 2 * self.step));
-        sets.push(CaseSet {
-            offsets: all.collect(),
-            ..self.set("all two elements off", BTreeMap::new())
-        });
+        let all = tensors.iter().map(|tensor| ((*tensor).clone(), 2 * self.step));
+        sets.push(CaseSet { offsets: all.collect(), ..self.set("all two elements off", BTreeMap::new()) });
         sets
     }
 }
@@ -373,8 +301,7 @@ impl Stride<'_> {
     /// Its default with something added: `+ 8`.
     fn changed(&self, by: &str) -> Values {
         let text = format!("({}) {by}", self.default.text);
-        Formula::parse(&text)
-            .map_or_else(|_| Values::Formula(self.default.clone()), Values::Formula)
+        Formula::parse(&text).map_or_else(|_| Values::Formula(self.default.clone()), Values::Formula)
     }
 }
 
@@ -399,27 +326,18 @@ fn whole_accesses(last: i64) -> Vec<f64> {
         sizes.extend([power, power + 8, power - 8, power + power / 16 * 8]);
         power *= 2;
     }
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "the reader keeps ranges below 2^53"
-    )]
-    let whole = sizes
-        .into_iter()
-        .filter(|size| (1..=last).contains(size))
-        .map(|size| size as f64);
+    #[allow(clippy::cast_precision_loss, reason = "the reader keeps ranges below 2^53")]
+    let whole = sizes.into_iter().filter(|size| (1..=last).contains(size)).map(|size| size as f64);
     whole.collect()
 }
 
 /// The strides that cases may set and that have a default, each once.
 fn strides<'a>(operation: &'a Operation, fixed: &[String]) -> Vec<Stride<'a>> {
     let mut seen = BTreeSet::new();
-    let formulas = operation
-        .arguments
-        .iter()
-        .filter_map(|argument| match argument {
-            Argument::Tensor { name, strides, .. } if !fixed.contains(name) => strides.as_ref(),
-            _ => None,
-        });
+    let formulas = operation.arguments.iter().filter_map(|argument| match argument {
+        Argument::Tensor { name, strides, .. } if !fixed.contains(name) => strides.as_ref(),
+        _ => None,
+    });
     formulas
         .flatten()
         .filter_map(Formula::as_name)

@@ -21,37 +21,21 @@ pub(super) struct Reader<'d> {
 
 impl<'d> Reader<'d> {
     pub(super) fn new(document: &'d Document) -> Self {
-        Self {
-            document,
-            problems: RefCell::default(),
-        }
+        Self { document, problems: RefCell::default() }
     }
 
     /// The whole file; none when it is no TOML, which is then among the problems.
     pub(super) fn parse(&self) -> Option<Spanned<DeTable<'d>>> {
         let (table, errors) = DeTable::parse_recoverable(&self.document.text);
         for error in &errors {
-            self.fail(
-                error.span().unwrap_or(0..0),
-                format!("no TOML: {}", error.message()),
-                [],
-            );
+            self.fail(error.span().unwrap_or(0..0), format!("no TOML: {}", error.message()), []);
         }
         errors.is_empty().then_some(table)
     }
 
     /// Keeps a problem.
-    pub(super) fn fail<H: Into<Vec<String>>>(
-        &self,
-        span: Range<usize>,
-        message: impl Into<String>,
-        help: H,
-    ) {
-        self.problems.borrow_mut().push(Problem {
-            span,
-            message: message.into(),
-            help: help.into(),
-        });
+    pub(super) fn fail<H: Into<Vec<String>>>(&self, span: Range<usize>, message: impl Into<String>, help: H) {
+        self.problems.borrow_mut().push(Problem { span, message: message.into(), help: help.into() });
     }
 
     /// Whether nothing is wrong so far.
@@ -70,11 +54,7 @@ impl<'d> Reader<'d> {
     }
 
     fn unexpected(&self, value: &Value<'_>, expected: &str) {
-        self.fail(
-            value.span(),
-            format!("expected {expected}, found {}", described(value.get_ref())),
-            [],
-        );
+        self.fail(value.span(), format!("expected {expected}, found {}", described(value.get_ref())), []);
     }
 
     pub(super) fn string<'v>(&self, value: &'v Value<'_>, expected: &str) -> Option<&'v str> {
@@ -103,11 +83,7 @@ impl<'d> Reader<'d> {
         if let Some(number) = number.filter(|number| (least..=most).contains(number)) {
             return Some(number);
         }
-        self.fail(
-            value.span(),
-            format!("expected an integer from {least} to {most}"),
-            [],
-        );
+        self.fail(value.span(), format!("expected an integer from {least} to {most}"), []);
         None
     }
 
@@ -117,24 +93,14 @@ impl<'d> Reader<'d> {
             DeValue::Integer(integer) => {
                 let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
                 #[allow(clippy::cast_precision_loss, reason = "checked by the filter")]
-                let number = number
-                    .filter(|number| number.unsigned_abs() <= 1 << 53)
-                    .map(|number| number as f64);
+                let number = number.filter(|number| number.unsigned_abs() <= 1 << 53).map(|number| number as f64);
                 if number.is_none() {
-                    self.fail(
-                        value.span(),
-                        "an integer beyond 2^53, which this format does not hold exactly",
-                        [],
-                    );
+                    self.fail(value.span(), "an integer beyond 2^53, which this format does not hold exactly", []);
                 }
                 number
             }
             DeValue::Float(float) => {
-                let number = float
-                    .as_str()
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|number| number.is_finite());
+                let number = float.as_str().parse::<f64>().ok().filter(|number| number.is_finite());
                 if number.is_none() {
                     self.fail(value.span(), "expected a finite number", []);
                 }
@@ -155,11 +121,7 @@ impl<'d> Reader<'d> {
         }
     }
 
-    pub(super) fn list<'v, 't>(
-        &self,
-        value: &'v Value<'t>,
-        expected: &str,
-    ) -> Option<Vec<&'v Value<'t>>> {
+    pub(super) fn list<'v, 't>(&self, value: &'v Value<'t>, expected: &str) -> Option<Vec<&'v Value<'t>>> {
         if let DeValue::Array(array) = value.get_ref() {
             return Some(array.iter().collect());
         }
@@ -167,11 +129,7 @@ impl<'d> Reader<'d> {
         None
     }
 
-    pub(super) fn table<'v, 't>(
-        &self,
-        value: &'v Value<'t>,
-        expected: &str,
-    ) -> Option<&'v DeTable<'t>> {
+    pub(super) fn table<'v, 't>(&self, value: &'v Value<'t>, expected: &str) -> Option<&'v DeTable<'t>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
             self.unexpected(value, expected);
@@ -189,28 +147,17 @@ impl<'d> Reader<'d> {
                     None
                 }
             },
-            _ => self
-                .number(value, "a number or a formula in quotes")
-                .map(Formula::number),
+            _ => self.number(value, "a number or a formula in quotes").map(Formula::number),
         }
     }
 
     /// Keeps a problem of a formula, marked inside its string.
     pub(super) fn bad_formula(&self, value: &Value<'_>, error: &FormulaError) {
-        self.fail(
-            self.within(&value.span(), &error.text, &error.span),
-            format!("formula: {}", error.message),
-            [],
-        );
+        self.fail(self.within(&value.span(), &error.text, &error.span), format!("formula: {}", error.message), []);
     }
 
     /// Where a part of a string stands in the file; the whole value where escapes make that unknown.
-    pub(super) fn within(
-        &self,
-        value: &Range<usize>,
-        text: &str,
-        part: &Range<usize>,
-    ) -> Range<usize> {
+    pub(super) fn within(&self, value: &Range<usize>, text: &str, part: &Range<usize>) -> Range<usize> {
         let raw = self.document.text.get(value.clone()).unwrap_or_default();
         let has_no_escapes = raw.len() == text.len() + 2 && raw.get(1..=text.len()) == Some(text);
         if has_no_escapes {
@@ -239,13 +186,7 @@ impl<'r, 'd, 'v, 't> Fields<'r, 'd, 'v, 't> {
         table: &'v DeTable<'t>,
         span: Range<usize>,
     ) -> Self {
-        Self {
-            reader,
-            what: what.into(),
-            table,
-            span,
-            known: RefCell::default(),
-        }
+        Self { reader, what: what.into(), table, span, known: RefCell::default() }
     }
 
     pub(super) fn get(&self, key: &'static str) -> Option<&'v Value<'t>> {

@@ -29,29 +29,19 @@ pub struct TorchProject {
 }
 
 /// The first torch whose stable ABI has what a binding needs: tensors, a device guard, the current stream.
-const FIRST_STABLE: Version = Version {
-    major: 2,
-    minor: 10,
-};
+const FIRST_STABLE: Version = Version { major: 2, minor: 10 };
 
 impl TorchProject {
     /// Reads a project's build.toml, and checks that it can be built here; kernel.toml is not needed.
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
-        let root = fs::canonicalize(dir)
-            .with_context(|| format!("there is no project at {}", dir.display()))?;
-        ensure!(
-            root.is_dir(),
-            "{} is no folder; a project is a folder with {BUILD_TOML}",
-            dir.display()
-        );
+        let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
+        ensure!(root.is_dir(), "{} is no folder; a project is a folder with {BUILD_TOML}", dir.display());
         let path = dir.join(BUILD_TOML);
         let document = Document::new(path.clone(), text(dir, BUILD_TOML)?);
         let build = build_toml::read(&document, &root, Purpose::Torch)?;
         let shown = path.display();
         if let [first, second, ..] = build.frameworks[..] {
-            bail!(
-                "{shown} has both [{first}] and [{second}]; a project is for one framework: remove one"
-            );
+            bail!("{shown} has both [{first}] and [{second}]; a project is for one framework: remove one");
         }
         let Some(torch) = build.torch.clone() else {
             match build.frameworks.first() {
@@ -89,9 +79,7 @@ impl TorchProject {
             );
         }
         let Some(version) = build.version else {
-            bail!(
-                "{shown}: [general] has no `version`, which the Hub's loader wants; add version = 1"
-            );
+            bail!("{shown}: [general] has no `version`, which the Hub's loader wants; add version = 1");
         };
         let Some(license) = build.license.clone() else {
             bail!(
@@ -107,13 +95,6 @@ impl TorchProject {
                 );
             }
         }
-        Ok(Self {
-            root,
-            build,
-            torch,
-            version,
-            license,
-            stable_abi,
-        })
+        Ok(Self { root, build, torch, version, license, stable_abi })
     }
 }

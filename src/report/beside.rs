@@ -6,10 +6,7 @@ use crate::bench::{Against, BenchReport, Beside, CaseBench};
 
 /// The cases with timed peers.
 pub fn cases(report: &BenchReport) -> impl Iterator<Item = (&CaseBench, &Against)> {
-    report
-        .cases
-        .iter()
-        .filter_map(|case| Some((case, case.against.as_ref()?)))
+    report.cases.iter().filter_map(|case| Some((case, case.against.as_ref()?)))
 }
 
 /// The peers' names, each once.
@@ -47,11 +44,7 @@ pub fn find<'a>(against: &'a Against, name: &str) -> Option<&'a Beside> {
 pub fn best(against: &Against) -> String {
     match (against.best(), against.kernel) {
         (Some((peer, time)), Some(ours)) => {
-            format!(
-                "{}, {}",
-                peer.name,
-                figure::times(time.median / ours.median)
-            )
+            format!("{}, {}", peer.name, figure::times(time.median / ours.median))
         }
         _ => figure::NONE.to_owned(),
     }
@@ -82,11 +75,7 @@ pub fn table(report: &BenchReport) -> Option<Table> {
         for name in &names {
             let peer = find(against, name);
             let text = time(peer);
-            cells.push(if peer.is_some_and(|peer| peer.wrong.is_some()) {
-                Cell::bad(text)
-            } else {
-                Cell::plain(text)
-            });
+            cells.push(if peer.is_some_and(|peer| peer.wrong.is_some()) { Cell::bad(text) } else { Cell::plain(text) });
         }
         cells.push(Cell::plain(best(against)));
         table.row(cells);
@@ -109,15 +98,10 @@ pub fn notes(report: &BenchReport) -> Vec<String> {
                 add(format!("skipped: {name} in {operation}: {why}"));
             }
             if let Some(why) = &peer.wrong {
-                add(format!(
-                    "{name} is wrong in {operation} {}: {why}",
-                    case.case
-                ));
+                add(format!("{name} is wrong in {operation} {}: {why}", case.case));
             }
             if let Some(what) = &peer.other {
-                add(format!(
-                    "{name} computes something else in {operation}: {what}"
-                ));
+                add(format!("{name} computes something else in {operation}: {what}"));
             }
         }
         for remark in &against.remarks {

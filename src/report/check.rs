@@ -58,19 +58,8 @@ impl Check {
         Self::new(group, name, Status::Skipped { reason }, "")
     }
 
-    fn new(
-        group: &str,
-        name: impl Into<String>,
-        status: Status,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self {
-            group: group.to_owned(),
-            name: name.into(),
-            status,
-            detail: detail.into(),
-            seconds: 0.0,
-        }
+    fn new(group: &str, name: impl Into<String>, status: Status, detail: impl Into<String>) -> Self {
+        Self { group: group.to_owned(), name: name.into(), status, detail: detail.into(), seconds: 0.0 }
     }
 
     /// The same with the seconds it took.
@@ -121,12 +110,9 @@ impl Suite {
 
 /// The number of checks by status in all suites.
 pub fn total(suites: &[Suite]) -> Counts {
-    suites
-        .iter()
-        .map(Suite::counts)
-        .fold(Counts::default(), |sum, counts| Counts {
-            passed: sum.passed + counts.passed,
-            failed: sum.failed + counts.failed,
-            skipped: sum.skipped + counts.skipped,
-        })
+    suites.iter().map(Suite::counts).fold(Counts::default(), |sum, counts| Counts {
+        passed: sum.passed + counts.passed,
+        failed: sum.failed + counts.failed,
+        skipped: sum.skipped + counts.skipped,
+    })
 }

@@ -15,11 +15,7 @@ fn three(value: f64) -> String {
 }
 
 fn finite(value: f64, show: impl FnOnce(f64) -> String) -> String {
-    if value.is_finite() {
-        show(value)
-    } else {
-        NONE.to_owned()
-    }
+    if value.is_finite() { show(value) } else { NONE.to_owned() }
 }
 
 /// Microseconds: `4.31`, `46.7`, `360`.
@@ -65,32 +61,22 @@ pub fn significant(value: f64, digits: usize) -> f64 {
         return value;
     }
     // Through text: the result is then the shortest number with these digits.
-    format!("{value:.*e}", digits.saturating_sub(1))
-        .parse()
-        .unwrap_or(value)
+    format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
 }
 
 /// The share of the datasheet's bandwidth that a case reached, if the card reports its peak.
 pub fn of_peak(case: &CaseBench, peak_gbs: Option<f64>) -> Option<f64> {
-    peak_gbs
-        .filter(|peak| *peak > 0.0)
-        .map(|peak| case.gbs() / peak)
+    peak_gbs.filter(|peak| *peak > 0.0).map(|peak| case.gbs() / peak)
 }
 
 /// The label of a case without the dtype at its end, which has its own column.
 pub fn shape(case: &CaseBench) -> &str {
-    case.case
-        .strip_suffix(case.dtype.name())
-        .map_or(case.case.as_str(), str::trim_end)
+    case.case.strip_suffix(case.dtype.name()).map_or(case.case.as_str(), str::trim_end)
 }
 
 /// `shape` without strides, which describe a view's layout and not its size.
 pub fn sizes(case: &CaseBench) -> String {
-    shape(case)
-        .split(' ')
-        .filter(|word| !word.contains("_stride="))
-        .collect::<Vec<_>>()
-        .join(" ")
+    shape(case).split(' ').filter(|word| !word.contains("_stride=")).collect::<Vec<_>>().join(" ")
 }
 
 /// `cold` or `hot`.

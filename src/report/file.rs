@@ -12,15 +12,13 @@ use crate::base::disk;
 /// an error that names it, and so is a folder that does not exist.
 pub fn write(path: &Path, content: &[u8]) -> Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(meta) if !meta.is_file() => bail!(
-            "cannot write {}: it is there and no regular file; choose another name",
-            path.display()
-        ),
+        Ok(meta) if !meta.is_file() => {
+            bail!("cannot write {}: it is there and no regular file; choose another name", path.display())
+        }
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("cannot write {}", path.display()));
         }
         _ => {}
     }
-    disk::write_atomic(path, content, 0o644)
-        .with_context(|| format!("cannot write {}", path.display()))
+    disk::write_atomic(path, content, 0o644).with_context(|| format!("cannot write {}", path.display()))
 }

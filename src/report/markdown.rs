@@ -34,8 +34,7 @@ pub fn cell(text: &str) -> String {
     let mut before = ' ';
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
-        let inside_a_word =
-            before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
+        let inside_a_word = before.is_alphanumeric() && rest.peek().is_some_and(|next| next.is_alphanumeric());
         match c {
             // An entity instead of `\|`, which renderers treat differently.
             '|' => safe.push_str("&#124;"),

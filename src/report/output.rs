@@ -31,10 +31,7 @@ impl Output {
 
     /// Whether a user can be asked.
     pub fn is_interactive(self) -> bool {
-        !self.json
-            && !self.quiet
-            && std::io::stdin().is_terminal()
-            && std::io::stdout().is_terminal()
+        !self.json && !self.quiet && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
     }
 
     /// Whether a transient line would be seen and disturb nothing.
@@ -118,11 +115,7 @@ pub fn captured<R>(work: impl FnOnce() -> R) -> (R, Vec<u8>) {
 
 /// Stores the bytes if output is captured.
 fn kept(bytes: &[u8]) -> bool {
-    KEPT.with_borrow_mut(|kept| {
-        kept.as_mut()
-            .map(|kept| kept.extend_from_slice(bytes))
-            .is_some()
-    })
+    KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some())
 }
 
 /// The first failure to write requested output: a file, a script, a diff, JSON. It sets the exit code

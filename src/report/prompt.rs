@@ -75,12 +75,7 @@ impl Drop for Keys {
 }
 
 /// Waits for Enter and leaves the answer in `selected`, one flag per row; returns false if the user cancelled.
-pub fn select(
-    question: &str,
-    rows: &[String],
-    help: &str,
-    selected: &mut [bool],
-) -> io::Result<bool> {
+pub fn select(question: &str, rows: &[String], help: &str, selected: &mut [bool]) -> io::Result<bool> {
     let mut keys = Keys::new()?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{} {question}", style::good("?"))?;
@@ -104,24 +99,14 @@ pub fn select(
 }
 
 /// Prints the rows that fit, including that of the cursor, and the help; returns the number of lines.
-fn draw(
-    stdout: &mut Stdout,
-    rows: &[String],
-    help: &str,
-    selected: &[bool],
-    at: usize,
-) -> io::Result<usize> {
+fn draw(stdout: &mut Stdout, rows: &[String], help: &str, selected: &[bool], at: usize) -> io::Result<usize> {
     let height = tcgetwinsize(&*stdout).map_or(24, |size| usize::from(size.ws_row));
     let fitting = rows.len().min(height.saturating_sub(3).max(1));
     let first = (at + 1).saturating_sub(fitting);
     let mut text = String::new();
     for (row, label) in rows.iter().enumerate().skip(first).take(fitting) {
         let pointer = if row == at { ">" } else { " " };
-        let mark = if selected[row] {
-            style::good("[x]")
-        } else {
-            "[ ]".to_owned()
-        };
+        let mark = if selected[row] { style::good("[x]") } else { "[ ]".to_owned() };
         let _ = writeln!(text, "{pointer} {mark} {label}");
     }
     let _ = writeln!(text, "{}", style::faint(help));

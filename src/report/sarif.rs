@@ -12,10 +12,7 @@ pub fn render(projects: &[(&Path, &Report)], version: &str) -> Value {
         .iter()
         .flat_map(|(dir, report)| {
             let found = report.findings.iter().map(|finding| result(dir, finding));
-            let allowed = report
-                .allowed
-                .iter()
-                .map(|allowed| suppressed(dir, allowed));
+            let allowed = report.allowed.iter().map(|allowed| suppressed(dir, allowed));
             found.chain(allowed).collect::<Vec<_>>()
         })
         .collect();
@@ -51,10 +48,7 @@ fn rule(rule: &crate::check::Rule) -> Value {
     // A link only if the package has a repository: never invent an address.
     if let Some(repository) = option_env!("CARGO_PKG_REPOSITORY").filter(|url| !url.is_empty()) {
         let page = rule.id.replace('/', "-");
-        value["helpUri"] = json!(format!(
-            "{}/blob/HEAD/docs/rules/{page}.md",
-            repository.trim_end_matches('/')
-        ));
+        value["helpUri"] = json!(format!("{}/blob/HEAD/docs/rules/{page}.md", repository.trim_end_matches('/')));
     }
     value
 }
@@ -98,11 +92,7 @@ fn uri(path: &Path) -> String {
         })
         .collect();
     let joined = parts.join("/");
-    if absolute {
-        format!("file:///{joined}")
-    } else {
-        joined
-    }
+    if absolute { format!("file:///{joined}") } else { joined }
 }
 
 fn encode(part: &str) -> String {
@@ -124,11 +114,7 @@ mod tests {
 
     #[test]
     fn paths_become_uris() {
-        for (path, expected) in [
-            ("./a/b c.cu", "a/b%20c.cu"),
-            ("../é.py", "../%C3%A9.py"),
-            ("/a/b", "file:///a/b"),
-        ] {
+        for (path, expected) in [("./a/b c.cu", "a/b%20c.cu"), ("../é.py", "../%C3%A9.py"), ("/a/b", "file:///a/b")] {
             assert_eq!(uri(Path::new(path)), expected);
         }
     }

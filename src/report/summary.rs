@@ -28,11 +28,8 @@ pub fn render(suites: &[Suite]) -> String {
             counts.skipped,
         );
         failures(&mut text, suite);
-        let rest: Vec<&Check> = suite
-            .checks
-            .iter()
-            .filter(|check| !matches!(check.status, Status::Failed { .. }))
-            .collect();
+        let rest: Vec<&Check> =
+            suite.checks.iter().filter(|check| !matches!(check.status, Status::Failed { .. })).collect();
         if rest.is_empty() {
             continue;
         }
@@ -77,10 +74,5 @@ pub fn append(path: &Path, suites: &[Suite]) -> Result<()> {
         .create(true)
         .open(path)
         .and_then(|mut file| file.write_all(render(suites).as_bytes()))
-        .with_context(|| {
-            format!(
-                "cannot append to {}, the file that GITHUB_STEP_SUMMARY names",
-                path.display()
-            )
-        })
+        .with_context(|| format!("cannot append to {}, the file that GITHUB_STEP_SUMMARY names", path.display()))
 }

@@ -19,27 +19,17 @@ pub struct Column {
 impl Column {
     /// Text, left-aligned, at full width.
     pub fn text(title: &str) -> Self {
-        Self {
-            title: title.to_owned(),
-            right: false,
-            shrinks: false,
-        }
+        Self { title: title.to_owned(), right: false, shrinks: false }
     }
 
     /// Names, cut with an ellipsis if the window is too narrow for the table.
     pub fn name(title: &str) -> Self {
-        Self {
-            shrinks: true,
-            ..Self::text(title)
-        }
+        Self { shrinks: true, ..Self::text(title) }
     }
 
     /// Figures, right-aligned.
     pub fn figure(title: &str) -> Self {
-        Self {
-            right: true,
-            ..Self::text(title)
-        }
+        Self { right: true, ..Self::text(title) }
     }
 }
 
@@ -53,10 +43,7 @@ pub struct Cell {
 impl Cell {
     /// Neither good nor bad.
     pub fn plain(text: impl Display) -> Self {
-        Self {
-            text: text.to_string(),
-            paint: None,
-        }
+        Self { text: text.to_string(), paint: None }
     }
 
     /// As it should be.
@@ -85,10 +72,7 @@ impl Cell {
     }
 
     fn painted(text: impl Display, paint: fn(&str) -> String) -> Self {
-        Self {
-            text: text.to_string(),
-            paint: Some(paint),
-        }
+        Self { text: text.to_string(), paint: Some(paint) }
     }
 }
 
@@ -108,10 +92,7 @@ pub struct Table {
 impl Table {
     /// An empty one.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        Self {
-            columns: columns.into_iter().collect(),
-            rows: Vec::new(),
-        }
+        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
     /// Adds a row; missing cells are empty, extra cells are dropped.
@@ -129,15 +110,8 @@ impl Table {
     /// The lines, titles first, each indented by two spaces; `width` is the width of the window, `None`: no limit.
     pub fn lines(&self, width: Option<usize>) -> Vec<String> {
         let widths = self.widths(width);
-        let titles: Vec<Cell> = self
-            .columns
-            .iter()
-            .map(|column| Cell::faint(&column.title))
-            .collect();
-        std::iter::once(&titles)
-            .chain(&self.rows)
-            .map(|row| self.line(row, &widths))
-            .collect()
+        let titles: Vec<Cell> = self.columns.iter().map(|column| Cell::faint(&column.title)).collect();
+        std::iter::once(&titles).chain(&self.rows).map(|row| self.line(row, &widths)).collect()
     }
 
     fn line(&self, row: &[Cell], widths: &[usize]) -> String {
@@ -151,11 +125,7 @@ impl Table {
             if !text.is_empty() {
                 line.push_str(&" ".repeat(gap));
                 gap = 0;
-                line.push_str(
-                    &cell
-                        .paint
-                        .map_or_else(|| text.clone(), |paint| paint(&text)),
-                );
+                line.push_str(&cell.paint.map_or_else(|| text.clone(), |paint| paint(&text)));
             }
             gap += after;
         }
@@ -169,11 +139,7 @@ impl Table {
             .enumerate()
             .map(|(at, column)| {
                 let cells = self.rows.iter().filter_map(|row| row.get(at));
-                cells
-                    .map(|cell| length(&cell.text))
-                    .chain([length(&column.title)])
-                    .max()
-                    .unwrap_or(0)
+                cells.map(|cell| length(&cell.text)).chain([length(&column.title)]).max().unwrap_or(0)
             })
             .collect();
         let Some(window) = window else { return widths };
@@ -220,16 +186,8 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new([
-            Column::name("case"),
-            Column::figure("µs"),
-            Column::text("state"),
-        ]);
-        table.row([
-            Cell::plain("rows=8192 width=4096"),
-            Cell::good("46.7"),
-            Cell::plain("cold"),
-        ]);
+        let mut table = Table::new([Column::name("case"), Column::figure("µs"), Column::text("state")]);
+        table.row([Cell::plain("rows=8192 width=4096"), Cell::good("46.7"), Cell::plain("cold")]);
         table.row([Cell::plain("short"), Cell::plain("2.31")]);
         table
     }

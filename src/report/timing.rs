@@ -43,11 +43,7 @@ pub fn table(report: &BenchReport) -> Table {
             Cell::plain(case.dtype.name()),
             Cell::plain(figure::megabytes(case.bytes)),
             Cell::strong(figure::micros(case.kernel.median)),
-            Cell::faint(format!(
-                "{}–{}",
-                figure::micros(case.kernel.p10),
-                figure::micros(case.kernel.p90)
-            )),
+            Cell::faint(format!("{}–{}", figure::micros(case.kernel.p10), figure::micros(case.kernel.p90))),
             Cell::plain(figure::gbs(case.gbs())),
             roof,
             Cell::plain(peak.map_or_else(|| figure::NONE.to_owned(), figure::percent)),

@@ -71,19 +71,10 @@ impl Catalog {
     pub fn embedded() -> Result<Self> {
         let bytes = embedded::file("scaffold/scaffold.toml").context("no scaffold is embedded")?;
         let text = std::str::from_utf8(bytes).context("scaffold.toml is not UTF-8")?;
-        let tables: Tables =
-            toml::from_str(text).context("the embedded scaffold.toml cannot be read")?;
+        let tables: Tables = toml::from_str(text).context("the embedded scaffold.toml cannot be read")?;
         Ok(Self {
-            families: tables
-                .family
-                .into_iter()
-                .map(|(name, family)| Family { name, ..family })
-                .collect(),
-            sets: tables
-                .set
-                .into_iter()
-                .map(|(name, set)| Set { name, ..set })
-                .collect(),
+            families: tables.family.into_iter().map(|(name, family)| Family { name, ..family }).collect(),
+            sets: tables.set.into_iter().map(|(name, set)| Set { name, ..set }).collect(),
         })
     }
 
@@ -101,11 +92,7 @@ impl Catalog {
         for name in operations {
             let family = self.families.iter().find(|family| family.answers_to(name));
             let family = family.ok_or_else(|| {
-                let families: Vec<&str> = self
-                    .families
-                    .iter()
-                    .map(|family| family.name.as_str())
-                    .collect();
+                let families: Vec<&str> = self.families.iter().map(|family| family.name.as_str()).collect();
                 let all: Vec<&str> = self.families.iter().flat_map(Family::names).collect();
                 unknown("--op", name, &all, &families)
             })?;
@@ -120,9 +107,7 @@ impl Family {
     /// All that `--op` takes for it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let others = self.operations.iter().filter(|name| **name != self.name);
-        std::iter::once(&self.name)
-            .chain(others)
-            .map(String::as_str)
+        std::iter::once(&self.name).chain(others).map(String::as_str)
     }
 
     /// Small and large letters, `-` and `_` are alike: operations are written in many ways.
@@ -136,25 +121,17 @@ impl Family {
             return vec![(&self.name, format!("scaffold/{}/kernel", self.name))];
         }
         let folder = |project: &String| format!("kernels/{project}");
-        self.projects
-            .iter()
-            .map(|project| (project.as_str(), folder(project)))
-            .collect()
+        self.projects.iter().map(|project| (project.as_str(), folder(project))).collect()
     }
 }
 
 fn plain(name: &str) -> String {
-    name.chars()
-        .filter(|c| !matches!(c, '-' | '_'))
-        .flat_map(char::to_lowercase)
-        .collect()
+    name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
 /// What a name could have meant, and what there is.
 fn unknown(option: &str, name: &str, all: &[&str], listed: &[&str]) -> Unknown {
-    let near = nearest(name, all.iter().copied())
-        .map(|near| format!(" Did you mean `{near}`?"))
-        .unwrap_or_default();
+    let near = nearest(name, all.iter().copied()).map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
     Unknown(format!(
         "{option} {name:?}: nothing has that name.{near} There are {}; `kernels init --list` says what each is",
         listed.join(", ")
@@ -172,25 +149,15 @@ mod tests {
         for family in &catalog.families {
             for name in family.names() {
                 let owner = owners.insert(plain(name), &family.name);
-                assert!(
-                    owner.is_none_or(|owner| *owner == family.name),
-                    "{name} is in two families"
-                );
+                assert!(owner.is_none_or(|owner| *owner == family.name), "{name} is in two families");
             }
             for (_, folder) in family.kernel_folders() {
-                assert!(
-                    embedded::file(&format!("{folder}/kernel.toml")).is_some(),
-                    "{folder}"
-                );
+                assert!(embedded::file(&format!("{folder}/kernel.toml")).is_some(), "{folder}");
             }
         }
         for set in &catalog.sets {
             for family in &set.families {
-                assert!(
-                    catalog.families.iter().any(|one| one.name == *family),
-                    "{} names {family}",
-                    set.name
-                );
+                assert!(catalog.families.iter().any(|one| one.name == *family), "{} names {family}", set.name);
             }
         }
     }

@@ -21,11 +21,7 @@ pub struct Project {
 const PACKAGE: &str = "package";
 
 /// The folders of a family, and where they go; `package` itself goes to the Python package.
-const FOLDERS: [(&str, &str); 3] = [
-    ("torch-ext", "torch-ext"),
-    ("tests", "tests"),
-    ("benchmarks", "benchmarks"),
-];
+const FOLDERS: [(&str, &str); 3] = [("torch-ext", "torch-ext"), ("tests", "tests"), ("benchmarks", "benchmarks")];
 
 /// The files of a project of these families, of which there is at least one. `owner`: whose it is on the Hub.
 pub fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project> {
@@ -80,29 +76,17 @@ pub fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project
         .collect();
     let manifest = manifest::compose(name, owner, &parts, &binding);
     tree.add("build.toml".to_owned(), manifest.into_bytes())?;
-    tree.add(
-        format!("{ext}/__init__.py"),
-        package::init(name, families).into_bytes(),
-    )?;
+    tree.add(format!("{ext}/__init__.py"), package::init(name, families).into_bytes())?;
     if let Some(layers) = package::layers(name, families) {
         tree.add(format!("{ext}/layers/__init__.py"), layers.into_bytes())?;
     }
-    Ok(Project {
-        files: tree.0,
-        operations,
-    })
+    Ok(Project { files: tree.0, operations })
 }
 
 fn operations(kernel_toml: &str) -> Result<Vec<String>> {
-    let table: toml::Table = kernel_toml
-        .parse()
-        .context("the composed kernel.toml is no TOML")?;
+    let table: toml::Table = kernel_toml.parse().context("the composed kernel.toml is no TOML")?;
     let list = table.get("operation").and_then(toml::Value::as_array);
-    Ok(list
-        .into_iter()
-        .flatten()
-        .filter_map(|operation| Some(operation.get("name")?.as_str()?.to_owned()))
-        .collect())
+    Ok(list.into_iter().flatten().filter_map(|operation| Some(operation.get("name")?.as_str()?.to_owned())).collect())
 }
 
 /// Files by path, none of them twice.
@@ -169,18 +153,11 @@ mod tests {
             for (path, bytes) in &project.files {
                 let text = String::from_utf8_lossy(bytes);
                 for placeholder in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
-                    assert!(
-                        !text.contains(placeholder),
-                        "{path} still has {placeholder}"
-                    );
+                    assert!(!text.contains(placeholder), "{path} still has {placeholder}");
                 }
             }
         }
-        let mut names: Vec<String> = catalog
-            .families
-            .iter()
-            .map(|one| one.name.clone())
-            .collect();
+        let mut names: Vec<String> = catalog.families.iter().map(|one| one.name.clone()).collect();
         let one = compose(&name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
         names.reverse();
         let other = compose(&name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();

@@ -27,11 +27,7 @@ fn without_marks(file: &[u8]) -> Vec<u8> {
         text.starts_with(b"// [quote ") || text == b"// [end quote]"
     };
     let lines = file.split_inclusive(|byte| *byte == b'\n');
-    lines
-        .filter(|line| !is_mark(line))
-        .flatten()
-        .copied()
-        .collect()
+    lines.filter(|line| !is_mark(line)).flatten().copied().collect()
 }
 
 /// The bytes of a file.
@@ -42,9 +38,7 @@ pub(super) fn file(path: &str) -> Option<&'static [u8]> {
 /// The files below a folder, by their path in it.
 pub(super) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'static [u8])> {
     let folder = format!("{folder}/");
-    FILES
-        .range(folder.clone()..)
-        .map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, *bytes)))
+    FILES.range(folder.clone()..).map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, *bytes)))
 }
 
 #[cfg(test)]
@@ -55,10 +49,7 @@ mod tests {
     fn marks_of_quoted_lines_are_left_out() {
         let tuning = file("kernels/rmsnorm/kernel_src/tuning.h").unwrap();
         assert!(!std::str::from_utf8(tuning).unwrap().contains("[quote "));
-        assert_eq!(
-            without_marks(b"a\n  // [quote x]\nb // [end quote]\n// [end quote]\nc"),
-            b"a\nb // [end quote]\nc"
-        );
+        assert_eq!(without_marks(b"a\n  // [quote x]\nb // [end quote]\n// [end quote]\nc"), b"a\nb // [end quote]\nc");
     }
 
     #[test]

@@ -39,13 +39,12 @@ impl Repository {
     pub fn sentence(&self) -> String {
         match self {
             Self::Committed => "a git repository with a first commit".to_owned(),
-            Self::Added { why } => format!(
-                "a git repository; its files are added and not committed, for git said: {why}"
-            ),
-            Self::Inside { root } => format!(
-                "no git repository was started, for it lies in that of {}",
-                root.display()
-            ),
+            Self::Added { why } => {
+                format!("a git repository; its files are added and not committed, for git said: {why}")
+            }
+            Self::Inside { root } => {
+                format!("no git repository was started, for it lies in that of {}", root.display())
+            }
             Self::NoGit => "no git repository was started, for git is not in PATH".to_owned(),
             Self::Failed { why } => {
                 format!("no git repository could be started, for git said: {why}")
@@ -100,9 +99,7 @@ pub(super) fn start(folder: &Path, message: &str) -> Repository {
     match git(&["init", "--quiet"]) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Repository::NoGit,
         Err(error) => {
-            return Repository::Failed {
-                why: error.to_string(),
-            };
+            return Repository::Failed { why: error.to_string() };
         }
         Ok(output) if !output.status.success() => {
             let _ = crate::base::disk::delete(&folder.join(".git"));
@@ -111,17 +108,14 @@ pub(super) fn start(folder: &Path, message: &str) -> Repository {
         Ok(_) => {}
     }
     // By force: what a person's own list of ignored files names is part of the project all the same.
-    for arguments in [
-        &["add", "--all", "--force"] as &[&str],
-        &["commit", "--quiet", "--no-verify", "--message", message],
-    ] {
+    for arguments in
+        [&["add", "--all", "--force"] as &[&str], &["commit", "--quiet", "--no-verify", "--message", message]]
+    {
         match git(arguments) {
             Ok(output) if output.status.success() => {}
             Ok(output) => return Repository::Added { why: said(&output) },
             Err(error) => {
-                return Repository::Added {
-                    why: error.to_string(),
-                };
+                return Repository::Added { why: error.to_string() };
             }
         }
     }

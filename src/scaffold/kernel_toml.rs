@@ -19,16 +19,8 @@ pub(super) fn compose(parts: &[Part]) -> Result<String> {
         let path = format!("{}/kernel.toml", part.from);
         let own = embedded::file(&path).and_then(|bytes| std::str::from_utf8(bytes).ok());
         let own = own.with_context(|| format!("{path} is not embedded"))?;
-        let (_, own) = own
-            .split_once("\nformat = 1\n")
-            .with_context(|| format!("{path} has no line `format = 1`"))?;
-        let _ = write!(
-            text,
-            "\n# {} {} {}\n",
-            "-".repeat(8),
-            part.name,
-            "-".repeat(8)
-        );
+        let (_, own) = own.split_once("\nformat = 1\n").with_context(|| format!("{path} has no line `format = 1`"))?;
+        let _ = write!(text, "\n# {} {} {}\n", "-".repeat(8), part.name, "-".repeat(8));
         let folder = format!("{FOLDER}/{}", part.name);
         // A path of a part is one of its folder in the project.
         let own = own.replace(&format!("\"{FOLDER}/"), &format!("\"{folder}/"));
@@ -59,8 +51,7 @@ mod tests {
 
     #[test]
     fn every_budget_gets_its_folder() {
-        let text =
-            "a = 1\n\n[[budget]]\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nkernel = \"k\"\n";
+        let text = "a = 1\n\n[[budget]]\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nkernel = \"k\"\n";
         assert_eq!(
             limited(text, "s/p"),
             "a = 1\n\n[[budget]]\nsource = \"s/p\"\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nsource = \"s/p\"\nkernel = \"k\"\n"

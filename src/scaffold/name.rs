@@ -12,10 +12,9 @@ const LONGEST: usize = 96;
 
 /// Python's keywords in small letters, the soft ones too.
 const KEYWORDS: [&str; 35] = [
-    "and", "as", "assert", "async", "await", "break", "case", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
-    "lambda", "match", "nonlocal", "not", "or", "pass", "raise", "return", "try", "type", "while",
-    "with", "yield",
+    "and", "as", "assert", "async", "await", "break", "case", "class", "continue", "def", "del", "elif", "else",
+    "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "match", "nonlocal", "not",
+    "or", "pass", "raise", "return", "try", "type", "while", "with", "yield",
 ];
 
 /// Packages that stand beside a kernel wherever it is used.
@@ -75,9 +74,7 @@ impl Name {
             )));
         }
         if !is_kernel_name(text) {
-            let better = mended(text)
-                .map(|better| format!("; `{better}` would do"))
-                .unwrap_or_default();
+            let better = mended(text).map(|better| format!("; `{better}` would do")).unwrap_or_default();
             return Err(BadName(format!(
                 "{shown} is no kernel name: small letters, digits and hyphens, a letter first, no hyphen last, two characters at least{better}"
             )));
@@ -147,16 +144,8 @@ pub fn check_owner(text: &str) -> Result<(), BadName> {
 
 /// The name that somebody most likely meant: in small letters, with hyphens for what may not be in it.
 fn mended(text: &str) -> Option<String> {
-    let plain: String = text
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() {
-                c.to_ascii_lowercase()
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let plain: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
     let better = parts.join("-");
     // What lost most of its letters is not what was meant.

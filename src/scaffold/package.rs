@@ -12,10 +12,8 @@ pub(super) fn init(name: &Name, families: &[&Family]) -> String {
         text.push_str("from . import layers\n");
     }
     let mut all = Vec::new();
-    let mut imports: Vec<(&str, &[String])> = families
-        .iter()
-        .map(|family| (family.name.as_str(), family.exports.as_slice()))
-        .collect();
+    let mut imports: Vec<(&str, &[String])> =
+        families.iter().map(|family| (family.name.as_str(), family.exports.as_slice())).collect();
     imports.sort_unstable();
     for (module, names) in imports {
         text.push_str(&import(module, names));
@@ -32,20 +30,12 @@ pub(super) fn init(name: &Name, families: &[&Family]) -> String {
 
 /// `torch-ext/<package>/layers/__init__.py`, which `kernelize` looks at; none where there are no layers.
 pub(super) fn layers(name: &Name, families: &[&Family]) -> Option<String> {
-    let mut with: Vec<&&Family> = families
-        .iter()
-        .filter(|family| !family.layers.is_empty())
-        .collect();
+    let mut with: Vec<&&Family> = families.iter().filter(|family| !family.layers.is_empty()).collect();
     if with.is_empty() {
         return None;
     }
-    let all: Vec<&str> = with
-        .iter()
-        .flat_map(|family| &family.layers)
-        .map(String::as_str)
-        .collect();
-    let mut text =
-        format!("\"\"\"Layers of {name}, for `kernelize` of the kernels library.\"\"\"\n\n");
+    let all: Vec<&str> = with.iter().flat_map(|family| &family.layers).map(String::as_str).collect();
+    let mut text = format!("\"\"\"Layers of {name}, for `kernelize` of the kernels library.\"\"\"\n\n");
     let listed = exported(&all);
     with.sort_unstable_by_key(|family| &family.name);
     for family in with {
@@ -63,13 +53,7 @@ pub(super) fn contents(families: &[&Family]) -> String {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
             names.join(", ")
         };
-        let _ = write!(
-            text,
-            "- **{}**: {} {}",
-            family.name,
-            family.description,
-            names(&family.exports)
-        );
+        let _ = write!(text, "- **{}**: {} {}", family.name, family.description, names(&family.exports));
         if !family.layers.is_empty() {
             let _ = write!(text, "; layers {}", names(&family.layers));
         }

@@ -46,36 +46,20 @@ impl Destination {
     pub fn find(dest: &Path) -> Result<Self> {
         // `.` and `a/..` have no name; the folder itself has.
         let dest = if dest.file_name().is_none() {
-            Cow::Owned(
-                fs::canonicalize(dest)
-                    .with_context(|| format!("cannot find {}", dest.display()))?,
-            )
+            Cow::Owned(fs::canonicalize(dest).with_context(|| format!("cannot find {}", dest.display()))?)
         } else {
             Cow::Borrowed(dest)
         };
         let (Some(above), Some(name)) = (dest.parent(), dest.file_name()) else {
-            return Err(refused(
-                &dest,
-                "is there",
-                &["name a folder that is not there yet"],
-            ));
+            return Err(refused(&dest, "is there", &["name a folder that is not there yet"]));
         };
-        let above = if above.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            above
-        };
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         let parent = match fs::canonicalize(above) {
             Ok(parent) if parent.is_dir() => parent,
-            Ok(_) => bail!(
-                "{} is no folder, so nothing can be put into it",
-                above.display()
-            ),
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-                "the folder {} is not there; make it first: mkdir -p {}",
-                above.display(),
-                above.display()
-            ),
+            Ok(_) => bail!("{} is no folder, so nothing can be put into it", above.display()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("the folder {} is not there; make it first: mkdir -p {}", above.display(), above.display())
+            }
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot find {}", above.display()));
             }
@@ -90,18 +74,14 @@ impl Destination {
             Ok(meta) if meta.is_symlink() => {
                 let to = fs::read_link(&path).unwrap_or_default();
                 let reason = format!("is a link to {}, and links are not followed", to.display());
-                return Err(refused(
-                    &path,
-                    &reason,
-                    &["name the folder itself with --dest"],
-                ));
+                return Err(refused(&path, &reason, &["name the folder itself with --dest"]));
             }
             Ok(meta) if !meta.is_dir() => {
                 return Err(refused(&path, "is there, and no folder", &[elsewhere]));
             }
             Ok(meta) => {
-                let mut entries = fs::read_dir(&path)
-                    .with_context(|| format!("cannot look into {}", path.display()))?;
+                let mut entries =
+                    fs::read_dir(&path).with_context(|| format!("cannot look into {}", path.display()))?;
                 if entries.next().is_some() {
                     return Err(refused(&path, "is there, and not empty", &[elsewhere]));
                 }
@@ -116,11 +96,7 @@ impl Destination {
                 Some(meta.permissions())
             }
         };
-        Ok(Self {
-            parent,
-            path,
-            empty,
-        })
+        Ok(Self { parent, path, empty })
     }
 
     /// Writes a project, and starts its repository where there is none around it: all of it, or nothing.
@@ -131,13 +107,10 @@ impl Destination {
             anyhow::Error::new(error).context(what)
         })?;
         let inside = stage.path.join("project");
-        let staged = fs::create_dir(&inside)
-            .and_then(|()| tree.write(&inside))
-            .and_then(|written| written.sync());
+        let staged = fs::create_dir(&inside).and_then(|()| tree.write(&inside)).and_then(|written| written.sync());
         if let Err(error) = staged {
             let hint = hint(&error);
-            return Err(error)
-                .with_context(|| format!("cannot write {}{hint}", self.path.display()));
+            return Err(error).with_context(|| format!("cannot write {}{hint}", self.path.display()));
         }
         let repository = match git_root(&self.parent) {
             _ if !git => Repository::NotWanted,
@@ -146,18 +119,16 @@ impl Destination {
         };
         self.put(&inside)?;
         drop(stage);
-        Ok(Placed {
-            git: repository,
-            removed,
-        })
+        Ok(Placed { git: repository, removed })
     }
 
     fn put(&self, staged: &Path) -> Result<()> {
         let moved = match &self.empty {
             None => disk::move_new(staged, &self.path),
             // A folder can be renamed over an empty one, and over nothing else.
-            Some(permissions) => fs::set_permissions(staged, permissions.clone())
-                .and_then(|()| fs::rename(staged, &self.path)),
+            Some(permissions) => {
+                fs::set_permissions(staged, permissions.clone()).and_then(|()| fs::rename(staged, &self.path))
+            }
         };
         match moved {
             Ok(()) => {
@@ -168,20 +139,12 @@ impl Destination {
             Err(error)
                 if matches!(
                     error.kind(),
-                    ErrorKind::AlreadyExists
-                        | ErrorKind::DirectoryNotEmpty
-                        | ErrorKind::NotADirectory
+                    ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory
                 ) =>
             {
-                Err(refused(
-                    &self.path,
-                    "appeared while the project was written",
-                    &["name another folder with --dest"],
-                ))
+                Err(refused(&self.path, "appeared while the project was written", &["name another folder with --dest"]))
             }
-            Err(error) => {
-                Err(error).with_context(|| format!("cannot put {} in place", self.path.display()))
-            }
+            Err(error) => Err(error).with_context(|| format!("cannot put {} in place", self.path.display())),
         }
     }
 }
@@ -199,10 +162,7 @@ fn refused(path: &Path, reason: &str, advice: &[&str]) -> anyhow::Error {
 fn tree(project: &Project) -> Result<Tree> {
     let mut tree = Tree::default();
     for (path, bytes) in &project.files {
-        let entry = Entry {
-            executable: has_shebang(bytes),
-            content: Cow::Owned(bytes.clone()),
-        };
+        let entry = Entry { executable: has_shebang(bytes), content: Cow::Owned(bytes.clone()) };
         tree.insert(RelPath::parse(path)?, entry)?;
     }
     Ok(tree)
@@ -227,10 +187,7 @@ impl Stage {
             fs::create_dir(&path).map_err(|error| disk::naming(parent, &error))?;
             match lock(&path) {
                 Ok(Some(lock)) if is_still(&lock, &path) => {
-                    let stage = Self {
-                        path,
-                        _lock: Some(lock),
-                    };
+                    let stage = Self { path, _lock: Some(lock) };
                     return Ok((stage, removed));
                 }
                 // A file system without locks: there no run removes another one's.
@@ -240,10 +197,7 @@ impl Stage {
                 Ok(_) | Err(_) => {}
             }
         }
-        Err(io::Error::other(format!(
-            "{}: other runs remove what this one stages",
-            parent.display()
-        )))
+        Err(io::Error::other(format!("{}: other runs remove what this one stages", parent.display())))
     }
 }
 
@@ -299,10 +253,7 @@ fn tidy(parent: &Path) -> Vec<PathBuf> {
 
 /// `.kernels-init-` and three hexadecimal numbers, as [`disk::unique`] gives them.
 fn is_stage_name(name: &str) -> bool {
-    let parts: Option<Vec<&str>> = name
-        .strip_prefix(STAGE)
-        .map(|rest| rest.split('-').collect());
-    let is_number =
-        |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts: Option<Vec<&str>> = name.strip_prefix(STAGE).map(|rest| rest.split('-').collect());
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     parts.is_some_and(|parts| parts.len() == 3 && parts.iter().all(is_number))
 }

@@ -24,9 +24,7 @@ pub(super) struct Part<'a> {
 ///
 /// A header is shared when every part that has one of its name has the same, two do, and all it includes of the project
 /// is shared as well: it is compiled where it lies then, and sees nothing of a part.
-pub(super) fn gather<'a>(
-    folders: &[(&'a str, String)],
-) -> (Vec<Part<'a>>, BTreeMap<&'static str, &'static [u8]>) {
+pub(super) fn gather<'a>(folders: &[(&'a str, String)]) -> (Vec<Part<'a>>, BTreeMap<&'static str, &'static [u8]>) {
     let mut parts: Vec<Part<'a>> = folders
         .iter()
         .map(|(name, from)| Part {
@@ -37,29 +35,21 @@ pub(super) fn gather<'a>(
         })
         .collect();
     let mut shared = equal(&parts);
-    let all: BTreeSet<&str> = parts
-        .iter()
-        .flat_map(|part| part.own.keys().copied())
-        .collect();
+    let all: BTreeSet<&str> = parts.iter().flat_map(|part| part.own.keys().copied()).collect();
     loop {
         let closed = |bytes: &[u8]| {
             let mut own = included(bytes).filter(|name| all.contains(name));
             own.all(|name| shared.contains_key(name))
         };
-        let kept: BTreeMap<_, _> = shared
-            .iter()
-            .filter(|(_, bytes)| closed(bytes))
-            .map(|(name, bytes)| (*name, *bytes))
-            .collect();
+        let kept: BTreeMap<_, _> =
+            shared.iter().filter(|(_, bytes)| closed(bytes)).map(|(name, bytes)| (*name, *bytes)).collect();
         if kept.len() == shared.len() {
             break;
         }
         shared = kept;
     }
     for part in &mut parts {
-        let (common, own) = std::mem::take(&mut part.own)
-            .into_iter()
-            .partition(|(name, _)| shared.contains_key(name));
+        let (common, own) = std::mem::take(&mut part.own).into_iter().partition(|(name, _)| shared.contains_key(name));
         let common: BTreeMap<_, _> = common;
         part.own = own;
         part.shared = common.into_keys().collect();
@@ -91,10 +81,7 @@ fn included(bytes: &[u8]) -> impl Iterator<Item = &str> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start();
-        let rest = rest
-            .strip_prefix("include")?
-            .trim_start()
-            .strip_prefix('"')?;
+        let rest = rest.strip_prefix("include")?.trim_start().strip_prefix('"')?;
         rest.split('"').next()
     })
 }

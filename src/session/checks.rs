@@ -28,12 +28,8 @@ pub struct Wanted<'a> {
 /// Checks the project in a folder. The suite lists every check: passed, failed, or skipped with its reason.
 pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
     let start = Instant::now();
-    let mut suite = Suite {
-        name: dir.display().to_string(),
-        dir: dir.display().to_string(),
-        checks: Vec::new(),
-        seconds: 0.0,
-    };
+    let mut suite =
+        Suite { name: dir.display().to_string(), dir: dir.display().to_string(), checks: Vec::new(), seconds: 0.0 };
     match Project::open(dir) {
         Ok(project) => {
             suite.name.clone_from(&project.name);
@@ -43,20 +39,12 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
                 plural(project.spec.operations.len(), "operation"),
             ));
             suite.checks.push(text(dir));
-            suite
-                .checks
-                .extend(project_checks(lab, &project, dir, wanted));
+            suite.checks.extend(project_checks(lab, &project, dir, wanted));
         }
         Err(error) => {
-            suite.checks.push(Check::failed(
-                "read",
-                "build.toml and kernel.toml",
-                format!("{error:#}"),
-            ));
+            suite.checks.push(Check::failed("read", "build.toml and kernel.toml", format!("{error:#}")));
             for group in ["check", "build", "budgets", "evidence", "verify", "bench"] {
-                suite
-                    .checks
-                    .push(Check::skipped(group, "all", "the project cannot be read"));
+                suite.checks.push(Check::skipped(group, "all", "the project cannot be read"));
             }
         }
     }
@@ -67,9 +55,7 @@ pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
 /// The rules of `kernels check`; warnings are counted, but do not fail.
 fn text(dir: &Path) -> Check {
     match check::check(dir) {
-        Ok(report) if report.count(Severity::Error) == 0 => {
-            Check::passed("check", "text", report.summary())
-        }
+        Ok(report) if report.count(Severity::Error) == 0 => Check::passed("check", "text", report.summary()),
         Ok(report) => {
             let errors = errors(dir, &report);
             Check::failed("check", "text", errors.join("\n"))
@@ -90,12 +76,7 @@ fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
             finding.rule
         )
     };
-    report
-        .findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .map(of)
-        .collect()
+    report.findings.iter().filter(|finding| finding.severity == Severity::Error).map(of).collect()
 }
 
 /// The checks of a project that was read; `dir` is its folder as given.
@@ -112,11 +93,7 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
     };
     match &build {
         Some(build) => checks.push(budgets(project, build)),
-        None => checks.push(Check::skipped(
-            "budgets",
-            "all",
-            "the project did not build",
-        )),
+        None => checks.push(Check::skipped("budgets", "all", "the project did not build")),
     }
     checks.extend(evidence(lab, project, dir, build.is_some(), wanted));
     checks.extend(end_to_end(project, dir, wanted));
@@ -159,11 +136,7 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
         .collect();
     let there: Vec<u32> = done.targets.iter().map(|target| target.arch).collect();
     for arch in archs.iter().filter(|arch| !there.contains(arch)) {
-        checks.push(Check::failed(
-            "build",
-            format!("sm_{arch}"),
-            "the build has no code for this architecture",
-        ));
+        checks.push(Check::failed("build", format!("sm_{arch}"), "the build has no code for this architecture"));
     }
     if let Some(first) = checks.first_mut() {
         // All architectures are compiled at once.
@@ -175,15 +148,8 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
 fn kernels(target: &Target) -> String {
     let kernels: Vec<_> = target.units.iter().flat_map(|unit| &unit.kernels).collect();
     let registers = kernels.iter().map(|kernel| kernel.registers).max();
-    let spills: u32 = kernels
-        .iter()
-        .map(|kernel| kernel.spill_stores + kernel.spill_loads)
-        .sum();
-    format!(
-        "{}, at most {} registers, {spills} bytes spilled",
-        plural(kernels.len(), "kernel"),
-        registers.unwrap_or(0)
-    )
+    let spills: u32 = kernels.iter().map(|kernel| kernel.spill_stores + kernel.spill_loads).sum();
+    format!("{}, at most {} registers, {spills} bytes spilled", plural(kernels.len(), "kernel"), registers.unwrap_or(0))
 }
 
 fn budgets(project: &Project, build: &Build) -> Check {
@@ -192,11 +158,7 @@ fn budgets(project: &Project, build: &Build) -> Check {
     }
     let over = build.over_budget(project);
     if over.is_empty() {
-        Check::passed(
-            "budgets",
-            "all",
-            plural(project.spec.budgets.len(), "budget"),
-        )
+        Check::passed("budgets", "all", plural(project.spec.budgets.len(), "budget"))
     } else {
         Check::failed("budgets", "all", over.join("\n"))
     }
@@ -229,36 +191,16 @@ fn end_to_end(project: &Project, named: &Path, wanted: &Wanted) -> Vec<Check> {
     standings.into_iter().map(check).collect()
 }
 
-fn evidence(
-    lab: &dyn Lab,
-    project: &Project,
-    named: &Path,
-    built: bool,
-    wanted: &Wanted,
-) -> Vec<Check> {
+fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted: &Wanted) -> Vec<Check> {
     let dir = evidence::folder(&project.root, wanted.evidence);
-    let operations: Vec<String> = project
-        .spec
-        .operations
-        .iter()
-        .map(|operation| operation.name.clone())
-        .collect();
+    let operations: Vec<String> = project.spec.operations.iter().map(|operation| operation.name.clone()).collect();
     let none = match Evidence::read_all(&dir) {
-        Ok(all) => !all
-            .iter()
-            .any(|(_, evidence)| evidence.project == project.name),
+        Ok(all) => !all.iter().any(|(_, evidence)| evidence.project == project.name),
         Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
     };
-    let record = format!(
-        "`kernels bench {} --record` on a card records it",
-        named.display()
-    );
+    let record = format!("`kernels bench {} --record` on a card records it", named.display());
     if none && wanted.evidence.is_none() {
-        return vec![Check::skipped(
-            "evidence",
-            "all",
-            format!("none recorded; {record}"),
-        )];
+        return vec![Check::skipped("evidence", "all", format!("none recorded; {record}"))];
     }
     let pinned = match (built, lab.pinned()) {
         (false, _) => Err("the project did not build".to_owned()),
@@ -272,8 +214,7 @@ fn evidence(
         }
         Err(_) => None,
     };
-    let standings = match evidence::check(&dir, &project.name, &operations, project.into(), digest)
-    {
+    let standings = match evidence::check(&dir, &project.name, &operations, project.into(), digest) {
         Ok(standings) => standings,
         Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
     };
@@ -302,10 +243,7 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {
     let start = Instant::now();
     let (mut checks, right) = match lab.verify(project, build) {
         Ok(report) => (verified(&report), report.passed()),
-        Err(error) => (
-            vec![Check::failed("verify", "all", format!("{error:#}"))],
-            false,
-        ),
+        Err(error) => (vec![Check::failed("verify", "all", format!("{error:#}"))], false),
     };
     if let Some(first) = checks.first_mut()
         && first.seconds == 0.0
@@ -313,24 +251,11 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {
         first.seconds = start.elapsed().as_secs_f64();
     }
     if !right {
-        checks.push(Check::skipped(
-            "bench",
-            "all",
-            "what is not right is not timed",
-        ));
+        checks.push(Check::skipped("bench", "all", "what is not right is not timed"));
         return checks;
     }
-    if project
-        .spec
-        .operations
-        .iter()
-        .all(|operation| operation.bench.is_empty())
-    {
-        checks.push(Check::skipped(
-            "bench",
-            "all",
-            "kernel.toml has no cases to time",
-        ));
+    if project.spec.operations.iter().all(|operation| operation.bench.is_empty()) {
+        checks.push(Check::skipped("bench", "all", "kernel.toml has no cases to time"));
         return checks;
     }
     let start = Instant::now();
@@ -390,16 +315,8 @@ pub fn timed(report: &BenchReport) -> Vec<Check> {
                 figure::percent(case.of_roof()),
                 figure::residency(case),
             );
-            let detail = std::iter::once(detail)
-                .chain(case.remarks.iter().cloned())
-                .collect::<Vec<_>>()
-                .join("\n");
-            check(
-                "bench",
-                format!("{}: {}", case.operation, case.case),
-                detail,
-                &here,
-            )
+            let detail = std::iter::once(detail).chain(case.remarks.iter().cloned()).collect::<Vec<_>>().join("\n");
+            check("bench", format!("{}: {}", case.operation, case.case), detail, &here)
         })
         .collect();
     checks.extend(others("bench", &left));
@@ -410,11 +327,7 @@ pub fn timed(report: &BenchReport) -> Vec<Check> {
 }
 
 fn path_name(path: &PathReport) -> String {
-    if path.jit {
-        format!("compute_{} through the driver's compiler", path.arch)
-    } else {
-        format!("sm_{}", path.arch)
-    }
+    if path.jit { format!("compute_{} through the driver's compiler", path.arch) } else { format!("sm_{}", path.arch) }
 }
 
 /// Removes and returns the findings that match.
@@ -429,10 +342,7 @@ fn check(group: &str, name: String, detail: String, findings: &[&Finding]) -> Ch
         return Check::passed(group, name, detail);
     }
     let text: Vec<String> = findings.iter().map(|finding| sentence(finding)).collect();
-    Check {
-        detail,
-        ..Check::failed(group, name, text.join("\n"))
-    }
+    Check { detail, ..Check::failed(group, name, text.join("\n")) }
 }
 
 /// Findings without a check of their own, grouped by operation, case and path.
@@ -449,24 +359,12 @@ fn others(group: &str, left: &[&Finding]) -> Vec<Check> {
             None => names.push((name, vec![finding])),
         }
     }
-    names
-        .into_iter()
-        .map(|(name, findings)| check(group, name, String::new(), &findings))
-        .collect()
+    names.into_iter().map(|(name, findings)| check(group, name, String::new(), &findings)).collect()
 }
 
 /// `wrong-value, rms_norm, rows=3 width=7 bf16: element [0, 3] is …`
 fn sentence(finding: &Finding) -> String {
     let kind = serde_json::to_value(finding.kind).unwrap_or_default();
-    let case = finding
-        .case
-        .as_ref()
-        .map(|case| format!(", {case}"))
-        .unwrap_or_default();
-    format!(
-        "{}, {}{case}: {}",
-        kind.as_str().unwrap_or("finding"),
-        finding.operation,
-        finding.message
-    )
+    let case = finding.case.as_ref().map(|case| format!(", {case}")).unwrap_or_default();
+    format!("{}, {}{case}: {}", kind.as_str().unwrap_or("finding"), finding.operation, finding.message)
 }

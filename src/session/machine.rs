@@ -17,12 +17,7 @@ pub trait Lab {
     /// The compiler that evidence is tied to; if missing, how to get it.
     fn pinned(&self) -> Result<Toolchain, String>;
     /// Compiles a project for some architectures.
-    fn build(
-        &self,
-        project: &Project,
-        archs: &[u32],
-        toolchain: &Toolchain,
-    ) -> anyhow::Result<Build>;
+    fn build(&self, project: &Project, archs: &[u32], toolchain: &Toolchain) -> anyhow::Result<Build>;
     /// A digest of the device code.
     fn device_digest(&self, build: &Build) -> anyhow::Result<String>;
     /// Checks all cases of a project on the card.
@@ -58,12 +53,7 @@ impl Lab for Here {
             })
     }
 
-    fn build(
-        &self,
-        project: &Project,
-        archs: &[u32],
-        toolchain: &Toolchain,
-    ) -> anyhow::Result<Build> {
+    fn build(&self, project: &Project, archs: &[u32], toolchain: &Toolchain) -> anyhow::Result<Build> {
         compile::build(project, archs, toolchain, false, &|_| {})
     }
 

@@ -41,9 +41,7 @@ impl Session {
         let toolchain = Toolchain::find()?;
         // A card that is too old is an error; a stand-in that is too old is left out.
         project.of_archs(&[card.arch])?;
-        let older = STAND_INS
-            .into_iter()
-            .filter(|arch| stand_ins && *arch < card.arch);
+        let older = STAND_INS.into_iter().filter(|arch| stand_ins && *arch < card.arch);
         let archs: Vec<u32> = older.chain([card.arch]).collect();
         let archs = project.of_archs(&archs)?;
         tell(&format!("building {}", project.name));
@@ -57,10 +55,7 @@ impl Session {
         if over.is_empty() {
             return Ok(());
         }
-        bail!(
-            "nothing was recorded, a budget is overrun:\n{}",
-            over.join("\n")
-        )
+        bail!("nothing was recorded, a budget is overrun:\n{}", over.join("\n"))
     }
 
     /// Checks the chosen cases against the oracles.
@@ -74,12 +69,7 @@ impl Session {
     }
 
     /// Writes evidence of both reports, and returns the files.
-    pub fn record(
-        &self,
-        folder: Option<&Path>,
-        bench: &BenchReport,
-        verified: &VerifyReport,
-    ) -> Result<Vec<PathBuf>> {
+    pub fn record(&self, folder: Option<&Path>, bench: &BenchReport, verified: &VerifyReport) -> Result<Vec<PathBuf>> {
         let folder = evidence::folder(&self.project.root, folder);
         let digest = self.build.device_digest()?;
         evidence::record(&folder, bench, verified, &digest, (&self.project).into())

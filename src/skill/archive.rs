@@ -76,9 +76,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
     let mut tree = Tree::default();
     for index in 0..zip.len() {
         let entry = zip.by_index_data(index)?;
-        let name = std::str::from_utf8(entry.name_raw())
-            .map_err(|_| ArchiveError::NotUtf8)?
-            .to_owned();
+        let name = std::str::from_utf8(entry.name_raw()).map_err(|_| ArchiveError::NotUtf8)?.to_owned();
         if entry.encrypted() {
             return Err(ArchiveError::Encrypted(name));
         }
@@ -99,10 +97,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
         let Some(rest) = rest.filter(|_| !folder) else {
             continue;
         };
-        if rest
-            .split('/')
-            .any(|part| is_left_behind(part) || part == super::tree::RECEIPT)
-        {
+        if rest.split('/').any(|part| is_left_behind(part) || part == super::tree::RECEIPT) {
             continue;
         }
         // The size in the archive's directory is only a claim; limit the bytes that are inflated.
@@ -111,18 +106,9 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
         let file = zip.by_index(index)?;
         file.take(left + 1)
             .read_to_end(&mut content)
-            .map_err(|error| ArchiveError::Entry {
-                name: name.clone(),
-                error,
-            })?;
+            .map_err(|error| ArchiveError::Entry { name: name.clone(), error })?;
         let executable = mode.is_some_and(|mode| mode & 0o100 != 0);
-        tree.insert(
-            RelPath::parse(rest)?,
-            Entry {
-                executable,
-                content: content.into(),
-            },
-        )?;
+        tree.insert(RelPath::parse(rest)?, Entry { executable, content: content.into() })?;
     }
     match top {
         Some(name) if !tree.is_empty() => Ok((name, tree)),
@@ -149,11 +135,7 @@ pub fn pack(name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
             .system(System::Unix)
             .unix_permissions(entry.mode());
         zip.start_file(format!("{name}/{path}"), options)?;
-        zip.write_all(&entry.content)
-            .map_err(|error| ArchiveError::Entry {
-                name: path.to_string(),
-                error,
-            })?;
+        zip.write_all(&entry.content).map_err(|error| ArchiveError::Entry { name: path.to_string(), error })?;
     }
     Ok(zip.finish()?.into_inner())
 }
@@ -191,20 +173,15 @@ mod tests {
             (vec![("x/../../y", None)], ".."),
             (vec![("../x/y", None)], ".."),
             (vec![("x\\..\\y", None)], "backslash"),
-            (
-                vec![("x/SKILL.md", None), ("y/SKILL.md", None)],
-                "one folder",
-            ),
+            (vec![("x/SKILL.md", None), ("y/SKILL.md", None)], "one folder"),
             (vec![("SKILL.md", None)], "one folder"),
             (vec![("x/a", None), ("x/A", None)], "same name"),
             (vec![("x/link", Some(0o120_777))], "links are refused"),
             (vec![("x/pipe", Some(0o010_644))], "links are refused"),
             (vec![], "no file"),
         ] {
-            let entries: Vec<(&str, Option<u32>, &[u8])> = entries
-                .into_iter()
-                .map(|(name, mode)| (name, mode, b"x".as_slice()))
-                .collect();
+            let entries: Vec<(&str, Option<u32>, &[u8])> =
+                entries.into_iter().map(|(name, mode)| (name, mode, b"x".as_slice())).collect();
             let said = refusal(&entries);
             assert!(said.contains(why), "{entries:?}: {said}");
         }
@@ -213,10 +190,7 @@ mod tests {
     #[test]
     fn more_than_the_limits_is_refused_also_when_the_directory_lies() {
         let names: Vec<String> = (0..=MAX_FILES).map(|n| format!("x/{n}")).collect();
-        let many: Vec<_> = names
-            .iter()
-            .map(|n| (n.as_str(), None, b"".as_slice()))
-            .collect();
+        let many: Vec<_> = names.iter().map(|n| (n.as_str(), None, b"".as_slice())).collect();
         assert!(refusal(&many).contains("more than"));
         let big = vec![0; 25_000_001];
         assert!(refusal(&[("x/big", None, &big)]).contains("25 MB"));
@@ -226,16 +200,11 @@ mod tests {
     fn duplicate_names_are_refused() {
         let mut bytes = zip_of(&[("x/aa", None, b"1"), ("x/bb", None, b"2")]);
         let wanted = b"x/bb";
-        let places: Vec<usize> = (0..bytes.len() - 4)
-            .filter(|&at| &bytes[at..at + 4] == wanted)
-            .collect();
+        let places: Vec<usize> = (0..bytes.len() - 4).filter(|&at| &bytes[at..at + 4] == wanted).collect();
         for at in places {
             bytes[at..at + 4].copy_from_slice(b"x/aa");
         }
-        assert!(matches!(
-            read(Cursor::new(bytes)),
-            Err(ArchiveError::Duplicate)
-        ));
+        assert!(matches!(read(Cursor::new(bytes)), Err(ArchiveError::Duplicate)));
     }
 
     #[test]
@@ -246,14 +215,7 @@ mod tests {
             for &at in order {
                 let (path, executable) = entries[at];
                 let content = path.repeat(50).into_bytes().into();
-                tree.insert(
-                    RelPath::parse(path).unwrap(),
-                    Entry {
-                        executable,
-                        content,
-                    },
-                )
-                .unwrap();
+                tree.insert(RelPath::parse(path).unwrap(), Entry { executable, content }).unwrap();
             }
             tree
         };

@@ -14,10 +14,7 @@ pub const DEFAULT: &str = "cuda-kernels";
 
 /// The names of all embedded skills, sorted.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = FILES
-        .keys()
-        .filter_map(|path| path.split('/').nth(1))
-        .collect();
+    let mut names: Vec<_> = FILES.keys().filter_map(|path| path.split('/').nth(1)).collect();
     names.dedup();
     names.sort_unstable();
     names
@@ -34,10 +31,7 @@ pub fn tree(name: &str) -> Option<Tree> {
         let Some(inside) = path.strip_prefix(&folder) else {
             break;
         };
-        let entry = Entry {
-            executable: has_shebang(content),
-            content: (*content).into(),
-        };
+        let entry = Entry { executable: has_shebang(content), content: (*content).into() };
         tree.insert(RelPath::parse(inside).ok()?, entry).ok()?;
     }
     let is_there = tree.iter().next().is_some();
@@ -55,11 +49,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("skills");
         assert!(names().contains(&DEFAULT));
         for name in names() {
-            assert_eq!(
-                tree(name).unwrap(),
-                Tree::read(&root.join(name)).unwrap(),
-                "{name}"
-            );
+            assert_eq!(tree(name).unwrap(), Tree::read(&root.join(name)).unwrap(), "{name}");
         }
     }
 }

@@ -63,9 +63,7 @@ impl Digest {
 
 /// The digest of every file of `tree`.
 pub fn file_digests(tree: &Tree) -> FileDigests {
-    tree.iter()
-        .map(|(path, entry)| (path.clone(), Digest::of_file(path, entry)))
-        .collect()
+    tree.iter().map(|(path, entry)| (path.clone(), Digest::of_file(path, entry))).collect()
 }
 
 impl fmt::Display for Digest {
@@ -119,14 +117,7 @@ mod tests {
         for (path, executable, content) in files {
             let content = content.as_bytes().to_vec().into();
             let path = RelPath::parse(path).unwrap();
-            tree.insert(
-                path,
-                Entry {
-                    executable: *executable,
-                    content,
-                },
-            )
-            .unwrap();
+            tree.insert(path, Entry { executable: *executable, content }).unwrap();
         }
         tree
     }
@@ -143,11 +134,7 @@ mod tests {
         ];
         for (at, one) in trees.iter().enumerate() {
             for other in &trees[at + 1..] {
-                assert_ne!(
-                    Digest::of_tree(one),
-                    Digest::of_tree(other),
-                    "{one:?} {other:?}"
-                );
+                assert_ne!(Digest::of_tree(one), Digest::of_tree(other), "{one:?} {other:?}");
             }
         }
     }
@@ -155,19 +142,14 @@ mod tests {
     #[test]
     fn the_documented_bytes_are_what_is_hashed() {
         let one = tree(&[("a", true, "bc")]);
-        let mut bytes = vec![
-            0, 0, 0, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0o355, 0, 0, 0, 0, 0, 0, 0, 2,
-        ];
+        let mut bytes = vec![0, 0, 0, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0o355, 0, 0, 0, 0, 0, 0, 0, 2];
         bytes.extend(b"bc");
         let file: [u8; 32] = Sha256::digest(&bytes).into();
         let mut all = vec![0, 0, 0, 0, 0, 0, 0, 1];
         all.extend(file);
         let expected: [u8; 32] = Sha256::digest(&all).into();
         assert_eq!(Digest::of_tree(&one), Digest(expected));
-        assert_eq!(
-            Digest::of_tree(&one).to_string().parse(),
-            Ok(Digest(expected))
-        );
+        assert_eq!(Digest::of_tree(&one).to_string().parse(), Ok(Digest(expected)));
     }
 
     #[test]

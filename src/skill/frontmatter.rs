@@ -43,9 +43,7 @@ pub struct Document {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
     /// The file starts with U+FEFF.
-    #[error(
-        "starts with a byte-order mark, which hides the skill from Codex and Gemini; save as UTF-8 without BOM"
-    )]
+    #[error("starts with a byte-order mark, which hides the skill from Codex and Gemini; save as UTF-8 without BOM")]
     ByteOrderMark,
     /// Something precedes the first `---`.
     #[error("the first line must be '---'; anything before it hides the skill from most agents")]
@@ -95,11 +93,7 @@ impl Document {
             if line.trim_end() == "---" {
                 let fields = parse_fields(&text[start..end])?;
                 let body = text[end + line.len()..].to_owned();
-                return Ok(Self {
-                    fields,
-                    body,
-                    body_line: number + 1,
-                });
+                return Ok(Self { fields, body, body_line: number + 1 });
             }
             end += line.len();
         }
@@ -108,10 +102,7 @@ impl Document {
 
     /// The value of a key, by its first occurrence.
     pub fn get(&self, key: &str) -> Option<&Node> {
-        self.fields
-            .iter()
-            .find(|(k, _)| k.text() == Some(key))
-            .map(|(_, value)| value)
+        self.fields.iter().find(|(k, _)| k.text() == Some(key)).map(|(_, value)| value)
     }
 
     /// The text of a key's scalar value.
@@ -122,10 +113,9 @@ impl Document {
     /// `metadata.version`, where a skill's version belongs.
     pub fn version(&self) -> Option<&str> {
         match &self.get("metadata")?.value {
-            Value::Map(fields) => fields
-                .iter()
-                .find(|(key, _)| key.text() == Some("version"))
-                .and_then(|(_, value)| value.text()),
+            Value::Map(fields) => {
+                fields.iter().find(|(key, _)| key.text() == Some("version")).and_then(|(_, value)| value.text())
+            }
             _ => None,
         }
     }
@@ -154,18 +144,10 @@ impl Node {
 fn is_other_scalar(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
         || matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE")
-        || matches!(
-            text.trim_start_matches(['+', '-']),
-            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN"
-        )
-        || (text.bytes().any(|b| b.is_ascii_digit())
-            && (text.parse::<f64>().is_ok() || text.parse::<i128>().is_ok()))
-        || text
-            .strip_prefix("0x")
-            .is_some_and(|hex| i128::from_str_radix(hex, 16).is_ok())
-        || text
-            .strip_prefix("0o")
-            .is_some_and(|octal| i128::from_str_radix(octal, 8).is_ok())
+        || matches!(text.trim_start_matches(['+', '-']), ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN")
+        || (text.bytes().any(|b| b.is_ascii_digit()) && (text.parse::<f64>().is_ok() || text.parse::<i128>().is_ok()))
+        || text.strip_prefix("0x").is_some_and(|hex| i128::from_str_radix(hex, 16).is_ok())
+        || text.strip_prefix("0o").is_some_and(|octal| i128::from_str_radix(octal, 8).is_ok())
 }
 
 type Events<'a> = Parser<'a, saphyr_parser::StrInput<'a>>;
@@ -207,18 +189,11 @@ fn next<'a>(events: &mut Events<'a>, yaml: &str) -> Result<(Event<'a>, Span), He
         Some(Err(error)) => {
             let in_yaml = error.marker().line().max(1);
             // The scanner often reports an unquoted colon only on the next line.
-            let (at, text) = colon_line(yaml, in_yaml)
-                .unwrap_or((in_yaml, yaml.lines().nth(in_yaml - 1).unwrap_or_default()));
-            let hint = if has_unquoted_colon(text) {
-                "; a value that contains ': ' must be quoted"
-            } else {
-                ""
-            };
+            let (at, text) =
+                colon_line(yaml, in_yaml).unwrap_or((in_yaml, yaml.lines().nth(in_yaml - 1).unwrap_or_default()));
+            let hint = if has_unquoted_colon(text) { "; a value that contains ': ' must be quoted" } else { "" };
             let message = format!("not valid YAML: {}{hint}", error.info());
-            Err(HeaderError::Yaml {
-                line: at + 1,
-                message,
-            })
+            Err(HeaderError::Yaml { line: at + 1, message })
         }
         None => Err(HeaderError::NotAMapping),
     }
@@ -234,9 +209,7 @@ fn colon_line(yaml: &str, at: usize) -> Option<(usize, &str)> {
 
 fn has_unquoted_colon(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(_, value)| {
-        !value
-            .trim_start()
-            .starts_with(['"', '\'', '|', '>', '{', '['])
+        !value.trim_start().starts_with(['"', '\'', '|', '>', '{', '['])
             && (value.contains(": ") || value.trim_end().ends_with(':'))
     })
 }
@@ -254,31 +227,19 @@ fn node<'a>(
     depth: usize,
 ) -> Result<Node, HeaderError> {
     let line = line_of(span);
-    let refuse = |message: &str| {
-        Err(HeaderError::Yaml {
-            line,
-            message: message.to_owned(),
-        })
-    };
+    let refuse = |message: &str| Err(HeaderError::Yaml { line, message: message.to_owned() });
     if depth > 16 {
         return refuse("nested more than 16 levels deep");
     }
     let value = match event {
         Event::Scalar(text, style, anchor, tag) => {
             if anchor != 0 || tag.is_some() {
-                return refuse(
-                    "anchors and tags are YAML features that agents do not share; write the value out",
-                );
+                return refuse("anchors and tags are YAML features that agents do not share; write the value out");
             }
-            Value::Scalar {
-                text: text.into_owned(),
-                plain: style == ScalarStyle::Plain,
-            }
+            Value::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain }
         }
         Event::Alias(_) => {
-            return refuse(
-                "aliases are a YAML feature that agents do not share; write the value out",
-            );
+            return refuse("aliases are a YAML feature that agents do not share; write the value out");
         }
         Event::SequenceStart(..) => {
             let mut items = Vec::new();
@@ -323,11 +284,7 @@ mod tests {
     fn lines_count_from_the_top_of_the_file() {
         let text = "---\nname: x\ndescription: >\n  folded\n  text\nmetadata:\n  version: \"1\"\n---\nbody\n";
         let document = Document::parse(text).unwrap();
-        let lines: Vec<_> = document
-            .fields
-            .iter()
-            .map(|(k, _)| (k.text().unwrap(), k.line))
-            .collect();
+        let lines: Vec<_> = document.fields.iter().map(|(k, _)| (k.text().unwrap(), k.line)).collect();
         assert_eq!(lines, [("name", 2), ("description", 3), ("metadata", 6)]);
         assert_eq!(document.text("description"), Some("folded text\n"));
         assert_eq!(document.version(), Some("1"));

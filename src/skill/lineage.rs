@@ -64,9 +64,8 @@ mod tests {
                 skill.version.as_deref().unwrap(),
                 skill.digest
             );
-            let matches = last.is_some_and(|last| {
-                Some(&last.version) == skill.version.as_ref() && last.tree == skill.digest
-            });
+            let matches =
+                last.is_some_and(|last| Some(&last.version) == skill.version.as_ref() && last.tree == skill.digest);
             assert!(matches, "lineage.toml must end with\n\n{entry}");
         }
     }
@@ -79,10 +78,7 @@ mod tests {
                 assert!(is_newer(&pair[1].version, &pair[0].version), "{pair:?}");
             }
             for (at, one) in all.iter().enumerate() {
-                assert!(
-                    all[at + 1..].iter().all(|other| other.tree != one.tree),
-                    "{one:?}"
-                );
+                assert!(all[at + 1..].iter().all(|other| other.tree != one.tree), "{one:?}");
             }
         }
     }

@@ -16,10 +16,7 @@ pub(super) struct BadLink {
 
 /// Checks the relative links of all Markdown files; links to the web are not followed.
 pub(super) fn find(tree: &Tree) -> Vec<BadLink> {
-    let known: BTreeSet<&str> = tree
-        .iter()
-        .flat_map(|(path, _)| path.parents().chain([path.as_str()]))
-        .collect();
+    let known: BTreeSet<&str> = tree.iter().flat_map(|(path, _)| path.parents().chain([path.as_str()])).collect();
     let mut bad = Vec::new();
     for (path, entry) in tree.iter() {
         let file = path.as_str();
@@ -31,18 +28,12 @@ pub(super) fn find(tree: &Tree) -> Vec<BadLink> {
         };
         let body = body_start(text);
         for (event, range) in Parser::new(&text[body..]).into_offset_iter() {
-            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
-            else {
+            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else {
                 continue;
             };
             if let Some((rule, message)) = check(file, &dest_url, &known) {
                 let line = text[..body + range.start].matches('\n').count() + 1;
-                bad.push(BadLink {
-                    rule,
-                    file: file.to_owned(),
-                    line,
-                    message,
-                });
+                bad.push(BadLink { rule, file: file.to_owned(), line, message });
             }
         }
     }
@@ -104,9 +95,7 @@ fn is_web(url: &str) -> bool {
     url.starts_with("//")
         || (scheme.len() > 1
             && scheme.len() < url.len()
-            && scheme
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')))
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.')))
 }
 
 fn percent_decode(text: &str) -> String {
@@ -139,26 +128,13 @@ mod tests {
 
     fn rules(file: &str, markdown: &str) -> Vec<(&'static str, usize)> {
         let mut tree = Tree::default();
-        for (path, text) in [
-            ("references/a b.md", ""),
-            ("references/deep/c.md", ""),
-            ("scripts/x.py", ""),
-            (file, markdown),
-        ] {
+        for (path, text) in
+            [("references/a b.md", ""), ("references/deep/c.md", ""), ("scripts/x.py", ""), (file, markdown)]
+        {
             let content = text.as_bytes().to_vec().into();
-            tree.insert(
-                RelPath::parse(path).unwrap(),
-                Entry {
-                    executable: false,
-                    content,
-                },
-            )
-            .unwrap();
+            tree.insert(RelPath::parse(path).unwrap(), Entry { executable: false, content }).unwrap();
         }
-        find(&tree)
-            .into_iter()
-            .map(|link| (link.rule, link.line))
-            .collect()
+        find(&tree).into_iter().map(|link| (link.rule, link.line)).collect()
     }
 
     #[test]
@@ -166,13 +142,7 @@ mod tests {
         let text = "[a](references/a%20b.md#top) [s](scripts/x.py) [d](scripts/) [w](https://x.y/z)\n\
                     [m](mailto:a@b.c) [h](#here) `[no](../link)`\n\n    [code](/etc/passwd)\n";
         assert_eq!(rules("SKILL.md", text), []);
-        assert_eq!(
-            rules(
-                "references/b.md",
-                "[up](../SKILL.md/../scripts/x.py) [n](deep/c.md)"
-            ),
-            []
-        );
+        assert_eq!(rules("references/b.md", "[up](../SKILL.md/../scripts/x.py) [n](deep/c.md)"), []);
     }
 
     #[test]

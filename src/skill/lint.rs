@@ -43,16 +43,8 @@ pub struct Finding {
 
 /// Every rule: its id, its severity, and what it requires. The documentation lists this table.
 pub const RULES: &[(&str, Severity, &str)] = &[
-    (
-        "tree",
-        Severity::Fatal,
-        "regular files with portable UTF-8 names, no links, at most 1,000 files and 25 MB",
-    ),
-    (
-        "skill-md-missing",
-        Severity::Fatal,
-        "a file SKILL.md, in upper case, directly in the folder",
-    ),
+    ("tree", Severity::Fatal, "regular files with portable UTF-8 names, no links, at most 1,000 files and 25 MB"),
+    ("skill-md-missing", Severity::Fatal, "a file SKILL.md, in upper case, directly in the folder"),
     ("skill-md-utf8", Severity::Fatal, "SKILL.md is UTF-8"),
     (
         "header",
@@ -60,88 +52,28 @@ pub const RULES: &[(&str, Severity, &str)] = &[
         "SKILL.md starts with '---', YAML keys, '---': no byte-order mark, no text before it, no key twice",
     ),
     ("name-missing", Severity::Fatal, "the header has a name"),
-    (
-        "name-format",
-        Severity::Fatal,
-        "the name is 1 to 64 of a-z, 0-9 and single hyphens between them",
-    ),
-    (
-        "name-folder",
-        Severity::Fatal,
-        "the name equals the folder's",
-    ),
-    (
-        "description-missing",
-        Severity::Fatal,
-        "the header has a description that is not empty",
-    ),
-    (
-        "description-length",
-        Severity::Error,
-        "the description is at most 1,024 characters",
-    ),
-    (
-        "description-angle",
-        Severity::Error,
-        "the description has no '<' or '>'",
-    ),
-    (
-        "description-when",
-        Severity::Warning,
-        "the description says when to use the skill",
-    ),
+    ("name-format", Severity::Fatal, "the name is 1 to 64 of a-z, 0-9 and single hyphens between them"),
+    ("name-folder", Severity::Fatal, "the name equals the folder's"),
+    ("description-missing", Severity::Fatal, "the header has a description that is not empty"),
+    ("description-length", Severity::Error, "the description is at most 1,024 characters"),
+    ("description-angle", Severity::Error, "the description has no '<' or '>'"),
+    ("description-when", Severity::Warning, "the description says when to use the skill"),
     (
         "key-unknown",
         Severity::Error,
         "the only keys are name, description, license, compatibility, metadata, allowed-tools",
     ),
     ("license", Severity::Error, "license is a string"),
-    (
-        "compatibility",
-        Severity::Error,
-        "compatibility is a string of 1 to 500 characters",
-    ),
-    (
-        "metadata",
-        Severity::Error,
-        "metadata maps strings to strings: quote numbers and booleans",
-    ),
-    (
-        "allowed-tools",
-        Severity::Error,
-        "allowed-tools is one string, separated by spaces",
-    ),
+    ("compatibility", Severity::Error, "compatibility is a string of 1 to 500 characters"),
+    ("metadata", Severity::Error, "metadata maps strings to strings: quote numbers and booleans"),
+    ("allowed-tools", Severity::Error, "allowed-tools is one string, separated by spaces"),
     ("body-empty", Severity::Warning, "SKILL.md has a body"),
-    (
-        "body-lines",
-        Severity::Warning,
-        "the body is under 500 lines",
-    ),
-    (
-        "body-tokens",
-        Severity::Warning,
-        "the body is under 5,000 tokens (o200k_base)",
-    ),
-    (
-        "link-outside",
-        Severity::Error,
-        "links are relative and stay inside the skill",
-    ),
-    (
-        "link-broken",
-        Severity::Warning,
-        "links name files that are there",
-    ),
-    (
-        "link-deep",
-        Severity::Warning,
-        "files that SKILL.md names lie at most one folder deep",
-    ),
-    (
-        "nested-skill",
-        Severity::Warning,
-        "no second SKILL.md below the first: only some agents would see it",
-    ),
+    ("body-lines", Severity::Warning, "the body is under 500 lines"),
+    ("body-tokens", Severity::Warning, "the body is under 5,000 tokens (o200k_base)"),
+    ("link-outside", Severity::Error, "links are relative and stay inside the skill"),
+    ("link-broken", Severity::Warning, "links name files that are there"),
+    ("link-deep", Severity::Warning, "files that SKILL.md names lie at most one folder deep"),
+    ("nested-skill", Severity::Warning, "no second SKILL.md below the first: only some agents would see it"),
 ];
 
 const MAX_NAME: usize = 64;
@@ -149,14 +81,7 @@ const MAX_DESCRIPTION: usize = 1_024;
 const MAX_COMPATIBILITY: usize = 500;
 const MAX_BODY_LINES: usize = 500;
 const MAX_BODY_TOKENS: usize = 5_000;
-const KEYS: [&str; 6] = [
-    "name",
-    "description",
-    "license",
-    "compatibility",
-    "metadata",
-    "allowed-tools",
-];
+const KEYS: [&str; 6] = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,12 +95,9 @@ impl fmt::Display for Severity {
 /// Whether `name` is a valid skill name: 1 to 64 characters, `^[a-z0-9]+(-[a-z0-9]+)*$`.
 pub fn is_valid_name(name: &str) -> bool {
     name.len() <= MAX_NAME
-        && name.split('-').all(|part| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-        })
+        && name
+            .split('-')
+            .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()))
 }
 
 /// Applies every rule to a skill's tree. `folder` is the name of the folder that contains it, if
@@ -196,31 +118,24 @@ pub fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<
     }
     for (path, _) in tree.iter() {
         if path.file_name().eq_ignore_ascii_case(SKILL_MD) && path.as_str().contains('/') {
-            let message = "a SKILL.md inside a skill: Claude Code and Gemini never see it, others list a second skill".to_owned();
+            let message =
+                "a SKILL.md inside a skill: Claude Code and Gemini never see it, others list a second skill".to_owned();
             findings.add("nested-skill", path.as_str(), None, message);
         }
     }
-    findings.0.sort_by(|a, b| {
-        b.severity
-            .cmp(&a.severity)
-            .then_with(|| (&a.file, a.line).cmp(&(&b.file, b.line)))
-    });
+    findings.0.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| (&a.file, a.line).cmp(&(&b.file, b.line))));
     findings.0
 }
 
 /// The findings that make the skill impossible to install.
 pub fn fatal(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
-    findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Fatal)
+    findings.iter().filter(|finding| finding.severity == Severity::Fatal)
 }
 
 /// The name of a folder, for [`lint`].
 pub fn folder_name(folder: &Path) -> Option<String> {
     let whole = folder.canonicalize().ok()?;
-    whole
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
+    whole.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 #[derive(Default)]
@@ -228,17 +143,8 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, rule: &'static str, file: &str, line: Option<usize>, message: String) {
-        let severity = RULES
-            .iter()
-            .find(|(id, ..)| *id == rule)
-            .map_or(Severity::Error, |(_, severity, _)| *severity);
-        self.0.push(Finding {
-            rule,
-            severity,
-            file: file.to_owned(),
-            line,
-            message,
-        });
+        let severity = RULES.iter().find(|(id, ..)| *id == rule).map_or(Severity::Error, |(_, severity, _)| *severity);
+        self.0.push(Finding { rule, severity, file: file.to_owned(), line, message });
     }
 
     fn header(&mut self, rule: &'static str, line: usize, message: impl Into<String>) {
@@ -248,9 +154,7 @@ impl Findings {
 
 fn read_skill_md(tree: &Tree, findings: &mut Findings) -> Option<Document> {
     let Some(entry) = tree.get(SKILL_MD) else {
-        let other = tree
-            .iter()
-            .find(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
+        let other = tree.iter().find(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
         let message = match other {
             Some((path, _)) => {
                 format!("rename {path} to {SKILL_MD}: agents look for upper case only")
@@ -261,12 +165,7 @@ fn read_skill_md(tree: &Tree, findings: &mut Findings) -> Option<Document> {
         return None;
     };
     let Ok(text) = std::str::from_utf8(&entry.content) else {
-        findings.add(
-            "skill-md-utf8",
-            SKILL_MD,
-            None,
-            "is not UTF-8; convert it".to_owned(),
-        );
+        findings.add("skill-md-utf8", SKILL_MD, None, "is not UTF-8; convert it".to_owned());
         return None;
     };
     match Document::parse(text) {
@@ -284,16 +183,11 @@ fn check_name(document: &Document, folder: Option<&str>, findings: &mut Findings
         return;
     };
     let Some(name) = node.text().filter(|_| node.is_string()) else {
-        findings.header(
-            "name-format",
-            node.line,
-            "the name must be a string; quote it",
-        );
+        findings.header("name-format", node.line, "the name must be a string; quote it");
         return;
     };
     if !is_valid_name(name) {
-        let message =
-            format!("'{name}' must be 1 to {MAX_NAME} of a-z, 0-9 and single hyphens between them");
+        let message = format!("'{name}' must be 1 to {MAX_NAME} of a-z, 0-9 and single hyphens between them");
         findings.header("name-format", node.line, message);
     } else if let Some(folder) = folder.filter(|folder| *folder != name) {
         let message = format!("the name '{name}' must equal the folder's, which is '{folder}'");
@@ -303,40 +197,24 @@ fn check_name(document: &Document, folder: Option<&str>, findings: &mut Findings
 
 fn check_description(document: &Document, findings: &mut Findings) {
     let Some(node) = document.get("description") else {
-        findings.header(
-            "description-missing",
-            1,
-            "add 'description: …': what it does and when to use it",
-        );
+        findings.header("description-missing", 1, "add 'description: …': what it does and when to use it");
         return;
     };
     let text = node.text().unwrap_or_default().trim();
     if text.is_empty() || !node.is_string() {
-        findings.header(
-            "description-missing",
-            node.line,
-            "the description must be a string with text in it",
-        );
+        findings.header("description-missing", node.line, "the description must be a string with text in it");
         return;
     }
     let length = text.chars().count();
     if length > MAX_DESCRIPTION {
-        let message =
-            format!("{length} characters; Copilot and the specification stop at {MAX_DESCRIPTION}");
+        let message = format!("{length} characters; Copilot and the specification stop at {MAX_DESCRIPTION}");
         findings.header("description-length", node.line, message);
     }
     if text.contains(['<', '>']) {
-        findings.header(
-            "description-angle",
-            node.line,
-            "'<' and '>' break prompts that wrap it in XML",
-        );
+        findings.header("description-angle", node.line, "'<' and '>' break prompts that wrap it in XML");
     }
     let lower = text.to_lowercase();
-    if !["when", "use for", "use this", "use to", "use it"]
-        .iter()
-        .any(|cue| lower.contains(cue))
-    {
+    if !["when", "use for", "use this", "use to", "use it"].iter().any(|cue| lower.contains(cue)) {
         let message = "say when to use it ('Use when …'): agents choose a skill by this text alone";
         findings.header("description-when", node.line, message);
     }
@@ -353,8 +231,7 @@ fn check_optional_keys(document: &Document, findings: &mut Findings) {
             "compatibility" => {
                 let length = value.text().map_or(0, |text| text.trim().chars().count());
                 if !one_string || !(1..=MAX_COMPATIBILITY).contains(&length) {
-                    let message =
-                        format!("must be a string of 1 to {MAX_COMPATIBILITY} characters");
+                    let message = format!("must be a string of 1 to {MAX_COMPATIBILITY} characters");
                     findings.header("compatibility", value.line, message);
                 }
             }
@@ -364,8 +241,7 @@ fn check_optional_keys(document: &Document, findings: &mut Findings) {
                 findings.header("allowed-tools", value.line, message);
             }
             _ if !KEYS.contains(&name) => {
-                let message =
-                    format!("'{name}' is no key of the specification; put it under metadata");
+                let message = format!("'{name}' is no key of the specification; put it under metadata");
                 findings.header("key-unknown", key.line, message);
             }
             _ => {}
@@ -395,18 +271,14 @@ fn check_body(document: &Document, findings: &mut Findings) {
     }
     let lines = document.body.lines().count();
     if lines >= MAX_BODY_LINES {
-        let message = format!(
-            "{lines} lines; keep it under {MAX_BODY_LINES} and move the rest to references/"
-        );
+        let message = format!("{lines} lines; keep it under {MAX_BODY_LINES} and move the rest to references/");
         findings.header("body-lines", line, message);
     }
     // A token has at least one byte, so most bodies need no counting.
     if document.body.len() >= MAX_BODY_TOKENS {
         let tokens = tokens::count(&document.body);
         if tokens >= MAX_BODY_TOKENS {
-            let message = format!(
-                "{tokens} tokens; keep it under {MAX_BODY_TOKENS} and move the rest to references/"
-            );
+            let message = format!("{tokens} tokens; keep it under {MAX_BODY_TOKENS} and move the rest to references/");
             findings.header("body-tokens", line, message);
         }
     }
@@ -421,18 +293,8 @@ mod tests {
     fn findings(skill_md: &str) -> Vec<&'static str> {
         let mut tree = Tree::default();
         let content = skill_md.as_bytes().to_vec().into();
-        tree.insert(
-            RelPath::parse(SKILL_MD).unwrap(),
-            Entry {
-                executable: false,
-                content,
-            },
-        )
-        .unwrap();
-        lint(&tree, Some("demo"), &[])
-            .into_iter()
-            .map(|finding| finding.rule)
-            .collect()
+        tree.insert(RelPath::parse(SKILL_MD).unwrap(), Entry { executable: false, content }).unwrap();
+        lint(&tree, Some("demo"), &[]).into_iter().map(|finding| finding.rule).collect()
     }
 
     fn header(extra: &str) -> String {
@@ -452,43 +314,22 @@ mod tests {
             (header("model: opus\n"), "key-unknown"),
             (header("license: [a]\n"), "license"),
             (header("compatibility: \"\"\n"), "compatibility"),
-            (
-                header(&format!("compatibility: {}\n", &long[..501])),
-                "compatibility",
-            ),
+            (header(&format!("compatibility: {}\n", &long[..501])), "compatibility"),
             (header("metadata:\n  version: 1.0\n"), "metadata"),
             (header("metadata: text\n"), "metadata"),
             (header("allowed-tools: [Bash]\n"), "allowed-tools"),
             (header("").replace("demo", "Demo"), "name-format"),
-            (
-                header("").replace("name: demo", "name: de--mo"),
-                "name-format",
-            ),
+            (header("").replace("name: demo", "name: de--mo"), "name-format"),
             (header("").replace("name: demo", "name: 12"), "name-format"),
-            (
-                header("").replace("name: demo", "name: other"),
-                "name-folder",
-            ),
+            (header("").replace("name: demo", "name: other"), "name-folder"),
             (header("").replace("name: demo\n", ""), "name-missing"),
-            (
-                header("").replace("Does it. Use when asked.", "\"\""),
-                "description-missing",
-            ),
-            (
-                header("").replace("Does it. Use when asked.", "Does it."),
-                "description-when",
-            ),
-            (
-                header("").replace("Does it.", "Does <it>."),
-                "description-angle",
-            ),
+            (header("").replace("Does it. Use when asked.", "\"\""), "description-missing"),
+            (header("").replace("Does it. Use when asked.", "Does it."), "description-when"),
+            (header("").replace("Does it.", "Does <it>."), "description-angle"),
             (header("").replace("Does it.", &long), "description-length"),
             (header("").replace("# Demo\n", ""), "body-empty"),
             (header("") + &"x\n".repeat(500), "body-lines"),
-            (
-                header("") + &"one two three\n\n".repeat(200).repeat(9).replace('\n', " "),
-                "body-tokens",
-            ),
+            (header("") + &"one two three\n\n".repeat(200).repeat(9).replace('\n', " "), "body-tokens"),
             (format!("\u{feff}{}", header("")), "header"),
             (format!("\n{}", header("")), "header"),
         ] {
@@ -501,18 +342,7 @@ mod tests {
         for name in ["a", "a-b", "0", "cuda-kernels", &"a".repeat(64)] {
             assert!(is_valid_name(name), "{name}");
         }
-        for name in [
-            "",
-            "-a",
-            "a-",
-            "a--b",
-            "A",
-            "a_b",
-            "a b",
-            "é",
-            "../a",
-            &"a".repeat(65),
-        ] {
+        for name in ["", "-a", "a-", "a--b", "A", "a_b", "a b", "é", "../a", &"a".repeat(65)] {
             assert!(!is_valid_name(name), "{name}");
         }
     }

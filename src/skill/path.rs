@@ -37,18 +37,14 @@ impl RelPath {
             return Err(PathError::Empty);
         }
         let mut letters = text.chars();
-        let drive =
-            letters.next().is_some_and(|c| c.is_ascii_alphabetic()) && letters.next() == Some(':');
+        let drive = letters.next().is_some_and(|c| c.is_ascii_alphabetic()) && letters.next() == Some(':');
         if text.starts_with('/') || text.starts_with('\\') || drive {
             return Err(PathError::Absolute(text.to_owned()));
         }
         if text.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(PathError::Escapes(text.to_owned()));
         }
-        if text
-            .chars()
-            .any(|c| matches!(c, '\\' | ':') || c.is_control())
-        {
+        if text.chars().any(|c| matches!(c, '\\' | ':') || c.is_control()) {
             return Err(PathError::Unportable(text.to_owned()));
         }
         Ok(Self(text.to_owned()))

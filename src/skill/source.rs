@@ -76,16 +76,11 @@ impl Skill {
 
     /// A folder or an archive.
     pub fn read(path: &Path) -> Result<Self> {
-        let meta = path
-            .metadata()
-            .with_context(|| format!("cannot read a skill from {}", path.display()))?;
-        let whole = path
-            .canonicalize()
-            .with_context(|| format!("cannot resolve {}", path.display()))?;
+        let meta = path.metadata().with_context(|| format!("cannot read a skill from {}", path.display()))?;
+        let whole = path.canonicalize().with_context(|| format!("cannot resolve {}", path.display()))?;
         let (folder, tree, source) = if meta.is_dir() {
             let folder = lint::folder_name(path).unwrap_or_default();
-            let tree = Tree::read(path)
-                .with_context(|| format!("{} is refused as a skill", path.display()))?;
+            let tree = Tree::read(path).with_context(|| format!("{} is refused as a skill", path.display()))?;
             (folder, tree, Source::Folder { path: Some(whole) })
         } else if meta.is_file() {
             if path.file_name().is_some_and(|name| name == SKILL_MD) {
@@ -99,10 +94,7 @@ impl Skill {
         let findings = lint::lint(&tree, Some(&folder), &[]);
         if let Some(first) = lint::fatal(&findings).next() {
             let at = path.join(&first.file);
-            let line = first
-                .line
-                .map(|line| format!(":{line}"))
-                .unwrap_or_default();
+            let line = first.line.map(|line| format!(":{line}")).unwrap_or_default();
             bail!(
                 "{}{line}: {} [{}]\n`kernels skills validate {}` lists everything",
                 at.display(),
@@ -115,11 +107,8 @@ impl Skill {
     }
 
     fn from_tree(name: &str, source: Source, tree: Tree, findings: Vec<Finding>) -> Result<Self> {
-        let skill_md = tree
-            .get(SKILL_MD)
-            .with_context(|| format!("{name} has no {SKILL_MD}"))?;
-        let text = std::str::from_utf8(&skill_md.content)
-            .with_context(|| format!("{name}/{SKILL_MD} is not UTF-8"))?;
+        let skill_md = tree.get(SKILL_MD).with_context(|| format!("{name} has no {SKILL_MD}"))?;
+        let text = std::str::from_utf8(&skill_md.content).with_context(|| format!("{name}/{SKILL_MD} is not UTF-8"))?;
         let document = Document::parse(text).with_context(|| format!("{name}/{SKILL_MD}"))?;
         let files = file_digests(&tree);
         Ok(Self {
@@ -144,10 +133,7 @@ pub fn is_newer(one: &str, other: &str) -> bool {
         (Some(one), Some(other)) => {
             let length = one.len().max(other.len());
             let at = |v: &[u64], n: usize| v.get(n).copied().unwrap_or(0);
-            (0..length)
-                .map(|n| at(&one, n).cmp(&at(&other, n)))
-                .find(|order| order.is_ne())
-                == Some(Ordering::Greater)
+            (0..length).map(|n| at(&one, n).cmp(&at(&other, n))).find(|order| order.is_ne()) == Some(Ordering::Greater)
         }
         _ => false,
     }
@@ -159,22 +145,11 @@ mod tests {
 
     #[test]
     fn versions_compare_by_number() {
-        for (one, other) in [
-            ("0.2.0", "0.1.9"),
-            ("0.10.0", "0.9.0"),
-            ("1", "0.9"),
-            ("1.0.1", "1"),
-        ] {
+        for (one, other) in [("0.2.0", "0.1.9"), ("0.10.0", "0.9.0"), ("1", "0.9"), ("1.0.1", "1")] {
             assert!(is_newer(one, other), "{one} {other}");
             assert!(!is_newer(other, one), "{other} {one}");
         }
-        for (one, other) in [
-            ("1.0", "1"),
-            ("1", "1.0.0"),
-            ("a", "1"),
-            ("1", "b"),
-            ("", "0"),
-        ] {
+        for (one, other) in [("1.0", "1"), ("1", "1.0.0"), ("a", "1"), ("1", "b"), ("", "0")] {
             assert!(!is_newer(one, other), "{one} {other}");
         }
     }

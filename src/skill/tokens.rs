@@ -39,9 +39,7 @@ static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
 fn vocabulary() -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
     #[expect(clippy::expect_used, reason = "embedded data, covered by a test")]
-    DeflateDecoder::new(PACKED)
-        .read_to_end(&mut bytes)
-        .expect("the embedded vocabulary inflates");
+    DeflateDecoder::new(PACKED).read_to_end(&mut bytes).expect("the embedded vocabulary inflates");
     let (lengths, mut rest) = bytes.split_at(VOCABULARY);
     let token = |length: &u8| {
         let (token, after) = rest.split_at(usize::from(*length));
@@ -99,10 +97,7 @@ mod tests {
             let _ = writeln!(published, "{} {rank}", base64(token));
         }
         // With this digest tiktoken checks its download of o200k_base.tiktoken.
-        assert_eq!(
-            hex(&Sha256::digest(published)),
-            "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-        );
+        assert_eq!(hex(&Sha256::digest(published)), "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d");
     }
 
     /// Expected counts are those of npm's gpt-tokenizer for o200k_base.
@@ -121,19 +116,10 @@ mod tests {
         ("don't DON'T we've", 3),
         ("1234567890", 4),
         ("café naïve 日本語 😀🚀", 9),
-        (
-            "__global__ void k(float* __restrict__ x) {\n\tint i = blockIdx.x * blockDim.x + threadIdx.x;\n}\r\n",
-            29,
-        ),
-        (
-            "---\nname: cuda-kernels\n---\n# Title\n\n- item `code` https://example.com/a/b?c=d\n",
-            26,
-        ),
+        ("__global__ void k(float* __restrict__ x) {\n\tint i = blockIdx.x * blockDim.x + threadIdx.x;\n}\r\n", 29),
+        ("---\nname: cuda-kernels\n---\n# Title\n\n- item `code` https://example.com/a/b?c=d\n", 26),
         ("trailing   ", 3),
-        (
-            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-            9,
-        ),
+        ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 9),
         ("Ⅷ ½ ٣٤ ǅ", 10),
     ];
 }

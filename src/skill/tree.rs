@@ -101,23 +101,15 @@ impl Tree {
         }
         for prefix in path.parents().chain([path.as_str()]) {
             let folded: String = prefix.nfc().flat_map(char::to_lowercase).collect();
-            let known = self
-                .spellings
-                .entry(folded)
-                .or_insert_with(|| prefix.to_owned());
+            let known = self.spellings.entry(folded).or_insert_with(|| prefix.to_owned());
             if known != prefix {
                 return Err(TreeError::Collision(known.clone(), prefix.to_owned()));
             }
         }
         // A file where another path has a folder: the same spelling, but not both are possible.
         let below = format!("{path}/");
-        let folder_too = self
-            .entries
-            .keys()
-            .any(|known| known.as_str().starts_with(&below));
-        let file_above = path
-            .parents()
-            .any(|p| RelPath::parse(p).is_ok_and(|p| self.entries.contains_key(&p)));
+        let folder_too = self.entries.keys().any(|known| known.as_str().starts_with(&below));
+        let file_above = path.parents().any(|p| RelPath::parse(p).is_ok_and(|p| self.entries.contains_key(&p)));
         if folder_too || file_above {
             return Err(TreeError::Duplicate(path));
         }
@@ -142,15 +134,9 @@ impl Tree {
     pub fn read_what_is_readable(folder: &Path) -> (Self, Vec<TreeError>) {
         let mut tree = Self::default();
         let mut errors = Vec::new();
-        let walk = WalkDir::new(folder)
-            .follow_links(false)
-            .follow_root_links(true);
+        let walk = WalkDir::new(folder).follow_links(false).follow_root_links(true);
         let wanted = |entry: &walkdir::DirEntry| {
-            entry.depth() == 0
-                || !entry
-                    .file_name()
-                    .to_str()
-                    .is_some_and(|n| n == RECEIPT || is_left_behind(n))
+            entry.depth() == 0 || !entry.file_name().to_str().is_some_and(|n| n == RECEIPT || is_left_behind(n))
         };
         for found in walk.into_iter().filter_entry(wanted) {
             let added = found
@@ -178,9 +164,7 @@ impl Tree {
             return Ok(());
         }
         let inside = at.strip_prefix(folder).unwrap_or(at);
-        let text = inside
-            .to_str()
-            .ok_or_else(|| TreeError::NotUtf8(at.to_path_buf()))?;
+        let text = inside.to_str().ok_or_else(|| TreeError::NotUtf8(at.to_path_buf()))?;
         if kind.is_symlink() {
             return Err(TreeError::Symlink(at.to_path_buf()));
         }
@@ -190,10 +174,7 @@ impl Tree {
         if !kind.is_file() {
             return Err(TreeError::Special(at.to_path_buf()));
         }
-        let path = RelPath::parse(text).map_err(|error| TreeError::Path {
-            within: folder.to_path_buf(),
-            error,
-        })?;
+        let path = RelPath::parse(text).map_err(|error| TreeError::Path { within: folder.to_path_buf(), error })?;
         self.insert(path, read_entry(at, MAX_BYTES - self.bytes)?)
     }
 
@@ -204,9 +185,7 @@ impl Tree {
 
     /// One file.
     pub fn get(&self, path: &str) -> Option<&Entry> {
-        RelPath::parse(path)
-            .ok()
-            .and_then(|path| self.entries.get(&path))
+        RelPath::parse(path).ok().and_then(|path| self.entries.get(&path))
     }
 
     /// How many files there are.
@@ -226,10 +205,7 @@ impl Tree {
 
     /// Writes all files below `root`, which exists.
     pub fn write(&self, root: &Path) -> std::io::Result<Written> {
-        let mut written = Written {
-            files: Vec::new(),
-            folders: vec![root.to_path_buf()],
-        };
+        let mut written = Written { files: Vec::new(), folders: vec![root.to_path_buf()] };
         for (path, entry) in self.iter() {
             for above in path.parents() {
                 let folder = root.join(above);
@@ -239,8 +215,7 @@ impl Tree {
                 }
             }
             let file = path.under(root);
-            disk::write_new(&file, &entry.content, entry.mode())
-                .map_err(|error| disk::naming(&file, &error))?;
+            disk::write_new(&file, &entry.content, entry.mode()).map_err(|error| disk::naming(&file, &error))?;
             written.files.push(file);
         }
         Ok(written)
@@ -260,15 +235,10 @@ pub fn has_shebang(content: &[u8]) -> bool {
 }
 
 fn read_entry(path: &Path, at_most: u64) -> Result<Entry, TreeError> {
-    let io = |error| TreeError::Io {
-        path: path.to_path_buf(),
-        error,
-    };
+    let io = |error| TreeError::Io { path: path.to_path_buf(), error };
     let file = open_plain(path).map_err(|error| match error.raw_os_error() {
         // The walk saw a file, but the open found a link: it was swapped in between.
-        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
-            TreeError::Symlink(path.to_path_buf())
-        }
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => TreeError::Symlink(path.to_path_buf()),
         _ => io(error),
     })?;
     let meta = file.metadata().map_err(io)?;
@@ -276,13 +246,8 @@ fn read_entry(path: &Path, at_most: u64) -> Result<Entry, TreeError> {
         return Err(TreeError::Special(path.to_path_buf()));
     }
     let mut content = Vec::new();
-    file.take(at_most + 1)
-        .read_to_end(&mut content)
-        .map_err(io)?;
-    Ok(Entry {
-        executable: is_executable(&meta),
-        content: content.into(),
-    })
+    file.take(at_most + 1).read_to_end(&mut content).map_err(io)?;
+    Ok(Entry { executable: is_executable(&meta), content: content.into() })
 }
 
 /// Whether the owner may run the file.
@@ -296,10 +261,7 @@ mod tests {
     use super::*;
 
     fn entry() -> Entry {
-        Entry {
-            executable: false,
-            content: Cow::Borrowed(b"x"),
-        }
+        Entry { executable: false, content: Cow::Borrowed(b"x") }
     }
 
     fn insert_all(paths: &[&str]) -> Result<Tree, TreeError> {
@@ -312,22 +274,11 @@ mod tests {
 
     #[test]
     fn names_that_merge_on_other_disks_are_refused() {
-        for pair in [
-            ["A.md", "a.md"],
-            ["dir/x", "Dir/y"],
-            ["caf\u{e9}", "cafe\u{301}"],
-            ["SKILL.md", "skill.MD"],
-        ] {
-            assert!(
-                matches!(insert_all(&pair), Err(TreeError::Collision(..))),
-                "{pair:?}"
-            );
+        for pair in [["A.md", "a.md"], ["dir/x", "Dir/y"], ["caf\u{e9}", "cafe\u{301}"], ["SKILL.md", "skill.MD"]] {
+            assert!(matches!(insert_all(&pair), Err(TreeError::Collision(..))), "{pair:?}");
         }
         for pair in [["a", "a"], ["a", "a/b"], ["a/b", "a"]] {
-            assert!(
-                matches!(insert_all(&pair), Err(TreeError::Duplicate(_))),
-                "{pair:?}"
-            );
+            assert!(matches!(insert_all(&pair), Err(TreeError::Duplicate(_))), "{pair:?}");
         }
         assert_eq!(insert_all(&["a/b", "a/c", "b"]).unwrap().len(), 3);
     }
@@ -336,16 +287,12 @@ mod tests {
     fn limits_hold_at_the_edge() {
         let mut tree = Tree::default();
         for n in 0..MAX_FILES {
-            tree.insert(RelPath::parse(&format!("{n}")).unwrap(), entry())
-                .unwrap();
+            tree.insert(RelPath::parse(&format!("{n}")).unwrap(), entry()).unwrap();
         }
         let one_more = tree.insert(RelPath::parse("more").unwrap(), entry());
         assert!(matches!(one_more, Err(TreeError::TooManyFiles)));
         let mut tree = Tree::default();
-        let full = Entry {
-            executable: false,
-            content: vec![0; 25_000_000].into(),
-        };
+        let full = Entry { executable: false, content: vec![0; 25_000_000].into() };
         tree.insert(RelPath::parse("full").unwrap(), full).unwrap();
         let one_more = tree.insert(RelPath::parse("more").unwrap(), entry());
         assert!(matches!(one_more, Err(TreeError::TooLarge)));

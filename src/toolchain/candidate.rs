@@ -52,34 +52,20 @@ pub fn candidates() -> Vec<Candidate> {
 
 /// All locations in order of precedence.
 pub(super) fn places() -> Vec<Location> {
-    let set = |name: &str| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let location = |origin: &str, folder: PathBuf| Location {
-        origin: origin.to_owned(),
-        folder,
-        explicit: false,
-        wheels: None,
-    };
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let location =
+        |origin: &str, folder: PathBuf| Location { origin: origin.to_owned(), folder, explicit: false, wheels: None };
     let mut places = Vec::new();
     for name in ["CUDA_HOME", "CUDA_PATH"] {
         if let Some(folder) = set(name) {
-            places.push(Location {
-                explicit: true,
-                ..location(name, std::path::absolute(&folder).unwrap_or(folder))
-            });
+            places.push(Location { explicit: true, ..location(name, std::path::absolute(&folder).unwrap_or(folder)) });
             break;
         }
     }
     if let Some(nvcc) = in_path("nvcc") {
         // A link, such as in /usr/bin, points into the toolkit. Wrappers with another name are not followed.
-        let real = nvcc
-            .canonicalize()
-            .ok()
-            .filter(|real| real.file_name().is_some_and(|name| name == "nvcc"))
-            .unwrap_or(nvcc);
+        let real =
+            nvcc.canonicalize().ok().filter(|real| real.file_name().is_some_and(|name| name == "nvcc")).unwrap_or(nvcc);
         if let Some(folder) = real.parent().and_then(Path::parent) {
             places.push(location("PATH", folder.to_owned()));
         }
@@ -99,10 +85,7 @@ pub(super) fn places() -> Vec<Location> {
     }
     if let Ok(cache) = cache::folder() {
         let packages = installed(&cache);
-        places.push(location(
-            "`kernels toolchain install`",
-            packages.join("nvidia/cu13"),
-        ));
+        places.push(location("`kernels toolchain install`", packages.join("nvidia/cu13")));
     }
     places
 }
@@ -119,12 +102,7 @@ impl Location {
             Some(Err(why)) => Err(why),
             _ => at(&self.folder, &self.origin, known),
         };
-        Candidate {
-            found,
-            origin: self.origin,
-            folder: self.folder,
-            explicit: self.explicit,
-        }
+        Candidate { found, origin: self.origin, folder: self.folder, explicit: self.explicit }
     }
 }
 
@@ -138,8 +116,7 @@ pub(super) fn at(folder: &Path, origin: &str, known: &Known) -> Result<Toolchain
         return Err(format!("{} is not executable", nvcc.display()));
     }
     let said = known.version(&nvcc)?;
-    let version = version_of(&said)
-        .ok_or_else(|| format!("`{} --version` names no version", nvcc.display()))?;
+    let version = version_of(&said).ok_or_else(|| format!("`{} --version` names no version", nvcc.display()))?;
     let targets = format!("targets/{}-linux/lib", env::consts::ARCH);
     let sbsa = "targets/sbsa-linux/lib";
     let library_dirs = ["lib64", "lib", &targets, sbsa]
@@ -147,12 +124,7 @@ pub(super) fn at(folder: &Path, origin: &str, known: &Known) -> Result<Toolchain
         .map(|name| folder.join(name))
         .filter(|dir| dir.join("libcudart_static.a").is_file())
         .collect();
-    Ok(Toolchain {
-        nvcc,
-        version,
-        origin: origin.to_owned(),
-        library_dirs,
-    })
+    Ok(Toolchain { nvcc, version, origin: origin.to_owned(), library_dirs })
 }
 
 /// Parses `Cuda compilation tools, release 13.0, V13.0.88` to `13.0.88`.
@@ -198,10 +170,7 @@ fn mixed_wheels(packages: &Path) -> Result<(), String> {
     let mut releases: Vec<(String, (u32, u32))> = Vec::new();
     for entry in fs::read_dir(packages).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some((package, version)) = name
-            .strip_suffix(".dist-info")
-            .and_then(|name| name.split_once('-'))
-        else {
+        let Some((package, version)) = name.strip_suffix(".dist-info").and_then(|name| name.split_once('-')) else {
             continue;
         };
         if ["nvidia_cuda_nvcc", "nvidia_cuda_crt", "nvidia_nvvm"].contains(&package)
@@ -236,30 +205,14 @@ mod tests {
     #[test]
     fn the_newest_of_the_versioned_folders_comes_first() {
         let folder = tempfile::tempdir().unwrap();
-        for name in [
-            "cuda-9.2",
-            "cuda-13.1",
-            "cuda-12.8",
-            "cuda-13.10",
-            "cuda-13",
-            "cuda-samples",
-        ] {
+        for name in ["cuda-9.2", "cuda-13.1", "cuda-12.8", "cuda-13.10", "cuda-13", "cuda-samples"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         let names: Vec<_> = versioned(folder.path())
             .iter()
             .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
-        assert_eq!(
-            names,
-            [
-                "cuda-13.10",
-                "cuda-13.1",
-                "cuda-13",
-                "cuda-12.8",
-                "cuda-9.2"
-            ]
-        );
+        assert_eq!(names, ["cuda-13.10", "cuda-13.1", "cuda-13", "cuda-12.8", "cuda-9.2"]);
     }
 
     #[test]

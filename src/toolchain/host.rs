@@ -47,14 +47,8 @@ impl HostCompiler {
     }
 
     fn at(path: PathBuf, origin: &str, known: &Known) -> Result<Self, ToolchainError> {
-        let said = known
-            .version(&path)
-            .map_err(|why| ToolchainError(format!("{why} (found through {origin})")))?;
-        Ok(Self {
-            version: said.lines().next().unwrap_or_default().trim().to_owned(),
-            path,
-            origin: origin.to_owned(),
-        })
+        let said = known.version(&path).map_err(|why| ToolchainError(format!("{why} (found through {origin})")))?;
+        Ok(Self { version: said.lines().next().unwrap_or_default().trim().to_owned(), path, origin: origin.to_owned() })
     }
 }
 
@@ -65,9 +59,7 @@ fn resolve(value: &OsStr) -> Option<PathBuf> {
         return Some(path.join("g++")).filter(|path| is_program(path));
     }
     if path.components().count() > 1 {
-        return std::path::absolute(path)
-            .ok()
-            .filter(|path| is_program(path));
+        return std::path::absolute(path).ok().filter(|path| is_program(path));
     }
     in_path(path.to_str()?)
 }
@@ -83,6 +75,5 @@ pub(super) fn in_path(name: &str) -> Option<PathBuf> {
 
 /// Whether it is an executable file.
 pub(super) fn is_program(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

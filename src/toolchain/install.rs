@@ -34,10 +34,7 @@ pub(crate) fn install(
     show: bool,
     tell: &dyn Fn(&str),
 ) -> Result<Installed, ToolchainError> {
-    if !cfg!(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    )) {
+    if !cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))) {
         return Err(ToolchainError(
             "the pinned wheels are for Linux on x86_64 and aarch64; install a CUDA toolkit and set CUDA_HOME to it"
                 .to_owned(),
@@ -52,10 +49,7 @@ pub(crate) fn install(
         && let Ok(toolchain) = whole(&target)
         && toolchain.is_pinned()
     {
-        return Ok(Installed {
-            toolchain,
-            already: true,
-        });
+        return Ok(Installed { toolchain, already: true });
     }
     clear(&cache);
     let scratch = Scratch::new(&cache)?;
@@ -66,26 +60,15 @@ pub(crate) fn install(
         show,
         pins: PINS,
         again: "kernels toolchain install",
-        by_hand: format!(
-            "install CUDA {} by hand and set CUDA_HOME",
-            Toolchain::PINNED
-        ),
+        by_hand: format!("install CUDA {} by hand and set CUDA_HOME", Toolchain::PINNED),
     };
     pip.run(&["install", "--target"], &site, &["--no-compile"])?;
-    let found = whole(&site)
-        .map_err(|why| ToolchainError(format!("pip installed the wheels, but {why}")))?;
+    let found = whole(&site).map_err(|why| ToolchainError(format!("pip installed the wheels, but {why}")))?;
     if !found.is_pinned() {
-        return Err(ToolchainError(format!(
-            "pip installed nvcc {} instead of {}",
-            found.version,
-            Toolchain::PINNED
-        )));
+        return Err(ToolchainError(format!("pip installed nvcc {} instead of {}", found.version, Toolchain::PINNED)));
     }
     swap(&site, &target).map_err(|error| failed("put in place", &target, &error))?;
-    Ok(Installed {
-        toolchain: whole(&target).map_err(ToolchainError)?,
-        already: false,
-    })
+    Ok(Installed { toolchain: whole(&target).map_err(ToolchainError)?, already: false })
 }
 
 /// The prefix of scratch folders.
@@ -127,12 +110,7 @@ pub(super) struct Pip<'a> {
 
 impl Pip<'_> {
     /// Runs pip with these arguments, of which the last takes the folder, and more options.
-    pub(super) fn run(
-        &self,
-        words: &[&str],
-        folder: &Path,
-        more: &[&str],
-    ) -> Result<(), ToolchainError> {
+    pub(super) fn run(&self, words: &[&str], folder: &Path, more: &[&str]) -> Result<(), ToolchainError> {
         let pins = self.scratch.join("pins.txt");
         fs::write(&pins, self.pins).map_err(|error| failed("write", &pins, &error))?;
         let mut command = Command::new(self.python);
@@ -159,16 +137,13 @@ impl Pip<'_> {
         if self.show {
             // stdout is for the report.
             let progress = rustix::io::dup(rustix::stdio::stderr()).map_err(io::Error::from);
-            let progress =
-                progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?;
+            let progress = progress.map_err(|error| failed("write to", Path::new("stderr"), &error))?;
             command.stdout(progress).stderr(Stdio::inherit());
         } else {
             command.stdout(Stdio::null()).stderr(Stdio::piped());
         }
         let child = command.spawn();
-        let output = child
-            .and_then(process::Child::wait_with_output)
-            .map_err(|error| self.cannot_start(&error))?;
+        let output = child.and_then(process::Child::wait_with_output).map_err(|error| self.cannot_start(&error))?;
         if output.status.success() {
             return Ok(());
         }
@@ -178,9 +153,7 @@ impl Pip<'_> {
     fn cannot_start(&self, error: &io::Error) -> ToolchainError {
         let python = self.python.display();
         ToolchainError(if error.kind() == io::ErrorKind::NotFound {
-            format!(
-                "there is no Python at '{python}'; install Python 3 with pip, or name one with --python PATH"
-            )
+            format!("there is no Python at '{python}'; install Python 3 with pip, or name one with --python PATH")
         } else {
             format!("cannot run '{python}': {error}; name another Python with --python PATH")
         })

@@ -43,9 +43,7 @@ pub(crate) fn install_torch(
         (true, "x86_64") => "manylinux_2_28_x86_64",
         (true, "aarch64") => "manylinux_2_28_aarch64",
         _ => {
-            return Err(ToolchainError(
-                "the pinned wheel of torch is for Linux on x86_64 and aarch64".to_owned(),
-            ));
+            return Err(ToolchainError("the pinned wheel of torch is for Linux on x86_64 and aarch64".to_owned()));
         }
     };
     let cache = cache::folder()?;
@@ -54,10 +52,7 @@ pub(crate) fn install_torch(
     let _lock = lock(&cache.join("toolchain.lock"), tell)?;
     let whole = |folder: &Path| at(&folder.join("torch"), ORIGIN);
     if !force && let Ok(torch) = whole(&target) {
-        return Ok(InstalledTorch {
-            torch,
-            already: true,
-        });
+        return Ok(InstalledTorch { torch, already: true });
     }
     // Checked before downloading half a gigabyte.
     let host = HostCompiler::find()?;
@@ -85,10 +80,7 @@ pub(crate) fn install_torch(
     }
     whole(&site).map_err(|why| ToolchainError(format!("pip fetched torch, but {why}")))?;
     swap(&site, &target).map_err(|error| failed("put in place", &target, &error))?;
-    Ok(InstalledTorch {
-        torch: whole(&target).map_err(ToolchainError)?,
-        already: false,
-    })
+    Ok(InstalledTorch { torch: whole(&target).map_err(ToolchainError)?, already: false })
 }
 
 /// Downloads torch's wheel into the scratch folder.
@@ -121,9 +113,7 @@ fn fetch(pip: &Pip<'_>, platform: &str) -> Result<PathBuf, ToolchainError> {
 fn is_kept(path: &str) -> bool {
     path.starts_with("torch/include/")
         || path == "torch/version.py"
-        || path
-            .strip_prefix("torch/lib/")
-            .is_some_and(|name| LIBRARIES.contains(&name))
+        || path.strip_prefix("torch/lib/").is_some_and(|name| LIBRARIES.contains(&name))
         || path.contains(".dist-info/") && (path.contains("LICENSE") || path.contains("NOTICE"))
 }
 
@@ -150,14 +140,8 @@ fn unpack(wheel: &Path, site: &Path) -> io::Result<()> {
 }
 
 /// Replaces a library by a stub with the same soname and symbols.
-fn stand_in(
-    library: &Path,
-    soname: &str,
-    scratch: &Path,
-    host: &HostCompiler,
-) -> Result<(), ToolchainError> {
-    let unreadable =
-        |why: String| ToolchainError(format!("cannot read {}: {why}", library.display()));
+fn stand_in(library: &Path, soname: &str, scratch: &Path, host: &HostCompiler) -> Result<(), ToolchainError> {
+    let unreadable = |why: String| ToolchainError(format!("cannot read {}: {why}", library.display()));
     let assembly = names(library).map_err(|error| unreadable(error.to_string()))?;
     let source = scratch.join("names.s");
     fs::write(&source, assembly).map_err(|error| failed("write", &source, &error))?;
@@ -165,12 +149,7 @@ fn stand_in(
     let output = clean(&mut Command::new(&host.path))
         .current_dir(scratch)
         .env("TMPDIR", scratch)
-        .args([
-            "-shared",
-            "-nostdlib",
-            "-Wl,--build-id=none",
-            "-Wl,--hash-style=gnu",
-        ])
+        .args(["-shared", "-nostdlib", "-Wl,--build-id=none", "-Wl,--hash-style=gnu"])
         .arg(format!("-Wl,-soname,{soname}"))
         .arg("-o")
         .arg(&made)
@@ -200,20 +179,9 @@ fn names(library: &Path) -> Result<String, Box<dyn std::error::Error>> {
             continue;
         }
         let name = std::str::from_utf8(name)?;
-        let binding = if symbol.st_bind() == STB_WEAK {
-            "weak"
-        } else {
-            "globl"
-        };
-        let kind = if symbol.st_type() == STT_OBJECT {
-            "object"
-        } else {
-            "function"
-        };
-        writeln!(
-            text,
-            ".{binding} \"{name}\"\n.type \"{name}\",@{kind}\n\"{name}\":"
-        )?;
+        let binding = if symbol.st_bind() == STB_WEAK { "weak" } else { "globl" };
+        let kind = if symbol.st_type() == STT_OBJECT { "object" } else { "function" };
+        writeln!(text, ".{binding} \"{name}\"\n.type \"{name}\",@{kind}\n\"{name}\":")?;
     }
     text.push_str(".byte 0\n");
     Ok(text)

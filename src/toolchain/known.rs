@@ -23,25 +23,15 @@ const MOST: usize = 32;
 impl Known {
     /// A disabled cache: every program is started.
     pub(crate) fn nothing() -> Self {
-        Self {
-            file: None,
-            said: Mutex::default(),
-        }
+        Self { file: None, said: Mutex::default() }
     }
 
     /// Reads the cache file.
     pub(crate) fn load() -> Self {
-        let file = cache::folder()
-            .ok()
-            .map(|cache| cache.join("versions.json"));
-        let said = file
-            .as_ref()
-            .and_then(|file| serde_json::from_slice(&fs::read(file).ok()?).ok())
-            .unwrap_or_default();
-        Self {
-            file,
-            said: Mutex::new(said),
-        }
+        let file = cache::folder().ok().map(|cache| cache.join("versions.json"));
+        let said =
+            file.as_ref().and_then(|file| serde_json::from_slice(&fs::read(file).ok()?).ok()).unwrap_or_default();
+        Self { file, said: Mutex::new(said) }
     }
 
     /// The output of `program --version`.

@@ -88,10 +88,8 @@ impl Toolchain {
     /// The compute capabilities that it supports: `[75, 80, …]`.
     pub fn archs(&self) -> Result<Vec<u32>, ToolchainError> {
         let text = ask(&self.nvcc, "--list-gpu-code").map_err(ToolchainError)?;
-        let mut archs: Vec<u32> = text
-            .split_whitespace()
-            .filter_map(|word| word.strip_prefix("sm_")?.parse().ok())
-            .collect();
+        let mut archs: Vec<u32> =
+            text.split_whitespace().filter_map(|word| word.strip_prefix("sm_")?.parse().ok()).collect();
         archs.sort_unstable();
         archs.dedup();
         Ok(archs)
@@ -117,12 +115,7 @@ fn ask(program: &Path, option: &str) -> Result<String, String> {
         .map_err(|error| format!("{} does not run: {error}", program.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!(
-            "`{} {option}` fails ({}) {}",
-            program.display(),
-            output.status,
-            said.trim()
-        ));
+        return Err(format!("`{} {option}` fails ({}) {}", program.display(), output.status, said.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

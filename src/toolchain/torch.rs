@@ -29,13 +29,8 @@ pub(crate) struct Torch {
 }
 
 /// The libraries for linking a binding, in link order.
-pub(crate) const LIBRARIES: [&str; 5] = [
-    "libc10.so",
-    "libtorch.so",
-    "libtorch_cpu.so",
-    "libc10_cuda.so",
-    "libtorch_cuda.so",
-];
+pub(crate) const LIBRARIES: [&str; 5] =
+    ["libc10.so", "libtorch.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so"];
 
 impl Torch {
     /// The first that is at least `oldest` of: the environment of `python` if given, else `VIRTUAL_ENV`, `CONDA_PREFIX`,
@@ -126,10 +121,7 @@ fn places(python: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ToolchainErro
         }
     }
     if let Ok(cache) = cache::folder() {
-        places.push((
-            "`kernels toolchain install --torch`".to_owned(),
-            installed(&cache).join("torch"),
-        ));
+        places.push(("`kernels toolchain install --torch`".to_owned(), installed(&cache).join("torch")));
     }
     Ok(places)
 }
@@ -158,11 +150,7 @@ fn packages_of(python: &Path) -> Vec<PathBuf> {
     all.extend(site_packages(&prefix));
     if prefix == Path::new("/usr") {
         // Debian's.
-        all.extend(
-            site_packages(Path::new("/usr/local"))
-                .into_iter()
-                .map(|path| path.with_file_name("dist-packages")),
-        );
+        all.extend(site_packages(Path::new("/usr/local")).into_iter().map(|path| path.with_file_name("dist-packages")));
         all.push("/usr/lib/python3/dist-packages".into());
     }
     all
@@ -176,30 +164,21 @@ fn is_script(program: &Path) -> bool {
 
 /// The folder of torch according to a Python.
 fn asked(python: &Path) -> Vec<PathBuf> {
-    const QUESTION: &str =
-        "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
-    let output = Command::new(python)
-        .args(["-c", QUESTION])
-        .stdin(Stdio::null())
-        .output();
+    const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
+    let output = Command::new(python).args(["-c", QUESTION]).stdin(Stdio::null()).output();
     let Ok(output) = output else {
         return Vec::new();
     };
     let said = String::from_utf8_lossy(&output.stdout);
     let packages = Path::new(said.trim()).parent().and_then(Path::parent);
-    packages
-        .filter(|path| !path.as_os_str().is_empty())
-        .map(Path::to_owned)
-        .into_iter()
-        .collect()
+    packages.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned).into_iter().collect()
 }
 
 /// The torch in a package folder, or why it is unusable.
 pub(super) fn at(folder: &Path, origin: &str) -> Result<Torch, String> {
     let shown = folder.display();
     let path = folder.join("version.py");
-    let text = fs::read_to_string(&path)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let (Some(version), cuda) = (assigned(&text, "__version__"), assigned(&text, "cuda")) else {
         return Err(format!("{} names no version", path.display()));
     };
@@ -213,9 +192,7 @@ pub(super) fn at(folder: &Path, origin: &str) -> Result<Torch, String> {
             header.display()
         ));
     }
-    let missing = LIBRARIES
-        .iter()
-        .find(|name| !folder.join("lib").join(name).is_file());
+    let missing = LIBRARIES.iter().find(|name| !folder.join("lib").join(name).is_file());
     match (cuda, missing) {
         (Some(cuda), None) => Ok(Torch {
             folder: folder.to_owned(),

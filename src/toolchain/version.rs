@@ -19,9 +19,7 @@ impl Version {
         let minor = match parts.next() {
             None => 0,
             Some(part) => {
-                let end = part
-                    .find(|c: char| !c.is_ascii_digit())
-                    .unwrap_or(part.len());
+                let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
                 part[..end].parse().ok()?
             }
         };
@@ -41,12 +39,8 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_version_is_enough() {
-        for (text, version) in [
-            ("2.11.0+cu130", "2.11"),
-            ("13", "13.0"),
-            ("2.12.0a0+git", "2.12"),
-            ("2.13rc1", "2.13"),
-        ] {
+        for (text, version) in [("2.11.0+cu130", "2.11"), ("13", "13.0"), ("2.12.0a0+git", "2.12"), ("2.13rc1", "2.13")]
+        {
             assert_eq!(Version::parse(text).unwrap().to_string(), version);
         }
         assert_eq!(Version::parse("v2.1"), None);

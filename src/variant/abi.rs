@@ -37,11 +37,7 @@ struct Symbol {
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Violation {
     /// A symbol version newer than `manylinux_2_28`.
-    TooNew {
-        symbol: String,
-        version: String,
-        most: &'static str,
-    },
+    TooNew { symbol: String, version: String, most: &'static str },
     /// Not in Python's stable ABI as of 3.9.
     Python(String),
     /// In torch's C++ ABI, which changes with every version.
@@ -57,12 +53,8 @@ pub(super) enum Violation {
 }
 
 /// The newest symbol versions of `manylinux_2_28`, by prefix.
-const NEWEST: [(&str, &str); 4] = [
-    ("GLIBC_", "2.28"),
-    ("GLIBCXX_", "3.4.24"),
-    ("CXXABI_", "1.3.11"),
-    ("GCC_", "7.0.0"),
-];
+const NEWEST: [(&str, &str); 4] =
+    [("GLIBC_", "2.28"), ("GLIBCXX_", "3.4.24"), ("CXXABI_", "1.3.11"), ("GCC_", "7.0.0")];
 
 /// Libraries of every such Linux system. The CUDA runtime comes with torch.
 const SYSTEM: [&str; 9] = [
@@ -135,12 +127,7 @@ impl Needs {
     }
 
     /// All violations. `provided`: symbols that torch and the CUDA runtime define. `cudart`: the runtime's soname.
-    pub(super) fn violations(
-        &self,
-        id: &str,
-        provided: &HashSet<String>,
-        cudart: &str,
-    ) -> Vec<Violation> {
+    pub(super) fn violations(&self, id: &str, provided: &HashSet<String>, cudart: &str) -> Vec<Violation> {
         let abi3: HashSet<&str> = ABI3.lines().collect();
         let mut all = BTreeSet::new();
         for symbol in &self.undefined {
@@ -158,9 +145,8 @@ impl Needs {
             }
         }
         for library in &self.libraries {
-            let known = SYSTEM.contains(&library.as_str())
-                || TORCH_LIBRARIES.contains(&library.as_str())
-                || library == cudart;
+            let known =
+                SYSTEM.contains(&library.as_str()) || TORCH_LIBRARIES.contains(&library.as_str()) || library == cudart;
             if !known {
                 all.insert(Violation::Library(library.clone()));
             }
@@ -188,37 +174,24 @@ pub(super) fn provided<'p>(libraries: impl Iterator<Item = &'p Path>) -> Result<
 }
 
 fn too_new(symbol: &str, version: &str) -> Option<Violation> {
-    let (prefix, most) = NEWEST
-        .iter()
-        .find(|(prefix, _)| version.starts_with(prefix))?;
-    let numbers = |text: &str| -> Option<Vec<u32>> {
-        text.split('.').map(|part| part.parse().ok()).collect()
-    };
+    let (prefix, most) = NEWEST.iter().find(|(prefix, _)| version.starts_with(prefix))?;
+    let numbers = |text: &str| -> Option<Vec<u32>> { text.split('.').map(|part| part.parse().ok()).collect() };
     let number = &version[prefix.len()..];
     // CXXABI_FLOAT128 and GLIBC_PRIVATE have no number; only the first is public, and 2.28 has it.
     let fits = match numbers(number) {
         Some(number) => Some(number) <= numbers(most),
         None => number != "PRIVATE",
     };
-    (!fits).then(|| Violation::TooNew {
-        symbol: symbol.to_owned(),
-        version: version.to_owned(),
-        most,
-    })
+    (!fits).then(|| Violation::TooNew { symbol: symbol.to_owned(), version: version.to_owned(), most })
 }
 
 /// Whether a symbol is in `c10::`, `at::` or `torch::`, but not `torch::stable`.
 fn is_torch_cxx(symbol: &str) -> bool {
     let text = demangled(symbol);
     // `{vtable(c10::Error)}`
-    let text = text
-        .strip_prefix('{')
-        .and_then(|text| text.split_once('('))
-        .map_or(text.as_str(), |(_, inner)| inner);
+    let text = text.strip_prefix('{').and_then(|text| text.split_once('(')).map_or(text.as_str(), |(_, inner)| inner);
     symbol.starts_with("_Z")
-        && ["c10::", "at::", "torch::", "caffe2::"]
-            .iter()
-            .any(|space| text.starts_with(space))
+        && ["c10::", "at::", "torch::", "caffe2::"].iter().any(|space| text.starts_with(space))
         && !text.starts_with("torch::stable::")
 }
 
@@ -242,11 +215,7 @@ impl Violation {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooNew {
-                symbol,
-                version,
-                most,
-            } => {
+            Self::TooNew { symbol, version, most } => {
                 let family = version.split('_').next().unwrap_or_default();
                 write!(
                     f,
@@ -255,10 +224,9 @@ impl fmt::Display for Violation {
                     demangled(symbol)
                 )
             }
-            Self::Python(symbol) => write!(
-                f,
-                "{symbol} is not of Python's stable ABI as of 3.9: use what Py_LIMITED_API=0x03090000 leaves"
-            ),
+            Self::Python(symbol) => {
+                write!(f, "{symbol} is not of Python's stable ABI as of 3.9: use what Py_LIMITED_API=0x03090000 leaves")
+            }
             Self::Torch(symbol) => write!(
                 f,
                 "{} is not of torch's stable ABI and breaks with the next torch: use torch/csrc/stable and torch/headeronly",
@@ -275,10 +243,7 @@ impl fmt::Display for Violation {
                 "it needs {library}, which is not on every system: link torch, CUDA's runtime and the system's C and C++ \
                  libraries alone"
             ),
-            Self::RunPath(path) => write!(
-                f,
-                "its RUNPATH has {path}, a folder of this machine: take -Wl,-rpath out"
-            ),
+            Self::RunPath(path) => write!(f, "its RUNPATH has {path}, a folder of this machine: take -Wl,-rpath out"),
             Self::NoModule(symbol) => write!(
                 f,
                 "it exports no {symbol}, so Python cannot import it: write REGISTER_EXTENSION(TORCH_EXTENSION_NAME) once, in \

@@ -19,9 +19,7 @@ pub(super) fn of(kernel: &KernelTable, asked: &[u32], cuda: u32) -> Result<Vec<C
         asked.iter().copied().map(Capability::new).collect()
     };
     let all = archs.clone();
-    archs.retain(|arch| {
-        (asked.is_empty() || asked.contains(&arch.number)) && arch.number >= arch::oldest(cuda)
-    });
+    archs.retain(|arch| (asked.is_empty() || asked.contains(&arch.number)) && arch.number >= arch::oldest(cuda));
     if archs.is_empty() {
         let all: Vec<_> = all.iter().map(Capability::to_string).collect();
         let name = &kernel.name;
@@ -57,10 +55,7 @@ mod tests {
     fn shown(capabilities: &[&str], asked: &[u32], cuda: u32) -> Result<String> {
         let kernel = KernelTable {
             name: "k".to_owned(),
-            capabilities: capabilities
-                .iter()
-                .filter_map(|text| Capability::parse(text))
-                .collect(),
+            capabilities: capabilities.iter().filter_map(|text| Capability::parse(text)).collect(),
             ..KernelTable::default()
         };
         let archs = of(&kernel, asked, cuda)?;
@@ -72,10 +67,7 @@ mod tests {
     fn the_newest_without_a_suffix_keeps_its_ptx() {
         assert_eq!(shown(&[], &[], 13).unwrap(), "7.5 8.0 9.0+PTX");
         assert_eq!(shown(&[], &[90, 80], 13).unwrap(), "8.0 9.0+PTX");
-        assert_eq!(
-            shown(&["9.0a", "8.0", "12.0"], &[], 13).unwrap(),
-            "8.0 9.0a 12.0+PTX"
-        );
+        assert_eq!(shown(&["9.0a", "8.0", "12.0"], &[], 13).unwrap(), "8.0 9.0a 12.0+PTX");
         assert_eq!(shown(&["9.0a"], &[], 13).unwrap(), "9.0a");
         assert_eq!(shown(&["9.0", "8.0+PTX"], &[], 13).unwrap(), "8.0+PTX 9.0");
     }
@@ -84,16 +76,8 @@ mod tests {
     fn what_a_cuda_cannot_compile_for_is_left_out_and_nothing_left_is_an_error() {
         assert_eq!(shown(&["7.0", "8.0"], &[], 13).unwrap(), "8.0+PTX");
         assert_eq!(shown(&["7.0", "8.0"], &[], 12).unwrap(), "7.0 8.0+PTX");
-        assert!(
-            shown(&["7.0"], &[], 13)
-                .unwrap_err()
-                .to_string()
-                .contains("7.0")
-        );
+        assert!(shown(&["7.0"], &[], 13).unwrap_err().to_string().contains("7.0"));
         let none = shown(&["9.0a"], &[80], 13).unwrap_err().to_string();
-        assert!(
-            none.contains("--arch 80") && none.contains("9.0a"),
-            "{none}"
-        );
+        assert!(none.contains("--arch 80") && none.contains("9.0a"), "{none}");
     }
 }

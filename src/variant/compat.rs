@@ -60,11 +60,7 @@ const MATHEMATICS: [(&str, &str, usize); 9] = [
 ];
 
 /// The base symbol version of glibc on this processor.
-const OLDEST: &str = if cfg!(target_arch = "aarch64") {
-    "GLIBC_2.17"
-} else {
-    "GLIBC_2.2.5"
-};
+const OLDEST: &str = if cfg!(target_arch = "aarch64") { "GLIBC_2.17" } else { "GLIBC_2.2.5" };
 
 pub(super) fn of(symbol: &str) -> Option<String> {
     if let Some(known) = ALL.iter().find(|known| known.symbol == symbol) {
@@ -85,8 +81,5 @@ pub(super) fn of(symbol: &str) -> Option<String> {
 
 /// A source file with the given definitions.
 pub(super) fn source(definitions: &[String]) -> String {
-    format!(
-        "#define HIDDEN __attribute__((visibility(\"hidden\")))\n{}\n",
-        definitions.join("\n")
-    )
+    format!("#define HIDDEN __attribute__((visibility(\"hidden\")))\n{}\n", definitions.join("\n"))
 }

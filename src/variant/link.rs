@@ -52,43 +52,19 @@ pub(super) fn library(
     let key = key.finish();
     if !force && let Some((folder, facts)) = store.get::<Facts>(&key) {
         store.touch(&key);
-        return Ok(Linked {
-            path: folder.join(LIBRARY),
-            libraries: facts.libraries,
-            compat: facts.compat,
-        });
+        return Ok(Linked { path: folder.join(LIBRARY), libraries: facts.libraries, compat: facts.compat });
     }
     let cudart = cudart(toolchain)?;
-    let soname = cudart
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let soname = cudart.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let work = store.work()?;
-    let linker = Linker {
-        plan,
-        objects: named(plan, objects, &work)?,
-        host,
-        torch,
-        cudart: &cudart,
-        work: &work,
-    };
-    let torch_libraries: Vec<PathBuf> = TORCH_LIBRARIES
-        .iter()
-        .map(|name| torch.libraries().join(name))
-        .collect();
+    let linker = Linker { plan, objects: named(plan, objects, &work)?, host, torch, cudart: &cudart, work: &work };
+    let torch_libraries: Vec<PathBuf> = TORCH_LIBRARIES.iter().map(|name| torch.libraries().join(name)).collect();
     let libraries = torch_libraries.iter().chain([&cudart]);
     let provided = abi::provided(libraries.map(PathBuf::as_path))?;
     let (needs, compat) = linker.link_for_all(&provided, &soname)?;
-    let facts = Facts {
-        libraries: needs.libraries,
-        compat,
-    };
+    let facts = Facts { libraries: needs.libraries, compat };
     let folder = store.put(&key, &work, &[LIBRARY], &facts)?;
-    Ok(Linked {
-        path: folder.join(LIBRARY),
-        libraries: facts.libraries,
-        compat: facts.compat,
-    })
+    Ok(Linked { path: folder.join(LIBRARY), libraries: facts.libraries, compat: facts.compat })
 }
 
 struct Linker<'a> {
@@ -103,11 +79,7 @@ struct Linker<'a> {
 impl Linker<'_> {
     /// Links with compatibility definitions where needed. Returns what the object needs, and the symbols defined for older
     /// systems.
-    fn link_for_all(
-        &self,
-        provided: &HashSet<String>,
-        soname: &str,
-    ) -> Result<(Needs, Vec<String>)> {
+    fn link_for_all(&self, provided: &HashSet<String>, soname: &str) -> Result<(Needs, Vec<String>)> {
         let mut compat: Vec<String> = Vec::new();
         let mut definitions: Vec<String> = Vec::new();
         // A compatibility definition may itself reference a symbol that is too new.
@@ -126,10 +98,7 @@ impl Linker<'_> {
                 .collect();
             if replaceable.is_empty() {
                 let lines: Vec<String> = violations.iter().map(|one| format!("  {one}")).collect();
-                bail!(
-                    "the shared object is linked, but would not load everywhere:\n{}",
-                    lines.join("\n")
-                );
+                bail!("the shared object is linked, but would not load everywhere:\n{}", lines.join("\n"));
             }
             for (symbol, definition) in replaceable {
                 compat.push(symbol.to_owned());
@@ -162,18 +131,11 @@ impl Linker<'_> {
         for library in TORCH_LIBRARIES {
             command.arg(format!("-l:{library}"));
         }
-        let output = command
-            .arg(self.cudart)
-            .output()
-            .with_context(|| format!("cannot run {}", self.host.path.display()))?;
+        let output =
+            command.arg(self.cudart).output().with_context(|| format!("cannot run {}", self.host.path.display()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            bail!(
-                "the objects do not link ({}):\n{}{}",
-                output.status,
-                said.trim(),
-                no_room(&said, folder)
-            );
+            bail!("the objects do not link ({}):\n{}{}", output.status, said.trim(), no_room(&said, folder));
         }
         Ok(())
     }
@@ -186,8 +148,7 @@ fn named(plan: &Plan, objects: &[Made], work: &Work) -> Result<Vec<PathBuf>> {
             return Ok(made.object.clone());
         }
         let path = work.path.join(format!("{at}.o"));
-        let object = fs::read(&made.object)
-            .with_context(|| format!("cannot read {}", made.object.display()))?;
+        let object = fs::read(&made.object).with_context(|| format!("cannot read {}", made.object.display()))?;
         let object = rename::renamed(&object, &plan.placeholder, &plan.id)
             .with_context(|| format!("{} was changed", made.object.display()))?;
         fs::write(&path, object).with_context(|| cannot_write(&work.path))?;
@@ -197,10 +158,7 @@ fn named(plan: &Plan, objects: &[Made], work: &Work) -> Result<Vec<PathBuf>> {
 }
 
 fn cannot_write(folder: &Path) -> String {
-    format!(
-        "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
-        folder.display()
-    )
+    format!("cannot write to {}; free some space there, or set KERNELS_CACHE to another folder", folder.display())
 }
 
 /// The CUDA runtime's shared object, `libcudart.so.13`.
@@ -208,21 +166,17 @@ fn cudart(toolchain: &Toolchain) -> Result<PathBuf> {
     let major = toolchain.release().map_or(0, |(major, _)| major);
     let name = format!("libcudart.so.{major}");
     let folders = &toolchain.library_dirs;
-    folders
-        .iter()
-        .map(|folder| folder.join(&name))
-        .find(|path| path.is_file())
-        .with_context(|| {
-            let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
-            format!(
-                "there is no {name} in {}: CUDA's runtime belongs to nvcc {}; install it, or let `kernels toolchain \
+    folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file()).with_context(|| {
+        let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+        format!(
+            "there is no {name} in {}: CUDA's runtime belongs to nvcc {}; install it, or let `kernels toolchain \
                  install` fetch a whole one and unset CUDA_HOME",
-                if folders.is_empty() {
-                    format!("the libraries of {}", toolchain.root().display())
-                } else {
-                    folders.join(", ")
-                },
-                toolchain.version
-            )
-        })
+            if folders.is_empty() {
+                format!("the libraries of {}", toolchain.root().display())
+            } else {
+                folders.join(", ")
+            },
+            toolchain.version
+        )
+    })
 }

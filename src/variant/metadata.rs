@@ -53,10 +53,7 @@ pub(super) struct Written {
 
 impl Digest {
     pub(super) fn new(files: BTreeMap<String, String>) -> Self {
-        Self {
-            algorithm: "sha256".to_owned(),
-            files,
-        }
+        Self { algorithm: "sha256".to_owned(), files }
     }
 }
 
@@ -71,10 +68,7 @@ pub(super) fn text(project: &TorchProject, plan: &Plan, digest: &Digest) -> Resu
         source: build.source.as_deref(),
         python_depends: &build.python_depends,
         kernel_depends: &build.kernel_depends,
-        backend: Backend {
-            r#type: "cuda",
-            archs: plan.archs.iter().map(ToString::to_string).collect(),
-        },
+        backend: Backend { r#type: "cuda", archs: plan.archs.iter().map(ToString::to_string).collect() },
         digest,
     };
     let mut text = serde_json::to_string_pretty(&metadata).context("metadata.json")?;
@@ -102,19 +96,10 @@ mod tests {
 
     #[test]
     fn base64_is_padded() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ] {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         // From the Hub library's own test.
-        assert_eq!(
-            digest(b"hello world"),
-            "uU0nuZNNPgilLlLX2n2r+sSE7+N6U4DukIj3rOLvzek="
-        );
+        assert_eq!(digest(b"hello world"), "uU0nuZNNPgilLlLX2n2r+sSE7+N6U4DukIj3rOLvzek=");
     }
 }

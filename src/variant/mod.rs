@@ -86,11 +86,7 @@ pub(crate) struct Made {
 ///
 /// Only `build` in the project's folder is written. The variant is assembled in a staging folder and renamed into place;
 /// foreign files are never deleted ([`Protected`]).
-pub(crate) fn build(
-    project: &TorchProject,
-    options: Options<'_>,
-    tell: &(dyn Fn(&str) + Sync),
-) -> Result<Variant> {
+pub(crate) fn build(project: &TorchProject, options: Options<'_>, tell: &(dyn Fn(&str) + Sync)) -> Result<Variant> {
     if !cfg!(target_os = "linux") {
         bail!("variants are built on Linux alone");
     }
@@ -103,15 +99,8 @@ pub(crate) fn build(
     suits(project, &torch, &builder.toolchain, &mut variant.notes)?;
     let store = Store::open()?;
     let objects = builder.compile(&torch, &store, tell)?;
-    let linked = link::library(
-        &builder.plan,
-        &objects,
-        &builder.toolchain,
-        &builder.host,
-        &torch,
-        &store,
-        options.force,
-    )?;
+    let linked =
+        link::library(&builder.plan, &objects, &builder.toolchain, &builder.host, &torch, &store, options.force)?;
     let backup = builder.install(&linked.path, &variant.path)?;
     let compiled = objects.iter().filter(|made| made.seconds.is_some()).count();
     variant.made = Some(Made {
@@ -133,10 +122,7 @@ pub(crate) fn build(
 
 /// The module's name that a build of the current sources with this machine's compilers would have.
 pub(crate) fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
-    let options = Options {
-        archs,
-        ..Options::default()
-    };
+    let options = Options { archs, ..Options::default() };
     Ok(Builder::new(project, options)?.plan.id)
 }
 
@@ -161,20 +147,10 @@ impl<'a> Builder<'a> {
         let sources = Sources::read(project)?;
         let plan = Plan::new(project, &sources, &toolchain, &host, options.archs)?;
         let out = match options.out {
-            Some(out) => std::path::absolute(out)
-                .with_context(|| format!("--out {} is no path", out.display()))?,
+            Some(out) => std::path::absolute(out).with_context(|| format!("--out {} is no path", out.display()))?,
             None => project.root.join("build"),
         };
-        Ok(Self {
-            library: format!("{}.abi3.so", plan.id),
-            project,
-            options,
-            toolchain,
-            host,
-            sources,
-            plan,
-            out,
-        })
+        Ok(Self { library: format!("{}.abi3.so", plan.id), project, options, toolchain, host, sources, plan, out })
     }
 
     fn variant(&self) -> Variant {
@@ -199,16 +175,8 @@ impl<'a> Builder<'a> {
         }
         match place::look(place)? {
             Existing::Nothing => Ok(false),
-            Existing::Foreign(files) => Err(Protected {
-                path: place.to_owned(),
-                files,
-            }
-            .into()),
-            Existing::Whole {
-                id,
-                files,
-                metadata,
-            } => {
+            Existing::Foreign(files) => Err(Protected { path: place.to_owned(), files }.into()),
+            Existing::Whole { id, files, metadata } => {
                 let mut package = self.sources.package.keys();
                 let whole = id == self.plan.id
                     && package.all(|path| files.contains_key(&*path.to_string_lossy()))
@@ -223,12 +191,7 @@ impl<'a> Builder<'a> {
         metadata::text(self.project, &self.plan, &Digest::new(files))
     }
 
-    fn compile(
-        &self,
-        torch: &Torch,
-        store: &Store,
-        tell: &(dyn Fn(&str) + Sync),
-    ) -> Result<Vec<object::Made>> {
+    fn compile(&self, torch: &Torch, store: &Store, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<object::Made>> {
         let compiler = Compiler::new(
             &self.project.root,
             &self.plan,
@@ -253,13 +216,9 @@ impl<'a> Builder<'a> {
     /// Assembles the variant and renames it into place; returns the path of the backup.
     fn install(&self, library: &Path, place: &Path) -> Result<Option<PathBuf>> {
         let stage = Stage::new(&self.out)?;
-        let object =
-            std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
+        let object = std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
         let ops = metadata::ops(&self.plan.id).into_bytes();
-        let generated = [
-            (PathBuf::from(&self.library), &object, true),
-            (PathBuf::from("_ops.py"), &ops, false),
-        ];
+        let generated = [(PathBuf::from(&self.library), &object, true), (PathBuf::from("_ops.py"), &ops, false)];
         let package = self.sources.package.iter();
         let package = package.map(|(path, bytes)| (path.clone(), bytes, false));
         let mut files = BTreeMap::new();
@@ -272,34 +231,22 @@ impl<'a> Builder<'a> {
         // Checked again, because compilation takes long.
         let foreign = matches!(place::look(place)?, Existing::Foreign(_));
         if foreign && !self.options.force {
-            bail!(
-                "{} was changed during the build; nothing was replaced: run the build again",
-                place.display()
-            );
+            bail!("{} was changed during the build; nothing was replaced: run the build again", place.display());
         }
         stage.put(place, foreign)
     }
 }
 
 /// Whether the project may be built with this torch.
-fn suits(
-    project: &TorchProject,
-    torch: &Torch,
-    toolchain: &Toolchain,
-    notes: &mut Vec<String>,
-) -> Result<()> {
+fn suits(project: &TorchProject, torch: &Torch, toolchain: &Toolchain, notes: &mut Vec<String>) -> Result<()> {
     let range = &project.torch.range;
     let bound = |text: &Option<String>| text.as_deref().and_then(Version::parse);
     let found = format!("torch {} of {}", torch.version, torch.folder.display());
     if let Some(least) = bound(&range.start).filter(|least| torch.release < *least) {
-        bail!(
-            "[torch] minver requires torch >= {least}; found {found}: activate an environment with a newer one"
-        );
+        bail!("[torch] minver requires torch >= {least}; found {found}: activate an environment with a newer one");
     }
     if let Some(most) = bound(&range.end).filter(|most| torch.release > *most) {
-        bail!(
-            "[torch] maxver requires torch <= {most}; found {found}: activate an environment with an older one"
-        );
+        bail!("[torch] maxver requires torch <= {most}; found {found}: activate an environment with an older one");
     }
     let cuda = |text: &str| Version::parse(text).map(|version| version.major);
     if cuda(&torch.cuda) != cuda(&toolchain.version) {

@@ -49,10 +49,7 @@ struct Facts {
 }
 
 /// The first torch whose headers need C++20.
-const CXX20: Version = Version {
-    major: 2,
-    minor: 12,
-};
+const CXX20: Version = Version { major: 2, minor: 12 };
 
 impl<'a> Compiler<'a> {
     #[allow(clippy::too_many_arguments, reason = "each is used")]
@@ -68,17 +65,7 @@ impl<'a> Compiler<'a> {
     ) -> Self {
         let cores = crate::base::cores();
         let files = plan.units.iter().filter(|unit| unit.cuda).count();
-        Self {
-            root,
-            plan,
-            sources,
-            toolchain,
-            host,
-            torch,
-            store,
-            force,
-            threads: (cores / files.max(1)).max(1),
-        }
+        Self { root, plan, sources, toolchain, host, torch, store, force, threads: (cores / files.max(1)).max(1) }
     }
 
     /// Compiles a unit, or takes it from the cache.
@@ -90,13 +77,9 @@ impl<'a> Compiler<'a> {
         let opaque = unit.flags.iter().any(|flag| flag.starts_with("-flto"));
         if unit.named && !unit.cuda && !opaque {
             let made = self.unit_as(unit, &self.plan.placeholder)?;
-            let object = fs::read(&made.object)
-                .with_context(|| format!("cannot read {}", made.object.display()))?;
+            let object = fs::read(&made.object).with_context(|| format!("cannot read {}", made.object.display()))?;
             if rename::renamed(&object, &self.plan.placeholder, &self.plan.id).is_some() {
-                return Ok(Made {
-                    unnamed: true,
-                    ..made
-                });
+                return Ok(Made { unnamed: true, ..made });
             }
         }
         self.unit_as(unit, &self.plan.id)
@@ -129,16 +112,8 @@ impl<'a> Compiler<'a> {
             );
         };
         let kept = (headers, key);
-        let found = self
-            .store
-            .keep(&base, kept, &work, &[OBJECT], Facts { said })?;
-        Ok(Made {
-            key: found.key,
-            object: found.folder.join(OBJECT),
-            unnamed: false,
-            said: found.facts.said,
-            seconds,
-        })
+        let found = self.store.keep(&base, kept, &work, &[OBJECT], Facts { said })?;
+        Ok(Made { key: found.key, object: found.folder.join(OBJECT), unnamed: false, said: found.facts.said, seconds })
     }
 
     /// Whether a file changed after it was read for the identity.
@@ -185,21 +160,12 @@ impl<'a> Compiler<'a> {
     fn compile(&self, unit: &UnitPlan, name: &str, work: &Work) -> Result<(String, Vec<PathBuf>)> {
         check_path(&work.path)?;
         let own = work.path.join("include");
-        let write = || {
-            fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION))
-        };
+        let write = || fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION));
         write().with_context(|| {
-            format!(
-                "cannot write to {}; free some space there, or set KERNELS_CACHE to another folder",
-                own.display()
-            )
+            format!("cannot write to {}; free some space there, or set KERNELS_CACHE to another folder", own.display())
         })?;
         let dependencies = work.path.join("unit.d");
-        let program = if unit.cuda {
-            &self.toolchain.nvcc
-        } else {
-            &self.host.path
-        };
+        let program = if unit.cuda { &self.toolchain.nvcc } else { &self.host.path };
         let mut command = Command::new(program);
         clean(&mut command)
             .current_dir(self.root)
@@ -226,19 +192,10 @@ impl<'a> Compiler<'a> {
                 command.arg("-isystem").arg(folder);
             }
             // Messages contain header paths; map them to relative ones.
-            command.arg(format!(
-                "-ffile-prefix-map={}/=",
-                self.torch.folder.display()
-            ));
+            command.arg(format!("-ffile-prefix-map={}/=", self.torch.folder.display()));
         }
-        let output = command
-            .output()
-            .with_context(|| format!("cannot run {}", program.display()))?;
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let said = self.readable(&said, work);
         if !output.status.success() {
             bail!(
@@ -248,8 +205,7 @@ impl<'a> Compiler<'a> {
                 no_room(&said, &work.path)
             );
         }
-        let text = fs::read(&dependencies)
-            .with_context(|| format!("cannot read {}", dependencies.display()))?;
+        let text = fs::read(&dependencies).with_context(|| format!("cannot read {}", dependencies.display()))?;
         Ok((said, self.headers(unit, &text, &work.path)?))
     }
 
@@ -270,8 +226,7 @@ impl<'a> Compiler<'a> {
             }
             // Toolkit and system headers: absolute, outside the project's include folders. The compilers' versions
             // represent them in the key.
-            let own =
-                path.starts_with(work) || SYSTEM.iter().any(|system| path.starts_with(system));
+            let own = path.starts_with(work) || SYSTEM.iter().any(|system| path.starts_with(system));
             let named = unit.flags.iter().any(|flag| {
                 let folder = Path::new(flag.strip_prefix("-I").unwrap_or(flag));
                 folder.is_absolute() && path.starts_with(folder)

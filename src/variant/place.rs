@@ -46,15 +46,8 @@ pub(super) fn look(place: &Path) -> Result<Existing> {
         Ok(meta) => meta,
     };
     if meta.is_symlink() || !meta.is_dir() {
-        let what = if meta.is_symlink() {
-            "a link"
-        } else {
-            "no folder"
-        };
-        return Ok(Existing::Foreign(vec![format!(
-            "{} is {what}",
-            place.display()
-        )]));
+        let what = if meta.is_symlink() { "a link" } else { "no folder" };
+        return Ok(Existing::Foreign(vec![format!("{} is {what}", place.display())]));
     }
     let mut found = digests(place)?;
     if found.is_empty() {
@@ -64,40 +57,24 @@ pub(super) fn look(place: &Path) -> Result<Existing> {
     let written: Option<Written> = serde_json::from_str(&text).ok();
     found.remove(METADATA);
     let Some((id, digest)) = written.and_then(|written| Some((written.id, written.digest?))) else {
-        let files = found
-            .into_keys()
-            .chain([format!("{METADATA} (without a digest: another program's)")]);
+        let files = found.into_keys().chain([format!("{METADATA} (without a digest: another program's)")]);
         return Ok(Existing::Foreign(files.collect()));
     };
     // A deleted file cannot be lost.
-    let edited = digest
-        .files
-        .iter()
-        .filter(|(name, known)| found.get(*name).is_some_and(|digest| digest != *known));
-    let added = found
-        .keys()
-        .filter(|name| !digest.files.contains_key(*name));
-    let foreign: Vec<String> = edited
-        .map(|(name, _)| format!("{name} (edited)"))
-        .chain(added.map(|name| format!("{name} (added)")))
-        .collect();
+    let edited = digest.files.iter().filter(|(name, known)| found.get(*name).is_some_and(|digest| digest != *known));
+    let added = found.keys().filter(|name| !digest.files.contains_key(*name));
+    let foreign: Vec<String> =
+        edited.map(|(name, _)| format!("{name} (edited)")).chain(added.map(|name| format!("{name} (added)"))).collect();
     if !foreign.is_empty() {
         return Ok(Existing::Foreign(foreign));
     }
-    Ok(Existing::Whole {
-        id,
-        files: found,
-        metadata: text,
-    })
+    Ok(Existing::Whole { id, files: found, metadata: text })
 }
 
 /// The digest of every file of a folder, by relative path, without Python's caches.
 fn digests(place: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    for entry in WalkDir::new(place)
-        .into_iter()
-        .filter_entry(|entry| entry.file_name() != "__pycache__")
-    {
+    for entry in WalkDir::new(place).into_iter().filter_entry(|entry| entry.file_name() != "__pycache__") {
         let entry = entry.with_context(|| format!("cannot read {}", place.display()))?;
         let path = entry.path().strip_prefix(place).unwrap_or(entry.path());
         let bytecode = path.extension().is_some_and(|ending| ending == "pyc");
@@ -105,8 +82,7 @@ fn digests(place: &Path) -> Result<BTreeMap<String, String>> {
             continue;
         }
         let digest = if entry.file_type().is_file() {
-            let bytes = fs::read(entry.path())
-                .with_context(|| format!("cannot read {}", entry.path().display()))?;
+            let bytes = fs::read(entry.path()).with_context(|| format!("cannot read {}", entry.path().display()))?;
             metadata::digest(&bytes)
         } else {
             "a link".to_owned()
@@ -159,10 +135,7 @@ impl Stage {
             file.sync_all()
         };
         write().with_context(|| {
-            format!(
-                "cannot write {}; free some space there, or name another folder with --out",
-                path.display()
-            )
+            format!("cannot write {}; free some space there, or name another folder with --out", path.display())
         })
     }
 
@@ -177,9 +150,8 @@ impl Stage {
         if renameat_with(CWD, &self.path, CWD, place, RenameFlags::EXCHANGE).is_ok() {
             // After the exchange the old folder is at the stage's path.
             if let Some(kept) = &kept {
-                fs::rename(&self.path, kept).with_context(|| {
-                    format!("cannot keep what was replaced in {}", kept.display())
-                })?;
+                fs::rename(&self.path, kept)
+                    .with_context(|| format!("cannot keep what was replaced in {}", kept.display()))?;
             }
             return Ok(kept);
         }
@@ -207,8 +179,7 @@ impl Drop for Stage {
 fn backup_for(place: &Path) -> Result<PathBuf> {
     let folder = place.with_file_name(BACKUPS);
     let name = place.file_name().unwrap_or_default().to_string_lossy();
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot create {}; nothing was replaced", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}; nothing was replaced", folder.display()))?;
     let free = (1..10_000)
         .map(|number| folder.join(format!("{name}.{number}")))
         .find(|path| fs::symlink_metadata(path).is_err());

@@ -68,12 +68,7 @@ impl Plan {
         plan.add_kernels(project, toolchain, cuda, host, asked)?;
         let torch = &project.torch;
         let csrc = csrc(project);
-        let include: Vec<&Path> = torch
-            .includes
-            .iter()
-            .chain(&csrc)
-            .map(PathBuf::as_path)
-            .collect();
+        let include: Vec<&Path> = torch.includes.iter().chain(&csrc).map(PathBuf::as_path).collect();
         for source in torch.sources.iter().filter(|path| is_cxx(path)) {
             plan.add(cxx_unit(project, host, source, &include, &torch.cxx_flags)?)?;
         }
@@ -81,11 +76,8 @@ impl Plan {
         plan.archs.dedup();
         plan.find_named(sources);
         plan.units.sort_by_key(|unit| !unit.cuda);
-        plan.id = format!(
-            "_{}_cuda_{}",
-            project.build.python_name(),
-            &plan.digest(sources, toolchain, host)[..TAIL.len()]
-        );
+        plan.id =
+            format!("_{}_cuda_{}", project.build.python_name(), &plan.digest(sources, toolchain, host)[..TAIL.len()]);
         Ok(plan)
     }
 
@@ -110,29 +102,12 @@ impl Plan {
                 continue;
             }
             let archs = arch::of(kernel, asked, cuda.major)?;
-            let include: Vec<&Path> = kernel
-                .includes
-                .iter()
-                .chain(&csrc)
-                .map(PathBuf::as_path)
-                .collect();
+            let include: Vec<&Path> = kernel.includes.iter().chain(&csrc).map(PathBuf::as_path).collect();
             for source in &kernel.sources {
                 if is_cu(source) {
-                    self.add(cuda_unit(
-                        project,
-                        source,
-                        &include,
-                        &kernel.cuda_flags,
-                        &archs,
-                    )?)?;
+                    self.add(cuda_unit(project, source, &include, &kernel.cuda_flags, &archs)?)?;
                 } else if is_cxx(source) {
-                    self.add(cxx_unit(
-                        project,
-                        host,
-                        source,
-                        &include,
-                        &kernel.cxx_flags,
-                    )?)?;
+                    self.add(cxx_unit(project, host, source, &include, &kernel.cxx_flags)?)?;
                 }
             }
             self.archs.extend(archs);
@@ -168,13 +143,9 @@ impl Plan {
     /// The package is included, because two versions of it in one process must not register the same namespace.
     fn digest(&self, sources: &Sources, toolchain: &Toolchain, host: &HostCompiler) -> String {
         let mut key = Key::new("kernels variant 1");
-        key.field(&self.name)
-            .field(&toolchain.version)
-            .field(&host.version)
-            .field(REGISTRATION);
+        key.field(&self.name).field(&toolchain.version).field(&host.version).field(REGISTRATION);
         for unit in &self.units {
-            key.field(unit.source.as_os_str().as_encoded_bytes())
-                .field((unit.flags.len() as u64).to_be_bytes());
+            key.field(unit.source.as_os_str().as_encoded_bytes()).field((unit.flags.len() as u64).to_be_bytes());
             for flag in &unit.flags {
                 key.field(flag);
             }
@@ -226,10 +197,7 @@ fn variant_name(abi: Version, cuda: Version) -> String {
 fn definitions(project: &TorchProject) -> [String; 4] {
     let Version { major, minor } = project.stable_abi;
     [
-        format!(
-            "-DTORCH_TARGET_VERSION=0x{:016x}",
-            u64::from(major) << 56 | u64::from(minor) << 48
-        ),
+        format!("-DTORCH_TARGET_VERSION=0x{:016x}", u64::from(major) << 56 | u64::from(minor) << 48),
         // Python 3.9.
         "-DPy_LIMITED_API=0x03090000".to_owned(),
         "-DCUDA_KERNEL".to_owned(),
@@ -265,12 +233,7 @@ fn cuda_unit(
         "include what it calls, or build with kernel-builder",
     )?;
     flags.extend(own.iter().cloned());
-    Ok(UnitPlan {
-        source: source.to_owned(),
-        cuda: true,
-        flags,
-        named: true,
-    })
+    Ok(UnitPlan { source: source.to_owned(), cuda: true, flags, named: true })
 }
 
 fn cxx_unit(
@@ -281,14 +244,9 @@ fn cxx_unit(
     own: &[String],
 ) -> Result<UnitPlan> {
     for flag in own {
-        let refused = ["-o", "-c", "-E", "-S", "-M", "-x", "-fno-pic"]
-            .iter()
-            .any(|option| flag == option)
+        let refused = ["-o", "-c", "-E", "-S", "-M", "-x", "-fno-pic"].iter().any(|option| flag == option)
             || flag.starts_with("-D_GLIBCXX_USE_CXX11_ABI");
-        ensure!(
-            !refused,
-            "cxx-flags: {flag} cannot be set by a project; take it out"
-        );
+        ensure!(!refused, "cxx-flags: {flag} cannot be set by a project; take it out");
     }
     let mut flags: Vec<String> = ["-O3", "-DNDEBUG", "-fPIC"].map(str::to_owned).to_vec();
     // clang lacks this option.
@@ -298,10 +256,5 @@ fn cxx_unit(
     flags.extend(definitions(project));
     flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
     flags.extend(own.iter().cloned());
-    Ok(UnitPlan {
-        source: source.to_owned(),
-        cuda: false,
-        flags,
-        named: true,
-    })
+    Ok(UnitPlan { source: source.to_owned(), cuda: false, flags, named: true })
 }

@@ -22,9 +22,7 @@ pub(super) fn renamed(object: &[u8], placeholder: &str, name: &str) -> Option<Ve
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes
-        .windows(wanted.len())
-        .position(|window| window == wanted)
+    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 #[cfg(test)]
@@ -44,9 +42,6 @@ mod tests {
         assert_eq!(all("no name").as_deref(), Some("no name"));
         // A compiler moves a string in pieces of eight bytes.
         assert_eq!(all("_x_cuda_zqjxvkw mov _x_cuda_ mov zqjxvkw"), None);
-        assert_eq!(
-            renamed(b"_x_cuda_zqjxvkw", "_x_cuda_zqjxvkw", "short"),
-            None
-        );
+        assert_eq!(renamed(b"_x_cuda_zqjxvkw", "_x_cuda_zqjxvkw", "short"), None);
     }
 }

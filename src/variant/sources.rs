@@ -18,9 +18,7 @@ pub(super) struct Sources {
 }
 
 /// Extensions of C++ and CUDA. A .cu or .cpp can be included like a header.
-const CODE: [&str; 12] = [
-    "c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inc", "inl",
-];
+const CODE: [&str; 12] = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inc", "inl"];
 /// Folders of build outputs and tools, which hold no sources.
 const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"];
 
@@ -28,11 +26,7 @@ impl Sources {
     pub(super) fn read(project: &TorchProject) -> Result<Self> {
         let root = &project.root;
         let build = &project.build;
-        let listed = build
-            .kernels
-            .iter()
-            .flat_map(|kernel| &kernel.sources)
-            .chain(&project.torch.sources);
+        let listed = build.kernels.iter().flat_map(|kernel| &kernel.sources).chain(&project.torch.sources);
         let mut code = BTreeMap::new();
         let mut folders: Vec<PathBuf> = Vec::new();
         for path in listed {
@@ -45,8 +39,7 @@ impl Sources {
         for folder in folders {
             let top = root.join(&folder);
             for entry in WalkDir::new(&top).into_iter().filter_entry(may_hold) {
-                let entry =
-                    entry.with_context(|| format!("cannot read the folder {}", top.display()))?;
+                let entry = entry.with_context(|| format!("cannot read the folder {}", top.display()))?;
                 let ending = entry.path().extension().and_then(|ending| ending.to_str());
                 if entry.file_type().is_dir() || !ending.is_some_and(|e| CODE.contains(&e)) {
                     continue;
@@ -57,10 +50,7 @@ impl Sources {
                 }
             }
         }
-        Ok(Self {
-            code,
-            package: package(project)?,
-        })
+        Ok(Self { code, package: package(project)? })
     }
 }
 
@@ -84,9 +74,7 @@ fn may_hold(entry: &DirEntry) -> bool {
         return true;
     }
     let name = entry.file_name().to_string_lossy();
-    !(name.starts_with('.')
-        || NOT_SOURCES.contains(&name.as_ref())
-        || entry.path().join("pyvenv.cfg").exists())
+    !(name.starts_with('.') || NOT_SOURCES.contains(&name.as_ref()) || entry.path().join("pyvenv.cfg").exists())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -114,17 +102,12 @@ fn package(project: &TorchProject) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             continue;
         }
         let ending = entry.path().extension().and_then(|ending| ending.to_str());
-        let wanted = ending.is_some_and(|ending| {
-            ending == "py" || project.torch.endings.iter().any(|e| e == ending)
-        });
+        let wanted = ending.is_some_and(|ending| ending == "py" || project.torch.endings.iter().any(|e| e == ending));
         if !wanted {
             continue;
         }
         let path = entry.path().strip_prefix(&top).unwrap_or(entry.path());
-        let real = entry
-            .path()
-            .canonicalize()
-            .with_context(|| format!("cannot read {}", entry.path().display()))?;
+        let real = entry.path().canonicalize().with_context(|| format!("cannot read {}", entry.path().display()))?;
         if !real.starts_with(&project.root) {
             bail!(
                 "{} is a link out of the project's folder, to {}; copy the file into the project",

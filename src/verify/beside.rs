@@ -20,11 +20,8 @@ pub(super) struct Beside<'a> {
 
 impl<'a> Beside<'a> {
     pub(super) fn start(project: &Project, target: &'a Target, choice: Choice) -> Result<Self> {
-        let request = Request::Verify(Verify {
-            project: project.root.clone(),
-            choice,
-            path: CodePath::Arch(target.arch),
-        });
+        let request =
+            Request::Verify(Verify { project: project.root.clone(), choice, path: CodePath::Arch(target.arch) });
         let child = request
             .command()?
             .stdin(Stdio::null())
@@ -44,10 +41,7 @@ impl<'a> Beside<'a> {
         let status = self.child.wait()?;
         match serde_json::from_str::<VerifyReport>(&text) {
             Ok(report) if status.success() == report.passed() => Ok(report),
-            _ => bail!(
-                "the verification of compute_{} gave no report ({status})",
-                self.target.arch
-            ),
+            _ => bail!("the verification of compute_{} gave no report ({status})", self.target.arch),
         }
     }
 }

@@ -46,10 +46,7 @@ pub(super) struct CaseOutcome {
 
 impl From<Fault> for CaseOutcome {
     fn from(fault: Fault) -> Self {
-        Self {
-            faults: vec![fault],
-            ..Self::default()
-        }
+        Self { faults: vec![fault], ..Self::default() }
     }
 }
 
@@ -84,12 +81,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Binds the case and draws its inputs.
-    pub(super) fn new(
-        project: &Project,
-        operation: &Operation,
-        case: &Case,
-        seed: u64,
-    ) -> Result<Self> {
+    pub(super) fn new(project: &Project, operation: &Operation, case: &Case, seed: u64) -> Result<Self> {
         let bound = operation.bind(case)?;
         let layout = Layout::new(&bound);
         let draw = |poison, stream: u64| {
@@ -98,24 +90,9 @@ impl Prepared {
         };
         let first = draw(Poison::NotANumber, 1);
         let again = first.repoisoned(&bound, &layout, Poison::Finite);
-        let runs = [
-            (first, 0),
-            (again, 0),
-            (draw(Poison::NotANumber, 2), 1),
-            (draw(Poison::Finite, 3), 0),
-        ];
-        let mut prepared = Self {
-            bound,
-            layout,
-            runs,
-            references: Vec::new(),
-        };
-        let elements: u64 = prepared
-            .bound
-            .tensors
-            .iter()
-            .map(BoundTensor::elements)
-            .sum();
+        let runs = [(first, 0), (again, 0), (draw(Poison::NotANumber, 2), 1), (draw(Poison::Finite, 3), 0)];
+        let mut prepared = Self { bound, layout, runs, references: Vec::new() };
+        let elements: u64 = prepared.bound.tensors.iter().map(BoundTensor::elements).sum();
         if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
             prepared.references = prepared.references(project, operation)?;
         }
@@ -139,10 +116,7 @@ impl Prepared {
                         })
                     })
                     .collect();
-                started
-                    .into_iter()
-                    .map(|one| one.join().unwrap_or_else(|_| bail!("a reference panicked")))
-                    .collect()
+                started.into_iter().map(|one| one.join().unwrap_or_else(|_| bail!("a reference panicked"))).collect()
             });
             for one in some {
                 all.push(one?);
@@ -152,12 +126,7 @@ impl Prepared {
     }
 
     /// Checks the case on a code path.
-    pub(super) fn check(
-        &self,
-        setting: &Setting,
-        arena: &mut Arena,
-        path: &mut CodePath,
-    ) -> Result<CaseOutcome> {
+    pub(super) fn check(&self, setting: &Setting, arena: &mut Arena, path: &mut CodePath) -> Result<CaseOutcome> {
         let Setting { device, case, .. } = setting;
         let (bound, layout) = (&self.bound, &self.layout);
         let buffer = arena.reserve(device, 2 * layout.bytes)?;
@@ -191,9 +160,7 @@ impl Prepared {
     fn judge(&self, setting: &Setting, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
         let (bound, layout) = (&self.bound, &self.layout);
         let mut pairs = self.runs.iter().zip(after);
-        outcome
-            .faults
-            .extend(pairs.find_map(|((slot, _), after)| damaged(slot, bound, layout, after)));
+        outcome.faults.extend(pairs.find_map(|((slot, _), after)| damaged(slot, bound, layout, after)));
         if let Some(what) = unwritten(bound, layout, &after[0], &after[1]) {
             outcome.faults.push((Kind::Unwritten, what));
             return Ok(());
@@ -265,9 +232,7 @@ pub(super) fn check_refusal(
             let fault = case.refusal.fault(launcher, *code, said.as_deref());
             return Ok(fault.map(|message| (Kind::NotRefused, message)));
         }
-        Some(Outcome::Done(recording))
-            if case.refusal.code == Some(0) && recording.launches.is_empty() =>
-        {
+        Some(Outcome::Done(recording)) if case.refusal.code == Some(0) && recording.launches.is_empty() => {
             return Ok(None);
         }
         Some(Outcome::Done(recording)) => {

@@ -59,21 +59,13 @@ fn norm_bound(dtype: DType, elements: f64) -> f64 {
 /// The square of the rounding error of a subnormal `value`, at most half a unit, which is not relative to it. 0 for a normal
 /// number.
 fn subnormal(dtype: DType, value: f64) -> f64 {
-    if value.abs() < smallest_normal(dtype) {
-        value.abs().min(ulp(dtype, value) / 2.0).powi(2)
-    } else {
-        0.0
-    }
+    if value.abs() < smallest_normal(dtype) { value.abs().min(ulp(dtype, value) / 2.0).powi(2) } else { 0.0 }
 }
 
 /// A bound extended by the errors of subnormal elements. In rows of equal elements (a softmax's f16 probabilities of
 /// 1 / 50257) these are equal, and do not average out.
 fn with_subnormal(bound: f64, subnormal: f64, reference: f64) -> f64 {
-    if subnormal > 0.0 {
-        bound.hypot((subnormal / reference).sqrt())
-    } else {
-        bound
-    }
+    if subnormal > 0.0 { bound.hypot((subnormal / reference).sqrt()) } else { bound }
 }
 
 #[derive(Clone, Default)]
@@ -101,11 +93,7 @@ pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Co
         if total.first.is_none() {
             total.first = sum.first;
         }
-        let norm = if sum.error == 0.0 {
-            0.0
-        } else {
-            (sum.error / sum.reference).sqrt()
-        };
+        let norm = if sum.error == 0.0 { 0.0 } else { (sum.error / sum.reference).sqrt() };
         // Where the slack exceeds the rounding (tiny subnormal rows), only the elements are judged.
         let bound = match oracle.relative_norm(index) {
             Some(bound) => bound,
@@ -155,13 +143,7 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
 
 impl Part {
     /// Adds a row.
-    fn row(
-        &mut self,
-        dtype: DType,
-        expected: &mut Expected,
-        got: &[f64],
-        (name, row): (&str, u64),
-    ) {
+    fn row(&mut self, dtype: DType, expected: &mut Expected, got: &[f64], (name, row): (&str, u64)) {
         // NaN never passes: an element that the oracle does not give is wrong.
         expected.values.resize(got.len(), f64::NAN);
         expected.slack.resize(got.len(), 0.0);
@@ -172,16 +154,11 @@ impl Part {
             let budget = ulp(dtype, value.abs() + slack) / 2.0 + slack;
             let error = error(dtype, got, value, budget);
             self.elements += 1;
-            self.error += if error.is_finite() {
-                error * error
-            } else {
-                f64::INFINITY
-            };
+            self.error += if error.is_finite() { error * error } else { f64::INFINITY };
             self.reference += value * value;
             self.fourth += value.powi(4);
             self.subnormal += subnormal(dtype, value);
-            self.loose |= unit > value.abs() / 64.0 && value != 0.0
-                || slack > 4.0 * unit && dtype != DType::F32;
+            self.loose |= unit > value.abs() / 64.0 && value != 0.0 || slack > 4.0 * unit && dtype != DType::F32;
             let share = error / budget;
             // A comparison with NaN is false: passing must be what is compared.
             if share <= 1.0 {
@@ -189,11 +166,7 @@ impl Part {
                 continue;
             }
             self.wrong += 1;
-            self.worst = if share.is_nan() {
-                f64::INFINITY
-            } else {
-                self.worst.max(share)
-            };
+            self.worst = if share.is_nan() { f64::INFINITY } else { self.worst.max(share) };
             self.first.get_or_insert_with(|| Wrong {
                 name: name.to_owned(),
                 row,
@@ -215,11 +188,7 @@ fn error(dtype: DType, got: f64, value: f64, budget: f64) -> f64 {
     }
     // Beyond the type's range, the right rounding is infinity of the same sign, and the largest number may be near enough.
     let infinite = got.is_infinite() && got.is_sign_positive() == value.is_sign_positive();
-    if infinite || distance <= budget {
-        0.0
-    } else {
-        f64::INFINITY
-    }
+    if infinite || distance <= budget { 0.0 } else { f64::INFINITY }
 }
 
 #[cfg(test)]
@@ -232,11 +201,7 @@ mod tests {
         let unit = ulp(dtype, value);
         let error = (round(dtype, value) + off * unit - value).abs();
         let count = f64::from(count);
-        let bound = with_subnormal(
-            norm_bound(dtype, count),
-            count * subnormal(dtype, value),
-            count * value * value,
-        );
+        let bound = with_subnormal(norm_bound(dtype, count), count * subnormal(dtype, value), count * value * value);
         (error / value, bound)
     }
 

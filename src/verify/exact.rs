@@ -52,10 +52,7 @@ pub(super) fn run(
         .flat_map(|recording| &recording.launches)
         .try_for_each(|launch| path.modules.launch(device, launch))
         .and_then(|()| device.finish(&format!("running {}", case.label)));
-    let mut outcome = CaseOutcome {
-        launches: 1,
-        ..CaseOutcome::default()
-    };
+    let mut outcome = CaseOutcome { launches: 1, ..CaseOutcome::default() };
     if let Err(error) = launched {
         outcome.lost = error.sticky;
         outcome.faults.push((Kind::LaunchFailed, error.to_string()));

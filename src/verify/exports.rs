@@ -28,29 +28,20 @@ pub(super) fn interposed(library: &Path) -> Result<Option<String>> {
 }
 
 /// Symbols that every shared object may define.
-const EVERYWHERE: [&str; 6] = [
-    "_init",
-    "_fini",
-    "__bss_start",
-    "_edata",
-    "_end",
-    "__data_start",
-];
+const EVERYWHERE: [&str; 6] = ["_init", "_fini", "__bss_start", "_edata", "_end", "__data_start"];
 
 /// `cuLaunchKernel`, `cudaMalloc`, `nvmlInit`, `__cudaRegisterFunction`.
 fn is_cuda(name: &str) -> bool {
     let bare = name.trim_start_matches('_');
-    ["cu", "cuda", "nvml", "cudart"].iter().any(|prefix| {
-        bare.strip_prefix(prefix)
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-    })
+    ["cu", "cuda", "nvml", "cudart"]
+        .iter()
+        .any(|prefix| bare.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase())))
 }
 
 /// The global dynamic symbols that a shared object defines.
 fn defined(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    let file = object::File::parse(&*bytes)
-        .with_context(|| format!("reading {} as a library", path.display()))?;
+    let file = object::File::parse(&*bytes).with_context(|| format!("reading {} as a library", path.display()))?;
     Ok(file
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition() && symbol.is_global())
@@ -68,18 +59,9 @@ fn loaded() -> Vec<PathBuf> {
         .filter_map(|line| line.split_whitespace().nth(5))
         .filter(|path| {
             let name = path.rsplit('/').next().unwrap_or("");
-            [
-                "libc.so",
-                "libc-",
-                "libm.so",
-                "libpthread",
-                "libdl",
-                "librt",
-                "ld-linux",
-                "libgcc_s",
-            ]
-            .iter()
-            .any(|known| name.starts_with(known))
+            ["libc.so", "libc-", "libm.so", "libpthread", "libdl", "librt", "ld-linux", "libgcc_s"]
+                .iter()
+                .any(|known| name.starts_with(known))
         })
         .map(PathBuf::from)
         .collect();

@@ -29,11 +29,7 @@ impl Files {
     pub(super) fn of(project: &Project, target: &Target) -> Result<Self> {
         let mut paths = vec![target.library.clone()];
         for unit in &target.units {
-            paths.extend([
-                unit.cubin.clone(),
-                unit.ptx.clone(),
-                project.root.join(&unit.source),
-            ]);
+            paths.extend([unit.cubin.clone(), unit.ptx.clone(), project.root.join(&unit.source)]);
         }
         paths.extend(["build.toml", "kernel.toml"].map(|name| project.root.join(name)));
         let files = paths

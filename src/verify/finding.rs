@@ -57,10 +57,7 @@ pub enum Kind {
 impl Kind {
     /// The name in kebab-case.
     pub fn name(self) -> String {
-        serde_json::to_value(self)
-            .ok()
-            .and_then(|value| value.as_str().map(str::to_owned))
-            .unwrap_or_default()
+        serde_json::to_value(self).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
     }
 }
 
@@ -83,11 +80,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let case = self.case.as_deref().unwrap_or("");
         let (kind, operation, path) = (self.kind.name(), &self.operation, &self.path);
-        write!(
-            f,
-            "{kind} {operation} {case} [{path}]\n    {}",
-            self.message
-        )
+        write!(f, "{kind} {operation} {case} [{path}]\n    {}", self.message)
     }
 }
 

@@ -23,20 +23,13 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
     if tensor.elements() == 0 || row_bytes == 0 {
         return Vec::new();
     }
-    let inputs = if tensor.shape.len() < 2 {
-        Inputs::Normal
-    } else {
-        inputs
-    };
+    let inputs = if tensor.shape.len() < 2 { Inputs::Normal } else { inputs };
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size()];
     let fill = |first: usize, into: &mut [u8]| {
         let (mut row, mut encoded) = (Vec::with_capacity(length), Vec::with_capacity(row_bytes));
         for (index, into) in into.chunks_mut(row_bytes).enumerate() {
             let number = (first + index) as u64;
-            let mut random = Random::new(
-                seed,
-                stream.wrapping_mul(0x1_0000_0001).wrapping_add(number),
-            );
+            let mut random = Random::new(seed, stream.wrapping_mul(0x1_0000_0001).wrapping_add(number));
             if let Some(from) = &tensor.integers {
                 row.clear();
                 row.extend((0..length).map(|_| integer(from, true, &mut random)));
@@ -88,14 +81,7 @@ fn pool() -> &'static [f64] {
 }
 
 /// One row.
-fn fill(
-    row: &mut Vec<f64>,
-    index: u64,
-    length: usize,
-    dtype: DType,
-    inputs: Inputs,
-    random: &mut Random,
-) {
+fn fill(row: &mut Vec<f64>, index: u64, length: usize, dtype: DType, inputs: Inputs, random: &mut Random) {
     row.clear();
     if !dtype.is_float() {
         row.extend((0..length).map(|_| {
@@ -109,11 +95,7 @@ fn fill(
         let count = (length - row.len()).min(POOL - start).min(4096);
         // A random sign and scale, so that no two pieces are equal.
         let factor = (0.75 + 0.5 * random.unit()) * if random.below(2) == 0 { -1.0 } else { 1.0 };
-        row.extend(
-            pool()[start..start + count]
-                .iter()
-                .map(|number| number * factor),
-        );
+        row.extend(pool()[start..start + count].iter().map(|number| number * factor));
     }
     let half = dtype == DType::F16;
     match inputs {
@@ -172,11 +154,7 @@ mod tests {
     #[test]
     fn integers_come_from_their_range_and_the_others_now_and_then() {
         let mut targets = tensor(400, 10, DType::I64);
-        targets.integers = Some(Integers {
-            first: -1,
-            last: 6,
-            also: vec![-100, 1 << 40],
-        });
+        targets.integers = Some(Integers { first: -1, last: 6, also: vec![-100, 1 << 40] });
         let drawn: Vec<i64> = draw(&targets, Inputs::Normal, 5, 2)
             .chunks_exact(8)
             .map(|eight| i64::from_le_bytes(eight.try_into().unwrap()))
@@ -191,11 +169,7 @@ mod tests {
         let from = targets.integers.unwrap();
         assert!((0..1000).all(|_| (-1.0..=6.0).contains(&integer(&from, false, &mut random))));
         // As many classes as none.
-        let none = Integers {
-            first: 0,
-            last: -1,
-            also: Vec::new(),
-        };
+        let none = Integers { first: 0, last: -1, also: Vec::new() };
         assert!(integer(&none, true, &mut random).abs() < 0.5);
     }
 
@@ -212,14 +186,8 @@ mod tests {
     #[test]
     fn every_distribution_is_finite_in_every_type() {
         for dtype in [DType::F32, DType::F16, DType::BF16] {
-            for inputs in [
-                Inputs::Normal,
-                Inputs::Wide,
-                Inputs::Tiny,
-                Inputs::Sparse,
-                Inputs::Constant,
-                Inputs::Spike,
-            ] {
+            for inputs in [Inputs::Normal, Inputs::Wide, Inputs::Tiny, Inputs::Sparse, Inputs::Constant, Inputs::Spike]
+            {
                 let bytes = draw(&tensor(40, 33, dtype), inputs, 1, 0);
                 for element in bytes.chunks_exact(dtype.size()) {
                     let value = crate::oracle::view::decode(dtype, element);

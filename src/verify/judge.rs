@@ -16,12 +16,7 @@ pub(crate) fn damaged(slot: &Slot, bound: &Bound, layout: &Layout, after: &[u8])
 }
 
 /// Output elements that hold one poison after the first run, and the other after the second: nothing wrote them.
-pub(super) fn unwritten(
-    bound: &Bound,
-    layout: &Layout,
-    first: &[u8],
-    second: &[u8],
-) -> Option<String> {
+pub(super) fn unwritten(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Option<String> {
     let outputs = |tensor: &BoundTensor| tensor.role == Role::Output;
     let (tensor, place, count) = found(bound, layout, first, second, outputs, poisoned)?;
     Some(format!(
@@ -33,12 +28,7 @@ pub(super) fn unwritten(
 }
 
 /// The first element that differs between two runs on the same inputs.
-pub(super) fn differing(
-    bound: &Bound,
-    layout: &Layout,
-    first: &[u8],
-    second: &[u8],
-) -> Option<String> {
+pub(super) fn differing(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Option<String> {
     let results = |tensor: &BoundTensor| tensor.role.is_result();
     let differ = |a: &[u8], b: &[u8], size: usize| {
         if a == b {
@@ -98,9 +88,7 @@ fn poisoned(first: &[u8], second: &[u8], size: usize) -> u64 {
     let pairs = first.chunks_exact(size).zip(second.chunks_exact(size));
     // For 2-byte types, comparisons of whole words.
     match size {
-        2 => pairs
-            .filter(|(a, b)| [a[0], a[1]] == [0xff; 2] && [b[0], b[1]] == [0x5a; 2])
-            .count() as u64,
+        2 => pairs.filter(|(a, b)| [a[0], a[1]] == [0xff; 2] && [b[0], b[1]] == [0x5a; 2]).count() as u64,
         _ => pairs.filter(|(a, b)| both(a, b)).count() as u64,
     }
 }
@@ -108,23 +96,13 @@ fn poisoned(first: &[u8], second: &[u8], size: usize) -> u64 {
 /// What a comparison says against a candidate.
 pub(crate) fn judge(comparison: &Comparison) -> Option<Fault> {
     if let Some(wrong) = &comparison.first {
-        let kind = if wrong.got.is_finite() || !wrong.expected.is_finite() {
-            Kind::WrongValue
-        } else {
-            Kind::NotFinite
-        };
+        let kind =
+            if wrong.got.is_finite() || !wrong.expected.is_finite() { Kind::WrongValue } else { Kind::NotFinite };
         return Some((kind, describe(wrong, comparison)));
     }
-    comparison
-        .norms
-        .iter()
-        .find(|(_, norm, bound)| norm.is_nan() || norm > bound)
-        .map(|(name, norm, bound)| {
-            (
-                Kind::RelativeNorm,
-                format!("{name}: ‖out − reference‖ / ‖reference‖ is {norm:.3e}, over {bound:.1e}"),
-            )
-        })
+    comparison.norms.iter().find(|(_, norm, bound)| norm.is_nan() || norm > bound).map(|(name, norm, bound)| {
+        (Kind::RelativeNorm, format!("{name}: ‖out − reference‖ / ‖reference‖ is {norm:.3e}, over {bound:.1e}"))
+    })
 }
 
 fn describe(wrong: &Wrong, comparison: &Comparison) -> String {

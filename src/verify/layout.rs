@@ -25,15 +25,12 @@ impl Layout {
         for (index, tensor) in bound.tensors.iter().enumerate() {
             // An odd number of pages apart, so that tensors whose size is a power of two use different memory channels.
             let stagger = PAGE * (2 * index as u64 + 1);
-            let start = (end + RED_ZONE + stagger).next_multiple_of(ALIGNMENT)
-                + tensor.offset * tensor.dtype.size() as u64;
+            let start =
+                (end + RED_ZONE + stagger).next_multiple_of(ALIGNMENT) + tensor.offset * tensor.dtype.size() as u64;
             starts.push(start);
             end = start + span_bytes(tensor);
         }
-        Self {
-            starts,
-            bytes: (end + RED_ZONE).next_multiple_of(PAGE) + PAGE,
-        }
+        Self { starts, bytes: (end + RED_ZONE).next_multiple_of(PAGE) + PAGE }
     }
 
     /// The bytes of a tensor in a slot, with the gaps between its rows.

@@ -49,12 +49,8 @@ impl<'a> CodePath<'a> {
         let mut images = Vec::new();
         for unit in &target.units {
             let path = if jit { &unit.ptx } else { &unit.cubin };
-            let bytes =
-                std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-            images.push((
-                format!("{} for sm_{}", unit.source.display(), target.arch),
-                bytes,
-            ));
+            let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+            images.push((format!("{} for sm_{}", unit.source.display(), target.arch), bytes));
         }
         Ok(Self {
             target,
@@ -79,10 +75,7 @@ impl<'a> CodePath<'a> {
 
     /// The restrictions of the recording process.
     pub(crate) fn confinement(&self) -> Vec<String> {
-        self.recorder
-            .as_ref()
-            .map(|recorder| recorder.confinement.clone())
-            .unwrap_or_default()
+        self.recorder.as_ref().map(|recorder| recorder.confinement.clone()).unwrap_or_default()
     }
 
     /// Records one call of a launcher for each base address of a slot.
@@ -128,19 +121,9 @@ impl<'a> CodePath<'a> {
                 )));
             }
         }
-        let writes = bound
-            .tensors
-            .iter()
-            .any(|tensor| tensor.role.is_result() && tensor.elements() > 0);
-        if writes
-            && recordings
-                .iter()
-                .any(|recording| recording.launches.is_empty())
-        {
-            return Ok(Err((
-                Kind::NoLaunch,
-                format!("{launcher} returned 0 and launched nothing"),
-            )));
+        let writes = bound.tensors.iter().any(|tensor| tensor.role.is_result() && tensor.elements() > 0);
+        if writes && recordings.iter().any(|recording| recording.launches.is_empty()) {
+            return Ok(Err((Kind::NoLaunch, format!("{launcher} returned 0 and launched nothing"))));
         }
         Ok(Ok(recordings))
     }
@@ -156,10 +139,7 @@ impl<'a> CodePath<'a> {
         if let Some(fault) = &self.unfit {
             return Ok(Err(fault.clone()));
         }
-        let calls = bases
-            .iter()
-            .map(|base| values(bound, layout, *base))
-            .collect();
+        let calls = bases.iter().map(|base| values(bound, layout, *base)).collect();
         if self.recorder.is_none() {
             match Recorder::start(self.ordinal, &self.target.library) {
                 Ok(recorder) => self.recorder = Some(recorder),
@@ -181,12 +161,8 @@ impl<'a> CodePath<'a> {
 
     fn fault(&mut self, answer: Answer) -> Fault {
         match answer {
-            Answer::Stopped(why) => {
-                self.ended(Kind::ChildStopped, format!("the recording process: {why}"))
-            }
-            Answer::BadReport(why) => {
-                self.ended(Kind::BadReport, format!("the recording process: {why}"))
-            }
+            Answer::Stopped(why) => self.ended(Kind::ChildStopped, format!("the recording process: {why}")),
+            Answer::BadReport(why) => self.ended(Kind::BadReport, format!("the recording process: {why}")),
             Answer::Refused(why) => self.ended(Kind::ChildStopped, why),
         }
     }
@@ -200,9 +176,7 @@ impl<'a> CodePath<'a> {
         }
         let fault = (
             kind,
-            format!(
-                "{why} (this happened {MOST_PROCESSES} times: no other process is started for this library)"
-            ),
+            format!("{why} (this happened {MOST_PROCESSES} times: no other process is started for this library)"),
         );
         self.unfit = Some(fault.clone());
         fault
@@ -216,9 +190,7 @@ fn values(bound: &Bound, layout: &Layout, base: u64) -> Vec<Value> {
         .iter()
         .map(|argument| match *argument {
             BoundArgument::Tensor(index) => Value::Pointer(base + layout.starts[index]),
-            BoundArgument::Beyond(index, bytes) => {
-                Value::Pointer(base + layout.starts[index] + bytes)
-            }
+            BoundArgument::Beyond(index, bytes) => Value::Pointer(base + layout.starts[index] + bytes),
             BoundArgument::Null => Value::Pointer(0),
             BoundArgument::I32(number) => Value::I32(number),
             BoundArgument::I64(number) => Value::I64(number),
@@ -231,11 +203,7 @@ fn values(bound: &Bound, layout: &Layout, base: u64) -> Vec<Value> {
 
 /// The targets of a build that a card can run, each with whether the driver compiles it: machine code first, then older PTX.
 pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool)> {
-    let mut targets: Vec<&Target> = build
-        .targets
-        .iter()
-        .filter(|target| target.arch <= arch)
-        .collect();
+    let mut targets: Vec<&Target> = build.targets.iter().filter(|target| target.arch <= arch).collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
     let mut chosen = Vec::new();
     // Machine code runs on its own generation and the same or a later revision.
@@ -246,9 +214,7 @@ pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool
     }
     if !native_only {
         for target in &targets {
-            if target.arch / 10 != arch / 10
-                && !chosen.iter().any(|(other, _)| other.arch == target.arch)
-            {
+            if target.arch / 10 != arch / 10 && !chosen.iter().any(|(other, _)| other.arch == target.arch) {
                 chosen.push((*target, true));
             }
         }

@@ -9,9 +9,7 @@ pub(crate) struct Random(SplitMix64);
 impl Random {
     /// A sequence for each pair of seed and stream.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        let mut mixed = Self(SplitMix64(
-            seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95),
-        ));
+        let mut mixed = Self(SplitMix64(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95)));
         mixed.bits();
         mixed
     }
@@ -45,8 +43,5 @@ impl Random {
 pub(crate) fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // Nine digits, short enough to type.
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
-        % 1_000_000_000
+    std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000_000
 }

@@ -33,22 +33,18 @@ pub(crate) fn oracle_for(
                 })
                 .filter(|name| bound.tensors.iter().all(|tensor| tensor.name != *name))
                 .collect();
-            let call = Call {
-                project: &project.root,
-                file,
-                function,
-                absent: &absent,
-                threads,
-            };
+            let call = Call { project: &project.root, file, function, absent: &absent, threads };
             let (tensors, values) = (&bound.tensors, &bound.values);
             Box::new(Python::run(&call, tensors, given, values, operation.tolerance)?)
         }
     };
     // An output that the oracle does not compute would pass unchecked.
     let compared = oracle.outputs();
-    if let Some(unseen) = bound.tensors.iter().find(|tensor| {
-        tensor.role.is_result() && tensor.elements() > 0 && !compared.contains(&tensor.name)
-    }) {
+    if let Some(unseen) = bound
+        .tensors
+        .iter()
+        .find(|tensor| tensor.role.is_result() && tensor.elements() > 0 && !compared.contains(&tensor.name))
+    {
         anyhow::bail!(
             "{}: its oracle does not compute the output `{}`; it computes {}",
             operation.name,

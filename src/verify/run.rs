@@ -24,22 +24,14 @@ const MOST_FINDINGS: usize = 12;
 const AHEAD: usize = 2;
 
 /// Verifies a project on a card. `tell` is called with what is being done.
-pub(crate) fn run(
-    project: &Project,
-    build: &Build,
-    choice: &Choice,
-    tell: &dyn Fn(&str),
-) -> Result<VerifyReport> {
+pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
     let mut run = Run::new(project, build, choice, tell)?;
     let mut paths = run.paths(choice.native_only)?.into_iter();
     let first = paths.next();
     let mut here = Vec::new();
     let mut beside = Vec::new();
     for (target, jit) in paths {
-        let choice = Choice {
-            seed: Some(run.report.seed),
-            ..choice.clone()
-        };
+        let choice = Choice { seed: Some(run.report.seed), ..choice.clone() };
         match Beside::start(project, target, choice) {
             Ok(started) => beside.push(started),
             Err(_) => here.push((target, jit)),
@@ -50,10 +42,7 @@ pub(crate) fn run(
         None => false,
     };
     for mut other in beside {
-        tell(&format!(
-            "waiting for the code for compute_{}",
-            other.target.arch
-        ));
+        tell(&format!("waiting for the code for compute_{}", other.target.arch));
         match other.finish() {
             Ok(report) => run.add(report),
             // Repeated in this process, it shows what kept it from reporting.
@@ -106,12 +95,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        project: &'a Project,
-        build: &'a Build,
-        choice: &'a Choice,
-        tell: &'a dyn Fn(&str),
-    ) -> Result<Self> {
+    fn new(project: &'a Project, build: &'a Build, choice: &'a Choice, tell: &'a dyn Fn(&str)) -> Result<Self> {
         let muffle = Muffle::new();
         let device = Device::open(choice.ordinal)?;
         Ok(Self {
@@ -161,17 +145,9 @@ impl<'a> Run<'a> {
     fn code_path(&mut self, target: &Target, jit: bool, sanitized: bool) -> Result<bool> {
         let start = Instant::now();
         (self.tell)(&format!("loading the code for sm_{}", target.arch));
-        let mut path =
-            CodePath::load(&self.device, self.choice.ordinal, self.project, target, jit)?;
-        let mut summary = PathReport {
-            arch: target.arch,
-            jit,
-            cases: 0,
-            launches: 0,
-            elements: 0,
-            worst: 0.0,
-            seconds: 0.0,
-        };
+        let mut path = CodePath::load(&self.device, self.choice.ordinal, self.project, target, jit)?;
+        let mut summary =
+            PathReport { arch: target.arch, jit, cases: 0, launches: 0, elements: 0, worst: 0.0, seconds: 0.0 };
         let mut lost = false;
         let project = self.project;
         for operation in &project.spec.operations {
@@ -231,12 +207,7 @@ impl<'a> Run<'a> {
             });
             for (case, prepared) in cases.iter().zip(prepared) {
                 self.announce(path, operation, case);
-                let setting = Setting {
-                    device: &self.device,
-                    project,
-                    operation,
-                    case,
-                };
+                let setting = Setting { device: &self.device, project, operation, case };
                 let outcome = prepared?.check(&setting, &mut self.arena, path)?;
                 if self.count(case, outcome, summary, findings) {
                     return Ok(true);
@@ -285,22 +256,11 @@ impl<'a> Run<'a> {
     }
 
     fn announce(&self, path: &CodePath, operation: &Operation, case: &Case) {
-        (self.tell)(&format!(
-            "{}: {} {}",
-            path.name(),
-            operation.name,
-            case.label
-        ));
+        (self.tell)(&format!("{}: {} {}", path.name(), operation.name, case.label));
     }
 
     /// Adds a case to the report; returns whether the context is lost.
-    fn count(
-        &mut self,
-        case: &Case,
-        outcome: CaseOutcome,
-        summary: &mut PathReport,
-        findings: &mut Findings,
-    ) -> bool {
+    fn count(&mut self, case: &Case, outcome: CaseOutcome, summary: &mut PathReport, findings: &mut Findings) -> bool {
         self.any = true;
         summary.cases += 1;
         summary.launches += outcome.launches;
@@ -318,10 +278,7 @@ impl<'a> Run<'a> {
             std::mem::forget(self.arena);
             std::mem::forget(self.device);
         } else if !self.any {
-            bail!(
-                "no case is left of {}: --filter, --dtype or --shape leave nothing",
-                self.project.name
-            );
+            bail!("no case is left of {}: --filter, --dtype or --shape leave nothing", self.project.name);
         }
         Ok(self.report)
     }
@@ -336,11 +293,7 @@ struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     fn new(operation: &'a Operation, path: String) -> Self {
-        Self {
-            operation,
-            path,
-            found: Vec::new(),
-        }
+        Self { operation, path, found: Vec::new() }
     }
 
     fn add(&mut self, case: &Case, (kind, message): Fault) {

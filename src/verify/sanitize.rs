@@ -23,14 +23,8 @@ const MOST_BYTES: u64 = 8 << 20;
 
 /// The cases that are run under a tool: evenly spread over those that are small enough.
 pub(crate) fn thinned(operation: &Operation, cases: Vec<Case>) -> Vec<Case> {
-    let small: Vec<Case> = cases
-        .into_iter()
-        .filter(|case| {
-            operation
-                .bind(case)
-                .is_ok_and(|bound| bound.bytes <= MOST_BYTES)
-        })
-        .collect();
+    let small: Vec<Case> =
+        cases.into_iter().filter(|case| operation.bind(case).is_ok_and(|bound| bound.bytes <= MOST_BYTES)).collect();
     let step = small.len().div_ceil(MOST_CASES).max(1);
     small.into_iter().step_by(step).collect()
 }
@@ -51,15 +45,9 @@ pub(crate) struct ToolResult {
 /// Runs every tool over a project.
 pub(crate) fn run(project: &Path, choice: &Choice) -> Result<Vec<ToolResult>> {
     let sanitizer = find()?;
-    let request = Request::Verify(Verify {
-        project: project.to_path_buf(),
-        choice: choice.clone(),
-        path: CodePath::Sanitized,
-    });
-    TOOLS
-        .iter()
-        .map(|tool| run_tool(&sanitizer, tool, &request))
-        .collect()
+    let request =
+        Request::Verify(Verify { project: project.to_path_buf(), choice: choice.clone(), path: CodePath::Sanitized });
+    TOOLS.iter().map(|tool| run_tool(&sanitizer, tool, &request)).collect()
 }
 
 fn run_tool(sanitizer: &Path, tool: &str, request: &Request) -> Result<ToolResult> {
@@ -84,16 +72,10 @@ fn run_tool(sanitizer: &Path, tool: &str, request: &Request) -> Result<ToolResul
             let findings = report.findings.iter().map(ToString::to_string);
             said.push_str(&findings.collect::<Vec<_>>().join("\n"));
         }
-        bail!(
-            "{tool}: the verification itself failed under the tool ({}):\n{said}",
-            output.status
-        );
+        bail!("{tool}: the verification itself failed under the tool ({}):\n{said}", output.status);
     }
     let text = std::fs::read_to_string(log.path()).unwrap_or_default();
-    let lines: Vec<&str> = text
-        .lines()
-        .map(|line| line.trim_start_matches('=').trim())
-        .collect();
+    let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches('=').trim()).collect();
     let summary = lines.iter().rev().find(|line| line.contains("SUMMARY"));
     Ok(ToolResult {
         tool: tool.to_owned(),
@@ -105,9 +87,8 @@ fn run_tool(sanitizer: &Path, tool: &str, request: &Request) -> Result<ToolResul
 
 fn find() -> Result<PathBuf> {
     let name = "compute-sanitizer";
-    let mut folders: Vec<PathBuf> = std::env::var_os("PATH")
-        .map(|path| std::env::split_paths(&path).collect())
-        .unwrap_or_default();
+    let mut folders: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
     for variable in ["CUDA_HOME", "CUDA_PATH"] {
         if let Some(home) = std::env::var_os(variable) {
             folders.push(PathBuf::from(&home).join("bin"));
@@ -116,11 +97,7 @@ fn find() -> Result<PathBuf> {
     }
     folders.push("/usr/local/cuda/bin".into());
     folders.push("/usr/local/cuda/compute-sanitizer".into());
-    folders
-        .into_iter()
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file())
-        .with_context(|| {
-            format!("{name} is not in PATH, CUDA_HOME or /usr/local/cuda: install the CUDA toolkit, which contains it")
-        })
+    folders.into_iter().map(|folder| folder.join(name)).find(|path| path.is_file()).with_context(|| {
+        format!("{name} is not in PATH, CUDA_HOME or /usr/local/cuda: install the CUDA toolkit, which contains it")
+    })
 }

@@ -7,12 +7,7 @@ use crate::worker::Choice;
 
 impl Choice {
     /// The chosen cases of an operation, from one of its lists.
-    pub(crate) fn cases(
-        &self,
-        operation: &Operation,
-        sets: &[CaseSet],
-        seed: u64,
-    ) -> Result<Vec<Case>> {
+    pub(crate) fn cases(&self, operation: &Operation, sets: &[CaseSet], seed: u64) -> Result<Vec<Case>> {
         let mut cases = if self.shapes.is_empty() {
             operation.cases(sets, seed)?
         } else {
@@ -26,9 +21,7 @@ impl Choice {
         };
         cases.retain(|case| self.dtypes.is_empty() || self.dtypes.contains(&case.dtype));
         if let Some(text) = &self.filter {
-            cases.retain(|case| {
-                operation.name.contains(text.as_str()) || case.label.contains(text.as_str())
-            });
+            cases.retain(|case| operation.name.contains(text.as_str()) || case.label.contains(text.as_str()));
         }
         Ok(cases)
     }

@@ -35,17 +35,9 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Draws the inputs, and poisons everything else.
-    pub(crate) fn new(
-        bound: &Bound,
-        layout: &Layout,
-        poison: Poison,
-        inputs: Inputs,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(bound: &Bound, layout: &Layout, poison: Poison, inputs: Inputs, seed: u64) -> Self {
         let length = usize::try_from(layout.bytes).unwrap_or(usize::MAX);
-        let mut slot = Self {
-            bytes: vec![poison.byte(); length],
-        };
+        let mut slot = Self { bytes: vec![poison.byte(); length] };
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
                 continue;
@@ -66,9 +58,7 @@ impl Slot {
     /// The same inputs with another poison.
     #[must_use]
     pub(crate) fn repoisoned(&self, bound: &Bound, layout: &Layout, poison: Poison) -> Self {
-        let mut other = Self {
-            bytes: vec![poison.byte(); self.bytes.len()],
-        };
+        let mut other = Self { bytes: vec![poison.byte(); self.bytes.len()] };
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
                 continue;
@@ -102,8 +92,7 @@ impl Slot {
                 return Some(Self::name(bound, layout, byte));
             }
         }
-        self.first_difference(after, at, self.bytes.len())
-            .map(|byte| Self::name(bound, layout, byte))
+        self.first_difference(after, at, self.bytes.len()).map(|byte| Self::name(bound, layout, byte))
     }
 
     fn first_difference(&self, after: &[u8], from: usize, to: usize) -> Option<usize> {
@@ -122,15 +111,9 @@ impl Slot {
                 runs(tensor, |run| inside |= run.contains(&offset));
                 let element = offset / tensor.dtype.size();
                 return if inside {
-                    Damage::Input(format!(
-                        "input {} changed at element {element}",
-                        tensor.name
-                    ))
+                    Damage::Input(format!("input {} changed at element {element}", tensor.name))
                 } else {
-                    Damage::Zone(format!(
-                        "the gap between rows of {} was written at element {element}",
-                        tensor.name
-                    ))
+                    Damage::Zone(format!("the gap between rows of {} was written at element {element}", tensor.name))
                 };
             }
         }
@@ -138,22 +121,14 @@ impl Slot {
         let nearest = (0..bound.tensors.len())
             .map(|index| {
                 let range = layout.range(bound, index);
-                let (distance, side) = if byte < range.start {
-                    (range.start - byte, "before")
-                } else {
-                    (byte + 1 - range.end, "after")
-                };
+                let (distance, side) =
+                    if byte < range.start { (range.start - byte, "before") } else { (byte + 1 - range.end, "after") };
                 (distance, side, index)
             })
             .min();
         Damage::Zone(nearest.map_or_else(
             || format!("a byte at {byte} of the slot was written"),
-            |(distance, side, index)| {
-                format!(
-                    "{distance} byte(s) {side} {} was written",
-                    bound.tensors[index].name
-                )
-            },
+            |(distance, side, index)| format!("{distance} byte(s) {side} {} was written", bound.tensors[index].name),
         ))
     }
 }
@@ -168,12 +143,7 @@ pub(crate) enum Damage {
 }
 
 /// The tensors of a slot without scratch: inputs from `inputs`, outputs from `after`.
-pub(crate) fn tensors<'a>(
-    bound: &Bound,
-    layout: &Layout,
-    inputs: &'a [u8],
-    after: &'a [u8],
-) -> Tensors<'a> {
+pub(crate) fn tensors<'a>(bound: &Bound, layout: &Layout, inputs: &'a [u8], after: &'a [u8]) -> Tensors<'a> {
     let mut all = Tensors::default();
     for (index, tensor) in bound.tensors.iter().enumerate() {
         let range = layout.range(bound, index);
@@ -182,8 +152,7 @@ pub(crate) fn tensors<'a>(
             Role::Input | Role::InOut => &inputs[range],
             Role::Scratch => continue,
         };
-        all.views
-            .insert(tensor.name.clone(), View::new(tensor, bytes));
+        all.views.insert(tensor.name.clone(), View::new(tensor, bytes));
     }
     all
 }
@@ -194,8 +163,7 @@ pub(crate) fn results<'a>(bound: &Bound, layout: &Layout, after: &'a [u8]) -> Te
     for (index, tensor) in bound.tensors.iter().enumerate() {
         if tensor.role.is_result() {
             let range = layout.range(bound, index);
-            all.views
-                .insert(tensor.name.clone(), View::new(tensor, &after[range]));
+            all.views.insert(tensor.name.clone(), View::new(tensor, &after[range]));
         }
     }
     all
@@ -217,10 +185,7 @@ mod tests {
             integers: None,
         };
         Bound {
-            tensors: vec![
-                tensor("out", Role::Output, [8, 1], 1),
-                tensor("x", Role::Input, [5, 1], 0),
-            ],
+            tensors: vec![tensor("out", Role::Output, [8, 1], 1), tensor("x", Role::Input, [5, 1], 0)],
             arguments: Vec::new(),
             values: std::collections::BTreeMap::new(),
             bytes: 60,
@@ -240,10 +205,7 @@ mod tests {
             after[byte] ^= 1;
             match slot.damage(&bound, &layout, &after) {
                 None => {
-                    assert!(
-                        out.contains(&byte) && (byte - out.start) % 16 < 10,
-                        "byte {byte}"
-                    );
+                    assert!(out.contains(&byte) && (byte - out.start) % 16 < 10, "byte {byte}");
                     writable += 1;
                 }
                 Some(Damage::Input(_)) => assert!(layout.range(&bound, 1).contains(&byte)),
@@ -271,20 +233,14 @@ mod tests {
         let scratch = layout.range(&bound, 2);
         assert_eq!(scratch.len(), 40);
         assert!(slot.bytes[scratch.clone()].iter().all(|byte| *byte == 0xff));
-        assert!(
-            again.bytes[scratch.clone()]
-                .iter()
-                .all(|byte| *byte == 0x5a)
-        );
+        assert!(again.bytes[scratch.clone()].iter().all(|byte| *byte == 0x5a));
         let mut after = slot.bytes.clone();
         after[scratch.clone()].fill(3);
         assert_eq!(slot.damage(&bound, &layout, &after), None);
         after[scratch.end] ^= 1;
         assert_eq!(
             slot.damage(&bound, &layout, &after),
-            Some(Damage::Zone(
-                "1 byte(s) after scratch was written".to_owned()
-            ))
+            Some(Damage::Zone("1 byte(s) after scratch was written".to_owned()))
         );
         let given = tensors(&bound, &layout, &slot.bytes, &after);
         assert!(given.get("scratch").is_none() && given.get("out").is_some());
@@ -303,24 +259,13 @@ mod tests {
             after[byte] ^= 1;
             slot.damage(&bound, &layout, &after)
         };
-        assert_eq!(
-            name(out.start - 1),
-            Some(Damage::Zone("1 byte(s) before out was written".to_owned()))
-        );
-        assert_eq!(
-            name(out.end),
-            Some(Damage::Zone("1 byte(s) after out was written".to_owned()))
-        );
+        assert_eq!(name(out.start - 1), Some(Damage::Zone("1 byte(s) before out was written".to_owned())));
+        assert_eq!(name(out.end), Some(Damage::Zone("1 byte(s) after out was written".to_owned())));
         assert_eq!(
             name(out.start + 10),
-            Some(Damage::Zone(
-                "the gap between rows of out was written at element 5".to_owned()
-            ))
+            Some(Damage::Zone("the gap between rows of out was written at element 5".to_owned()))
         );
         let x = layout.range(&bound, 1);
-        assert_eq!(
-            name(x.start + 7),
-            Some(Damage::Input("input x changed at element 3".to_owned()))
-        );
+        assert_eq!(name(x.start + 7), Some(Damage::Input("input x changed at element 3".to_owned())));
     }
 }

@@ -48,10 +48,7 @@ struct Report {
 
 /// The program under test.
 fn program() -> PathBuf {
-    std::env::var_os("KERNELS_PROGRAM").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_kernels")),
-        PathBuf::from,
-    )
+    std::env::var_os("KERNELS_PROGRAM").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_kernels")), PathBuf::from)
 }
 
 /// Runs all of it.
@@ -59,16 +56,8 @@ pub fn run(suite: &Suite) -> Record {
     let begin = Instant::now();
     let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
     let only = std::env::var("KERNELS_ONLY").unwrap_or_default();
-    let cheats: Vec<&Cheat> = suite
-        .cheat
-        .iter()
-        .filter(|cheat| cheat.name.contains(&only))
-        .collect();
-    let legal: Vec<_> = suite
-        .legal
-        .iter()
-        .filter(|legal| legal.name.contains(&only))
-        .collect();
+    let cheats: Vec<&Cheat> = suite.cheat.iter().filter(|cheat| cheat.name.contains(&only)).collect();
+    let legal: Vec<_> = suite.legal.iter().filter(|legal| legal.name.contains(&only)).collect();
 
     let mut tasks: Vec<Task> = Vec::new();
     for cheat in &cheats {
@@ -98,9 +87,8 @@ pub fn run(suite: &Suite) -> Record {
         let _ = finished(Process::new(program()).arg("build").arg(&folder));
     });
     let jobs = std::env::var("KERNELS_JOBS").map_or(4, |text| text.parse().unwrap());
-    let (checks, timings): (Vec<Task>, Vec<Task>) = tasks
-        .into_iter()
-        .partition(|(command, _)| *command == Command::Verify);
+    let (checks, timings): (Vec<Task>, Vec<Task>) =
+        tasks.into_iter().partition(|(command, _)| *command == Command::Verify);
     let outcomes = Mutex::new(done);
     let perform = |task: Task| {
         let outcome = outcome(&task, scratch.path());
@@ -141,9 +129,7 @@ pub fn run(suite: &Suite) -> Record {
         format: 1,
         suite: suite::digest(),
         cheats: entries.collect(),
-        card: outcomes
-            .values()
-            .find_map(|outcome| outcome.report.as_ref().map(|report| report.card.clone())),
+        card: outcomes.values().find_map(|outcome| outcome.report.as_ref().map(|report| report.card.clone())),
         honest: honest.into_values().collect(),
         seconds: rounded(begin.elapsed().as_secs_f64()),
     }
@@ -159,25 +145,14 @@ struct Log {
 impl Log {
     fn open() -> Self {
         let path = std::env::var_os("KERNELS_OUTCOMES").map(PathBuf::from);
-        let text = path
-            .as_ref()
-            .and_then(|path| fs::read_to_string(path).ok())
-            .unwrap_or_default();
+        let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let line = |line: &str| serde_json::from_str::<(String, Outcome)>(line).ok();
-        Self {
-            path,
-            found: text.lines().filter_map(line).collect(),
-        }
+        Self { path, found: text.lines().filter_map(line).collect() }
     }
 
     /// The command, the name and a hash of the project: a changed candidate of the same name is run again.
     fn key((command, candidate): &Task) -> String {
-        format!(
-            "{} {} {}",
-            command.name(),
-            candidate.slug(),
-            suite::hash(&candidate.files())
-        )
+        format!("{} {} {}", command.name(), candidate.slug(), suite::hash(&candidate.files()))
     }
 
     fn keep(&self, task: &Task, outcome: &Outcome) {
@@ -199,10 +174,7 @@ fn judge_cheat(cheat: &Cheat, outcome: &Outcome, twin: &Outcome) -> (Option<Stri
     };
     let expected = |finding: &&Finding| cheat.caught.contains(&finding.kind);
     if let Some(finding) = report.findings.iter().find(expected) {
-        return (
-            Some(suite::kind_name(finding.kind)),
-            finding.message.clone(),
-        );
+        return (Some(suite::kind_name(finding.kind)), finding.message.clone());
     }
     if !report.findings.is_empty() || !cheat.harmless {
         return (None, listed(&report.findings));
@@ -215,10 +187,7 @@ fn judge_cheat(cheat: &Cheat, outcome: &Outcome, twin: &Outcome) -> (Option<Stri
     };
     let mut compared = "passed, no file changed, no door open".to_owned();
     for (mine, theirs) in report.times.iter().zip(&twin.times) {
-        compared = format!(
-            "{:.2} µs over {} samples, its twin {:.2} µs over {}",
-            mine.0, mine.1, theirs.0, theirs.1
-        );
+        compared = format!("{:.2} µs over {} samples, its twin {:.2} µs over {}", mine.0, mine.1, theirs.0, theirs.1);
         if mine.1 != theirs.1 || mine.0 < NO_FASTER * theirs.0 {
             return (None, compared);
         }
@@ -245,8 +214,7 @@ fn judge_honest(name: String, task: &Task, outcome: &Outcome) -> Honest {
 }
 
 fn listed(findings: &[Finding]) -> String {
-    let line =
-        |finding: &Finding| format!("{}: {}", suite::kind_name(finding.kind), finding.message);
+    let line = |finding: &Finding| format!("{}: {}", suite::kind_name(finding.kind), finding.message);
     match findings {
         [] => "passed".to_owned(),
         [first, ..] => format!("{} findings, first {}", findings.len(), line(first)),
@@ -277,25 +245,12 @@ fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
     let (report, said) = match ran {
         Err(said) => (None, said),
         Ok((code, out, err)) => match report_of(*command, &out) {
-            Ok(report) if i32::from(!report.findings.is_empty()) == code => {
-                (Some(report), String::new())
-            }
-            Ok(report) => (
-                None,
-                format!("exit code {code} with {} findings", report.findings.len()),
-            ),
-            Err(error) => (
-                None,
-                format!("exit code {code}, no report ({error}): {}", err.trim()),
-            ),
+            Ok(report) if i32::from(!report.findings.is_empty()) == code => (Some(report), String::new()),
+            Ok(report) => (None, format!("exit code {code} with {} findings", report.findings.len())),
+            Err(error) => (None, format!("exit code {code}, no report ({error}): {}", err.trim())),
         },
     };
-    Outcome {
-        report,
-        said,
-        changed,
-        seconds,
-    }
+    Outcome { report, said, changed, seconds }
 }
 
 /// The report, which must be the only output on stdout.
@@ -303,20 +258,12 @@ fn report_of(command: Command, out: &str) -> serde_json::Result<Report> {
     Ok(match command {
         Command::Verify => {
             let report: VerifyReport = serde_json::from_str(out)?;
-            Report {
-                card: report.card,
-                findings: report.findings,
-                times: Vec::new(),
-            }
+            Report { card: report.card, findings: report.findings, times: Vec::new() }
         }
         Command::Bench => {
             let report: BenchReport = serde_json::from_str(out)?;
             let time = |case: &kernels::bench::CaseBench| (case.kernel.median, case.kernel.samples);
-            Report {
-                card: report.card,
-                findings: report.findings,
-                times: report.cases.iter().map(time).collect(),
-            }
+            Report { card: report.card, findings: report.findings, times: report.cases.iter().map(time).collect() }
         }
     })
 }
@@ -326,11 +273,7 @@ fn report_of(command: Command, out: &str) -> serde_json::Result<Report> {
 fn finished(process: &mut Process) -> Result<(i32, String, String), String> {
     let mut out = tempfile::tempfile().unwrap();
     let mut err = tempfile::tempfile().unwrap();
-    let child = process
-        .stdin(Stdio::null())
-        .stdout(out.try_clone().unwrap())
-        .stderr(err.try_clone().unwrap())
-        .spawn();
+    let child = process.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap()).spawn();
     let mut child = child.map_err(|e| format!("{}: {e}", program().display()))?;
     let code = wait(&mut child)?;
     let (out, err) = (text_of(&mut out), text_of(&mut err));

@@ -22,28 +22,16 @@ fn compile(one: &Candidate, folder: &Path) -> Result<String, String> {
     } else {
         command.args(["-gencode", "arch=compute_75,code=[sm_75,sm_90]"]);
     }
-    let out = command
-        .arg("-o")
-        .arg(folder.join("candidate.o"))
-        .arg(folder.join("candidate.cu"))
-        .output()
-        .unwrap();
+    let out = command.arg("-o").arg(folder.join("candidate.o")).arg(folder.join("candidate.cu")).output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
-    if out.status.success() && said.trim().is_empty() {
-        Ok(String::new())
-    } else {
-        Err(said.into_owned())
-    }
+    if out.status.success() && said.trim().is_empty() { Ok(String::new()) } else { Err(said.into_owned()) }
 }
 
 /// Compiles what has changed since it was last compiled.
 pub fn all(suite: &Suite) {
     // One per source and define: dtypes and formulas are in kernel.toml, which no compiler reads.
-    let todo: BTreeMap<(String, Option<String>), Candidate> = suite
-        .candidates()
-        .into_iter()
-        .map(|one| ((one.source.clone(), one.define.clone()), one))
-        .collect();
+    let todo: BTreeMap<(String, Option<String>), Candidate> =
+        suite.candidates().into_iter().map(|one| ((one.source.clone(), one.define.clone()), one)).collect();
     let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
     let queue = Mutex::new(todo.into_values().collect::<Vec<_>>());
     let complaints = Mutex::new(Vec::new());

@@ -44,11 +44,7 @@ fn every_row_of_the_table_has_a_cheat_or_a_reason_why_not() {
             "row {} ({}): {}",
             row.number,
             row.trick,
-            if covered {
-                "both a cheat and an excuse"
-            } else {
-                "no cheat"
-            }
+            if covered { "both a cheat and an excuse" } else { "no cheat" }
         );
     }
 }
@@ -61,11 +57,7 @@ fn every_cheat_has_a_twin_and_every_candidate_is_used() {
     for cheat in &suite.cheat {
         assert!(names.insert(&cheat.name), "twice: {}", cheat.name);
         assert!(!cheat.rows.is_empty(), "{} has no row", cheat.name);
-        assert!(
-            !cheat.caught.is_empty(),
-            "{} is caught by nothing",
-            cheat.name
-        );
+        assert!(!cheat.caught.is_empty(), "{} is caught by nothing", cheat.name);
         let candidate = cheat.candidate();
         let twin = cheat.twin();
         assert_ne!(candidate.text(), twin.text(), "{}", cheat.name);
@@ -118,14 +110,8 @@ fn the_record_is_of_this_suite_and_every_cheat_was_caught() {
     let evidence = suite::folder().join("../../evidence");
     let records = record::all(&evidence);
     if let Some(why) = pending::pending().get("harness") {
-        assert!(
-            records.is_empty(),
-            "evidence/pending.toml names harness, which is recorded"
-        );
-        let _ = writeln!(
-            std::io::stderr(),
-            "\nnot run: the suite's record of a card is not there yet: {why}"
-        );
+        assert!(records.is_empty(), "evidence/pending.toml names harness, which is recorded");
+        let _ = writeln!(std::io::stderr(), "\nnot run: the suite's record of a card is not there yet: {why}");
         return;
     }
     assert!(
@@ -156,10 +142,5 @@ fn on_a_card_every_cheat_is_caught_and_every_twin_passes() {
         fs::write(&path, record.to_json()).unwrap();
     }
     let wrong = record.wrong();
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -93,22 +93,12 @@ impl Record {
         for entry in &self.cheats {
             let caught = entry.caught.as_deref().unwrap_or("NOT CAUGHT");
             let (name, message) = (&entry.name, short(&entry.message));
-            writeln!(
-                table,
-                "{caught:<18} {:>5.1} s  {name}: {message}",
-                entry.seconds
-            )
-            .unwrap();
+            writeln!(table, "{caught:<18} {:>5.1} s  {name}: {message}", entry.seconds).unwrap();
         }
         for entry in &self.honest {
             let passed = if entry.passed { "passed" } else { "REFUSED" };
             let (name, message) = (&entry.name, short(&entry.message));
-            writeln!(
-                table,
-                "{passed:<18} {:>5.1} s  {name} {message}",
-                entry.seconds
-            )
-            .unwrap();
+            writeln!(table, "{passed:<18} {:>5.1} s  {name} {message}", entry.seconds).unwrap();
         }
         let caught = self.cheats.iter().filter(|e| e.caught.is_some()).count();
         let passed = self.honest.iter().filter(|e| e.passed).count();
@@ -136,35 +126,20 @@ impl Record {
         let recorded: BTreeSet<&str> = self.cheats.iter().map(|e| e.name.as_str()).collect();
         let honest: BTreeSet<&str> = self.honest.iter().map(|e| e.name.as_str()).collect();
         for cheat in &suite.cheat {
-            assert!(
-                recorded.contains(cheat.name.as_str()),
-                "{path}: {}",
-                cheat.name
-            );
+            assert!(recorded.contains(cheat.name.as_str()), "{path}: {}", cheat.name);
         }
         for entry in &self.cheats {
-            assert!(
-                honest.contains(entry.twin.as_str()),
-                "{path}: {}",
-                entry.twin
-            );
+            assert!(honest.contains(entry.twin.as_str()), "{path}: {}", entry.twin);
             let cheat = suite.cheat.iter().find(|cheat| cheat.name == entry.name);
             let cheat = cheat.unwrap_or_else(|| panic!("{path}: unknown {}", entry.name));
             let known = entry.caught.as_ref().is_some_and(|caught| {
                 (cheat.harmless && caught == "harmless")
-                    || cheat
-                        .caught
-                        .iter()
-                        .any(|kind| suite::kind_name(*kind) == *caught)
+                    || cheat.caught.iter().any(|kind| suite::kind_name(*kind) == *caught)
             });
             assert!(known, "{path}: {} by {:?}", entry.name, entry.caught);
         }
         for legal in &suite.legal {
-            assert!(
-                honest.contains(legal.name.as_str()),
-                "{path}: {}",
-                legal.name
-            );
+            assert!(honest.contains(legal.name.as_str()), "{path}: {}", legal.name);
         }
         assert_eq!(self.wrong(), Vec::<String>::new(), "{path}");
     }

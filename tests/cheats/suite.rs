@@ -90,10 +90,8 @@ fn f32_alone() -> Vec<String> {
 
 /// `tests/cheats`.
 pub fn folder() -> PathBuf {
-    std::env::var_os("KERNELS_CHEATS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cheats"),
-        PathBuf::from,
-    )
+    std::env::var_os("KERNELS_CHEATS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cheats"), PathBuf::from)
 }
 
 fn file(name: &str) -> String {
@@ -124,10 +122,8 @@ pub fn defines(source: &str) -> BTreeSet<String> {
         .collect();
     let mut all = BTreeSet::new();
     for line in text.lines().filter(|line| line.starts_with('#')) {
-        let words: Vec<&str> = line
-            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words: Vec<&str> =
+            line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
         for pair in words.windows(2) {
             let asks = matches!(pair[0], "defined" | "ifdef" | "ifndef");
             if asks && !pair[1].starts_with("__") && !set_inside.contains(pair[1]) {
@@ -178,21 +174,14 @@ impl Suite {
             let text = row.why.as_ref().map_or_else(
                 || {
                     let of_row = |cheat: &&Cheat| cheat.rows.contains(&row.number);
-                    let names: Vec<&str> = self
-                        .cheat
-                        .iter()
-                        .filter(of_row)
-                        .map(|cheat| cheat.name.as_str())
-                        .collect();
+                    let names: Vec<&str> = self.cheat.iter().filter(of_row).map(|cheat| cheat.name.as_str()).collect();
                     names.join("; ")
                 },
                 |why| format!("none. {why}"),
             );
             writeln!(page, "| {} | {} | {text} |", row.number, row.trick).unwrap();
         }
-        page.push_str(
-            "\n## Cheats\n\n| candidate | source | command | caught as |\n|---|---|---|---|\n",
-        );
+        page.push_str("\n## Cheats\n\n| candidate | source | command | caught as |\n|---|---|---|---|\n");
         for cheat in &self.cheat {
             let kinds: Vec<String> = cheat.caught.iter().map(|kind| kind_name(*kind)).collect();
             writeln!(
@@ -212,15 +201,8 @@ impl Suite {
              | candidate | source | command |\n|---|---|---|\n",
         );
         for legal in &self.legal {
-            writeln!(
-                page,
-                "| {} | {} `{}` | {} |",
-                legal.name,
-                legal.source,
-                legal.define,
-                legal.command.name()
-            )
-            .unwrap();
+            writeln!(page, "| {} | {} `{}` | {} |", legal.name, legal.source, legal.define, legal.command.name())
+                .unwrap();
         }
         page
     }
@@ -228,10 +210,8 @@ impl Suite {
 
 /// A digest of all files that define the tests: the suite, the project files, the sources.
 pub fn digest() -> String {
-    let mut files: BTreeMap<String, String> = ["suite.toml", "build.toml", "kernel.toml"]
-        .iter()
-        .map(|name| ((*name).to_owned(), file(name)))
-        .collect();
+    let mut files: BTreeMap<String, String> =
+        ["suite.toml", "build.toml", "kernel.toml"].iter().map(|name| ((*name).to_owned(), file(name))).collect();
     for name in sources()
         .iter()
         .map(|source| format!("candidates/{source}.cu"))
@@ -266,11 +246,7 @@ impl Cheat {
 
     /// The same project without the cheat.
     pub fn twin(&self) -> Candidate {
-        Candidate {
-            define: self.twin.clone(),
-            bytes: None,
-            ..self.candidate()
-        }
+        Candidate { define: self.twin.clone(), bytes: None, ..self.candidate() }
     }
 }
 
@@ -297,18 +273,11 @@ impl Command {
 impl Candidate {
     /// The files of the project, by name.
     pub fn files(&self) -> BTreeMap<String, String> {
-        let quoted: Vec<String> = self
-            .dtypes
-            .iter()
-            .map(|name| format!("\"{name}\""))
-            .collect();
+        let quoted: Vec<String> = self.dtypes.iter().map(|name| format!("\"{name}\"")).collect();
         let spec = file("kernel.toml")
             .replace("{dtypes}", &format!("[{}]", quoted.join(", ")))
             .replace("{bytes}", self.bytes.as_deref().unwrap_or(BYTES));
-        let define = self
-            .define
-            .as_ref()
-            .map_or_else(String::new, |name| format!("#define {name}\n"));
+        let define = self.define.as_ref().map_or_else(String::new, |name| format!("#define {name}\n"));
         let source = file(&format!("candidates/{}.cu", self.source));
         let mut all = BTreeMap::from([
             ("build.toml".to_owned(), file("build.toml")),
@@ -328,11 +297,7 @@ impl Candidate {
 
     /// The name of its folder.
     pub fn slug(&self) -> String {
-        let define = self
-            .define
-            .as_deref()
-            .unwrap_or("honest")
-            .to_ascii_lowercase();
+        let define = self.define.as_deref().unwrap_or("honest").to_ascii_lowercase();
         let lie = if self.bytes.is_some() { "-bytes" } else { "" };
         format!("{}-{define}-{}{lie}", self.source, self.dtypes.join("-"))
     }
@@ -351,9 +316,7 @@ impl Candidate {
     pub fn changed(&self, folder: &Path) -> Vec<String> {
         self.files()
             .into_iter()
-            .filter(|(name, text)| {
-                fs::read_to_string(folder.join(name)).ok().as_ref() != Some(text)
-            })
+            .filter(|(name, text)| fs::read_to_string(folder.join(name)).ok().as_ref() != Some(text))
             .map(|(name, _)| name)
             .collect()
     }
@@ -367,7 +330,5 @@ pub fn kind_name(kind: Kind) -> String {
 
 /// Bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

@@ -14,33 +14,19 @@ fn add_cuda_kernels_claude_puts_the_whole_skill_at_the_git_root() {
     let below = sandbox.project.join("src/deep");
     fs::create_dir_all(&below).unwrap();
     let ran = sandbox.run_in(&below, "skills add cuda-kernels --claude");
-    ran.expect(
-        0,
-        &["installed", "git root", sandbox.project.to_str().unwrap()],
-    );
+    ran.expect(0, &["installed", "git root", sandbox.project.to_str().unwrap()]);
     let installed = sandbox.project.join(".claude/skills/cuda-kernels");
     assert_eq!(tree(installed), tree(EMBEDDED));
-    assert!(
-        !exists(sandbox.project.join(".claude/.kernels")),
-        "the area was left behind"
-    );
-    assert_eq!(
-        snapshot(&sandbox.home).len(),
-        0,
-        "a project install wrote to the home"
-    );
+    assert!(!exists(sandbox.project.join(".claude/.kernels")), "the area was left behind");
+    assert_eq!(snapshot(&sandbox.home).len(), 0, "a project install wrote to the home");
     assert_eq!(sandbox.state(".claude/skills/cuda-kernels"), "current");
 }
 
 #[test]
 fn add_without_a_name_means_cuda_kernels() {
     let sandbox = Sandbox::new();
-    sandbox
-        .ok("skills add --claude")
-        .expect(0, &["cuda-kernels"]);
-    assert!(exists(
-        sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")
-    ));
+    sandbox.ok("skills add --claude").expect(0, &["cuda-kernels"]);
+    assert!(exists(sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")));
 }
 
 #[test]
@@ -48,9 +34,7 @@ fn add_outside_a_repository_goes_to_the_current_folder_and_says_so() {
     let sandbox = Sandbox::without_git();
     let below = sandbox.project.join("a");
     fs::create_dir(&below).unwrap();
-    sandbox
-        .run_in(&below, "skills add --claude")
-        .expect(0, &["no git here"]);
+    sandbox.run_in(&below, "skills add --claude").expect(0, &["no git here"]);
     assert!(exists(below.join(".claude/skills/cuda-kernels/SKILL.md")));
 }
 
@@ -70,11 +54,7 @@ fn every_flag_goes_where_its_agent_looks() {
     ] {
         let sandbox = Sandbox::new();
         sandbox.ok(&format!("skills add cuda-kernels {flags}"));
-        assert_eq!(
-            tree(sandbox.project.join(folder).join("cuda-kernels")),
-            tree(EMBEDDED),
-            "{flags}"
-        );
+        assert_eq!(tree(sandbox.project.join(folder).join("cuda-kernels")), tree(EMBEDDED), "{flags}");
     }
     for (flags, folder) in [
         ("--claude", ".claude/skills"),
@@ -86,16 +66,8 @@ fn every_flag_goes_where_its_agent_looks() {
     ] {
         let sandbox = Sandbox::new();
         sandbox.ok(&format!("skills add cuda-kernels --global {flags}"));
-        assert_eq!(
-            tree(sandbox.home.join(folder).join("cuda-kernels")),
-            tree(EMBEDDED),
-            "{flags}"
-        );
-        assert_eq!(
-            snapshot(&sandbox.project).len(),
-            1,
-            "--global wrote to the project"
-        );
+        assert_eq!(tree(sandbox.home.join(folder).join("cuda-kernels")), tree(EMBEDDED), "{flags}");
+        assert_eq!(snapshot(&sandbox.project).len(), 1, "--global wrote to the project");
     }
 }
 
@@ -112,17 +84,9 @@ fn variables_move_the_user_level_folders() {
         ("--copilot", "COPILOT_HOME", "skills"),
     ] {
         let base = moved.join(variable);
-        let ran = Ran::of(
-            sandbox
-                .command()
-                .env(variable, &base)
-                .args(["skills", "add", "--global", flag]),
-        );
+        let ran = Ran::of(sandbox.command().env(variable, &base).args(["skills", "add", "--global", flag]));
         ran.expect(0, &[]);
-        assert!(
-            exists(base.join(folder).join("cuda-kernels/SKILL.md")),
-            "{variable}"
-        );
+        assert!(exists(base.join(folder).join("cuda-kernels/SKILL.md")), "{variable}");
     }
     assert_eq!(snapshot(&sandbox.home).len(), 0);
 }
@@ -131,32 +95,16 @@ fn variables_move_the_user_level_folders() {
 fn global_without_an_agent_finds_the_agents_on_the_machine() {
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --global");
-    assert!(exists(
-        sandbox.home.join(".claude/skills/cuda-kernels/SKILL.md")
-    ));
-    assert!(exists(
-        sandbox.home.join(".agents/skills/cuda-kernels/SKILL.md")
-    ));
+    assert!(exists(sandbox.home.join(".claude/skills/cuda-kernels/SKILL.md")));
+    assert!(exists(sandbox.home.join(".agents/skills/cuda-kernels/SKILL.md")));
     let sandbox = Sandbox::new();
     fs::create_dir_all(sandbox.home.join(".config/opencode")).unwrap();
     let program = sandbox.outside().join("bin/codex");
     write(&program, "#!/bin/sh\n");
-    fs::set_permissions(
-        &program,
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = program.parent().unwrap();
-    Ran::of(
-        sandbox
-            .command()
-            .env("PATH", path)
-            .args(["skills", "add", "--global"]),
-    )
-    .expect(0, &[]);
-    assert!(exists(
-        sandbox.home.join(".config/opencode/skills/cuda-kernels")
-    ));
+    Ran::of(sandbox.command().env("PATH", path).args(["skills", "add", "--global"])).expect(0, &[]);
+    assert!(exists(sandbox.home.join(".config/opencode/skills/cuda-kernels")));
     assert!(exists(sandbox.home.join(".codex/skills/cuda-kernels")));
     assert!(!exists(sandbox.home.join(".claude")));
 }
@@ -164,16 +112,9 @@ fn global_without_an_agent_finds_the_agents_on_the_machine() {
 #[test]
 fn add_without_a_target_and_without_a_terminal_names_the_flags() {
     let sandbox = Sandbox::new();
-    sandbox.run("skills add").expect(
-        2,
-        &["--claude", "--codex", "--opencode", "--dest", "--global"],
-    );
-    sandbox
-        .run("skills add --agent nobody")
-        .expect(2, &["nobody", "kiro"]);
-    sandbox
-        .run("skills add --dest x --global")
-        .expect(2, &["--dest"]);
+    sandbox.run("skills add").expect(2, &["--claude", "--codex", "--opencode", "--dest", "--global"]);
+    sandbox.run("skills add --agent nobody").expect(2, &["nobody", "kiro"]);
+    sandbox.run("skills add --dest x --global").expect(2, &["--dest"]);
     assert_eq!(snapshot(&sandbox.project).len(), 1);
 }
 
@@ -182,9 +123,7 @@ fn add_twice_changes_nothing_the_second_time() {
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --claude --codex");
     let before = snapshot(&sandbox.project);
-    sandbox
-        .ok("skills add --claude --codex")
-        .expect(0, &["unchanged"]);
+    sandbox.ok("skills add --claude --codex").expect(0, &["unchanged"]);
     assert_eq!(snapshot(&sandbox.project), before);
 }
 
@@ -194,10 +133,7 @@ fn dry_run_prints_the_plan_and_touches_nothing() {
     let before = snapshot(sandbox.outside());
     sandbox
         .ok("skills add --claude --codex --agents --dry-run")
-        .expect(
-            0,
-            &["plan", "install", ".claude/skills/cuda-kernels", "link"],
-        );
+        .expect(0, &["plan", "install", ".claude/skills/cuda-kernels", "link"]);
     let report = sandbox.json("skills add --claude --dry-run");
     assert_eq!(report["dry_run"], true);
     assert_eq!(report["steps"][0]["action"], "install");
@@ -213,19 +149,10 @@ fn add_over_an_edit_is_refused_names_the_files_and_force_keeps_a_backup() {
     write(&installed.join("notes/mine.md"), "my notes");
     fs::remove_file(installed.join("references/troubleshooting.md")).unwrap();
     let before = snapshot(&sandbox.project);
-    let words = [
-        "refused",
-        "M SKILL.md",
-        "A notes/mine.md",
-        "D references/troubleshooting.md",
-        "diff",
-        "--force",
-    ];
+    let words = ["refused", "M SKILL.md", "A notes/mine.md", "D references/troubleshooting.md", "diff", "--force"];
     sandbox.run("skills add --claude").expect(3, &words);
     // The same with another, unmodified agent: the skill is installed for all agents or for none.
-    sandbox
-        .run("skills add --claude --opencode")
-        .expect(3, &words);
+    sandbox.run("skills add --claude --opencode").expect(3, &words);
     assert_eq!(snapshot(&sandbox.project), before);
 
     let edited = snapshot(&installed);
@@ -242,21 +169,12 @@ fn add_over_an_edit_is_refused_names_the_files_and_force_keeps_a_backup() {
 fn add_over_something_foreign_is_refused_and_force_keeps_a_backup() {
     let sandbox = Sandbox::new();
     let dest = sandbox.project.join(".claude/skills/cuda-kernels");
-    write(
-        &dest.join("SKILL.md"),
-        "---\nname: cuda-kernels\ndescription: other\n---\n",
-    );
-    sandbox
-        .run("skills add --claude")
-        .expect(3, &["not installed by kernels", "--force"]);
+    write(&dest.join("SKILL.md"), "---\nname: cuda-kernels\ndescription: other\n---\n");
+    sandbox.run("skills add --claude").expect(3, &["not installed by kernels", "--force"]);
     assert_eq!(sandbox.state("cuda-kernels"), "foreign");
     let report = sandbox.json("skills add --claude --force");
     let backup = report["steps"][0]["backup"].as_str().unwrap();
-    assert!(
-        fs::read_to_string(Path::new(backup).join("SKILL.md"))
-            .unwrap()
-            .contains("other")
-    );
+    assert!(fs::read_to_string(Path::new(backup).join("SKILL.md")).unwrap().contains("other"));
     assert_eq!(sandbox.state("cuda-kernels"), "current");
 }
 
@@ -276,10 +194,7 @@ fn what_scripts_leave_behind_is_no_edit() {
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --claude");
     let dest = sandbox.project.join(".claude/skills/cuda-kernels");
-    write(
-        &dest.join("scripts/__pycache__/x.cpython-312.pyc"),
-        "bytecode",
-    );
+    write(&dest.join("scripts/__pycache__/x.cpython-312.pyc"), "bytecode");
     write(&dest.join(".DS_Store"), "finder");
     assert_eq!(sandbox.state("cuda-kernels"), "current");
     // A nested repository is a user's work and stays.
@@ -293,10 +208,7 @@ fn codex_with_the_shared_folder_gets_a_link_whichever_came_first() {
     sandbox.ok("skills add --codex --agents");
     let codex = sandbox.project.join(".codex/skills/cuda-kernels");
     let shared = sandbox.project.join(".agents/skills/cuda-kernels");
-    assert_eq!(
-        fs::read_link(&codex).unwrap(),
-        Path::new("../../.agents/skills/cuda-kernels")
-    );
+    assert_eq!(fs::read_link(&codex).unwrap(), Path::new("../../.agents/skills/cuda-kernels"));
     assert_eq!(tree(&shared), tree(EMBEDDED));
 
     let sandbox = Sandbox::new();
@@ -308,36 +220,23 @@ fn codex_with_the_shared_folder_gets_a_link_whichever_came_first() {
     sandbox.ok("skills add --codex");
     sandbox.ok("skills add --agents").expect(0, &["linked"]);
     let shared = sandbox.project.join(".agents/skills/cuda-kernels");
-    assert_eq!(
-        fs::read_link(shared).unwrap(),
-        Path::new("../../.codex/skills/cuda-kernels")
-    );
-    sandbox
-        .ok("skills add --agents --codex")
-        .expect(0, &["unchanged"]);
+    assert_eq!(fs::read_link(shared).unwrap(), Path::new("../../.codex/skills/cuda-kernels"));
+    sandbox.ok("skills add --agents --codex").expect(0, &["unchanged"]);
 
     // Two real copies made by another tool become one.
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --codex");
     let shared = sandbox.project.join(".agents/skills");
     fs::create_dir_all(&shared).unwrap();
-    copy(
-        &sandbox.project.join(".codex/skills/cuda-kernels"),
-        &shared.join("cuda-kernels"),
-    );
+    copy(&sandbox.project.join(".codex/skills/cuda-kernels"), &shared.join("cuda-kernels"));
     sandbox.ok("skills add --codex").expect(0, &["linked"]);
-    let links = [".codex", ".agents"].map(|folder| {
-        fs::read_link(sandbox.project.join(folder).join("skills/cuda-kernels")).is_ok()
-    });
+    let links = [".codex", ".agents"]
+        .map(|folder| fs::read_link(sandbox.project.join(folder).join("skills/cuda-kernels")).is_ok());
     assert_eq!(links.iter().filter(|link| **link).count(), 1);
 }
 
 fn copy(from: &Path, to: &Path) {
-    let status = std::process::Command::new("cp")
-        .arg("-a")
-        .args([from, to])
-        .status()
-        .unwrap();
+    let status = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(status.success());
 }
 
@@ -347,10 +246,7 @@ fn link_makes_one_copy_and_relative_links() {
     sandbox.ok("skills add --claude --codex --opencode --link");
     let folders = [".claude", ".codex", ".opencode"];
     let at = |folder: &str| sandbox.project.join(folder).join("skills/cuda-kernels");
-    let real: Vec<_> = folders
-        .iter()
-        .filter(|f| fs::read_link(at(f)).is_err())
-        .collect();
+    let real: Vec<_> = folders.iter().filter(|f| fs::read_link(at(f)).is_err()).collect();
     assert_eq!(real.len(), 1);
     for folder in folders {
         assert_eq!(tree(at(folder).canonicalize().unwrap()), tree(EMBEDDED));
@@ -374,10 +270,7 @@ fn adding_again_keeps_links_and_updates_what_they_lead_to() {
     write_skill(&source, "demo", "2");
     sandbox.ok(&format!("skills add {} --claude", source.display()));
     assert!(fs::read_link(sandbox.project.join(".claude/skills/demo")).is_ok());
-    assert_eq!(
-        tree(sandbox.project.join(".agents/skills/demo")),
-        tree(&source)
-    );
+    assert_eq!(tree(sandbox.project.join(".agents/skills/demo")), tree(&source));
 }
 
 #[test]
@@ -388,16 +281,9 @@ fn a_link_to_somewhere_else_is_never_written_through() {
     let folder = sandbox.project.join(".claude/skills");
     fs::create_dir_all(&folder).unwrap();
     symlink(&elsewhere, folder.join("cuda-kernels")).unwrap();
-    sandbox
-        .run("skills add --claude")
-        .expect(3, &["is a link to", "--force"]);
-    sandbox
-        .ok("skills add --claude --force")
-        .expect(0, &["kept in"]);
-    assert_eq!(
-        fs::read_to_string(elsewhere.join("SKILL.md")).unwrap(),
-        "somebody's work"
-    );
+    sandbox.run("skills add --claude").expect(3, &["is a link to", "--force"]);
+    sandbox.ok("skills add --claude --force").expect(0, &["kept in"]);
+    assert_eq!(fs::read_to_string(elsewhere.join("SKILL.md")).unwrap(), "somebody's work");
     assert_eq!(snapshot(&elsewhere).len(), 1);
     assert_eq!(tree(folder.join("cuda-kernels")), tree(EMBEDDED));
 }
@@ -409,19 +295,14 @@ fn a_skills_folder_that_leaves_the_project_is_refused() {
     fs::create_dir(&elsewhere).unwrap();
     fs::create_dir(sandbox.project.join(".claude")).unwrap();
     symlink(&elsewhere, sandbox.project.join(".claude/skills")).unwrap();
-    sandbox
-        .run("skills add --claude")
-        .expect(3, &["leaves the project", "--dest"]);
+    sandbox.run("skills add --claude").expect(3, &["leaves the project", "--dest"]);
     assert_eq!(snapshot(&elsewhere).len(), 0);
     // Inside the project this is a common set-up, in which both agents share one copy.
     fs::remove_file(sandbox.project.join(".claude/skills")).unwrap();
     symlink("../.agents/skills", sandbox.project.join(".claude/skills")).unwrap();
     fs::create_dir_all(sandbox.project.join(".agents/skills")).unwrap();
     sandbox.ok("skills add --claude --agents");
-    assert_eq!(
-        tree(sandbox.project.join(".agents/skills/cuda-kernels")),
-        tree(EMBEDDED)
-    );
+    assert_eq!(tree(sandbox.project.join(".agents/skills/cuda-kernels")), tree(EMBEDDED));
     assert!(fs::read_link(sandbox.project.join(".claude/skills")).is_ok());
 }
 
@@ -436,33 +317,17 @@ fn a_folder_and_an_archive_install_the_same_files() {
     sandbox.ok("skills add demo.skill --codex");
     let claude = tree(sandbox.project.join(".claude/skills/demo"));
     assert_eq!(claude, tree(sandbox.project.join(".codex/skills/demo")));
-    assert!(
-        claude
-            .keys()
-            .all(|path| !path.contains("pycache") && !path.contains(".git"))
-    );
-    assert!(
-        claude["scripts/run.py"].starts_with('x'),
-        "the executable bit is gone"
-    );
+    assert!(claude.keys().all(|path| !path.contains("pycache") && !path.contains(".git")));
+    assert!(claude["scripts/run.py"].starts_with('x'), "the executable bit is gone");
 }
 
 #[test]
 fn a_skill_that_no_agent_would_see_is_refused_with_its_line() {
     let sandbox = Sandbox::new();
     for (text, why) in [
-        (
-            "\u{feff}---\nname: demo\ndescription: x\n---\n",
-            "byte-order mark",
-        ),
-        (
-            "---\nname: demo\ndescription: use: this\n---\n",
-            "SKILL.md:3",
-        ),
-        (
-            "---\nname: other\ndescription: when\n---\n",
-            "must equal the folder's",
-        ),
+        ("\u{feff}---\nname: demo\ndescription: x\n---\n", "byte-order mark"),
+        ("---\nname: demo\ndescription: use: this\n---\n", "SKILL.md:3"),
+        ("---\nname: other\ndescription: when\n---\n", "must equal the folder's"),
         ("# no header\n", "SKILL.md:1"),
     ] {
         let folder = sandbox.outside().join("bad/demo");
@@ -470,9 +335,7 @@ fn a_skill_that_no_agent_would_see_is_refused_with_its_line() {
         let ran = sandbox.run(&format!("skills add {} --claude", folder.display()));
         ran.expect(1, &[why, "kernels skills validate"]);
     }
-    sandbox
-        .run("skills add nothing-like-it --claude")
-        .expect(1, &["cuda-kernels", "./nothing-like-it"]);
+    sandbox.run("skills add nothing-like-it --claude").expect(1, &["cuda-kernels", "./nothing-like-it"]);
     assert_eq!(snapshot(&sandbox.project).len(), 1, "something was written");
 }
 
@@ -483,10 +346,7 @@ fn a_receipt_in_a_project_names_nothing_outside_it() {
     sandbox.ok(&format!("skills add {} --claude", source.display()));
     let receipt = sandbox.project.join(".claude/skills/demo/.kernels.json");
     let text = fs::read_to_string(receipt).unwrap();
-    assert!(
-        !text.contains(sandbox.outside().to_str().unwrap()),
-        "{text}"
-    );
+    assert!(!text.contains(sandbox.outside().to_str().unwrap()), "{text}");
 }
 
 #[test]
@@ -497,20 +357,11 @@ fn copies_that_the_same_agent_finds_elsewhere_are_pointed_out() {
     add("--claude --codex --agents --global");
     // Equal copies at both levels are a problem for Codex only.
     let ran = add("--claude --codex");
-    ran.expect(
-        0,
-        &["Codex finds demo in ~/.codex/skills/demo too, and lists both"],
-    );
+    ran.expect(0, &["Codex finds demo in ~/.codex/skills/demo too, and lists both"]);
     assert!(!ran.err.contains("Claude"), "{ran:#?}");
     write_skill(&source, "demo", "2");
     add("--claude").expect(0, &["uses that one", "remove demo --agent claude --global"]);
-    add("--opencode").expect(
-        0,
-        &[
-            "OpenCode finds demo in ~/.claude/skills/demo",
-            "may use either",
-        ],
-    );
+    add("--opencode").expect(0, &["OpenCode finds demo in ~/.claude/skills/demo", "may use either"]);
     add("--claude --global").expect(0, &["updated"]);
 }
 
@@ -523,10 +374,7 @@ fn quiet_prints_nothing_and_json_is_one_document() {
     assert_eq!(report["skill"]["name"], "cuda-kernels");
     let path = report["steps"][0]["path"].as_str().unwrap();
     assert!(path.ends_with(".codex/skills/cuda-kernels"));
-    write(
-        &sandbox.project.join(".codex/skills/cuda-kernels/SKILL.md"),
-        "mine",
-    );
+    write(&sandbox.project.join(".codex/skills/cuda-kernels/SKILL.md"), "mine");
     let refusal = sandbox.json("skills add --codex");
     assert_eq!(refusal["exit_code"], 3);
     assert_eq!(refusal["refused"][0]["changes"][0]["path"], "SKILL.md");
@@ -549,11 +397,8 @@ fn a_planted_journal_cannot_reach_through_a_planted_link() {
     symlink(&elsewhere, host.join("skill")).unwrap();
     let change = host.join(".kernels/txn-1");
     write_skill(&change.join("old"), "evil", "1");
-    let journal =
-        r#"{"id":"1","change":"install","skill":"evil","folder":"skill","keep":false,"old":null}"#;
+    let journal = r#"{"id":"1","change":"install","skill":"evil","folder":"skill","keep":false,"old":null}"#;
     write(&change.join("journal.json"), journal);
-    sandbox
-        .run("skills add --opencode")
-        .expect(1, &["txn-1", "is a link"]);
+    sandbox.run("skills add --opencode").expect(1, &["txn-1", "is a link"]);
     assert_eq!(snapshot(&elsewhere).len(), 0);
 }

@@ -52,14 +52,9 @@ fn a_python_that_will_not_do_is_told_of_before_a_card_is_looked_for() {
         (Path::new("/no/such/python"), "cannot start /no/such/python"),
     ] {
         let named = path.to_str().unwrap();
-        bench(&sandbox, &["--against", "torch", "--python", named])
-            .expect(1, &[words, next, named]);
-        let from_environment = Ran::of(
-            sandbox
-                .command()
-                .args(["bench", "--against", "torch"])
-                .env("KERNELS_PYTHON", named),
-        );
+        bench(&sandbox, &["--against", "torch", "--python", named]).expect(1, &[words, next, named]);
+        let from_environment =
+            Ran::of(sandbox.command().args(["bench", "--against", "torch"]).env("KERNELS_PYTHON", named));
         from_environment.expect(1, &[words, named]);
     }
 }
@@ -84,14 +79,6 @@ fn the_help_says_what_may_use_the_network() {
     let sandbox = Sandbox::new();
     let said = sandbox.ok("bench --help").out;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        said.contains("Only hub:OWNER/NAME may use the network"),
-        "{said}"
-    );
-    assert!(
-        sandbox
-            .ok("--help")
-            .out
-            .contains("kernels bench --against hub:OWNER/NAME")
-    );
+    assert!(said.contains("Only hub:OWNER/NAME may use the network"), "{said}");
+    assert!(sandbox.ok("--help").out.contains("kernels bench --against hub:OWNER/NAME"));
 }

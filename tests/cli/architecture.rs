@@ -43,12 +43,7 @@ fn imports(text: &str, module: &Module, known: &BTreeMap<Module, PathBuf>) -> BT
 }
 
 /// Adds the deepest known module of each path of a use tree: `a::b`, `a::{b, c::D}`.
-fn tree(
-    text: &str,
-    base: &Module,
-    known: &BTreeMap<Module, PathBuf>,
-    found: &mut BTreeSet<Module>,
-) {
+fn tree(text: &str, base: &Module, known: &BTreeMap<Module, PathBuf>, found: &mut BTreeSet<Module>) {
     if let Some(inside) = text.strip_prefix('{') {
         let (mut depth, mut start) = (0, 0);
         for (at, c) in inside.char_indices() {
@@ -68,9 +63,7 @@ fn tree(
         }
         return;
     }
-    let end = text
-        .find(|c: char| !c.is_alphanumeric() && c != '_')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     let mut path = base.clone();
     path.push(text[..end].to_owned());
     if known.contains_key(&path) {
@@ -95,10 +88,7 @@ fn modules(root: &Path) -> BTreeMap<Module, PathBuf> {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let below = path.strip_prefix(root).unwrap().with_extension("");
-                let mut module: Module = below
-                    .iter()
-                    .map(|part| part.to_str().unwrap().to_owned())
-                    .collect();
+                let mut module: Module = below.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
                 if module.last().is_some_and(|last| last == "mod") {
                     module.pop();
                 }
@@ -129,10 +119,7 @@ fn graph() -> BTreeMap<Module, BTreeSet<Module>> {
 #[test]
 fn rooms_import_only_rooms_below_them() {
     let page = fs::read_to_string(source().join("../docs/architecture.md")).unwrap();
-    let table = page
-        .split("<!-- rooms -->")
-        .nth(1)
-        .expect("docs/architecture.md has <!-- rooms -->");
+    let table = page.split("<!-- rooms -->").nth(1).expect("docs/architecture.md has <!-- rooms -->");
     let rooms: Vec<&str> = table
         .split("<!-- /rooms -->")
         .next()
@@ -143,10 +130,7 @@ fn rooms_import_only_rooms_below_them() {
     let graph = graph();
     let there: BTreeSet<&str> = graph.keys().map(|module| module[0].as_str()).collect();
     let listed: BTreeSet<&str> = rooms.iter().copied().collect();
-    assert_eq!(
-        listed, there,
-        "docs/architecture.md lists other rooms than src/ has"
-    );
+    assert_eq!(listed, there, "docs/architecture.md lists other rooms than src/ has");
     let floor = |room: &str| rooms.iter().position(|listed| *listed == room);
     let climbs: Vec<String> = graph
         .iter()
@@ -154,11 +138,7 @@ fn rooms_import_only_rooms_below_them() {
         .filter(|(module, other)| module[0] != other[0] && floor(&module[0]) > floor(&other[0]))
         .map(|(module, other)| format!("{} imports {}", module.join("::"), other.join("::")))
         .collect();
-    assert!(
-        climbs.is_empty(),
-        "imports that go up:\n{}",
-        climbs.join("\n")
-    );
+    assert!(climbs.is_empty(), "imports that go up:\n{}", climbs.join("\n"));
 }
 
 #[test]
@@ -168,9 +148,7 @@ fn no_two_files_import_each_other_in_a_circle() {
     let edges: BTreeMap<&Module, Vec<&Module>> = graph
         .iter()
         .map(|(module, imported)| {
-            let others = imported
-                .iter()
-                .filter(|other| !other.starts_with(module) && !module.starts_with(other));
+            let others = imported.iter().filter(|other| !other.starts_with(module) && !module.starts_with(other));
             (module, others.collect())
         })
         .collect();
@@ -188,8 +166,5 @@ fn no_two_files_import_each_other_in_a_circle() {
             }
         }
     }
-    assert!(
-        circles.is_empty(),
-        "files that import each other in a circle: {circles:#?}"
-    );
+    assert!(circles.is_empty(), "files that import each other in a circle: {circles:#?}");
 }

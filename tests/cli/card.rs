@@ -11,23 +11,13 @@ fn no_card() -> bool {
 
 fn ran(arguments: &[&str]) -> (Option<i32>, String, String) {
     let rmsnorm = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
-    let output = Sandbox::new()
-        .command()
-        .arg(arguments[0])
-        .arg(rmsnorm)
-        .args(&arguments[1..])
-        .output()
-        .unwrap();
+    let output = Sandbox::new().command().arg(arguments[0]).arg(rmsnorm).args(&arguments[1..]).output().unwrap();
     words(&output)
 }
 
 fn words(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        output.status.code(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 #[test]
@@ -41,10 +31,7 @@ fn without_a_card_the_error_says_why_and_what_works() {
         assert_eq!(code, Some(1), "{err}");
         assert!(out.is_empty());
         assert!(err.contains("libcuda.so.1"), "{err}");
-        assert!(
-            err.contains("kernels build") && err.contains("kernels ci"),
-            "{err}"
-        );
+        assert!(err.contains("kernels build") && err.contains("kernels ci"), "{err}");
         let (code, out, _) = ran(&[command, "--json"]);
         let json: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(code, Some(1));
@@ -69,23 +56,14 @@ fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
 #[test]
 fn the_recording_process_says_why_it_cannot_begin_and_ends_with_its_parent() {
     let serve = |request: &str| {
-        let output = Sandbox::new()
-            .command()
-            .args(["__worker", request])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let output = Sandbox::new().command().args(["__worker", request]).stdin(Stdio::null()).output().unwrap();
         words(&output)
     };
     let (code, out, err) = serve("nonsense");
     assert_eq!((code, out.contains("error")), (Some(1), false), "{err}");
-    let (code, out, _) =
-        serve(r#"{"record": {"ordinal": 0, "library": "/nowhere.so", "scratch": "/tmp"}}"#);
+    let (code, out, _) = serve(r#"{"record": {"ordinal": 0, "library": "/nowhere.so", "scratch": "/tmp"}}"#);
     assert_eq!(code, Some(0));
     if no_card() {
-        assert!(
-            out.contains("Refused") && out.contains("libcuda.so.1"),
-            "{out}"
-        );
+        assert!(out.contains("Refused") && out.contains("libcuda.so.1"), "{out}");
     }
 }

@@ -45,13 +45,8 @@ fn clean() -> Files {
 fn laid_over(changes: &Files) -> Files {
     let mut files = clean();
     for (path, text) in changes {
-        let partial =
-            path == "build.toml" && !text.contains("name =") && !text.starts_with("[general\n");
-        let text = if partial {
-            merged(&files[path], text)
-        } else {
-            text.clone()
-        };
+        let partial = path == "build.toml" && !text.contains("name =") && !text.starts_with("[general\n");
+        let text = if partial { merged(&files[path], text) } else { text.clone() };
         files.insert(path.clone(), text);
     }
     files
@@ -84,10 +79,7 @@ fn written(sandbox: &Sandbox, name: &str, files: &Files) {
 /// Writes the clean project with these changes, as `p`.
 fn project(changes: &[(&str, &str)]) -> Sandbox {
     let sandbox = Sandbox::new();
-    let changes: Files = changes
-        .iter()
-        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
-        .collect();
+    let changes: Files = changes.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
     written(&sandbox, "p", &laid_over(&changes));
     sandbox
 }
@@ -109,29 +101,17 @@ fn every_rule_has_a_page_and_every_page_a_rule() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    let rules: BTreeSet<String> = RULES
-        .iter()
-        .map(|rule| format!("{}.md", rule.id.replace('/', "-")))
-        .collect();
+    let rules: BTreeSet<String> = RULES.iter().map(|rule| format!("{}.md", rule.id.replace('/', "-"))).collect();
     assert_eq!(pages, rules);
     for rule in RULES {
         let head = format!("# {}\n\n", rule.id);
         assert!(rule.page.starts_with(&head), "{}", rule.id);
         let severity = format!("{}. ", rule.severity);
-        assert!(
-            rule.page.lines().nth(2).unwrap().contains(&severity),
-            "{}",
-            rule.id
-        );
+        assert!(rule.page.lines().nth(2).unwrap().contains(&severity), "{}", rule.id);
         for section in ["\n## Bad\n", "\n## Good\n", "\n## How to fix\n"] {
             assert!(rule.page.contains(section), "{} lacks {section}", rule.id);
         }
-        assert_eq!(
-            rule.fixable,
-            rule.page.contains("`kernels check --fix`"),
-            "{}",
-            rule.id
-        );
+        assert_eq!(rule.fixable, rule.page.contains("`kernels check --fix`"), "{}", rule.id);
     }
 }
 
@@ -139,9 +119,7 @@ fn every_rule_has_a_page_and_every_page_a_rule() {
 fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_clean() {
     let sandbox = Sandbox::new();
     written(&sandbox, "clean", &clean());
-    sandbox
-        .run("check clean --strict")
-        .expect(0, &["clean in 6 files"]);
+    sandbox.run("check clean --strict").expect(0, &["clean in 6 files"]);
     for rule in RULES {
         let (_, rest) = rule.page.split_once("\n## Bad\n").unwrap();
         let (bad, rest) = rest.split_once("\n## Good\n").unwrap();
@@ -206,23 +184,12 @@ fn the_bundled_projects_are_clean() {
 fn check_prints_place_message_and_rule_and_fails_on_errors_alone() {
     let sandbox = project(&[("build.toml", "[general]\nlicense = \" \"\n")]);
     let text = fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap();
-    let line = text
-        .lines()
-        .position(|line| line.starts_with("license"))
-        .unwrap()
-        + 1;
+    let line = text.lines().position(|line| line.starts_with("license")).unwrap() + 1;
     let place = format!("p/build.toml:{line}:11: error: ");
-    sandbox.run("check p").expect(
-        1,
-        &[&place, "[build-toml/empty-license]", "1 error in 6 files"],
-    );
+    sandbox.run("check p").expect(1, &[&place, "[build-toml/empty-license]", "1 error in 6 files"]);
     let sandbox = project(&[("torch-ext/scale_rows/data.json", "{}")]);
-    sandbox
-        .run("check p")
-        .expect(0, &["warning: ", "1 warning"]);
-    sandbox
-        .run("check p --strict")
-        .expect(1, &["data-not-shipped"]);
+    sandbox.run("check p").expect(0, &["warning: ", "1 warning"]);
+    sandbox.run("check p --strict").expect(1, &["data-not-shipped"]);
     sandbox.run("check p --quiet --strict").expect(1, &[]);
     assert_eq!(sandbox.run("check p --quiet").out, "");
 }
@@ -232,14 +199,7 @@ fn check_without_a_folder_takes_this_one_and_with_several_checks_all() {
     let sandbox = project(&[]);
     let folder = sandbox.project.join("p");
     assert_eq!(sandbox.run_in(&folder, "check").code, 0);
-    written(
-        &sandbox,
-        "q",
-        &laid_over(&Files::from([(
-            "setup.py".into(),
-            "import setuptools\n".into(),
-        )])),
-    );
+    written(&sandbox, "q", &laid_over(&Files::from([("setup.py".into(), "import setuptools\n".into())])));
     let report = sandbox.json("check q p");
     assert_eq!(report["ok"], false);
     assert_eq!(report["errors"], 1);
@@ -252,21 +212,12 @@ fn check_of_what_is_no_project_is_wrong_usage_and_checks_nothing() {
     let sandbox = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
     fs::create_dir(sandbox.project.join("empty")).unwrap();
     for (typed, words) in [
-        (
-            "check p empty",
-            ["empty is no kernel project", "no build.toml"],
-        ),
+        ("check p empty", ["empty is no kernel project", "no build.toml"]),
         ("check p nowhere", ["nowhere", "no such folder"]),
         ("check p/build.toml", ["p/build.toml", "no such folder"]),
         ("check p --export out.txt", ["out.txt", ".json or .sarif"]),
-        (
-            "check --explain cuda/strem",
-            ["no rule cuda/strem", "cuda/default-stream"],
-        ),
-        (
-            "check --explain default-stream",
-            ["no rule", "cuda/default-stream"],
-        ),
+        ("check --explain cuda/strem", ["no rule cuda/strem", "cuda/default-stream"]),
+        ("check --explain default-stream", ["no rule", "cuda/default-stream"]),
         ("check p --dry-run", ["--dry-run", "--fix"]),
         ("check p --format xml", ["xml", "sarif"]),
     ] {
@@ -298,21 +249,12 @@ fn json_says_where_and_what() {
         "#include \"scale.cuh\"\nvoid f() { scale_kernel<<<1, 2>>>(0, 0, 0, 1.0f); }\n",
     )]);
     let report = sandbox.json("check p");
-    assert_eq!(
-        (&report["errors"], &report["warnings"]),
-        (&1.into(), &1.into())
-    );
+    assert_eq!((&report["errors"], &report["warnings"]), (&1.into(), &1.into()));
     let finding = &report["projects"][0]["findings"][0];
     assert_eq!(finding["rule"], "cuda/default-stream");
     assert_eq!(finding["path"], "kernel_src/scale.cu");
-    assert_eq!(
-        (&finding["line"], &finding["column"]),
-        (&2.into(), &24.into())
-    );
-    assert_eq!(
-        (&finding["end_line"], &finding["end_column"]),
-        (&2.into(), &27.into())
-    );
+    assert_eq!((&finding["line"], &finding["column"]), (&2.into(), &24.into()));
+    assert_eq!((&finding["end_line"], &finding["end_column"]), (&2.into(), &27.into()));
     assert_eq!(finding["severity"], "error");
     assert_eq!(finding["fixable"], false);
     let printed = sandbox.run("check p --format json");
@@ -329,10 +271,7 @@ fn json_says_where_and_what() {
 fn sarif_has_what_its_schema_requires() {
     let sandbox = project(&[
         ("build.toml", "[general]\nlicense = \"\"\n"),
-        (
-            "kernel.toml",
-            "[[check.allow]]\nrule = \"build-toml/empty-license\"\nreason = \"in house\"\n",
-        ),
+        ("kernel.toml", "[[check.allow]]\nrule = \"build-toml/empty-license\"\nreason = \"in house\"\n"),
         ("torch-ext/scale_rows/a b.json", "{}"),
         (
             "kernel_src/scale.cu",
@@ -353,10 +292,7 @@ fn sarif_has_what_its_schema_requires() {
         assert!(rule["id"].is_string());
         assert!(rule["shortDescription"]["text"].is_string());
         assert!(rule["help"]["text"].is_string() && rule["help"]["markdown"].is_string());
-        assert!(matches!(
-            rule["defaultConfiguration"]["level"].as_str(),
-            Some("error" | "warning")
-        ));
+        assert!(matches!(rule["defaultConfiguration"]["level"].as_str(), Some("error" | "warning")));
         if let Some(uri) = rule.get("helpUri") {
             assert!(uri.as_str().unwrap().starts_with("https://"));
         }
@@ -364,28 +300,18 @@ fn sarif_has_what_its_schema_requires() {
     let results = run["results"].as_array().unwrap();
     let mut suppressed = Vec::new();
     for result in results {
-        assert!(
-            result["message"]["text"]
-                .as_str()
-                .is_some_and(|text| !text.is_empty())
-        );
+        assert!(result["message"]["text"].as_str().is_some_and(|text| !text.is_empty()));
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
         assert_eq!(rules[index]["id"], result["ruleId"]);
         let location = &result["locations"][0]["physicalLocation"];
         let uri = location["artifactLocation"]["uri"].as_str().unwrap();
-        assert!(
-            uri.starts_with("p/") && uri.is_ascii() && !uri.contains(' '),
-            "{uri}"
-        );
+        assert!(uri.starts_with("p/") && uri.is_ascii() && !uri.contains(' '), "{uri}");
         let region = &location["region"];
         for key in ["startLine", "startColumn", "endLine", "endColumn"] {
             assert!(region[key].as_u64().unwrap() >= 1, "{result}");
         }
         for suppression in result["suppressions"].as_array().into_iter().flatten() {
-            suppressed.push((
-                suppression["kind"].as_str().unwrap(),
-                suppression["justification"].as_str().unwrap(),
-            ));
+            suppressed.push((suppression["kind"].as_str().unwrap(), suppression["justification"].as_str().unwrap()));
         }
     }
     suppressed.sort_unstable();
@@ -397,9 +323,7 @@ fn sarif_has_what_its_schema_requires() {
 fn an_export_is_written_over_nothing_but_a_file() {
     let sandbox = project(&[]);
     fs::create_dir(sandbox.project.join("taken.json")).unwrap();
-    sandbox
-        .run("check p --export taken.json")
-        .expect(1, &["taken.json", "no regular file"]);
+    sandbox.run("check p --export taken.json").expect(1, &["taken.json", "no regular file"]);
 }
 
 const UNBOUNDED: &str = "#pragma once\n\n__global__ void scale_kernel(float *out, const float *in, int64_t n, float factor) {\n  \
@@ -407,99 +331,53 @@ const UNBOUNDED: &str = "#pragma once\n\n__global__ void scale_kernel(float *out
 
 #[test]
 fn findings_are_allowed_at_their_line_by_file_and_by_folder() {
-    let above = UNBOUNDED.replace(
-        "  int i",
-        "  /* kernels: allow(cuda/int32-index, cuda/default-stream): small */\n  int i",
-    );
+    let above =
+        UNBOUNDED.replace("  int i", "  /* kernels: allow(cuda/int32-index, cuda/default-stream): small */\n  int i");
     let sandbox = project(&[("kernel_src/scale.cuh", &above)]);
     // The second rule in the comment matches no finding.
     assert_eq!(found(&sandbox, "p"), ["allow/unused"]);
-    let behind = UNBOUNDED.replace(
-        "threadIdx.x;",
-        "threadIdx.x;  // kernels:allow(cuda/int32-index): small",
-    );
-    assert_eq!(
-        found(&project(&[("kernel_src/scale.cuh", &behind)]), "p"),
-        [""; 0]
-    );
+    let behind = UNBOUNDED.replace("threadIdx.x;", "threadIdx.x;  // kernels:allow(cuda/int32-index): small");
+    assert_eq!(found(&project(&[("kernel_src/scale.cuh", &behind)]), "p"), [""; 0]);
     let below = UNBOUNDED.replace("  if", "  // kernels: allow(cuda/int32-index): small\n  if");
-    assert_eq!(
-        found(&project(&[("kernel_src/scale.cuh", &below)]), "p"),
-        ["cuda/int32-index", "allow/unused"]
-    );
-    let in_a_string = UNBOUNDED.replace(
-        "  int i",
-        "  const char *s = \"// kernels: allow(cuda/int32-index): small\";\n  int i",
-    );
-    assert_eq!(
-        found(&project(&[("kernel_src/scale.cuh", &in_a_string)]), "p"),
-        ["cuda/int32-index"]
-    );
+    assert_eq!(found(&project(&[("kernel_src/scale.cuh", &below)]), "p"), ["cuda/int32-index", "allow/unused"]);
+    let in_a_string =
+        UNBOUNDED.replace("  int i", "  const char *s = \"// kernels: allow(cuda/int32-index): small\";\n  int i");
+    assert_eq!(found(&project(&[("kernel_src/scale.cuh", &in_a_string)]), "p"), ["cuda/int32-index"]);
     for (path, expected) in [
         ("path = \"kernel_src/scale.cuh\"\n", vec![]),
         ("path = \"./kernel_src/\"\n", vec![]),
         ("", vec![]),
-        (
-            "path = \"kernel\"\n",
-            vec!["allow/unused", "cuda/int32-index"],
-        ),
+        ("path = \"kernel\"\n", vec!["allow/unused", "cuda/int32-index"]),
     ] {
-        let allow =
-            format!("[[check.allow]]\nrule = \"cuda/int32-index\"\n{path}reason = \"small\"\n");
+        let allow = format!("[[check.allow]]\nrule = \"cuda/int32-index\"\n{path}reason = \"small\"\n");
         let sandbox = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
         assert_eq!(found(&sandbox, "p"), expected, "{path}");
     }
     let python = "from ._ops import ops  # kernels: allow(python/no-all): an example\n";
-    assert_eq!(
-        found(
-            &project(&[("torch-ext/scale_rows/__init__.py", python)]),
-            "p"
-        ),
-        [""; 0]
-    );
-    let toml = clean()["build.toml"].replace(
-        "license = \"Apache-2.0\"",
-        "# kernels: allow(build-toml/empty-license): in house\nlicense = \"\"",
-    );
+    assert_eq!(found(&project(&[("torch-ext/scale_rows/__init__.py", python)]), "p"), [""; 0]);
+    let toml = clean()["build.toml"]
+        .replace("license = \"Apache-2.0\"", "# kernels: allow(build-toml/empty-license): in house\nlicense = \"\"");
     let sandbox = project(&[("build.toml", &toml)]);
     assert_eq!(found(&sandbox, "p"), [""; 0]);
     let report = sandbox.json("check p");
     let allowed = &report["projects"][0]["allowed"][0];
-    assert_eq!(
-        (&allowed["rule"], &allowed["reason"]),
-        (&"build-toml/empty-license".into(), &"in house".into())
-    );
-    sandbox
-        .run("check p")
-        .expect(0, &["clean, 1 allowed in 6 files"]);
+    assert_eq!((&allowed["rule"], &allowed["reason"]), (&"build-toml/empty-license".into(), &"in house".into()));
+    sandbox.run("check p").expect(0, &["clean, 1 allowed in 6 files"]);
 }
 
 #[test]
 fn allows_that_are_wrong_are_findings_and_allow_nothing() {
     for (allow, expected) in [
         ("rule = \"cuda/int32-index\"\n", "allow/no-reason"),
-        (
-            "rule = \"cuda/int32-index\"\nreason = \"  \"\n",
-            "allow/no-reason",
-        ),
-        (
-            "rule = \"cuda/int33-index\"\nreason = \"small\"\n",
-            "allow/unknown-rule",
-        ),
-        (
-            "rule = \"allow/unused\"\nreason = \"small\"\n",
-            "allow/unknown-rule",
-        ),
+        ("rule = \"cuda/int32-index\"\nreason = \"  \"\n", "allow/no-reason"),
+        ("rule = \"cuda/int33-index\"\nreason = \"small\"\n", "allow/unknown-rule"),
+        ("rule = \"allow/unused\"\nreason = \"small\"\n", "allow/unknown-rule"),
         ("reason = \"small\"\n", "kernel-toml/syntax"),
         ("rule = \n", "kernel-toml/syntax"),
     ] {
         let allow = format!("[[check.allow]]\n{allow}");
         let sandbox = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
-        assert_eq!(
-            found(&sandbox, "p"),
-            [expected, "cuda/int32-index"],
-            "{allow}"
-        );
+        assert_eq!(found(&sandbox, "p"), [expected, "cuda/int32-index"], "{allow}");
     }
 }
 
@@ -517,10 +395,7 @@ fn kernel_toml_with_allows_is_a_kernel_toml() {
             write(&sandbox.project.join("p").join(source), "");
         }
         write(&sandbox.project.join("p/build.toml"), &build);
-        write(
-            &sandbox.project.join("p/kernel.toml"),
-            format!("{text}\n[[check.allow]]\n{allow}"),
-        );
+        write(&sandbox.project.join("p/kernel.toml"), format!("{text}\n[[check.allow]]\n{allow}"));
         let read = kernels::project::Project::open(&sandbox.project.join("p"));
         assert_eq!(read.is_ok(), sound, "{allow}: {:?}", read.err());
     }
@@ -533,19 +408,12 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
                  [kernel.scale_rows]\nbackend = \"cuda\"\ndepends = [\"torch\"]\nsrc = [ \"kernel_src/scale.cu\" ]\n";
     let init = "from scale_rows.layers.a import A\nfrom scale_rows import helpers  # \"from scale_rows.x import\"\n\
                 from ._ops import ops\n\n__all__ = [\"A\", \"helpers\", \"ops\"]\n";
-    let nested =
-        "from scale_rows.helpers import B\nfrom scale_rows.layers import b\n\n\nclass A(B): pass\n";
+    let nested = "from scale_rows.helpers import B\nfrom scale_rows.layers import b\n\n\nclass A(B): pass\n";
     let sandbox = project(&[
         ("build.toml", build),
-        (
-            "kernel_src/scale.cu",
-            &format!("#include \"more.h\"\n{}", clean()["kernel_src/scale.cu"]),
-        ),
+        ("kernel_src/scale.cu", &format!("#include \"more.h\"\n{}", clean()["kernel_src/scale.cu"])),
         ("kernel_src/more.h", "#pragma once\n"),
-        (
-            "torch-ext/torch_binding.h",
-            "#pragma once\n#include \"types.h\"\n",
-        ),
+        ("torch-ext/torch_binding.h", "#pragma once\n#include \"types.h\"\n"),
         ("torch-ext/types.h", "#pragma once\n"),
         ("torch-ext/scale_rows/__init__.py", init),
         ("torch-ext/scale_rows/helpers.py", "class B: pass\n"),
@@ -557,10 +425,7 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
     fs::set_permissions(folder.join("build.toml"), fs::Permissions::from_mode(0o600)).unwrap();
     let before = snapshot(&folder);
     let dry = sandbox.run("check p --fix --dry-run");
-    dry.expect(
-        1,
-        &["would mend: p/build.toml: wrote `edition = 5`", "--fix]"],
-    );
+    dry.expect(1, &["would mend: p/build.toml: wrote `edition = 5`", "--fix]"]);
     assert_eq!(snapshot(&folder), before);
     sandbox.run("check p --fix").expect(
         0,
@@ -573,35 +438,21 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
         ],
     );
     let expected = build
-        .replace(
-            "version = 1 # the first\n",
-            "version = 1 # the first\nedition = 5\n",
-        )
-        .replace(
-            "torch_binding.h\" # no comma\n]",
-            "torch_binding.h\", # no comma\n  \"torch-ext/types.h\",\n]",
-        )
+        .replace("version = 1 # the first\n", "version = 1 # the first\nedition = 5\n")
+        .replace("torch_binding.h\" # no comma\n]", "torch_binding.h\", # no comma\n  \"torch-ext/types.h\",\n]")
         .replace(
             "[ \"kernel_src/scale.cu\" ]",
             "[ \"kernel_src/scale.cu\", \"kernel_src/more.h\", \"kernel_src/scale.cuh\"]",
         );
     let read = |path: &str| fs::read_to_string(folder.join(path)).unwrap();
     assert_eq!(read("build.toml"), expected);
-    assert_eq!(
-        fs::metadata(folder.join("build.toml"))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(folder.join("build.toml")).unwrap().permissions().mode() & 0o777, 0o600);
     let expected = init
         .replace("from scale_rows.layers.a", "from .layers.a")
         .replace("from scale_rows import helpers", "from . import helpers");
     assert_eq!(read("torch-ext/scale_rows/__init__.py"), expected);
-    let expected = nested
-        .replace("from scale_rows.helpers", "from ..helpers")
-        .replace("from scale_rows.layers", "from ..layers");
+    let expected =
+        nested.replace("from scale_rows.helpers", "from ..helpers").replace("from scale_rows.layers", "from ..layers");
     assert_eq!(read("torch-ext/scale_rows/layers/a.py"), expected);
     let after = snapshot(&folder);
     let again = sandbox.run("check p --fix");
@@ -612,63 +463,40 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
 
 #[test]
 fn fix_keeps_the_files_line_ends_and_its_byte_order_mark() {
-    let build = clean()["build.toml"]
-        .replace("edition = 5\n", "")
-        .replace('\n', "\r\n");
+    let build = clean()["build.toml"].replace("edition = 5\n", "").replace('\n', "\r\n");
     let build = format!("\u{feff}{build}");
     let sandbox = project(&[("build.toml", &build)]);
     assert_eq!(found(&sandbox, "p"), ["build-toml/edition"]);
     sandbox.run("check p --fix").expect(0, &["clean"]);
     let after = fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap();
-    assert_eq!(
-        after,
-        build.replace("version = 1\r\n", "version = 1\r\nedition = 5\r\n")
-    );
+    assert_eq!(after, build.replace("version = 1\r\n", "version = 1\r\nedition = 5\r\n"));
 }
 
 #[test]
 fn fix_leaves_alone_what_is_not_its_to_write() {
     let init = "from scale_rows.a import x\n\n__all__ = [\"x\"]\n";
-    let files = [
-        ("torch-ext/scale_rows/a.py", "x = 1\n"),
-        ("torch-ext/scale_rows/__init__.py", init),
-    ];
+    let files = [("torch-ext/scale_rows/a.py", "x = 1\n"), ("torch-ext/scale_rows/__init__.py", init)];
     let sandbox = project(&files);
     let init = sandbox.project.join("p/torch-ext/scale_rows/__init__.py");
     let real = sandbox.project.join("p/real.py");
     fs::rename(&init, &real).unwrap();
     symlink("../../real.py", &init).unwrap();
     let before = snapshot(sandbox.project.join("p"));
-    sandbox.run("check p --fix").expect(
-        1,
-        &[
-            "left alone:",
-            "__init__.py",
-            "is a link",
-            "python/absolute-import",
-        ],
-    );
+    sandbox.run("check p --fix").expect(1, &["left alone:", "__init__.py", "is a link", "python/absolute-import"]);
     assert_eq!(snapshot(sandbox.project.join("p")), before);
     let sandbox = project(&files);
     let init = sandbox.project.join("p/torch-ext/scale_rows/__init__.py");
     fs::set_permissions(&init, fs::Permissions::from_mode(0o444)).unwrap();
     let before = snapshot(sandbox.project.join("p"));
     let report = sandbox.json("check p --fix");
-    let refused = report["projects"][0]["fixes"][0]["refused"]
-        .as_str()
-        .unwrap();
+    let refused = report["projects"][0]["fixes"][0]["refused"].as_str().unwrap();
     assert!(refused.contains("may not be written"), "{refused}");
     assert_eq!(snapshot(sandbox.project.join("p")), before);
     // `--fix` does not write to a file that is not valid TOML of this edition.
     let build = clean()["build.toml"].replace("edition = 5", "editor = 5");
     let sandbox = project(&[("build.toml", &build)]);
-    sandbox
-        .run("check p --fix")
-        .expect(1, &["build-toml/schema", "build-toml/edition"]);
-    assert_eq!(
-        fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap(),
-        build
-    );
+    sandbox.run("check p --fix").expect(1, &["build-toml/schema", "build-toml/edition"]);
+    assert_eq!(fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap(), build);
 }
 
 #[test]
@@ -688,10 +516,7 @@ fn hostile_files_are_survived() {
         ("binary", &binary),
         ("latin-1", b"// caf\xe9\nint x;\n"),
         ("comment", b"int x; /* never closed"),
-        (
-            "string",
-            b"const char *s = \"never closed\nR\"(never closed",
-        ),
+        ("string", b"const char *s = \"never closed\nR\"(never closed"),
         ("if", b"#if 0\n#else\n#else\n#endif\n#endif\n}}}}"),
         ("carriage", b"int x;\r\n#include \"scale.cuh\"\r\n"),
         ("mark", b"\xef\xbb\xbfint x;\n"),
@@ -705,10 +530,7 @@ fn hostile_files_are_survived() {
             ran.expect(1, &["sources/missing", "binary"]);
         }
         let sandbox = project(&[]);
-        write(
-            &sandbox.project.join("p/torch-ext/scale_rows/more.py"),
-            text,
-        );
+        write(&sandbox.project.join("p/torch-ext/scale_rows/more.py"), text);
         let ran = sandbox.run("check p");
         assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:#?}");
         if matches!(name, "binary" | "latin-1") {
@@ -718,11 +540,7 @@ fn hostile_files_are_survived() {
         write(&sandbox.project.join("p/build.toml"), text);
         let ran = sandbox.run("check p --fix");
         assert_eq!(ran.code, 1, "{name}: {ran:#?}");
-        assert_eq!(
-            fs::read(sandbox.project.join("p/build.toml")).unwrap(),
-            text,
-            "{name}"
-        );
+        assert_eq!(fs::read(sandbox.project.join("p/build.toml")).unwrap(), text, "{name}");
         let sandbox = project(&[]);
         write(&sandbox.project.join("p/kernel.toml"), text);
         let ran = sandbox.run("check p");
@@ -732,10 +550,7 @@ fn hostile_files_are_survived() {
 
 #[test]
 fn names_in_files_do_not_act_on_the_terminal() {
-    let sandbox = project(&[(
-        "build.toml",
-        "[general]\nlicense = \"MIT\"\nbackends = [\"\\u001b[2J\\nx\"]\n",
-    )]);
+    let sandbox = project(&[("build.toml", "[general]\nlicense = \"MIT\"\nbackends = [\"\\u001b[2J\\nx\"]\n")]);
     let ran = sandbox.run("check p");
     ran.expect(1, &["build-toml/schema"]);
     assert!(!ran.out.contains("\u{1b}[2J"), "{ran:#?}");
@@ -762,21 +577,15 @@ fn links_loops_and_unreadable_files_are_findings() {
     assert_eq!(found(&sandbox, "p"), ["sources/missing"]);
     fs::remove_file(folder.join("kernel_src/scale.cuh")).unwrap();
     fs::create_dir(folder.join("kernel_src/scale.cuh")).unwrap();
-    sandbox
-        .run("check p")
-        .expect(1, &["sources/missing", "is a folder"]);
+    sandbox.run("check p").expect(1, &["sources/missing", "is a folder"]);
     let sandbox = project(&[]);
     let unreadable = sandbox.project.join("p/kernel_src/scale.cu");
     fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o0)).unwrap();
     if fs::read(&unreadable).is_err() {
-        sandbox
-            .run("check p")
-            .expect(1, &["sources/missing", "cannot be read"]);
+        sandbox.run("check p").expect(1, &["sources/missing", "cannot be read"]);
         let build = sandbox.project.join("p/build.toml");
         fs::set_permissions(&build, fs::Permissions::from_mode(0o0)).unwrap();
-        sandbox
-            .run("check p")
-            .expect(1, &["cannot read", "build.toml"]);
+        sandbox.run("check p").expect(1, &["cannot read", "build.toml"]);
     }
 }
 
@@ -791,12 +600,7 @@ fn alone(files: &[(&str, &str)]) -> Sandbox {
 
 fn expect_alone(files: &[(&str, &str)], expected: &[&str]) {
     let sandbox = alone(files);
-    assert_eq!(
-        found(&sandbox, "p"),
-        expected,
-        "{:#?}",
-        sandbox.run("check p")
-    );
+    assert_eq!(found(&sandbox, "p"), expected, "{:#?}", sandbox.run("check p"));
 }
 
 #[test]
@@ -806,12 +610,7 @@ fn a_project_that_begins_with_kernels_alone_is_left_in_peace() {
     let files = [("build.toml", build), ("copy.cu", "int x;\n")];
     expect_alone(&files, &[]);
     let report = alone(&files).json("check p");
-    assert!(
-        report["projects"][0]["notes"][0]
-            .as_str()
-            .unwrap()
-            .contains("torch-ext")
-    );
+    assert!(report["projects"][0]["notes"][0].as_str().unwrap().contains("torch-ext"));
 }
 
 #[test]
@@ -842,19 +641,10 @@ fn a_project_of_python_alone_is_good_with_its_own_namespace_and_bad_with_another
     let no_fake = op.replace("@_gate.register_fake", "@other.register_something");
     expect_alone(&files(&no_fake), &["torch/no-fake"]);
     let imported = op
-        .replace(
-            "import torch\n",
-            "import torch\nfrom torch.library import custom_op\n",
-        )
-        .replace(
-            "torch.library.custom_op(add_op_namespace_prefix(\"gate\")",
-            "custom_op(\"gates::gate\"",
-        );
+        .replace("import torch\n", "import torch\nfrom torch.library import custom_op\n")
+        .replace("torch.library.custom_op(add_op_namespace_prefix(\"gate\")", "custom_op(\"gates::gate\"");
     expect_alone(&files(&imported), &["python/fixed-namespace"]);
-    let commented = op.replace(
-        "@triton.jit",
-        "# @torch.library.custom_op(\"gates::gate\")\n@triton.jit",
-    );
+    let commented = op.replace("@triton.jit", "# @torch.library.custom_op(\"gates::gate\")\n@triton.jit");
     expect_alone(&files(&commented), &[]);
 }
 
@@ -895,10 +685,7 @@ fn a_project_of_many_backends_that_share_a_binding_is_good() {
     let mut files = vec![
         ("build.toml", build),
         ("torch-ext/torch_binding.cpp", binding),
-        (
-            "torch-ext/torch_binding.h",
-            "#pragma once\n#include <torch/torch.h>\n",
-        ),
+        ("torch-ext/torch_binding.h", "#pragma once\n#include <torch/torch.h>\n"),
         ("torch-ext/registration.h", registration),
         ("torch-ext/clamp/__init__.py", init),
         ("torch-ext/clamp/data.json", "{}"),
@@ -908,10 +695,7 @@ fn a_project_of_many_backends_that_share_a_binding_is_good() {
         ("metal/clamp.mm", "#include \"common.h\"\n"),
         ("metal/clamp.metal", "kernel void f() {}\n"),
         ("metal/common.h", "#pragma once\n"),
-        (
-            "cpu/clamp_cpu.cpp",
-            "#include <torch/headeronly/util/Half.h>\n",
-        ),
+        ("cpu/clamp_cpu.cpp", "#include <torch/headeronly/util/Half.h>\n"),
         ("flake.nix", "{ }\n"),
         ("tests/test_clamp.py", "import clamp\nimport numpy\n"),
     ];
@@ -919,9 +703,7 @@ fn a_project_of_many_backends_that_share_a_binding_is_good() {
     files[12].1 = "#include <torch/all.h>\n";
     expect_alone(&files, &["torch/full-abi-header"]);
     files[12].1 = "\n";
-    let bad = build
-        .replace("\"gfx90a\"", "\"gfx99999\"")
-        .replace("\"5.0\"", "\"99999.0\"");
+    let bad = build.replace("\"gfx90a\"", "\"gfx99999\"").replace("\"5.0\"", "\"99999.0\"");
     files[0].1 = &bad;
     expect_alone(&files, &["build-toml/capability", "build-toml/capability"]);
     let old = build.replace("\"8.0\", \"9.0a\"", "\"6.0\"");
@@ -941,10 +723,7 @@ fn a_project_with_tvm_ffi_is_good() {
     expect_alone(
         &[
             ("build.toml", build),
-            (
-                "tvm-ffi-ext/tvm_ffi_binding.cpp",
-                "#include <tvm/ffi/tvm_ffi.h>\n",
-            ),
+            ("tvm-ffi-ext/tvm_ffi_binding.cpp", "#include <tvm/ffi/tvm_ffi.h>\n"),
             ("tvm-ffi-ext/flip/__init__.py", init),
             ("cuda/flip.cu", cuda),
             ("util.hh", "#pragma once\n"),
@@ -964,36 +743,16 @@ fn functional_ops_are_faked_in_python_or_for_meta_in_cpp() {
     };
     let cases: [(&str, &str, &[&str]); 6] = [
         ("", "", &["torch/no-fake"]),
-        (
-            "  ops.impl(\"scale\", torch::kMeta, &scale_meta);\n",
-            "",
-            &[],
-        ),
-        (
-            "",
-            "from torch.library import register_fake\nregister_fake(add_op_namespace_prefix(\"scale\"))(f)\n",
-            &[],
-        ),
+        ("  ops.impl(\"scale\", torch::kMeta, &scale_meta);\n", "", &[]),
+        ("", "from torch.library import register_fake\nregister_fake(add_op_namespace_prefix(\"scale\"))(f)\n", &[]),
         ("", "library.register_fake(name())(f)\n", &[]),
-        (
-            "",
-            "# register_fake(add_op_namespace_prefix(\"scale\"))\n",
-            &["torch/no-fake"],
-        ),
-        (
-            "",
-            "s = 'register_fake(add_op_namespace_prefix(\"scale\"))'\n",
-            &["torch/no-fake"],
-        ),
+        ("", "# register_fake(add_op_namespace_prefix(\"scale\"))\n", &["torch/no-fake"]),
+        ("", "s = 'register_fake(add_op_namespace_prefix(\"scale\"))'\n", &["torch/no-fake"]),
     ];
     for (cpp, python, expected) in cases {
-        let init = format!(
-            "from ._ops import add_op_namespace_prefix, ops\n{python}__all__ = [\"ops\"]\n"
-        );
-        let sandbox = project(&[
-            ("torch-ext/torch_binding.cpp", &def(cpp)),
-            ("torch-ext/scale_rows/__init__.py", &init),
-        ]);
+        let init = format!("from ._ops import add_op_namespace_prefix, ops\n{python}__all__ = [\"ops\"]\n");
+        let sandbox =
+            project(&[("torch-ext/torch_binding.cpp", &def(cpp)), ("torch-ext/scale_rows/__init__.py", &init)]);
         assert_eq!(found(&sandbox, "p"), expected, "{cpp}{python}");
     }
 }
@@ -1004,10 +763,7 @@ fn what_looks_bad_in_comments_strings_macros_and_dead_code_is_no_finding() {
                   const char *text = \"k<<<1, 2>>>(); PYBIND11_MODULE(x, m)\";\nconst char *raw = R\"x(\n#include <pybind11/pybind11.h>\n\
                   TORCH_LIBRARY(x, m) { }\n)x\";\n#define LAUNCH(k) k<<<1, 2>>>(); \\\n  k<<<3, 4>>>()\n#if 0\nvoid f() { k<<<1, 2>>>(); }\n\
                   #include <torch/extension.h>\n#endif\nMap<A<B<int>>> map;\nint shifted = 1 << 2;\n";
-    let sandbox = project(&[(
-        "kernel_src/scale.cu",
-        &format!("{}{source}", clean()["kernel_src/scale.cu"]),
-    )]);
+    let sandbox = project(&[("kernel_src/scale.cu", &format!("{}{source}", clean()["kernel_src/scale.cu"]))]);
     assert_eq!(found(&sandbox, "p"), [""; 0]);
 }
 
@@ -1019,76 +775,28 @@ fn indices_and_launches_as_people_write_them() {
         )
     };
     let cases: [(&str, &str, &[&str]); 14] = [
-        (
-            "int64_t n",
-            "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;",
-            &["error"],
-        ),
-        (
-            "std::size_t n",
-            "unsigned int i = threadIdx.x + blockIdx.x * 256; if (n > i) out[i] = 0;",
-            &["error"],
-        ),
-        (
-            "long long n",
-            "const auto i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &["error"],
-        ),
+        ("int64_t n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;", &["error"]),
+        ("std::size_t n", "unsigned int i = threadIdx.x + blockIdx.x * 256; if (n > i) out[i] = 0;", &["error"]),
+        ("long long n", "const auto i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &["error"]),
         (
             "const int64_t n",
             "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = 0;",
             &["error"],
         ),
-        (
-            "int64_t n",
-            "int64_t i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &["warning"],
-        ),
+        ("int64_t n", "int64_t i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &["warning"]),
         (
             "int64_t n",
             "for (int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = 0;",
             &[],
         ),
-        (
-            "int64_t n",
-            "int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &[],
-        ),
-        (
-            "int64_t n",
-            "int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &[],
-        ),
-        (
-            "int n",
-            "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &[],
-        ),
-        (
-            "uint32_t n",
-            "uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &[],
-        ),
-        (
-            "int64_t n",
-            "int i = threadIdx.x; if (i < n) out[blockIdx.x * n + i] = 0;",
-            &[],
-        ),
-        (
-            "int64_t n",
-            "int row = blockIdx.x * 4 + threadIdx.y; if (row < n / 4) out[row] = 0;",
-            &[],
-        ),
-        (
-            "const int64_t *n",
-            "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n[0]) out[i] = 0;",
-            &[],
-        ),
-        (
-            "index_t n",
-            "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;",
-            &[],
-        ),
+        ("int64_t n", "int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &[]),
+        ("int64_t n", "int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &[]),
+        ("int n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &[]),
+        ("uint32_t n", "uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &[]),
+        ("int64_t n", "int i = threadIdx.x; if (i < n) out[blockIdx.x * n + i] = 0;", &[]),
+        ("int64_t n", "int row = blockIdx.x * 4 + threadIdx.y; if (row < n / 4) out[row] = 0;", &[]),
+        ("const int64_t *n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n[0]) out[i] = 0;", &[]),
+        ("index_t n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &[]),
     ];
     for (count, body, expected) in cases {
         let sandbox = project(&[("kernel_src/scale.cuh", &kernel(count, body))]);
@@ -1104,51 +812,21 @@ fn indices_and_launches_as_people_write_them() {
     }
     let launch = |body: &str| format!("#include \"scale.cuh\"\n{body}\n");
     let cases: [(&str, &[&str]); 12] = [
-        (
-            "int f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); return cudaPeekAtLastError(); }",
-            &[],
-        ),
-        (
-            "int f(void *s) { k<<<1, 2, 0, static_cast<cudaStream_t>(s)>>>(); return cudaGetLastError(); }",
-            &[],
-        ),
-        (
-            "int f() { k<<<1, 2, 0, nullptr>>>(); return cudaGetLastError(); }",
-            &["cuda/default-stream"],
-        ),
-        (
-            "int f() { k<<<1, 2, 0, 0>>>(); return cudaGetLastError(); }",
-            &["cuda/default-stream"],
-        ),
-        (
-            "void f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }",
-            &["cuda/launch-unchecked"],
-        ),
+        ("int f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); return cudaPeekAtLastError(); }", &[]),
+        ("int f(void *s) { k<<<1, 2, 0, static_cast<cudaStream_t>(s)>>>(); return cudaGetLastError(); }", &[]),
+        ("int f() { k<<<1, 2, 0, nullptr>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
+        ("int f() { k<<<1, 2, 0, 0>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
+        ("void f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }", &["cuda/launch-unchecked"]),
         (
             "static void g(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }\nvoid f(cudaStream_t s) { g(s); CUDA_CHECK(cudaGetLastError()); }",
             &[],
         ),
         ("__global__ void parent() { k<<<1, 2>>>(); }", &[]),
-        (
-            "int f(cudaStream_t s) { return cudaLaunchKernel(k, 1, 2, a, 0, s); }",
-            &[],
-        ),
-        (
-            "int f() { return cudaLaunchKernel(k, 1, 2, a, 0, 0); }",
-            &["cuda/default-stream"],
-        ),
-        (
-            "int f() { return cudaLaunchKernel(k, 1, 2, a); }",
-            &["cuda/default-stream"],
-        ),
-        (
-            "void f(cudaStream_t s) { cudaLaunchKernel(k, 1, 2, a, 0, s); }",
-            &["cuda/launch-unchecked"],
-        ),
-        (
-            "void f(cudaStream_t s) { if (cudaError_t e = cudaLaunchKernel(k, 1, 2, a, 0, s)) throw e; }",
-            &[],
-        ),
+        ("int f(cudaStream_t s) { return cudaLaunchKernel(k, 1, 2, a, 0, s); }", &[]),
+        ("int f() { return cudaLaunchKernel(k, 1, 2, a, 0, 0); }", &["cuda/default-stream"]),
+        ("int f() { return cudaLaunchKernel(k, 1, 2, a); }", &["cuda/default-stream"]),
+        ("void f(cudaStream_t s) { cudaLaunchKernel(k, 1, 2, a, 0, s); }", &["cuda/launch-unchecked"]),
+        ("void f(cudaStream_t s) { if (cudaError_t e = cudaLaunchKernel(k, 1, 2, a, 0, s)) throw e; }", &[]),
     ];
     for (body, expected) in cases {
         let sandbox = project(&[("kernel_src/scale.cu", &launch(body))]);
@@ -1156,26 +834,11 @@ fn indices_and_launches_as_people_write_them() {
     }
     let guarded = "#include \"scale.cuh\"\nint f(const at::Tensor &x, cudaStream_t s) {\n  const c10::cuda::CUDAGuard guard(x.device());\n  BODY\n  return cudaGetLastError();\n}\n";
     let cases: [(&str, &[&str]); 6] = [
-        (
-            "const int n = x.numel(); scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);",
-            &["cuda/int32-count"],
-        ),
-        (
-            "scale_kernel<<<1, 2, 0, s>>>(p, p, static_cast<int>(x.numel()), 1.0f);",
-            &["cuda/int32-count"],
-        ),
-        (
-            "scale_kernel<<<1, 2, 0, s>>>(p, p, (int)x.numel(), 1.0f);",
-            &["cuda/int32-count"],
-        ),
-        (
-            "TORCH_CHECK(x.numel() <= INT_MAX); int n = x.numel(); scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);",
-            &[],
-        ),
-        (
-            "int d = x.size(-1); int n = x.numel() / d; scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);",
-            &[],
-        ),
+        ("const int n = x.numel(); scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);", &["cuda/int32-count"]),
+        ("scale_kernel<<<1, 2, 0, s>>>(p, p, static_cast<int>(x.numel()), 1.0f);", &["cuda/int32-count"]),
+        ("scale_kernel<<<1, 2, 0, s>>>(p, p, (int)x.numel(), 1.0f);", &["cuda/int32-count"]),
+        ("TORCH_CHECK(x.numel() <= INT_MAX); int n = x.numel(); scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);", &[]),
+        ("int d = x.size(-1); int n = x.numel() / d; scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);", &[]),
         ("scale_kernel<<<1, 2, 0, s>>>(p, p, x.numel(), 1.0f);", &[]),
     ];
     for (body, expected) in cases {
@@ -1187,57 +850,27 @@ fn indices_and_launches_as_people_write_them() {
 #[test]
 fn python_as_people_write_it() {
     let cases: [(&str, &[&str]); 21] = [
-        (
-            "import os, sys, torch.nn.functional as F\nfrom typing import Optional\n",
-            &[],
-        ),
-        (
-            "try:\n    import flash\nexcept ImportError:\n    flash = None\n",
-            &[],
-        ),
+        ("import os, sys, torch.nn.functional as F\nfrom typing import Optional\n", &[]),
+        ("try:\n    import flash\nexcept ImportError:\n    flash = None\n", &[]),
         ("def f():\n    import numpy as np\n", &[]),
         ("if TYPE_CHECKING:\n    from scale_rows.x import X\n", &[]),
-        (
-            "try:\n    from .x import X\nexcept ImportError:\n    X = None\n",
-            &[],
-        ),
+        ("try:\n    from .x import X\nexcept ImportError:\n    X = None\n", &[]),
         ("import packaging.version, yaml\n", &[]),
         ("z = ops.nothing(1)\n", &["python/unknown-op"]),
-        (
-            "z = ops.nothing(1) if hasattr(ops, 'nothing') else None\n",
-            &[],
-        ),
-        (
-            "def register(name, schema):\n    library.define(name + schema)\nz = ops.nothing(1)\n",
-            &[],
-        ),
+        ("z = ops.nothing(1) if hasattr(ops, 'nothing') else None\n", &[]),
+        ("def register(name, schema):\n    library.define(name + schema)\nz = ops.nothing(1)\n", &[]),
         ("import scale_rows\n", &["python/absolute-import"]),
-        (
-            "def f():\n    from scale_rows import x\n",
-            &["python/absolute-import"],
-        ),
+        ("def f():\n    from scale_rows import x\n", &["python/absolute-import"]),
         ("import einops\n", &["python/import-not-allowed"]),
         ("from . import anything\n", &[]),
         ("from .nothing import x\n", &["python/missing-module"]),
         ("from ... import x\n", &["python/missing-module"]),
         ("y = torch.ops.aten.add\n", &[]),
-        (
-            "y = torch.ops.other.add\n",
-            &["python/undeclared-namespace"],
-        ),
+        ("y = torch.ops.other.add\n", &["python/undeclared-namespace"]),
         ("y = torch.ops.load_library('x')\n", &[]),
-        (
-            "l = torch.library.Library('scale', 'DEF')\n",
-            &["python/fixed-namespace"],
-        ),
-        (
-            "'''\nimport scale_rows\n'''\ns = f'import {x}'\n# import scale_rows\n",
-            &[],
-        ),
-        (
-            "@torch.library.register_fake('scale::scale')\ndef _(x): return x\n",
-            &["python/fixed-namespace"],
-        ),
+        ("l = torch.library.Library('scale', 'DEF')\n", &["python/fixed-namespace"]),
+        ("'''\nimport scale_rows\n'''\ns = f'import {x}'\n# import scale_rows\n", &[]),
+        ("@torch.library.register_fake('scale::scale')\ndef _(x): return x\n", &["python/fixed-namespace"]),
     ];
     for (python, expected) in cases {
         let init = format!("import torch\n{python}from ._ops import ops\n__all__ = [\"ops\"]\n");
@@ -1247,10 +880,7 @@ fn python_as_people_write_it() {
     let build = "[general]\nlicense = \"MIT\"\npython-depends = [\"einops\"]\n";
     let sandbox = project(&[
         ("build.toml", build),
-        (
-            "torch-ext/scale_rows/__init__.py",
-            "import einops\n__all__ = [\"einops\"]\n",
-        ),
+        ("torch-ext/scale_rows/__init__.py", "import einops\n__all__ = [\"einops\"]\n"),
     ]);
     assert_eq!(found(&sandbox, "p"), [""; 0]);
 }
@@ -1274,14 +904,8 @@ fn what_is_not_loaded_or_not_compiled_or_not_certain_is_less_than_an_error() {
     let found = severities(&[
         ("torch-ext/scale_rows/__init__.py", init),
         ("torch-ext/scale_rows/used.py", used),
-        (
-            "torch-ext/scale_rows/unused.py",
-            "import scipy\nfrom .nothing import x\n",
-        ),
-        (
-            "torch-ext/scale_rows/beside.py",
-            "import used\nimport numpy\n",
-        ),
+        ("torch-ext/scale_rows/unused.py", "import scipy\nfrom .nothing import x\n"),
+        ("torch-ext/scale_rows/beside.py", "import used\nimport numpy\n"),
     ]);
     let expected = [
         ("python/absolute-import", "warning"),
@@ -1294,43 +918,28 @@ fn what_is_not_loaded_or_not_compiled_or_not_certain_is_less_than_an_error() {
     ];
     let expected = expected.map(|(rule, severity)| (rule.to_owned(), severity.to_owned()));
     assert_eq!(found, expected);
-    let lists = "[kernel.scale_rows]\nsrc = [\"kernel_src/scale.cu\", \"kernel_src/scale.cuh\", \"kernel_src/more.h\"]\n";
+    let lists =
+        "[kernel.scale_rows]\nsrc = [\"kernel_src/scale.cu\", \"kernel_src/scale.cuh\", \"kernel_src/more.h\"]\n";
     let more = "#ifndef MORE_H\n#define MORE_H\n#include <torch/extension.h>\n#include \"unlisted.h\"\n#endif\n";
     let unlisted = ("kernel_src/unlisted.h", "#pragma once\n");
     // Listed, but not included by any compiled file.
-    assert_eq!(
-        severities(&[("build.toml", lists), ("kernel_src/more.h", more), unlisted]),
-        []
-    );
+    assert_eq!(severities(&[("build.toml", lists), ("kernel_src/more.h", more), unlisted]), []);
     let source = format!("#include \"more.h\"\n{}", clean()["kernel_src/scale.cu"]);
-    let found = severities(&[
-        ("build.toml", lists),
-        ("kernel_src/more.h", more),
-        ("kernel_src/scale.cu", &source),
-        unlisted,
-    ]);
-    let expected = [
-        ("torch/torch-extension-header", "error"),
-        ("sources/unlisted", "error"),
-    ];
+    let found =
+        severities(&[("build.toml", lists), ("kernel_src/more.h", more), ("kernel_src/scale.cu", &source), unlisted]);
+    let expected = [("torch/torch-extension-header", "error"), ("sources/unlisted", "error")];
     let expected = expected.map(|(rule, severity)| (rule.to_owned(), severity.to_owned()));
     assert_eq!(found, expected);
-    let conditional =
-        "#pragma once\n#if !defined(__CUDACC__)\n#include <pybind11/pybind11.h>\n#endif\n";
-    let found = severities(&[
-        ("build.toml", lists),
-        ("kernel_src/more.h", conditional),
-        ("kernel_src/scale.cu", &source),
-    ]);
+    let conditional = "#pragma once\n#if !defined(__CUDACC__)\n#include <pybind11/pybind11.h>\n#endif\n";
+    let found =
+        severities(&[("build.toml", lists), ("kernel_src/more.h", conditional), ("kernel_src/scale.cu", &source)]);
     assert_eq!(found, [("torch/pybind11".to_owned(), "warning".to_owned())]);
 }
 
 #[test]
 fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() {
-    let binding = clean()["torch-ext/torch_binding.cpp"].replace(
-        "scale(Tensor! out, Tensor input, float factor) -> ()",
-        "scale(Tensor input, float factor) -> Tensor",
-    );
+    let binding = clean()["torch-ext/torch_binding.cpp"]
+        .replace("scale(Tensor! out, Tensor input, float factor) -> ()", "scale(Tensor input, float factor) -> Tensor");
     let head = "import torch\nfrom torch.library import custom_op, triton_op\n\nfrom ._ops import add_op_namespace_prefix, ops\n\n\n";
     let tail = "\n\n__all__ = [\"ops\"]\n";
     let wrapped = "@custom_op(add_op_namespace_prefix(\"scaled\"), mutates_args=())\ndef scaled(x: torch.Tensor) -> torch.Tensor:\n    \
@@ -1344,49 +953,23 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
         (format!("{wrapped}\n\n{bare}"), vec!["torch/no-fake"]),
     ] {
         let init = format!("{head}{body}{tail}");
-        let sandbox = project(&[
-            ("torch-ext/torch_binding.cpp", &binding),
-            ("torch-ext/scale_rows/__init__.py", &init),
-        ]);
+        let sandbox =
+            project(&[("torch-ext/torch_binding.cpp", &binding), ("torch-ext/scale_rows/__init__.py", &init)]);
         assert_eq!(found(&sandbox, "p"), expected, "{body}");
     }
     let layer = |member: &str, nn: &str| {
-        format!(
-            "{nn}\n\n\nclass Scale(nn.Module):\n    {member}\n\n    def forward(self, x):\n        return x\n"
-        )
+        format!("{nn}\n\n\nclass Scale(nn.Module):\n    {member}\n\n    def forward(self, x):\n        return x\n")
     };
     for (member, nn, expected) in [
-        (
-            "def extra_repr(self): return \"\"",
-            "from torch import nn",
-            vec![],
-        ),
-        (
-            "def helper(self): pass",
-            "from torch import nn",
-            vec!["python/layer-state"],
-        ),
-        (
-            "factor = 2",
-            "import torch.nn as nn",
-            vec!["python/layer-state"],
-        ),
-        (
-            "def __init__(self): pass",
-            "import torch\nnn = torch.nn",
-            vec!["python/layer-state"],
-        ),
-        (
-            "def helper(self): pass",
-            "from flax import linen as nn",
-            vec![],
-        ),
+        ("def extra_repr(self): return \"\"", "from torch import nn", vec![]),
+        ("def helper(self): pass", "from torch import nn", vec!["python/layer-state"]),
+        ("factor = 2", "import torch.nn as nn", vec!["python/layer-state"]),
+        ("def __init__(self): pass", "import torch\nnn = torch.nn", vec!["python/layer-state"]),
+        ("def helper(self): pass", "from flax import linen as nn", vec![]),
     ] {
         let sandbox = project(&[("torch-ext/scale_rows/layers.py", &layer(member, nn))]);
-        let rules: Vec<String> = found(&sandbox, "p")
-            .into_iter()
-            .filter(|rule| rule != "python/import-not-allowed")
-            .collect();
+        let rules: Vec<String> =
+            found(&sandbox, "p").into_iter().filter(|rule| rule != "python/import-not-allowed").collect();
         assert_eq!(rules, expected, "{member} {nn}");
     }
 }
@@ -1397,36 +980,19 @@ fn ci_checks_the_text_first() {
     let bundled = root().join("kernels/rmsnorm");
     for (path, text) in snapshot(&bundled) {
         if !path.ends_with('/') {
-            write(
-                &sandbox.project.join("p").join(path),
-                text.split_once(' ').unwrap().1,
-            );
+            write(&sandbox.project.join("p").join(path), text.split_once(' ').unwrap().1);
         }
     }
     let report = sandbox.json("ci p");
     let check = &report["projects"][0]["checks"][1];
-    assert_eq!(
-        (&check["group"], &check["status"]),
-        (&"check".into(), &"passed".into()),
-        "{check:#}"
-    );
+    assert_eq!((&check["group"], &check["status"]), (&"check".into(), &"passed".into()), "{check:#}");
     let path = sandbox.project.join("p/build.toml");
     let build = fs::read_to_string(&path).unwrap();
-    fs::write(
-        &path,
-        build.replace("license = \"Apache-2.0\"", "license = \"\""),
-    )
-    .unwrap();
+    fs::write(&path, build.replace("license = \"Apache-2.0\"", "license = \"\"")).unwrap();
     let report = sandbox.json("ci p");
     let check = &report["projects"][0]["checks"][1];
     assert_eq!(check["status"], "failed");
-    assert!(
-        check["text"]
-            .as_str()
-            .unwrap()
-            .contains("build-toml/empty-license"),
-        "{check:#}"
-    );
+    assert!(check["text"].as_str().unwrap().contains("build-toml/empty-license"), "{check:#}");
 }
 
 /// No other folder is read or written: paths resolve only below the project.

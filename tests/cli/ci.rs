@@ -11,9 +11,7 @@ use kernels::bench::BenchReport;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence::{self, Texts};
 use kernels::gpu::Card;
-use kernels::project::{
-    Budget, CaseSet, Formula, Operation, OracleRef, Project, Refusal, Spec, Tolerance,
-};
+use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Refusal, Spec, Tolerance};
 use kernels::report::check::{Check, Status, Suite};
 use kernels::report::{junit, summary};
 use kernels::session::checks::{self, Wanted};
@@ -57,10 +55,7 @@ impl Machine {
     }
 
     fn without_card() -> Self {
-        Self {
-            card: Err("no driver".to_owned()),
-            ..Self::new()
-        }
+        Self { card: Err("no driver".to_owned()), ..Self::new() }
     }
 }
 
@@ -83,11 +78,7 @@ impl Lab for Machine {
             compiler: toolchain.version.clone(),
             targets: archs
                 .iter()
-                .map(|arch| Target {
-                    arch: *arch,
-                    library: PathBuf::new(),
-                    units: vec![unit(self.spilled)],
-                })
+                .map(|arch| Target { arch: *arch, library: PathBuf::new(), units: vec![unit(self.spilled)] })
                 .collect(),
             compiled: 0,
         })
@@ -164,11 +155,7 @@ fn project(root: &Path) -> Project {
                     tolerance: Tolerance::default(),
                 })
                 .collect(),
-            budgets: vec![Budget {
-                kernel: "*".to_owned(),
-                spill_bytes: Some(0),
-                ..Budget::default()
-            }],
+            budgets: vec![Budget { kernel: "*".to_owned(), spill_bytes: Some(0), ..Budget::default() }],
         },
         spec_digest: "cases 1".to_owned(),
         source_digest: "sources 1".to_owned(),
@@ -197,10 +184,7 @@ fn told(checks: &[Check]) -> Vec<String> {
 fn expect(checks: &[Check], lines: &[&str]) {
     let told = told(checks);
     for line in lines {
-        assert!(
-            told.iter().any(|told| told.starts_with(line)),
-            "no {line:?} in {told:#?}"
-        );
+        assert!(told.iter().any(|told| told.starts_with(line)), "no {line:?} in {told:#?}");
     }
 }
 
@@ -223,10 +207,7 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
             "bench/all skipped: no card here: no driver",
         ]
     );
-    let required = Wanted {
-        require_card: true,
-        ..Wanted::default()
-    };
+    let required = Wanted { require_card: true, ..Wanted::default() };
     let checks = run(&Machine::without_card(), dir.path(), &required);
     expect(
         &checks,
@@ -241,10 +222,7 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
 fn with_a_card_every_path_and_every_case_is_a_check_and_its_architecture_is_built_too() {
     let dir = TempDir::new().unwrap();
     let mut lab = Machine::new();
-    lab.card = Ok(Card {
-        arch: 120,
-        ..report::card()
-    });
+    lab.card = Ok(Card { arch: 120, ..report::card() });
     let checks = run(&lab, dir.path(), &Wanted::default());
     expect(
         &checks,
@@ -326,14 +304,8 @@ fn an_overrun_budget_fails_by_itself_and_the_rest_is_still_checked() {
     lab.spilled = 16;
     let checks = run(&lab, dir.path(), &Wanted::default());
     let told = told(&checks);
-    let budgets = told
-        .iter()
-        .find(|line| line.starts_with("budgets/"))
-        .unwrap();
-    assert!(
-        budgets.contains("FAILED") && budgets.contains("rms_norm"),
-        "{budgets}"
-    );
+    let budgets = told.iter().find(|line| line.starts_with("budgets/")).unwrap();
+    assert!(budgets.contains("FAILED") && budgets.contains("rms_norm"), "{budgets}");
     expect(&checks, &["build/sm_90 passed", "verify/sm_90 passed"]);
 }
 
@@ -347,10 +319,7 @@ fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
         &report::bench(),
         &report::verify(),
         "code 1 for 3",
-        Texts {
-            spec_digest: "cases 1",
-            source_digest: "sources 1",
-        },
+        Texts { spec_digest: "cases 1", source_digest: "sources 1" },
     )
     .unwrap();
     fs::remove_file(folder.join("add_rms_norm-h100.json")).unwrap();
@@ -358,19 +327,10 @@ fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
     let checks = run(&lab, dir.path(), &default);
     expect(
         &checks,
-        &[
-            "evidence/rms_norm on NVIDIA H100 80GB HBM3 passed",
-            "evidence/add_rms_norm skipped: none recorded in",
-        ],
+        &["evidence/rms_norm on NVIDIA H100 80GB HBM3 passed", "evidence/add_rms_norm skipped: none recorded in"],
     );
-    let named = Wanted {
-        evidence: Some(&folder),
-        ..default
-    };
-    expect(
-        &run(&lab, dir.path(), &named),
-        &["evidence/add_rms_norm FAILED none recorded in"],
-    );
+    let named = Wanted { evidence: Some(&folder), ..default };
+    expect(&run(&lab, dir.path(), &named), &["evidence/add_rms_norm FAILED none recorded in"]);
     lab.digest = "code 2".to_owned();
     let stale = format!(
         "evidence/rms_norm on NVIDIA H100 80GB HBM3 FAILED {} is stale: the compiled device code",
@@ -378,10 +338,7 @@ fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
     );
     expect(&run(&lab, dir.path(), &default), &[&stale]);
     lab.toolchain.as_mut().unwrap().version = "12.4.131".to_owned();
-    expect(
-        &run(&lab, dir.path(), &default),
-        &["evidence/rms_norm on NVIDIA H100 80GB HBM3 skipped: another nvcc"],
-    );
+    expect(&run(&lab, dir.path(), &default), &["evidence/rms_norm on NVIDIA H100 80GB HBM3 skipped: another nvcc"]);
     write(&folder.join("x.json"), "{\"format\": 9}");
     expect(&run(&lab, dir.path(), &default), &["evidence/all FAILED"]);
 }
@@ -393,11 +350,7 @@ fn suites() -> Vec<Suite> {
             dir: "kernels/rmsnorm".to_owned(),
             checks: vec![
                 Check::passed("build", "sm_90", "2 kernels"),
-                Check::failed(
-                    "verify",
-                    "sm_90",
-                    "first line\n  second | `line` ``` </failure>\u{1b}",
-                ),
+                Check::failed("verify", "sm_90", "first line\n  second | `line` ``` </failure>\u{1b}"),
                 Check::skipped("bench", "all", "no card here"),
             ],
             seconds: 1.5,
@@ -444,16 +397,8 @@ fn read_junit(xml: &str) -> Value {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("junit.xml");
     fs::write(&path, xml).unwrap();
-    let ran = Command::new("python3")
-        .args(["-c", JUNIT])
-        .arg(&path)
-        .output()
-        .expect("python3 is needed");
-    assert!(
-        ran.status.success(),
-        "{}\n{xml}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    let ran = Command::new("python3").args(["-c", JUNIT]).arg(&path).output().expect("python3 is needed");
+    assert!(ran.status.success(), "{}\n{xml}", String::from_utf8_lossy(&ran.stderr));
     serde_json::from_slice(&ran.stdout).unwrap()
 }
 
@@ -464,10 +409,7 @@ fn junit_has_the_structure_that_every_reader_of_it_knows() {
     let failure = &read[0][1][1][1][0];
     assert_eq!(failure[0], "failure");
     assert_eq!(failure[1], "first line");
-    assert_eq!(
-        failure[2],
-        "first line\n  second | `line` ``` </failure>\u{fffd}"
-    );
+    assert_eq!(failure[2], "first line\n  second | `line` ``` </failure>\u{fffd}");
     assert_eq!(read[0][1][2][1][0][1], "no card here");
     assert_eq!(read[1][1][0][1], Value::Array(Vec::new()));
     assert_eq!(read_junit(&junit::render(&[])), Value::Array(Vec::new()));
@@ -502,26 +444,12 @@ proptest! {
 #[test]
 fn the_summary_shows_what_failed_first_and_in_full() {
     let text = summary::render(&suites());
-    assert!(
-        text.contains("## ❌ rms&lt;norm&gt; &amp; \"co\": 1 passed, 1 failed, 1 skipped"),
-        "{text}"
-    );
-    let failed = text
-        .find("**verify: sm\\_90**")
-        .or(text.find("**verify: sm_90**"));
+    assert!(text.contains("## ❌ rms&lt;norm&gt; &amp; \"co\": 1 passed, 1 failed, 1 skipped"), "{text}");
+    let failed = text.find("**verify: sm\\_90**").or(text.find("**verify: sm_90**"));
     assert!(failed.unwrap() < text.find("| ✅ |").unwrap(), "{text}");
-    assert!(
-        text.contains("    first line\n      second | `line`"),
-        "{text}"
-    );
-    assert!(
-        text.contains("| ⏭️ | bench: all | no card here |"),
-        "{text}"
-    );
-    assert!(
-        text.contains("## ✅ other: 1 passed, 0 failed, 0 skipped"),
-        "{text}"
-    );
+    assert!(text.contains("    first line\n      second | `line`"), "{text}");
+    assert!(text.contains("| ⏭️ | bench: all | no card here |"), "{text}");
+    assert!(text.contains("## ✅ other: 1 passed, 0 failed, 0 skipped"), "{text}");
 }
 
 fn broken(sandbox: &Sandbox, name: &str) {
@@ -535,12 +463,8 @@ fn ci_of_a_folder_that_is_no_project_is_wrong_usage_and_names_it() {
     let sandbox = Sandbox::new();
     broken(&sandbox, "there");
     fs::create_dir(sandbox.project.join("empty")).unwrap();
-    sandbox
-        .run("ci there empty")
-        .expect(2, &["empty", "build.toml"]);
-    sandbox
-        .run("ci there nowhere")
-        .expect(2, &["nowhere", "no such folder"]);
+    sandbox.run("ci there empty").expect(2, &["empty", "build.toml"]);
+    sandbox.run("ci there nowhere").expect(2, &["nowhere", "no such folder"]);
     sandbox.run("ci").expect(2, &["kernel.toml"]);
 }
 
@@ -580,22 +504,13 @@ fn a_report_that_cannot_be_written_is_a_failure_beside_the_results() {
     let ran = sandbox
         .command()
         .args(["ci", "a", "--junit", "taken.xml", "--json"])
-        .env(
-            "GITHUB_STEP_SUMMARY",
-            sandbox.project.join("missing/summary.md"),
-        )
+        .env("GITHUB_STEP_SUMMARY", sandbox.project.join("missing/summary.md"))
         .output()
         .unwrap();
     assert_eq!(ran.status.code(), Some(1));
     let err = String::from_utf8(ran.stderr).unwrap();
-    assert!(
-        err.contains("taken.xml") && err.contains("no regular file"),
-        "{err}"
-    );
-    assert!(
-        err.contains("missing/summary.md") && err.contains("GITHUB_STEP_SUMMARY"),
-        "{err}"
-    );
+    assert!(err.contains("taken.xml") && err.contains("no regular file"), "{err}");
+    assert!(err.contains("missing/summary.md") && err.contains("GITHUB_STEP_SUMMARY"), "{err}");
     let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(json["unwritten"].as_array().unwrap().len(), 2);
     assert_eq!(json["projects"][0]["dir"], "a");
@@ -633,76 +548,41 @@ fn yaml(text: &str) -> Value {
 #[test]
 fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
     let sandbox = Sandbox::new();
-    let ran = sandbox
-        .command()
-        .args(["ci", "--workflow", "kernels/rmsnorm", "a folder/it's"])
-        .output()
-        .unwrap();
+    let ran = sandbox.command().args(["ci", "--workflow", "kernels/rmsnorm", "a folder/it's"]).output().unwrap();
     assert_eq!(ran.status.code(), Some(0));
     let text = String::from_utf8(ran.stdout).unwrap();
     assert!(!text.contains('@') || !text.contains("@DIRS@") && !text.contains("@PINNED@"));
     let workflow = yaml(&text);
     let jobs = workflow["jobs"].as_object().unwrap();
     assert_eq!(jobs.len(), 2);
-    assert!(
-        jobs["build"]["runs-on"]
-            .as_str()
-            .unwrap()
-            .starts_with("ubuntu-")
-    );
+    assert!(jobs["build"]["runs-on"].as_str().unwrap().starts_with("ubuntu-"));
     assert_eq!(jobs["card"]["runs-on"][0], "self-hosted");
     assert_eq!(workflow["permissions"]["contents"], "read");
     for (name, job) in jobs {
         let steps = job["steps"].as_array().unwrap();
-        let commands: Vec<&str> = steps
-            .iter()
-            .filter_map(|step| step["run"].as_str())
-            .collect();
+        let commands: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
         assert!(commands.contains(&"kernels toolchain install"), "{name}");
-        let ci = commands
-            .iter()
-            .find(|run| run.starts_with("kernels ci"))
-            .unwrap();
+        let ci = commands.iter().find(|run| run.starts_with("kernels ci")).unwrap();
         assert!(ci.contains(r"kernels/rmsnorm 'a folder/it'\''s' "), "{ci}");
         assert_eq!(ci.contains("--require-card"), name == "card", "{ci}");
         let report = ci.split("--junit ").nth(1).unwrap();
         let upload = steps
             .iter()
-            .find(|step| {
-                step["uses"]
-                    .as_str()
-                    .is_some_and(|uses| uses.contains("upload-artifact"))
-            })
+            .find(|step| step["uses"].as_str().is_some_and(|uses| uses.contains("upload-artifact")))
             .unwrap();
         assert_eq!(upload["with"]["path"], report);
         assert_eq!(upload["if"], "always()");
         for uses in steps.iter().filter_map(|step| step["uses"].as_str()) {
             let (action, version) = uses.split_once('@').unwrap();
             assert!(action.starts_with("actions/"), "{uses}");
-            assert!(
-                version
-                    .strip_prefix('v')
-                    .is_some_and(|major| major.parse::<u8>().is_ok()),
-                "{uses}"
-            );
+            assert!(version.strip_prefix('v').is_some_and(|major| major.parse::<u8>().is_ok()), "{uses}");
         }
     }
-    let cached: Vec<&str> = jobs["build"]["steps"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|step| step["with"]["path"].as_str())
-        .collect();
-    assert!(
-        cached.iter().any(|path| path.contains(Toolchain::PINNED)),
-        "{cached:?}"
-    );
+    let cached: Vec<&str> =
+        jobs["build"]["steps"].as_array().unwrap().iter().filter_map(|step| step["with"]["path"].as_str()).collect();
+    assert!(cached.iter().any(|path| path.contains(Toolchain::PINNED)), "{cached:?}");
     for dir in ["/absolute", "a${{ secrets.X }}"] {
-        let ran = sandbox
-            .command()
-            .args(["ci", "--workflow", dir])
-            .output()
-            .unwrap();
+        let ran = sandbox.command().args(["ci", "--workflow", dir]).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{dir}");
     }
 }

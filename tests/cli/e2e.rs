@@ -53,21 +53,13 @@ struct Project {
 
 impl Project {
     fn new(result: &Value, after: &str) -> Self {
-        let project = Self {
-            sandbox: Sandbox::new(),
-        };
-        write(
-            &project.dir().join("integration/my_kernels/integration.py"),
-            "def optimize(model):\n    return model\n",
-        );
+        let project = Self { sandbox: Sandbox::new() };
+        write(&project.dir().join("integration/my_kernels/integration.py"), "def optimize(model):\n    return model\n");
         write(&project.dir().join("kernel_src/norm.cu"), "int a;\n");
         write(&project.dir().join("tests/test_it.py"), "");
         write(&project.sandbox.project.join("shared.py"), "A = 1\n");
         // The program looks for torch but never imports it; this script does not need it.
-        write(
-            &project.sandbox.outside().join("site/torch/__init__.py"),
-            "",
-        );
+        write(&project.sandbox.outside().join("site/torch/__init__.py"), "");
         project.script(result, after);
         project
     }
@@ -110,38 +102,25 @@ impl Project {
 
 #[test]
 fn a_script_s_result_is_shown_exported_and_recorded() {
-    let project = Project::new(
-        &result(),
-        "open('given', 'w').write(' '.join(sys.argv[1:]))",
+    let project = Project::new(&result(), "open('given', 'w').write(' '.join(sys.argv[1:]))");
+    let ran = project.run(
+        "bench model --e2e --export out.json --export out.md --export out.svg --record --rounds 7 -- --seconds 60",
     );
-    let ran = project.run("bench model --e2e --export out.json --export out.md --export out.svg --record --rounds 7 -- --seconds 60");
     assert_eq!(ran.code, 0, "{ran:#?}");
     let given = fs::read_to_string(project.sandbox.project.join("given")).unwrap();
-    assert!(
-        given.starts_with("--rounds 7 --seconds 60 --out "),
-        "{given}"
-    );
-    for said in [
-        "My model",
-        "NVIDIA H100 80GB HBM3",
-        "1.78",
-        "74.6 (73.9–75.4)",
-        "8.00",
-        "900",
-    ] {
+    assert!(given.starts_with("--rounds 7 --seconds 60 --out "), "{given}");
+    for said in ["My model", "NVIDIA H100 80GB HBM3", "1.78", "74.6 (73.9–75.4)", "8.00", "900"] {
         assert!(ran.out.contains(said), "{said}: {}", ran.out);
     }
     assert!(ran.err.contains("step 1 of 1"), "{}", ran.err);
     assert!(!ran.out.contains("table for people"), "{}", ran.out);
     let at = |name: &str| fs::read_to_string(project.sandbox.project.join(name)).unwrap();
     let exported: Value = serde_json::from_str(&at("out.json")).unwrap();
-    assert_eq!(
-        exported["cases"][0]["contenders"][0]["time_ms"],
-        result()["cases"][0]["contenders"][0]["time_ms"]
+    assert_eq!(exported["cases"][0]["contenders"][0]["time_ms"], result()["cases"][0]["contenders"][0]["time_ms"]);
+    assert!(
+        at("out.md")
+            .contains("| step, batch 2 | 74.6 | 42.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 | 8.00, 8.00 | 900, 900 |")
     );
-    assert!(at("out.md").contains(
-        "| step, batch 2 | 74.6 | 42.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 | 8.00, 8.00 | 900, 900 |"
-    ));
     // One bar per contender, each with three segments.
     assert_eq!(at("out.svg").matches("<rect class=\"norm\"").count(), 5);
     assert!(at("out.svg").contains("74.6 ms"));
@@ -163,10 +142,7 @@ fn json_has_the_whole_result_and_nothing_else_on_stdout() {
     let ran = project.run("bench model --e2e --json");
     assert_eq!(ran.code, 0, "{ran:#?}");
     let said: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(
-        said["result"]["cases"][0]["contenders"][1]["time_ms"]["median"],
-        42.0
-    );
+    assert_eq!(said["result"]["cases"][0]["contenders"][1]["time_ms"]["median"], 42.0);
     assert_eq!(said["findings"], json!([]));
     assert_eq!(ran.err, "");
 }
@@ -176,27 +152,17 @@ fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_o
     let project = Project::new(&result(), "");
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let path = project.evidence().join("e2e-my_model-h100.json");
-    let fresh = || {
-        EndToEndEvidence::read(&path)
-            .unwrap()
-            .freshness(&project.sandbox.project)
-    };
+    let fresh = || EndToEndEvidence::read(&path).unwrap().freshness(&project.sandbox.project);
     assert_eq!(fresh(), Freshness::Fresh);
     let dir = project.dir();
     write(&dir.join("kernel_src/norm.cu"), "// a comment\nint  a;\n");
-    write(
-        &dir.join("integration/my_kernels/integration.py"),
-        "# why\n\ndef optimize(model):\n    return model\n",
-    );
+    write(&dir.join("integration/my_kernels/integration.py"), "# why\n\ndef optimize(model):\n    return model\n");
     write(&dir.join("tests/test_it.py"), "assert True\n");
     write(&dir.join("build/torch-x/made.py"), "a = 1\n");
     assert_eq!(fresh(), Freshness::Fresh);
     for (name, text) in [
         ("model/kernel_src/norm.cu", "int b;\n"),
-        (
-            "model/integration/my_kernels/integration.py",
-            "def optimize(model):\n  return model\n",
-        ),
+        ("model/integration/my_kernels/integration.py", "def optimize(model):\n  return model\n"),
         ("model/integration/my_kernels/more.py", "a = 1\n"),
         ("shared.py", "A = 2\n"),
         ("model/benchmark_e2e.py", "a = 1\n"),
@@ -212,9 +178,7 @@ fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_o
         assert_eq!(fresh(), Freshness::Fresh, "{name}");
     }
     fs::remove_file(project.sandbox.project.join("shared.py")).unwrap();
-    let Freshness::Stale { what } = fresh() else {
-        panic!("a source that is gone")
-    };
+    let Freshness::Stale { what } = fresh() else { panic!("a source that is gone") };
     assert!(what.contains("shared.py"), "{what}");
 }
 
@@ -238,8 +202,7 @@ fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let said = |status: &str| {
         let ran = project.run("ci model --json");
-        let json: Value =
-            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
+        let json: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
         let checks = json["projects"][0]["checks"].as_array().unwrap().clone();
         let name = "e2e-my_model on NVIDIA H100 80GB HBM3";
         let found = checks.iter().find(|check| check["name"] == name);
@@ -248,10 +211,7 @@ fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
         found.to_string()
     };
     said("passed");
-    write(
-        &project.dir().join("integration/my_kernels/integration.py"),
-        "def optimize(model):\n    pass\n",
-    );
+    write(&project.dir().join("integration/my_kernels/integration.py"), "def optimize(model):\n    pass\n");
     assert!(said("failed").contains("kernels bench model --e2e --record"));
 }
 
@@ -259,8 +219,7 @@ fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
 #[test]
 fn some_cases_complete_a_record() {
     let mut all = result();
-    all["skipped"] =
-        json!([{"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent"}]);
+    all["skipped"] = json!([{"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent"}]);
     let project = Project::new(&all, "");
     project.answers(&all);
     assert_eq!(project.run("bench model --e2e --record").code, 0);
@@ -295,10 +254,7 @@ fn some_cases_complete_a_record() {
     let cases = now["result"]["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 2, "{now:#}");
     assert_eq!(cases[0], first["result"]["cases"][0]);
-    assert_eq!(
-        cases[1]["note"],
-        "timed in a later run than the other cases"
-    );
+    assert_eq!(cases[1]["note"], "timed in a later run than the other cases");
     assert_eq!(now["result"]["skipped"], json!([]));
     assert_eq!(now["result"]["partial"], Value::Null);
 
@@ -331,14 +287,10 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
             one["time_ms"] = Value::Null;
         }),
         ("step, both failed: no memory", 1, |all| {
-            all["skipped"] =
-                json!([{"case": "step", "contender": "both", "why": "no memory", "failed": true}]);
+            all["skipped"] = json!([{"case": "step", "contender": "both", "why": "no memory", "failed": true}]);
         }),
         ("kernels was not timed", 1, |all| {
-            all["cases"][0]["contenders"]
-                .as_array_mut()
-                .unwrap()
-                .remove(1);
+            all["cases"][0]["contenders"].as_array_mut().unwrap().remove(1);
         }),
         ("does not exist", 1, |all| {
             all["sources"] = json!(["../gone.py"]);
@@ -351,10 +303,7 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
         let ran = project.run("bench model --e2e --record");
         assert_eq!(ran.code, code, "{said}: {ran:#?}");
         assert!(ran.err.contains(said), "{said}: {ran:#?}");
-        assert!(
-            !project.evidence().exists(),
-            "{said}: something was written"
-        );
+        assert!(!project.evidence().exists(), "{said}: something was written");
     }
     // An exceeded budget and a failure of torch.compile are reported and recorded.
     let mut all = result();
@@ -362,23 +311,12 @@ fn what_is_no_whole_and_right_result_is_not_recorded() {
         {"case": "loop", "contender": "eager", "why": "the budget of --seconds was spent", "failed": false},
         {"case": "step", "contender": "compile", "why": "InductorError: it", "failed": true},
     ]);
-    all["cases"][0]["contenders"]
-        .as_array_mut()
-        .unwrap()
-        .remove(2);
+    all["cases"][0]["contenders"].as_array_mut().unwrap().remove(2);
     let project = Project::new(&all, "sys.exit(1)");
     let ran = project.run("bench model --e2e --record");
     assert_eq!(ran.code, 1, "{ran:#?}");
-    assert!(
-        ran.out.contains("loop, not timed: eager: the budget"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out.contains("step, compile failed: InductorError: it"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.contains("loop, not timed: eager: the budget"), "{}", ran.out);
+    assert!(ran.out.contains("step, compile failed: InductorError: it"), "{}", ran.out);
     assert!(project.evidence().join("e2e-my_model-h100.json").is_file());
 }
 
@@ -414,10 +352,7 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
         let project = Project::new(&all, "");
         let ran = project.run("bench model --e2e --record");
         assert_eq!(ran.code, 1, "{said}: {ran:#?}");
-        assert!(
-            ran.err.contains(said) && ran.err.contains("benchmark_e2e.py"),
-            "{said}: {ran:#?}"
-        );
+        assert!(ran.err.contains(said) && ran.err.contains("benchmark_e2e.py"), "{said}: {ran:#?}");
         assert!(!project.evidence().exists(), "{said}");
     }
     let project = Project::new(&result(), "open(out, 'w').write('{')");
@@ -425,10 +360,7 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
     assert!(ran.code == 1 && ran.err.contains("is no JSON"), "{ran:#?}");
     let project = Project::new(&result(), "sys.exit('and then this')");
     let ran = project.run("bench model --e2e --quiet");
-    assert!(
-        ran.code == 1 && ran.err.contains("does not say why") && ran.err.contains("and then this"),
-        "{ran:#?}"
-    );
+    assert!(ran.code == 1 && ran.err.contains("does not say why") && ran.err.contains("and then this"), "{ran:#?}");
 }
 
 #[test]
@@ -438,16 +370,12 @@ fn what_is_missing_is_named_with_the_next_step() {
     let ran = sandbox.run("bench model --e2e");
     assert_eq!(ran.code, 1, "{ran:#?}");
     assert!(
-        ran.err.contains("there is no model/benchmark_e2e.py")
-            && ran.err.contains("docs/end-to-end.md"),
+        ran.err.contains("there is no model/benchmark_e2e.py") && ran.err.contains("docs/end-to-end.md"),
         "{ran:#?}"
     );
     let project = Project::new(&result(), "");
     let ran = project.run("bench model --e2e --python ./no-such-python");
-    assert!(
-        ran.code == 1 && ran.err.contains("--e2e: cannot start ./no-such-python"),
-        "{ran:#?}"
-    );
+    assert!(ran.code == 1 && ran.err.contains("--e2e: cannot start ./no-such-python"), "{ran:#?}");
     // A script reports a missing GPU or kernel itself.
     write(
         &project.dir().join("benchmark_e2e.py"),
@@ -456,10 +384,7 @@ fn what_is_missing_is_named_with_the_next_step() {
     for flags in ["", " --quiet", " --json"] {
         let ran = project.run(&format!("bench model --e2e{flags}"));
         assert_eq!(ran.code, 1, "{ran:#?}");
-        assert!(
-            ran.err.contains("wrote no result") && ran.err.contains("kernels build --torch model"),
-            "{ran:#?}"
-        );
+        assert!(ran.err.contains("wrote no result") && ran.err.contains("kernels build --torch model"), "{ran:#?}");
     }
 }
 
@@ -492,24 +417,12 @@ fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
     let project = Project::new(&result(), "");
     let page = "before\n<!-- evidence:h100 e2e-my_model -->\nold\n<!-- /evidence -->\nafter\n";
     let empty = page::render(page, &project.evidence()).unwrap();
-    assert!(
-        empty.contains("Nothing is recorded of `e2e-my_model` yet"),
-        "{empty}"
-    );
+    assert!(empty.contains("Nothing is recorded of `e2e-my_model` yet"), "{empty}");
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let rendered = page::render(page, &project.evidence()).unwrap();
-    assert_eq!(
-        page::render(&rendered, &project.evidence()).unwrap(),
-        rendered
-    );
-    assert!(
-        rendered.starts_with("before\n<!-- evidence:h100 e2e-my_model -->\n\n| | eager, ms |"),
-        "{rendered}"
-    );
-    assert!(
-        rendered.ends_with("<!-- /evidence -->\nafter\n") && !rendered.contains("old"),
-        "{rendered}"
-    );
+    assert_eq!(page::render(&rendered, &project.evidence()).unwrap(), rendered);
+    assert!(rendered.starts_with("before\n<!-- evidence:h100 e2e-my_model -->\n\n| | eager, ms |"), "{rendered}");
+    assert!(rendered.ends_with("<!-- /evidence -->\nafter\n") && !rendered.contains("old"), "{rendered}");
     for said in [
         "| step, batch 2 | 74.6 | 42.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 |",
         "| step, batch 2 | eager | 44.8 | 0.00 | 22.4 |",
@@ -519,10 +432,7 @@ fn a_page_s_block_of_a_model_is_rendered_from_its_record() {
         assert!(rendered.contains(said), "{said}\n{rendered}");
     }
     // Tables of operations do not contain it.
-    let other = page::render(
-        "<!-- evidence:h100 summary -->\n<!-- /evidence -->\n",
-        &project.evidence(),
-    );
+    let other = page::render("<!-- evidence:h100 summary -->\n<!-- /evidence -->\n", &project.evidence());
     assert!(other.unwrap().contains("Nothing is recorded yet"));
 }
 
@@ -536,13 +446,9 @@ fn recorded_models_are_fresh_and_drawn_as_recorded() {
         let why = pending.get(&format!("e2e-{}", evidence.result.name));
         match (evidence.freshness(root()), why) {
             (Freshness::Stale { .. }, Some(why)) => eprintln!("not run: {shown} is stale: {why}"),
-            (Freshness::Stale { what }, None) => wrong.push(format!(
-                "{shown} is stale: {what}; on a card: kernels bench {} --e2e --record",
-                evidence.folder
-            )),
-            (_, Some(_)) => wrong.push(format!(
-                "evidence/pending.toml names {shown}, which is fresh"
-            )),
+            (Freshness::Stale { what }, None) => wrong
+                .push(format!("{shown} is stale: {what}; on a card: kernels bench {} --e2e --record", evidence.folder)),
+            (_, Some(_)) => wrong.push(format!("evidence/pending.toml names {shown}, which is fresh")),
             (_, None) => {}
         }
         let picture = path.with_extension("svg");
@@ -551,10 +457,8 @@ fn recorded_models_are_fresh_and_drawn_as_recorded() {
             fs::write(&picture, &drawn).unwrap();
         }
         if fs::read_to_string(&picture).ok() != Some(drawn) {
-            wrong.push(format!(
-                "{} is not of its record; run: UPDATE=1 cargo test --test cli e2e::",
-                picture.display()
-            ));
+            wrong
+                .push(format!("{} is not of its record; run: UPDATE=1 cargo test --test cli e2e::", picture.display()));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -583,35 +487,19 @@ print(json.dumps([run(*given) for given in json.loads(sys.argv[1])]))
 fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
     let python = std::env::var_os("KERNELS_PYTHON").filter(|path| !path.is_empty());
     let Some(python) = python else {
-        crate::support::not_run(
-            "the examples' benchmark_e2e.py, for want of a Python with torch (KERNELS_PYTHON)",
-        );
+        crate::support::not_run("the examples' benchmark_e2e.py, for want of a Python with torch (KERNELS_PYTHON)");
         return;
     };
     let (mut given, mut expected) = (Vec::new(), Vec::new());
-    for (example, first, last) in [
-        ("ltx_video", "step-49 ", "loop-49"),
-        ("qwen3_8b", "prefill-8192", "generate-32"),
-    ] {
-        let script = root()
-            .join("examples")
-            .join(example)
-            .join("benchmark_e2e.py");
+    for (example, first, last) in [("ltx_video", "step-49 ", "loop-49"), ("qwen3_8b", "prefill-8192", "generate-32")] {
+        let script = root().join("examples").join(example).join("benchmark_e2e.py");
         let refused: [(&[&str], i32, &str); 6] = [
             (&["--cases", "nothing"], 2, "there is no case nothing"),
-            (
-                &["--contenders", "eager,liger"],
-                2,
-                "there is no contender liger",
-            ),
+            (&["--contenders", "eager,liger"], 2, "there is no contender liger"),
             (&["--rounds", "1"], 2, "at least 3"),
             (&["--dry"], 2, "--dry goes with --smoke"),
             (&["--smoke"], 1, "there is no CUDA device"),
-            (
-                &["--smoke", "--dry", "--kernel", "./none"],
-                1,
-                "kernels build --torch",
-            ),
+            (&["--smoke", "--dry", "--kernel", "./none"], 1, "kernels build --torch"),
         ];
         given.push(json!([script, ["--list"]]));
         expected.push((0, first, last));
@@ -632,9 +520,6 @@ fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
     assert_eq!(said.len(), given.len());
     for ((given, (code, first, said)), ran) in given.iter().zip(expected).zip(said) {
         let whole = if code == 0 { &ran.1 } else { &ran.2 };
-        assert!(
-            ran.0 == code && whole.starts_with(first) && whole.contains(said),
-            "{given}: {ran:#?}"
-        );
+        assert!(ran.0 == code && whole.starts_with(first) && whole.contains(said), "{given}: {ran:#?}");
     }
 }

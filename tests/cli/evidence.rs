@@ -73,34 +73,22 @@ fn every_record_has_a_case_a_line() {
 }
 
 fn texts<'a>(spec_digest: &'a str, source_digest: &'a str) -> Texts<'a> {
-    Texts {
-        spec_digest,
-        source_digest,
-    }
+    Texts { spec_digest, source_digest }
 }
 
 fn record(dir: &Path) -> Vec<String> {
-    evidence::record(
-        dir,
-        &report::bench(),
-        &report::verify(),
-        "code",
-        texts("cases", "sources"),
-    )
-    .unwrap()
-    .into_iter()
-    .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-    .collect()
+    evidence::record(dir, &report::bench(), &report::verify(), "code", texts("cases", "sources"))
+        .unwrap()
+        .into_iter()
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect()
 }
 
 #[test]
 fn a_run_becomes_one_file_an_operation_that_can_be_read_back_and_compared_by_eye() {
     let root = TempDir::new().unwrap();
     let dir = root.path().join("new/evidence");
-    assert_eq!(
-        record(&dir),
-        ["add_rms_norm-h100.json", "rms_norm-h100.json"]
-    );
+    assert_eq!(record(&dir), ["add_rms_norm-h100.json", "rms_norm-h100.json"]);
     let text = fs::read_to_string(dir.join("rms_norm-h100.json")).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["format"], 1);
@@ -150,10 +138,7 @@ fn what_is_wrong_or_not_comparable_is_not_recorded() {
             verify.project = "other".to_owned();
         }),
         ("NVIDIA A100", |_, verify| {
-            verify.card = Card {
-                name: "NVIDIA A100".to_owned(),
-                ..report::card()
-            };
+            verify.card = Card { name: "NVIDIA A100".to_owned(), ..report::card() };
         }),
         ("no case", |bench, _| bench.cases.clear()),
         ("compared no element", |_, verify| verify.paths.clear()),
@@ -170,8 +155,7 @@ fn what_is_wrong_or_not_comparable_is_not_recorded() {
         let dir = root.path().join("evidence");
         let (mut bench, mut verify) = (report::bench(), report::verify());
         change(&mut bench, &mut verify);
-        let error =
-            evidence::record(&dir, &bench, &verify, "code", texts("cases", "sources")).unwrap_err();
+        let error = evidence::record(&dir, &bench, &verify, "code", texts("cases", "sources")).unwrap_err();
         assert!(format!("{error:#}").contains(said), "{said}: {error:#}");
         assert!(!dir.exists(), "{said}: something was written");
     }
@@ -185,18 +169,8 @@ fn evidence_of_another_project_is_not_overwritten() {
     let (mut bench, mut verify) = (report::bench(), report::verify());
     bench.project = "other".to_owned();
     verify.project = "other".to_owned();
-    let error = evidence::record(
-        dir.path(),
-        &bench,
-        &verify,
-        "code",
-        texts("cases", "sources"),
-    )
-    .unwrap_err();
-    assert!(
-        format!("{error:#}").contains("project rmsnorm"),
-        "{error:#}"
-    );
+    let error = evidence::record(dir.path(), &bench, &verify, "code", texts("cases", "sources")).unwrap_err();
+    assert!(format!("{error:#}").contains("project rmsnorm"), "{error:#}");
     let after = fs::read_to_string(dir.path().join("add_rms_norm-h100.json")).unwrap();
     assert_eq!(before, after);
 }
@@ -213,11 +187,7 @@ fn a_file_that_is_no_evidence_is_named() {
         ("rms_norm-h100.json", "{}", "its format is null"),
         ("rms_norm-h100.json", later.as_str(), "its format is 2"),
         ("rms_norm-h100.json", more.as_str(), "format 1"),
-        (
-            "rms_norm-a100.json",
-            good.as_str(),
-            "belongs into rms_norm-h100.json",
-        ),
+        ("rms_norm-a100.json", good.as_str(), "belongs into rms_norm-h100.json"),
     ] {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join(name), text).unwrap();
@@ -245,60 +215,33 @@ fn evidence_is_stale_when_code_or_cases_are_others_and_missing_by_operation() {
             }),
         )
         .unwrap();
-        let told: Vec<(String, Freshness)> = standings
-            .into_iter()
-            .map(|standing| (standing.operation, standing.freshness))
-            .collect();
+        let told: Vec<(String, Freshness)> =
+            standings.into_iter().map(|standing| (standing.operation, standing.freshness)).collect();
         (told, asked)
     };
-    let stale = |what: &str| Freshness::Stale {
-        what: what.to_owned(),
-    };
+    let stale = |what: &str| Freshness::Stale { what: what.to_owned() };
     let (told, asked) = standing("code", "cases", "sources");
     assert_eq!(
         told,
         [
-            (
-                "add_rms_norm".to_owned(),
-                stale("rmsnorm has no operation add_rms_norm")
-            ),
+            ("add_rms_norm".to_owned(), stale("rmsnorm has no operation add_rms_norm")),
             ("rms_norm".to_owned(), Freshness::Fresh),
             ("new_one".to_owned(), Freshness::Missing),
         ]
     );
     assert_eq!(asked, [vec![75, 80, 90]]);
     let (told, _) = standing("other code", "cases", "sources");
-    assert_eq!(
-        told[1].1,
-        stale("the compiled device code is not the recorded one")
-    );
+    assert_eq!(told[1].1, stale("the compiled device code is not the recorded one"));
     let (told, asked) = standing("code", "other cases", "sources");
     assert_eq!(told[1].1, stale("kernel.toml is not the recorded one"));
     assert!(asked.is_empty(), "compiled for nothing");
     // The choice of a kernel is host code: the device code is the same with another tuning table.
     let (told, asked) = standing("code", "cases", "other sources");
-    assert_eq!(
-        told[1].1,
-        stale("the sources are not the recorded ones, comments apart")
-    );
+    assert_eq!(told[1].1, stale("the sources are not the recorded ones, comments apart"));
     assert!(asked.is_empty(), "compiled for nothing");
-    let all = evidence::check(
-        dir.path(),
-        "rmsnorm",
-        &operations,
-        texts("cases", "sources"),
-        None,
-    )
-    .unwrap();
+    let all = evidence::check(dir.path(), "rmsnorm", &operations, texts("cases", "sources"), None).unwrap();
     assert_eq!(all[1].freshness, Freshness::Unknown);
-    let none = evidence::check(
-        &dir.path().join("no"),
-        "rmsnorm",
-        &operations,
-        texts("", ""),
-        None,
-    )
-    .unwrap();
+    let none = evidence::check(&dir.path().join("no"), "rmsnorm", &operations, texts("", ""), None).unwrap();
     assert!(none.iter().all(|one| one.freshness == Freshness::Missing));
     assert_eq!(none.len(), 2);
 }
@@ -326,29 +269,12 @@ fn peers_are_compared_in_their_own_run_and_only_where_they_are_right_and_of_the_
     assert!(Evidence::read_all(dir.path()).unwrap().is_empty());
     let mut case = report::bench().cases.swap_remove(0);
     let row = peers.row(&case).unwrap();
-    assert_eq!(
-        row.times_faster(&["compile", "compile-max"]),
-        Some(46.6 / 46.5)
-    );
+    assert_eq!(row.times_faster(&["compile", "compile-max"]), Some(46.6 / 46.5));
     assert_eq!(row.times_faster(&["liger"]), None);
     // The bytes of the f32 row differ from those of the case.
-    assert!(
-        peers
-            .row(&report::case(
-                "rms_norm",
-                8192,
-                4096,
-                DType::F32,
-                91.0,
-                90.0
-            ))
-            .is_none()
-    );
+    assert!(peers.row(&report::case("rms_norm", 8192, 4096, DType::F32, 91.0, 90.0)).is_none());
     case.case = "rows=8192 width=4096 weight=0 bf16".to_owned();
-    assert!(
-        peers.row(&case).is_some(),
-        "weight is no value of this case"
-    );
+    assert!(peers.row(&case).is_some(), "weight is no value of this case");
     case.values.insert("weight".to_owned(), 0.0);
     assert!(peers.row(&case).is_none());
 }
@@ -359,28 +285,16 @@ fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
     let page = "before\n<!-- evidence:h100 rms_norm -->\nold\n<!-- /evidence -->\nbetween\r\n\
                 <!-- evidence:h100 geglu -->\n<!-- /evidence -->\nafter";
     let empty = page::render(page, dir.path()).unwrap();
-    assert!(
-        empty.contains("Nothing is recorded of `rms_norm` yet"),
-        "{empty}"
-    );
+    assert!(empty.contains("Nothing is recorded of `rms_norm` yet"), "{empty}");
 
     record(dir.path());
     fs::write(dir.path().join("peers-h100.json"), PEERS).unwrap();
     let rendered = page::render(page, dir.path()).unwrap();
     assert_eq!(page::render(&rendered, dir.path()).unwrap(), rendered);
     assert_eq!(page::render(&empty, dir.path()).unwrap(), rendered);
-    assert!(
-        rendered.starts_with("before\n<!-- evidence:h100 rms_norm -->\n\n| operation |"),
-        "{rendered}"
-    );
-    assert!(
-        rendered.contains("<!-- /evidence -->\nbetween\r\n"),
-        "{rendered}"
-    );
-    assert!(
-        rendered.ends_with("<!-- /evidence -->\nafter"),
-        "{rendered}"
-    );
+    assert!(rendered.starts_with("before\n<!-- evidence:h100 rms_norm -->\n\n| operation |"), "{rendered}");
+    assert!(rendered.contains("<!-- /evidence -->\nbetween\r\n"), "{rendered}");
+    assert!(rendered.ends_with("<!-- /evidence -->\nafter"), "{rendered}");
     assert!(!rendered.contains("old"));
     for row in [
         "| rms_norm | Qwen3-8B: rows=8192 width=4096 | bf16 | 46.7 (46.3–47.7) | 99.1 | 1.00 | 1.77 |",
@@ -392,10 +306,7 @@ fn a_page_s_blocks_are_rendered_and_the_rest_of_it_is_left_alone() {
     ] {
         assert!(rendered.contains(row), "{row}\n{rendered}");
     }
-    assert!(
-        !rendered.contains("add_rms_norm"),
-        "another operation's rows"
-    );
+    assert!(!rendered.contains("add_rms_norm"), "another operation's rows");
     assert!(report::bench().cases[4].residency == Residency::Hot);
 
     for (page, said) in [
@@ -427,16 +338,11 @@ const OTHER_PEERS: &str = r#"{
 }"#;
 
 #[test]
-fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_those_that_do_the_same()
- {
+fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_those_that_do_the_same() {
     let dir = TempDir::new().unwrap();
     let page = "<!-- evidence:h100 summary -->\n<!-- /evidence -->\n<!-- evidence:h100 all -->\n<!-- /evidence -->\n";
     let empty = page::render(page, dir.path()).unwrap();
-    assert_eq!(
-        empty.matches("Nothing is recorded yet").count(),
-        2,
-        "{empty}"
-    );
+    assert_eq!(empty.matches("Nothing is recorded yet").count(), 2, "{empty}");
     record(dir.path());
     let alone = page::render(page, dir.path()).unwrap();
     assert!(alone.contains("no peer was timed on this card"), "{alone}");
@@ -444,10 +350,7 @@ fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_
     let rendered = page::render(page, dir.path()).unwrap();
     assert_eq!(page::render(&rendered, dir.path()).unwrap(), rendered);
     let (summary, all) = rendered.split_once("<!-- evidence:h100 all -->").unwrap();
-    let rows: Vec<&str> = summary
-        .lines()
-        .filter(|line| line.contains("rms_norm |"))
-        .collect();
+    let rows: Vec<&str> = summary.lines().filter(|line| line.contains("rms_norm |")).collect();
     // Neither f16, f32 nor hot cases; a peer's row with another eps belongs to another case.
     assert_eq!(
         rows,
@@ -457,10 +360,7 @@ fn the_summary_has_each_operation_s_smallest_and_large_cases_beside_the_best_of_
             "| rms_norm | Qwen3-8B: rows=8192 width=4096 | 46.7 | 99.1 | 0.50† | 2.00 | Liger, 1.50 |",
         ]
     );
-    assert!(
-        summary.contains("† the blog's kernel computes something else: it takes half the row."),
-        "{summary}"
-    );
+    assert!(summary.contains("† the blog's kernel computes something else: it takes half the row."), "{summary}");
     for said in [
         "\n## `add_rms_norm`\n\n| operation |",
         "\n\n## `rms_norm`\n\n| operation |",

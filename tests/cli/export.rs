@@ -40,8 +40,7 @@ fn a_file_is_replaced_and_nothing_else_is() {
     let at = |name: &str| dir.path().join(name);
     fs::write(at("old.json"), "old").unwrap();
     export::write(&report::bench(), &at("old.json")).unwrap();
-    let back: BenchReport =
-        serde_json::from_str(&fs::read_to_string(at("old.json")).unwrap()).unwrap();
+    let back: BenchReport = serde_json::from_str(&fs::read_to_string(at("old.json")).unwrap()).unwrap();
     assert_eq!(back.seed, report::bench().seed);
     assert_eq!(back.cases[0].bytes, report::bench().cases[0].bytes);
 
@@ -50,10 +49,7 @@ fn a_file_is_replaced_and_nothing_else_is() {
     for name in ["folder.md", "link.json"] {
         let error = export::write(&report::bench(), &at(name)).unwrap_err();
         assert!(format!("{error:#}").contains(name), "{error:#}");
-        assert!(
-            format!("{error:#}").contains("no regular file"),
-            "{error:#}"
-        );
+        assert!(format!("{error:#}").contains("no regular file"), "{error:#}");
     }
     assert!(at("link.json").is_symlink());
     let error = export::write(&report::bench(), &at("missing/a.md")).unwrap_err();
@@ -70,15 +66,15 @@ fn a_file_is_replaced_and_nothing_else_is() {
 fn markdown_says_what_was_measured_and_on_what() {
     let text = render(&report::bench(), "a.md");
     assert!(
-        text.contains("| rms_norm | Qwen3-8B: rows=8192 width=4096 | bf16 | 134 | 46.7 [46.3–47.7] | 2873 | 99.1 | 85.7 | cold |"),
+        text.contains(
+            "| rms_norm | Qwen3-8B: rows=8192 width=4096 | bf16 | 134 | 46.7 [46.3–47.7] | 2873 | 99.1 | 85.7 | cold |"
+        ),
         "{text}"
     );
     assert!(text.contains("| 1.61 ["), "{text}");
     assert!(text.contains("| hot |"), "{text}");
     assert!(
-        text.contains(
-            "NVIDIA H100 80GB HBM3, driver 580.159.04, nvcc 13.0.88, seed 18446744073709551557."
-        ),
+        text.contains("NVIDIA H100 80GB HBM3, driver 580.159.04, nvcc 13.0.88, seed 18446744073709551557."),
         "{text}"
     );
     assert!(text.contains("Remark: clocks were held down"), "{text}");
@@ -100,9 +96,7 @@ fn cells(markdown: &str) -> Vec<Vec<String>> {
                     cell.push_str(&text);
                 }
             }
-            Event::Code(_) | Event::InlineHtml(_) | Event::Start(Tag::Emphasis | Tag::Strong)
-                if cell.is_some() =>
-            {
+            Event::Code(_) | Event::InlineHtml(_) | Event::Start(Tag::Emphasis | Tag::Strong) if cell.is_some() => {
                 panic!("markup in a cell of {markdown}")
             }
             _ => {}
@@ -165,16 +159,8 @@ fn python(script: &str, file: &str) -> String {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, file).unwrap();
-    let ran = Command::new("python3")
-        .args(["-c", script])
-        .arg(&path)
-        .output()
-        .expect("python3 is needed");
-    assert!(
-        ran.status.success(),
-        "{}\n{file}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    let ran = Command::new("python3").args(["-c", script]).arg(&path).output().expect("python3 is needed");
+    assert!(ran.status.success(), "{}\n{file}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
 }
 
@@ -210,31 +196,19 @@ fn the_chart_holds_with_no_case_one_and_sixty_and_with_figures_that_are_none() {
     bench.cases = vec![one.clone()];
     assert!(python(TEXTS, &render(&bench, "a.svg")).contains("46.7 µs"));
     bench.cases = vec![one.clone(); 60];
-    assert_eq!(
-        python(TEXTS, &render(&bench, "a.svg"))
-            .matches("46.7 µs")
-            .count(),
-        60
-    );
+    assert_eq!(python(TEXTS, &render(&bench, "a.svg")).matches("46.7 µs").count(), 60);
     bench.cases = vec![one];
     bench.cases[0].kernel.median = f64::NAN;
     bench.cases[0].kernel.p90 = 0.0;
     let chart = render(&bench, "a.svg");
-    assert!(
-        !chart.contains("NaN") && !chart.contains("inf\""),
-        "{chart}"
-    );
+    assert!(!chart.contains("NaN") && !chart.contains("inf\""), "{chart}");
     assert!(python(TEXTS, &chart).contains("– µs"));
 }
 
 #[test]
 fn a_run_in_which_something_was_wrong_says_so_in_the_chart_and_the_table() {
     let mut bench = report::bench();
-    bench.findings.push(report::finding(
-        kernels::verify::Kind::TooFast,
-        None,
-        "sm_90",
-    ));
+    bench.findings.push(report::finding(kernels::verify::Kind::TooFast, None, "sm_90"));
     assert!(render(&bench, "a.svg").contains("do not rely on these figures"));
     assert!(render(&bench, "a.md").contains("**Wrong**"));
 }
@@ -255,18 +229,10 @@ fn look() {
             let dtype = [DType::BF16, DType::F16, DType::F32][(i % 3) as usize];
             let copy = 2.0 + f64::from(i) * 9.1;
             let share = 0.62 + f64::from((i * 7 + 11) % 40) / 100.0 + better;
-            bench.cases.push(report::case(
-                operation,
-                128 << (i % 7),
-                2048,
-                dtype,
-                copy / share,
-                copy,
-            ));
+            bench.cases.push(report::case(operation, 128 << (i % 7), 2048, dtype, copy / share, copy));
         }
     }
-    bench.cases[3].case =
-        "a case with a name that is far too long for the room that it has: rows=1 bf16".to_owned();
+    bench.cases[3].case = "a case with a name that is far too long for the room that it has: rows=1 bf16".to_owned();
     export::write(&bench, &dir.join("sixty.svg")).unwrap();
 }
 
@@ -278,13 +244,8 @@ fn the_terminal_s_table_has_every_case_under_its_titles() {
         .map(|line| anstream::adapter::strip_str(line).to_string())
         .collect();
     assert_eq!(lines.len(), 7);
-    assert!(
-        lines.iter().all(|line| line.chars().count() <= 110),
-        "{lines:#?}"
-    );
-    let at = |line: &str, text: &str| {
-        line.chars().count() - line.split_once(text).unwrap().1.chars().count()
-    };
+    assert!(lines.iter().all(|line| line.chars().count() <= 110), "{lines:#?}");
+    let at = |line: &str, text: &str| line.chars().count() - line.split_once(text).unwrap().1.chars().count();
     assert_eq!(at(&lines[0], "% roof"), at(&lines[1], " 99.1"));
     assert_eq!(at(&lines[0], "GB/s"), at(&lines[4], " 838"));
     assert!(lines[5].ends_with("hot"), "{lines:#?}");
@@ -292,13 +253,7 @@ fn the_terminal_s_table_has_every_case_under_its_titles() {
 
 /// A report whose first case has peers.
 fn beside() -> BenchReport {
-    let spread = |median| Spread {
-        median,
-        p10: median * 0.98,
-        p90: median * 1.02,
-        min: median * 0.97,
-        samples: 30,
-    };
+    let spread = |median| Spread { median, p10: median * 0.98, p90: median * 1.02, min: median * 0.97, samples: 30 };
     let peer = |name: &str, median: Option<f64>| Beside {
         name: name.to_owned(),
         time: median.map(spread),
@@ -315,14 +270,8 @@ fn beside() -> BenchReport {
         peers: vec![
             peer("torch", Some(30.0)),
             peer("compile", Some(25.0)),
-            Beside {
-                wrong: Some("relative error 1e-1".to_owned()),
-                ..peer("hub:a|b", Some(1.0))
-            },
-            Beside {
-                skipped: Some("liger-kernel cannot be imported".to_owned()),
-                ..peer("liger", None)
-            },
+            Beside { wrong: Some("relative error 1e-1".to_owned()), ..peer("hub:a|b", Some(1.0)) },
+            Beside { skipped: Some("liger-kernel cannot be imported".to_owned()), ..peer("liger", None) },
         ],
         remarks: Vec::new(),
     });
@@ -366,27 +315,11 @@ fn others_stand_beside_ours_and_who_is_missing_is_named_with_the_reason() {
 fn the_terminal_shows_others_in_columns_of_their_own() {
     let report = beside();
     let lines = kernels::report::beside::table(&report).unwrap().lines(None);
-    let plain: Vec<String> = lines
-        .iter()
-        .map(|line| anstream::adapter::strip_str(line).to_string())
-        .collect();
-    let words = |line: &str| {
-        line.split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    assert!(
-        plain[0].ends_with("copy  ours  torch  compile  hub:a|b  liger  best, ×"),
-        "{}",
-        plain[0]
-    );
+    let plain: Vec<String> = lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert!(plain[0].ends_with("copy  ours  torch  compile  hub:a|b  liger  best, ×"), "{}", plain[0]);
     let row = words(&plain[1]);
-    assert_eq!(
-        row[row.len() - 8..],
-        [
-            "19.0", "20.0", "30.0", "25.0", "1.00!", "–", "compile,", "1.25"
-        ]
-    );
+    assert_eq!(row[row.len() - 8..], ["19.0", "20.0", "30.0", "25.0", "1.00!", "–", "compile,", "1.25"]);
     assert_eq!(plain.len(), 2, "only cases that others were timed in");
     assert!(kernels::report::beside::table(&report::bench()).is_none());
 }

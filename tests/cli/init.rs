@@ -16,16 +16,8 @@ use serde_json::Value;
 
 /// The examples: their folder, the command that generates them, and their files that are not generated.
 const EXAMPLES: [(&str, &str, &[&str]); 2] = [
-    (
-        "examples/ltx_video",
-        "init ltx-video-kernels --for ltx-video",
-        &["integration", "benchmark_e2e.py"],
-    ),
-    (
-        "examples/qwen3_8b",
-        "init qwen3-kernels --for qwen3",
-        &["integration", "benchmark_e2e.py"],
-    ),
+    ("examples/ltx_video", "init ltx-video-kernels --for ltx-video", &["integration", "benchmark_e2e.py"]),
+    ("examples/qwen3_8b", "init qwen3-kernels --for qwen3", &["integration", "benchmark_e2e.py"]),
 ];
 
 fn root() -> &'static Path {
@@ -56,14 +48,8 @@ fn families() -> BTreeMap<String, Vec<PathBuf>> {
 fn findings(sandbox: &Sandbox, dir: &str) -> Vec<String> {
     let report = sandbox.json(&format!("check {dir}"));
     let project = &report["projects"][0];
-    assert_eq!(
-        project["allowed"].as_array().map(Vec::len),
-        Some(0),
-        "{report:#}"
-    );
-    let findings = project["findings"]
-        .as_array()
-        .unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(project["allowed"].as_array().map(Vec::len), Some(0), "{report:#}");
+    let findings = project["findings"].as_array().unwrap_or_else(|| panic!("{report:#}"));
     findings.iter().map(ToString::to_string).collect()
 }
 
@@ -100,13 +86,8 @@ fn all_families_together_are_one_clean_project() {
     // The order and repetition of names do not matter.
     let reversed: Vec<&str> = names.iter().rev().copied().collect();
     let ops = format!("{},{}", reversed.join(","), names[0]);
-    sandbox.ok(&format!(
-        "init everything --op {ops} --for qwen3,ltx-video --dest again --no-git"
-    ));
-    assert_eq!(
-        files(&sandbox.project.join("everything")),
-        files(&sandbox.project.join("again"))
-    );
+    sandbox.ok(&format!("init everything --op {ops} --for qwen3,ltx-video --dest again --no-git"));
+    assert_eq!(files(&sandbox.project.join("everything")), files(&sandbox.project.join("again")));
 }
 
 /// The project of these families has no findings, and has the operations and budgets of the folders.
@@ -117,11 +98,7 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
     let (mut operations, mut budgets, mut sources) = (Vec::new(), Vec::new(), 0);
     for folder in folders {
         let bundled = Project::open(folder).unwrap();
-        let part = if folder.ends_with("kernel") {
-            folder.parent().unwrap()
-        } else {
-            folder
-        };
+        let part = if folder.ends_with("kernel") { folder.parent().unwrap() } else { folder };
         let part = part.file_name().unwrap().to_str().unwrap();
         sources += bundled.sources.len();
         for operation in &bundled.spec.operations {
@@ -139,12 +116,7 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
     let text = |operation| serde_json::to_string(operation).unwrap();
     let there: Vec<String> = made.spec.operations.iter().map(text).collect();
     assert_eq!(there, operations, "{name}");
-    let there: Vec<Value> = made
-        .spec
-        .budgets
-        .iter()
-        .map(|budget| serde_json::to_value(budget).unwrap())
-        .collect();
+    let there: Vec<Value> = made.spec.budgets.iter().map(|budget| serde_json::to_value(budget).unwrap()).collect();
     assert_eq!(there, budgets, "{name}");
     assert_eq!(made.sources.len(), sources, "{name}");
     // Each source file appears once, in its part's folder or in the shared one.
@@ -152,16 +124,9 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
         for entry in fs::read_dir(folder.join("kernel_src")).unwrap() {
             let from = entry.unwrap().path();
             let file = from.file_name().unwrap();
-            let part = if folder.ends_with("kernel") {
-                folder.parent().unwrap()
-            } else {
-                folder
-            };
+            let part = if folder.ends_with("kernel") { folder.parent().unwrap() } else { folder };
             let base = sandbox.project.join(name).join("kernel_src");
-            let places = [
-                base.join(part.file_name().unwrap()).join(file),
-                base.join(file),
-            ];
+            let places = [base.join(part.file_name().unwrap()).join(file), base.join(file)];
             let there: Vec<&PathBuf> = places.iter().filter(|place| place.exists()).collect();
             assert_eq!(there.len(), 1, "{}: {places:?}", from.display());
             // Except the marks of the regions that the skill quotes.
@@ -170,10 +135,7 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
                 text.starts_with("// [quote ") || text == "// [end quote]"
             };
             let text = fs::read_to_string(&from).unwrap();
-            let text: String = text
-                .split_inclusive('\n')
-                .filter(|line| !is_mark(line))
-                .collect();
+            let text: String = text.split_inclusive('\n').filter(|line| !is_mark(line)).collect();
             assert_eq!(fs::read_to_string(there[0]).unwrap(), text);
         }
     }
@@ -186,16 +148,9 @@ fn operations_are_taken_for_their_families() {
     for family in list["families"].as_array().unwrap() {
         for operation in family["operations"].as_array().unwrap() {
             let operation = operation.as_str().unwrap();
-            for typed in [
-                operation.to_owned(),
-                operation.to_uppercase().replace('_', "-"),
-            ] {
+            for typed in [operation.to_owned(), operation.to_uppercase().replace('_', "-")] {
                 let report = sandbox.json(&format!("init a-kernel --op {typed} --no-git"));
-                assert_eq!(
-                    report["families"],
-                    serde_json::json!([family["name"]]),
-                    "{report:#}"
-                );
+                assert_eq!(report["families"], serde_json::json!([family["name"]]), "{report:#}");
                 fs::remove_dir_all(sandbox.project.join("a-kernel")).unwrap();
             }
         }
@@ -203,12 +158,8 @@ fn operations_are_taken_for_their_families() {
     for set in list["sets"].as_array().unwrap() {
         let name = set["name"].as_str().unwrap();
         let report = sandbox.json(&format!("init a-kernel --for {name} --no-git"));
-        let mut families: Vec<&str> = set["families"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|family| family.as_str().unwrap())
-            .collect();
+        let mut families: Vec<&str> =
+            set["families"].as_array().unwrap().iter().map(|family| family.as_str().unwrap()).collect();
         families.sort_unstable();
         assert_eq!(report["families"], serde_json::json!(families));
         fs::remove_dir_all(sandbox.project.join("a-kernel")).unwrap();
@@ -219,10 +170,7 @@ fn operations_are_taken_for_their_families() {
 fn the_python_of_a_project_is_python_and_offers_what_it_lists() {
     let sandbox = Sandbox::without_git();
     let names: Vec<String> = families().into_keys().collect();
-    sandbox.ok(&format!(
-        "init every-thing --op {} --no-git",
-        names.join(",")
-    ));
+    sandbox.ok(&format!("init every-thing --op {} --no-git", names.join(",")));
     let script = r#"
 import ast, pathlib, sys
 root = pathlib.Path(sys.argv[1])
@@ -253,39 +201,23 @@ for init in [package / "__init__.py", package / "layers" / "__init__.py"]:
             assert not missing, (node.module, missing)
 print("sound")
 "#;
-    let ran = Ran::of(
-        Command::new("python3")
-            .args(["-c", script])
-            .arg(sandbox.project.join("every-thing")),
-    );
+    let ran = Ran::of(Command::new("python3").args(["-c", script]).arg(sandbox.project.join("every-thing")));
     ran.expect(0, &["sound"]);
 }
 
 #[test]
 fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
     let sandbox = Sandbox::without_git();
-    let report =
-        sandbox.json("init my-own-kernels --op blank --owner Some.Body --dest there --no-git");
+    let report = sandbox.json("init my-own-kernels --op blank --owner Some.Body --dest there --no-git");
     assert_eq!(report["name"], "my-own-kernels");
     assert_eq!(report["package"], "my_own_kernels");
-    assert_eq!(
-        report["path"],
-        sandbox.project.join("there").to_str().unwrap()
-    );
+    assert_eq!(report["path"], sandbox.project.join("there").to_str().unwrap());
     assert_eq!(report["git"]["state"], "not-wanted");
     let there = sandbox.project.join("there");
-    let listed: BTreeSet<&str> = report["files"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|file| file.as_str().unwrap())
-        .collect();
+    let listed: BTreeSet<&str> =
+        report["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     let files = files(&there);
-    let on_disk: BTreeSet<&str> = files
-        .keys()
-        .map(String::as_str)
-        .filter(|path| !path.ends_with('/'))
-        .collect();
+    let on_disk: BTreeSet<&str> = files.keys().map(String::as_str).filter(|path| !path.ends_with('/')).collect();
     assert_eq!(listed, on_disk);
     for file in [
         "build.toml",
@@ -319,13 +251,9 @@ fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
 #[test]
 fn the_walk_through_has_what_every_project_has() {
     let example = root().join("examples/layer_norm_gelu");
-    for path in [
-        "benchmarks/benchmark.py",
-        "tests/conftest.py",
-        "tests/support.py",
-        "tests/test_ops.py",
-        "torch-ext/binding.h",
-    ] {
+    for path in
+        ["benchmarks/benchmark.py", "tests/conftest.py", "tests/support.py", "tests/test_ops.py", "torch-ext/binding.h"]
+    {
         let given = fs::read(root().join("scaffold/common").join(path)).unwrap();
         if std::env::var_os("UPDATE").is_some() {
             write(&example.join(path), &given);
@@ -362,25 +290,14 @@ fn the_examples_are_what_init_writes() {
         }
         let mut there = files(&at);
         // Files left by tools, which git ignores.
-        let left = |path: &str| {
-            path.starts_with("build/")
-                || path.contains("__pycache__")
-                || path.contains(".pytest_cache")
-        };
+        let left =
+            |path: &str| path.starts_with("build/") || path.contains("__pycache__") || path.contains(".pytest_cache");
         there.retain(|path, _| !is_beside(path) && !left(path));
-        let paths =
-            |files: &BTreeMap<String, String>| files.keys().cloned().collect::<BTreeSet<_>>();
+        let paths = |files: &BTreeMap<String, String>| files.keys().cloned().collect::<BTreeSet<_>>();
         let again = "run: UPDATE=1 cargo test --test cli the_examples";
-        assert_eq!(
-            paths(&there),
-            paths(&made),
-            "{folder} has other files than `kernels {typed}` writes; {again}"
-        );
+        assert_eq!(paths(&there), paths(&made), "{folder} has other files than `kernels {typed}` writes; {again}");
         for (path, text) in &made {
-            assert!(
-                there[path] == *text,
-                "{folder}/{path} is not what `kernels {typed}` writes; {again}"
-            );
+            assert!(there[path] == *text, "{folder}/{path} is not what `kernels {typed}` writes; {again}");
         }
     }
 }
@@ -392,10 +309,7 @@ fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
     let sandbox = Sandbox::without_git();
     let long = "a".repeat(97);
     for (name, words) in [
-        (
-            "My_Kernels",
-            &["no kernel name", "`my-kernels` would do"] as &[&str],
-        ),
+        ("My_Kernels", &["no kernel name", "`my-kernels` would do"] as &[&str]),
         ("a", &["two characters at least"]),
         ("", &["no kernel name"]),
         ("9lives", &["a letter first"]),
@@ -437,20 +351,11 @@ fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
 fn unknown_operations_models_and_owners_name_what_there_is() {
     let sandbox = Sandbox::without_git();
     for (typed, words) in [
-        (
-            "init k1",
-            &["--op", "--for", "blank", "rmsnorm", "ltx-video"] as &[&str],
-        ),
+        ("init k1", &["--op", "--for", "blank", "rmsnorm", "ltx-video"] as &[&str]),
         ("init", &["how the project is to be called"]),
-        (
-            "init k1 --op rmsnrm",
-            &["\"rmsnrm\"", "Did you mean `rmsnorm`?"],
-        ),
+        ("init k1 --op rmsnrm", &["\"rmsnrm\"", "Did you mean `rmsnorm`?"]),
         ("init k1 --op swiglo", &["Did you mean `swiglu`?"]),
-        (
-            "init k1 --op geglu,banana",
-            &["\"banana\"", "There are adaln, geglu"],
-        ),
+        ("init k1 --op geglu,banana", &["\"banana\"", "There are adaln, geglu"]),
         ("init k1 --op blnak", &["Did you mean `blank`?"]),
         ("init k1 --op geglu,,rope", &["\"\""]),
         ("init k1 --op ../rmsnorm", &["nothing has that name"]),
@@ -465,9 +370,7 @@ fn unknown_operations_models_and_owners_name_what_there_is() {
     let error = sandbox.json("init k1 --op rmsnrm");
     assert_eq!(error["exit_code"], 2);
     assert!(snapshot(&sandbox.project).is_empty());
-    sandbox
-        .ok("init --list")
-        .expect(0, &["rmsnorm", "softcap", "blank", "ltx-video", "qwen3"]);
+    sandbox.ok("init --list").expect(0, &["rmsnorm", "softcap", "blank", "ltx-video", "qwen3"]);
     sandbox.ok("init -q k1 --op blank,rms_norm,blank,rmsnorm --no-git");
     assert!(exists(sandbox.project.join("k1/torch-ext/softcap.cpp")));
     assert!(exists(sandbox.project.join("k1/torch-ext/rmsnorm.cpp")));
@@ -508,9 +411,7 @@ fn what_is_there_is_never_touched() {
         assert!(refused["refused"][0]["path"].is_string(), "{refused:#}");
     }
     write(&place.join("k1/x"), "");
-    sandbox
-        .run("init k1 --op blank")
-        .expect(3, &["k1", "not empty"]);
+    sandbox.run("init k1 --op blank").expect(3, &["k1", "not empty"]);
     fs::remove_dir_all(place.join("k1")).unwrap();
     assert_eq!(snapshot(place), before);
     // A link to the parent folder works.
@@ -530,10 +431,7 @@ fn an_empty_folder_is_taken_with_its_permissions() {
     assert!(snapshot(&here).is_empty());
     sandbox.ok("init k1 --op blank --dest here/ --no-git");
     assert!(here.join("build.toml").is_file());
-    assert_eq!(
-        here.metadata().unwrap().permissions().mode() & 0o7777,
-        0o750
-    );
+    assert_eq!(here.metadata().unwrap().permissions().mode() & 0o7777, 0o750);
     assert_eq!(leftovers(&sandbox.project), Vec::<String>::new());
 }
 
@@ -541,39 +439,20 @@ fn an_empty_folder_is_taken_with_its_permissions() {
 fn odd_places_do() {
     let sandbox = Sandbox::without_git();
     for dest in ["with space", "ünï·код", "-dash", "it's", "a\nline", "*"] {
-        let ran = Ran::of(
-            sandbox
-                .command()
-                .args(["init", "k1", "--op", "blank", "--no-git"])
-                .arg(format!("--dest={dest}")),
-        );
+        let ran =
+            Ran::of(sandbox.command().args(["init", "k1", "--op", "blank", "--no-git"]).arg(format!("--dest={dest}")));
         ran.expect(0, &["cd "]);
-        assert!(
-            sandbox.project.join(dest).join("build.toml").is_file(),
-            "{dest}"
-        );
+        assert!(sandbox.project.join(dest).join("build.toml").is_file(), "{dest}");
         // The printed `cd` command leads there.
-        let typed = ran
-            .out
-            .lines()
-            .find(|line| line.trim_start().starts_with("cd "))
-            .unwrap();
+        let typed = ran.out.lines().find(|line| line.trim_start().starts_with("cd ")).unwrap();
         if !dest.contains('\n') {
             let mut shell = Command::new("sh");
             shell.current_dir(&sandbox.project);
-            Ran::of(shell.args(["-c", &format!("{} && cat build.toml", typed.trim())]))
-                .expect(0, &["k1"]);
+            Ran::of(shell.args(["-c", &format!("{} && cat build.toml", typed.trim())])).expect(0, &["k1"]);
         }
     }
     let odd = OsStr::from_bytes(b"no\xfftext");
-    let ran = Ran::of(
-        sandbox
-            .command()
-            .args([
-                "init", "k1", "--op", "blank", "--no-git", "--json", "--dest",
-            ])
-            .arg(odd),
-    );
+    let ran = Ran::of(sandbox.command().args(["init", "k1", "--op", "blank", "--no-git", "--json", "--dest"]).arg(odd));
     ran.expect(0, &["\"path\""]);
     assert!(sandbox.project.join(odd).join("build.toml").is_file());
 }
@@ -585,18 +464,13 @@ fn places_that_cannot_be_are_named() {
     symlink("loop", sandbox.project.join("loop")).unwrap();
     let long = "d".repeat(300);
     for (dest, words) in [
-        (
-            "not/there",
-            &["not is not there", "mkdir -p not"] as &[&str],
-        ),
+        ("not/there", &["not is not there", "mkdir -p not"] as &[&str]),
         ("file/k1", &["file", "no folder"]),
         ("loop/k1", &["loop"]),
         (&long, &["dddd", "too long"]),
         ("/proc/k1", &["/proc/k1"]),
     ] {
-        sandbox
-            .run(&format!("init k1 --op blank --dest {dest}"))
-            .expect(1, words);
+        sandbox.run(&format!("init k1 --op blank --dest {dest}")).expect(1, words);
     }
     assert_eq!(snapshot(&sandbox.project).len(), 2);
 }
@@ -616,18 +490,10 @@ fn a_folder_that_may_not_be_written_is_named() {
         let program = sandbox.outside().join("kernels");
         fs::copy(env!("CARGO_BIN_EXE_kernels"), &program).unwrap();
         command = Command::new(program);
-        command
-            .env_clear()
-            .uid(65_534)
-            .gid(65_534)
-            .current_dir(&sandbox.project);
+        command.env_clear().uid(65_534).gid(65_534).current_dir(&sandbox.project);
     }
     let dest = shut.join("k1");
-    let ran = Ran::of(
-        command
-            .args(["init", "k1", "--op", "blank", "--dest"])
-            .arg(&dest),
-    );
+    let ran = Ran::of(command.args(["init", "k1", "--op", "blank", "--dest"]).arg(&dest));
     ran.expect(1, &[dest.to_str().unwrap(), "ermission denied"]);
     assert!(snapshot(&shut).is_empty());
 }
@@ -647,11 +513,7 @@ fn on_a_full_disk_nothing_is_left() {
         echo "third $code" >>"$SEEN""#;
     let mut command = Command::new("unshare");
     command
-        .arg(if nix::unistd::geteuid().is_root() {
-            "-m"
-        } else {
-            "-rm"
-        })
+        .arg(if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" })
         .args(["sh", "-c", script])
         .env("DISK", &disk)
         .env("SEEN", &seen)
@@ -660,14 +522,7 @@ fn on_a_full_disk_nothing_is_left() {
         Ok(output) if output.status.success() => fs::read_to_string(&seen).unwrap(),
         other => return not_run(&format!("no mount is permitted here: {other:?}")),
     };
-    for words in [
-        "code 1",
-        "No space left",
-        "k1",
-        "second 0",
-        "third 1",
-        "ead-only",
-    ] {
+    for words in ["code 1", "No space left", "k1", "second 0", "third 1", "ead-only"] {
         assert!(ran.contains(words), "no {words:?} in {ran}");
     }
     assert!(!ran.lines().any(|line| line.starts_with("left ")), "{ran}");
@@ -682,11 +537,7 @@ fn of_many_at_once_one_writes_and_the_others_are_refused() {
         }
         let runs: Vec<Ran> = thread::scope(|scope| {
             let run = |n: usize| {
-                let op = if n.is_multiple_of(2) {
-                    "blank"
-                } else {
-                    "geglu"
-                };
+                let op = if n.is_multiple_of(2) { "blank" } else { "geglu" };
                 let sandbox = &sandbox;
                 scope.spawn(move || sandbox.run(&format!("init k1 --op {op} --no-git")))
             };
@@ -698,10 +549,7 @@ fn of_many_at_once_one_writes_and_the_others_are_refused() {
         assert_eq!(codes, [0, 3, 3, 3, 3, 3, 3, 3], "{runs:#?}");
         assert_eq!(findings(&sandbox, "k1"), Vec::<String>::new());
         let is_of = |file: &str| exists(sandbox.project.join("k1/torch-ext").join(file));
-        assert!(
-            is_of("softcap.cpp") != is_of("geglu.cpp"),
-            "two projects in one"
-        );
+        assert!(is_of("softcap.cpp") != is_of("geglu.cpp"), "two projects in one");
         assert_eq!(leftovers(&sandbox.project), Vec::<String>::new());
     }
 }
@@ -710,10 +558,7 @@ fn of_many_at_once_one_writes_and_the_others_are_refused() {
 fn what_a_killed_run_left_goes_and_what_only_looks_like_it_stays() {
     let sandbox = Sandbox::without_git();
     let place = &sandbox.project;
-    write(
-        &place.join(".kernels-init-18f0-2a-0/project/build.toml"),
-        "half",
-    );
+    write(&place.join(".kernels-init-18f0-2a-0/project/build.toml"), "half");
     write(&place.join(".kernels-init-mine/notes"), "mine");
     write(&place.join(".kernels-init-1-2-3"), "a file");
     fs::create_dir(sandbox.outside().join("far")).unwrap();
@@ -722,30 +567,14 @@ fn what_a_killed_run_left_goes_and_what_only_looks_like_it_stays() {
     let report = sandbox.json("init k1 --op blank --no-git");
     let removed = report["removed"].as_array().unwrap();
     assert_eq!(removed.len(), 1, "{report:#}");
-    assert!(
-        removed[0]
-            .as_str()
-            .unwrap()
-            .ends_with(".kernels-init-18f0-2a-0")
-    );
+    assert!(removed[0].as_str().unwrap().ends_with(".kernels-init-18f0-2a-0"));
     let mut left = leftovers(place);
     left.sort();
-    assert_eq!(
-        left,
-        [
-            ".kernels-init-1-2-3",
-            ".kernels-init-4-5-6",
-            ".kernels-init-mine"
-        ]
-    );
+    assert_eq!(left, [".kernels-init-1-2-3", ".kernels-init-4-5-6", ".kernels-init-mine"]);
     assert!(exists(sandbox.outside().join("far/notes")));
 }
 
-#[cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 fn killed_at_any_call_it_leaves_nothing_or_all() {
     use crate::interrupt::trace::{self, Fault, Plan};
@@ -755,11 +584,7 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
     let traced = |fault, plain| {
         let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
         let mut command = trace::behind_a_shell(env!("CARGO_BIN_EXE_kernels"), &arguments);
-        command
-            .env_clear()
-            .env("HOME", &sandbox.home)
-            .env("PATH", "/usr/bin:/bin")
-            .current_dir(&sandbox.project);
+        command.env_clear().env("HOME", &sandbox.home).env("PATH", "/usr/bin:/bin").current_dir(&sandbox.project);
         trace::run(&mut command, Plan::changing(fault, plain))
     };
     let there = sandbox.project.join("there");
@@ -779,25 +604,11 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
                 };
                 let Some(hit) = run.hit else { break };
                 let now = snapshot(&there);
-                assert!(
-                    now.is_empty() || now == whole,
-                    "{:?} {hit:?}: {:?}",
-                    fault(at),
-                    now.keys()
-                );
-                assert_eq!(
-                    exists(&there),
-                    empty || !now.is_empty(),
-                    "{:?} {hit:?}",
-                    fault(at)
-                );
+                assert!(now.is_empty() || now == whole, "{:?} {hit:?}: {:?}", fault(at), now.keys());
+                assert_eq!(exists(&there), empty || !now.is_empty(), "{:?} {hit:?}", fault(at));
                 // The interruption does not affect the next run, which also removes what was left.
                 let again = sandbox.run("init k1 --op blank --no-git --dest there");
-                assert_eq!(
-                    again.code,
-                    if now.is_empty() { 0 } else { 3 },
-                    "{hit:?}: {again:?}"
-                );
+                assert_eq!(again.code, if now.is_empty() { 0 } else { 3 }, "{hit:?}: {again:?}");
                 assert_eq!(snapshot(&there), whole);
                 if !now.is_empty() {
                     sandbox.ok("init k2 --op blank --no-git --dest other");
@@ -809,11 +620,7 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
     }
 }
 
-#[cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 fn whatever_call_fails_it_leaves_nothing_or_all() {
     use crate::interrupt::trace::{self, Fault, Plan};
@@ -826,14 +633,8 @@ fn whatever_call_fails_it_leaves_nothing_or_all() {
         let _ = fs::remove_dir_all(&there);
         let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
         let mut command = trace::behind_a_shell(env!("CARGO_BIN_EXE_kernels"), &arguments);
-        command
-            .env_clear()
-            .env("HOME", &sandbox.home)
-            .current_dir(&sandbox.project);
-        let run = match trace::run(
-            &mut command,
-            Plan::changing(Fault::Fail(at, Errno::EIO), false),
-        ) {
+        command.env_clear().env("HOME", &sandbox.home).current_dir(&sandbox.project);
+        let run = match trace::run(&mut command, Plan::changing(Fault::Fail(at, Errno::EIO), false)) {
             Ok(run) => run,
             Err(error) => return not_run(&format!("nothing can be traced here: {error}")),
         };
@@ -853,12 +654,7 @@ fn whatever_call_fails_it_leaves_nothing_or_all() {
 
 /// Runs git in a folder and returns its output.
 fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(folder)
-        .args(arguments)
-        .output()
-        .unwrap();
+    let output = Command::new("git").arg("-C").arg(folder).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -885,10 +681,7 @@ fn a_repository_begins_with_everything_committed() {
         ),
     );
     let mut command = sandbox.command();
-    command
-        .env("GIT_DIR", "/nowhere")
-        .env("GIT_WORK_TREE", "/")
-        .env("GIT_INDEX_FILE", "/nowhere");
+    command.env("GIT_DIR", "/nowhere").env("GIT_WORK_TREE", "/").env("GIT_INDEX_FILE", "/nowhere");
     let ran = Ran::of(command.args(["init", "k1", "--op", "blank", "--json"]));
     let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e} {ran:?}"));
     assert_eq!(report["git"]["state"], "committed", "{report:#}");
@@ -896,14 +689,8 @@ fn a_repository_begins_with_everything_committed() {
     assert_eq!(git(&folder, &["status", "--porcelain", "--ignored"]), "");
     assert_eq!(git(&folder, &["rev-list", "--count", "--all"]), "1");
     assert_eq!(git(&folder, &["symbolic-ref", "--short", "HEAD"]), "trunk");
-    assert_eq!(
-        git(&folder, &["log", "-1", "--format=%an <%ae>"]),
-        "A Person <person@example.com>"
-    );
-    let kept: Vec<String> = git(&folder, &["ls-files"])
-        .lines()
-        .map(ToOwned::to_owned)
-        .collect();
+    assert_eq!(git(&folder, &["log", "-1", "--format=%an <%ae>"]), "A Person <person@example.com>");
+    let kept: Vec<String> = git(&folder, &["ls-files"]).lines().map(ToOwned::to_owned).collect();
     assert_eq!(kept.len(), report["files"].as_array().unwrap().len());
     git(&folder, &["fsck", "--strict"]);
 }
@@ -932,45 +719,27 @@ fn inside_a_repository_no_other_is_started() {
     let sandbox = Sandbox::without_git();
     write(&sandbox.project.join(".git"), "gitdir: elsewhere\n");
     let ran = sandbox.ok("init k1 --op blank");
-    ran.expect(
-        0,
-        &[
-            "no git repository was started",
-            sandbox.project.to_str().unwrap(),
-        ],
-    );
+    ran.expect(0, &["no git repository was started", sandbox.project.to_str().unwrap()]);
 }
 
 #[test]
 fn without_git_or_against_it_there_is_none() {
     let sandbox = Sandbox::without_git();
     let mut command = sandbox.command();
-    let ran = Ran::of(
-        command
-            .env("PATH", "/nowhere")
-            .args(["init", "k1", "--op", "blank"]),
-    );
+    let ran = Ran::of(command.env("PATH", "/nowhere").args(["init", "k1", "--op", "blank"]));
     ran.expect(0, &["git is not in PATH"]);
     assert!(!exists(sandbox.project.join("k1/.git")));
     // A git that fails.
-    write(
-        &sandbox.home.join("bin/git"),
-        "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n",
-    );
+    write(&sandbox.home.join("bin/git"), "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n");
     let broken = sandbox.home.join("bin/git");
     fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = sandbox.command();
     command.env("PATH", broken.parent().unwrap());
     let ran = Ran::of(command.args(["init", "k2", "--op", "blank"]));
-    ran.expect(
-        0,
-        &["no git repository could be started", "fatal: out of luck"],
-    );
+    ran.expect(0, &["no git repository could be started", "fatal: out of luck"]);
     assert!(!exists(sandbox.project.join("k2/.git")));
     assert!(exists(sandbox.project.join("k2/build.toml")));
-    sandbox
-        .ok("init k3 --op blank --no-git")
-        .expect(0, &["--no-git"]);
+    sandbox.ok("init k3 --op blank --no-git").expect(0, &["--no-git"]);
     assert!(!exists(sandbox.project.join("k3/.git")));
 }
 
@@ -983,30 +752,15 @@ fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
     let mut command = sandbox.command();
     // Without a compiler, to test the message about what cannot be checked.
     let ran = Ran::of(command.env("PATH", "/nowhere").args(["ci", "k1"]));
-    ran.expect(
-        1,
-        &[
-            "1 operation",
-            "none recorded; `kernels bench k1 --record` on a card records it",
-        ],
-    );
+    ran.expect(1, &["1 operation", "none recorded; `kernels bench k1 --record` on a card records it"]);
     assert!(!ran.err.contains("evidence"), "{ran:#?}");
     // The git root of the examples has the evidence of kernels/, which does not apply to them.
     for (folder, ..) in EXAMPLES {
         let mut command = sandbox.command();
-        let ran = Ran::of(
-            command
-                .env("PATH", "/nowhere")
-                .arg("ci")
-                .arg(root().join(folder)),
-        );
+        let ran = Ran::of(command.env("PATH", "/nowhere").arg("ci").arg(root().join(folder)));
         ran.expect(1, &["none recorded;"]);
         let pending = crate::support::pending::pending();
-        let is_pending = |line: &str| {
-            pending
-                .keys()
-                .any(|name| line.contains(name.trim_start_matches("e2e-")))
-        };
+        let is_pending = |line: &str| pending.keys().any(|name| line.contains(name.trim_start_matches("e2e-")));
         let others = |line: &&str| line.contains("evidence ") && !is_pending(line);
         assert_eq!(ran.err.lines().find(others), None, "{ran:#?}");
     }

@@ -24,17 +24,13 @@ fn skill_md_costs_an_agent_at_most_550_tokens() {
     let tokens = report["files"]["SKILL.md"].as_u64().unwrap();
     assert!(tokens <= 550, "{tokens} tokens");
     assert_eq!(report["encoding"], "o200k_base");
-    sandbox
-        .ok("skills show --tokens")
-        .expect(0, &["SKILL.md", "references/troubleshooting.md"]);
+    sandbox.ok("skills show --tokens").expect(0, &["SKILL.md", "references/troubleshooting.md"]);
 }
 
 #[test]
 fn the_embedded_skill_is_valid_to_the_last_warning() {
     let sandbox = Sandbox::new();
-    sandbox
-        .ok(&format!("skills validate {EMBEDDED} --strict"))
-        .expect(0, &["valid"]);
+    sandbox.ok(&format!("skills validate {EMBEDDED} --strict")).expect(0, &["valid"]);
     sandbox.ok("skills pack");
     sandbox.ok("skills validate cuda-kernels.skill --strict");
     // An install with its receipt is valid if its source is.
@@ -54,60 +50,25 @@ fn validate_points_at_file_and_line_and_exits_1() {
     let ran = sandbox.run("skills validate demo");
     ran.expect(
         1,
-        &[
-            "demo/SKILL.md:3",
-            "demo/SKILL.md:4",
-            "demo/SKILL.md:6",
-            "[link-outside]",
-            "[key-unknown]",
-            "not valid",
-        ],
+        &["demo/SKILL.md:3", "demo/SKILL.md:4", "demo/SKILL.md:6", "[link-outside]", "[key-unknown]", "not valid"],
     );
     let report = sandbox.json("skills validate demo demo/SKILL.md");
     assert_eq!(report["skills"].as_array().unwrap().len(), 2);
     let first = &report["skills"][0];
     assert_eq!(first["valid"], false);
-    let rules: Vec<_> = first["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|f| f["rule"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        rules,
-        [
-            "description-angle",
-            "key-unknown",
-            "link-outside",
-            "link-broken"
-        ]
-    );
+    let rules: Vec<_> = first["findings"].as_array().unwrap().iter().map(|f| f["rule"].as_str().unwrap()).collect();
+    assert_eq!(rules, ["description-angle", "key-unknown", "link-outside", "link-broken"]);
 
-    write(
-        &folder.join("SKILL.md"),
-        "---\nname: demo\ndescription: Does it.\n---\ntext\n",
-    );
-    sandbox
-        .ok("skills validate demo")
-        .expect(0, &["description-when", "valid"]);
-    sandbox
-        .run("skills validate demo --strict")
-        .expect(1, &["not valid"]);
+    write(&folder.join("SKILL.md"), "---\nname: demo\ndescription: Does it.\n---\ntext\n");
+    sandbox.ok("skills validate demo").expect(0, &["description-when", "valid"]);
+    sandbox.run("skills validate demo --strict").expect(1, &["not valid"]);
     fs::rename(folder.join("SKILL.md"), folder.join("skill.md")).unwrap();
-    sandbox
-        .run("skills validate demo")
-        .expect(1, &["skill-md-missing", "rename"]);
+    sandbox.run("skills validate demo").expect(1, &["skill-md-missing", "rename"]);
     symlink("/etc/passwd", folder.join("passwd")).unwrap();
-    sandbox
-        .run("skills validate demo")
-        .expect(1, &["symbolic link", "skill-md-missing"]);
-    sandbox
-        .run("skills validate nowhere")
-        .expect(1, &["nowhere"]);
+    sandbox.run("skills validate demo").expect(1, &["symbolic link", "skill-md-missing"]);
+    sandbox.run("skills validate nowhere").expect(1, &["nowhere"]);
     sandbox.run("skills validate").expect(2, &["PATH"]);
-    sandbox
-        .ok("skills validate --rules")
-        .expect(0, &["name-folder", "link-outside"]);
+    sandbox.ok("skills validate --rules").expect(0, &["name-folder", "link-outside"]);
 }
 
 #[test]
@@ -119,11 +80,7 @@ fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
     fs::create_dir_all(copy.parent().unwrap()).unwrap();
     // Different times, order of creation and umask.
     let copied = Command::new("sh")
-        .args([
-            "-c",
-            "umask 077; cp -R \"$0\" \"$1\" && touch -d 2001-02-03 \"$1\"/*",
-            EMBEDDED,
-        ])
+        .args(["-c", "umask 077; cp -R \"$0\" \"$1\" && touch -d 2001-02-03 \"$1\"/*", EMBEDDED])
         .arg(&copy)
         .status()
         .unwrap();
@@ -139,28 +96,18 @@ fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
         .output()
         .unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
-    assert!(
-        names.lines().any(|name| name == "cuda-kernels/SKILL.md"),
-        "{names}"
-    );
+    assert!(names.lines().any(|name| name == "cuda-kernels/SKILL.md"), "{names}");
 }
 
 #[test]
 fn pack_never_overwrites_another_file_unasked() {
     let sandbox = Sandbox::new();
     write(&sandbox.project.join("cuda-kernels.skill"), "mine");
-    sandbox
-        .run("skills pack")
-        .expect(3, &["cuda-kernels.skill", "--force"]);
-    assert_eq!(
-        fs::read_to_string(sandbox.project.join("cuda-kernels.skill")).unwrap(),
-        "mine"
-    );
+    sandbox.run("skills pack").expect(3, &["cuda-kernels.skill", "--force"]);
+    assert_eq!(fs::read_to_string(sandbox.project.join("cuda-kernels.skill")).unwrap(), "mine");
     sandbox.ok("skills pack --force");
     sandbox.ok("skills pack");
-    sandbox
-        .run("skills pack -o nowhere/x.skill")
-        .expect(1, &["nowhere/x.skill"]);
+    sandbox.run("skills pack -o nowhere/x.skill").expect(1, &["nowhere/x.skill"]);
 }
 
 #[test]
@@ -170,25 +117,14 @@ fn doctor_shows_what_agents_see_and_what_is_wrong() {
     fs::create_dir(sandbox.home.join(".codex")).unwrap();
     fs::create_dir(sandbox.home.join(".claude")).unwrap();
     sandbox.ok("skills add --codex --claude");
-    sandbox.ok("doctor").expect(
-        0,
-        &[
-            "Codex",
-            "Claude Code",
-            ".codex/skills/cuda-kernels",
-            "no problems",
-        ],
-    );
+    sandbox.ok("doctor").expect(0, &["Codex", "Claude Code", ".codex/skills/cuda-kernels", "no problems"]);
     // Listed twice by one agent, hidden from another.
     sandbox.ok("skills add --codex --global");
     write(
         &sandbox.home.join(".claude/skills/cuda-kernels/SKILL.md"),
         "---\nname: cuda-kernels\ndescription: old\n---\nx\n",
     );
-    write(
-        &sandbox.project.join(".claude/skills/broken/SKILL.md"),
-        "\u{feff}---\nname: broken\n---\n",
-    );
+    write(&sandbox.project.join(".claude/skills/broken/SKILL.md"), "\u{feff}---\nname: broken\n---\n");
     symlink("nowhere", sandbox.project.join(".claude/skills/gone")).unwrap();
     let ran = sandbox.run("doctor");
     ran.expect(
@@ -209,15 +145,9 @@ fn doctor_shows_what_agents_see_and_what_is_wrong() {
 fn doctor_reads_versions_without_running_anything() {
     let sandbox = Sandbox::new();
     let package = sandbox.outside().join("node_modules/codex");
-    write(
-        &package.join("package.json"),
-        "{\"name\":\"codex\",\"version\":\"1.2.3\"}",
-    );
+    write(&package.join("package.json"), "{\"name\":\"codex\",\"version\":\"1.2.3\"}");
     let marker = sandbox.outside().join("was-run");
-    write(
-        &package.join("bin/codex.js"),
-        format!("#!/bin/sh\ntouch {}\n", marker.display()),
-    );
+    write(&package.join("bin/codex.js"), format!("#!/bin/sh\ntouch {}\n", marker.display()));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(package.join("bin/codex.js"), mode).unwrap();
     let bin = sandbox.outside().join("bin");
@@ -231,17 +161,11 @@ fn doctor_reads_versions_without_running_anything() {
 fn completions_are_scripts_that_their_shell_accepts() {
     let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        sandbox
-            .ok(&format!("completions {shell}"))
-            .expect(0, &["kernels", "skills"]);
+        sandbox.ok(&format!("completions {shell}")).expect(0, &["kernels", "skills"]);
     }
     let script = sandbox.project.join("kernels.bash");
     fs::write(&script, sandbox.ok("completions bash").out).unwrap();
-    let checked = Command::new("bash")
-        .arg("-n")
-        .arg(&script)
-        .status()
-        .unwrap();
+    let checked = Command::new("bash").arg("-n").arg(&script).status().unwrap();
     assert!(checked.success());
 }
 
@@ -251,11 +175,7 @@ fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
     let list = sandbox.ok("man --list").out;
     let names: Vec<&str> = list.lines().collect();
     assert_eq!(names[0], "kernels");
-    for needed in [
-        "kernels skills add",
-        "kernels bench",
-        "kernels toolchain install",
-    ] {
+    for needed in ["kernels skills add", "kernels bench", "kernels toolchain install"] {
         assert!(names.contains(&needed), "{needed} is not in {list}");
     }
     assert!(!list.contains("__worker"), "{list}");
@@ -270,13 +190,7 @@ fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
         let first = help.lines().next().unwrap();
         assert!(page.contains(first), "{name}: {first}: {page}");
     }
-    sandbox.run("man skills nothing").expect(
-        1,
-        &[
-            "kernels skills has no command nothing",
-            "kernels man --list",
-        ],
-    );
+    sandbox.run("man skills nothing").expect(1, &["kernels skills has no command nothing", "kernels man --list"]);
     sandbox.run("man --list skills").expect(2, &["--list"]);
 }
 
@@ -284,18 +198,9 @@ fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
 fn version_names_the_git_revision() {
     let sandbox = Sandbox::new();
     let version = sandbox.ok("--version").out;
-    assert!(
-        version.starts_with(concat!("kernels ", env!("CARGO_PKG_VERSION"))),
-        "{version}"
-    );
+    assert!(version.starts_with(concat!("kernels ", env!("CARGO_PKG_VERSION"))), "{version}");
     let git = Command::new("git")
-        .args([
-            "-C",
-            env!("CARGO_MANIFEST_DIR"),
-            "rev-parse",
-            "--short=10",
-            "HEAD",
-        ])
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short=10", "HEAD"])
         .output()
         .unwrap();
     if git.status.success() {
@@ -310,10 +215,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     let program = env!("CARGO_BIN_EXE_kernels");
     let ran = Ran::of(
         Command::new("bash")
-            .args([
-                "-c",
-                &format!("set -o pipefail; {program} skills show | true"),
-            ])
+            .args(["-c", &format!("set -o pipefail; {program} skills show | true")])
             .env("HOME", &sandbox.home),
     );
     ran.expect(0, &[]);
@@ -323,10 +225,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 fn output_that_a_full_disk_swallows_is_a_failure() {
     let sandbox = Sandbox::new();
     for typed in ["skills show", "completions bash", "skills list --json"] {
-        let full = fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ran = Ran::of_redirected(sandbox.command().args(typed.split(' ')), full.into());
         ran.expect(1, &["stdout", "No space left"]);
     }

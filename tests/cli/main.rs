@@ -33,11 +33,7 @@ mod generated;
 mod hostile;
 mod init;
 mod inspect;
-#[cfg(all(
-    target_os = "linux",
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod interrupt;
 mod manage;
 mod oracles;

@@ -7,12 +7,8 @@ use crate::support::{Sandbox, exists, snapshot, tree, write, write_skill};
 #[test]
 fn status_tells_every_state_apart_and_exits_1_unless_all_is_current() {
     let sandbox = Sandbox::new();
-    sandbox
-        .ok("skills status")
-        .expect(0, &["nothing is installed"]);
-    sandbox
-        .run("skills status cuda-kernels")
-        .expect(1, &["not installed"]);
+    sandbox.ok("skills status").expect(0, &["nothing is installed"]);
+    sandbox.run("skills status cuda-kernels").expect(1, &["not installed"]);
     sandbox.ok("skills add --claude --codex --opencode --cursor --gemini");
     sandbox.ok("skills status").expect(0, &["current"]);
     let at = |agent: &str| sandbox.project.join(agent).join("skills/cuda-kernels");
@@ -28,28 +24,17 @@ fn status_tells_every_state_apart_and_exits_1_unless_all_is_current() {
         (".cursor", "newer"),
         (".gemini", "current"),
     ] {
-        assert_eq!(
-            sandbox.state(&format!("{agent}/skills/cuda-kernels")),
-            state,
-            "{agent}"
-        );
+        assert_eq!(sandbox.state(&format!("{agent}/skills/cuda-kernels")), state, "{agent}");
     }
-    sandbox
-        .run("skills status")
-        .expect(1, &["M SKILL.md", "D SKILL.md", "newer"]);
-    sandbox
-        .run("skills status --gemini")
-        .expect(0, &["current"]);
-    sandbox
-        .run("skills status --claude")
-        .expect(1, &["modified"]);
+    sandbox.run("skills status").expect(1, &["M SKILL.md", "D SKILL.md", "newer"]);
+    sandbox.run("skills status --gemini").expect(0, &["current"]);
+    sandbox.run("skills status --claude").expect(1, &["modified"]);
 }
 
 /// Rewrites an install and its receipt to those of a later release.
 fn make_newer(folder: &std::path::Path) {
     let file = folder.join(".kernels.json");
-    let mut receipt: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let mut receipt: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     receipt["version"] = "999.0.0".into();
     receipt["tree"] = "0".repeat(64).into();
     fs::write(file, receipt.to_string()).unwrap();
@@ -69,10 +54,7 @@ fn update_replaces_stale_repairs_missing_and_leaves_edited_alone() {
     write(&at(".opencode").join("SKILL.md"), "mine");
     assert_eq!(sandbox.state(".claude/skills/demo"), "stale");
     let edited = snapshot(at(".opencode"));
-    sandbox.run("skills update").expect(
-        3,
-        &["updated", "repaired", "refused", ".opencode", "M SKILL.md"],
-    );
+    sandbox.run("skills update").expect(3, &["updated", "repaired", "refused", ".opencode", "M SKILL.md"]);
     assert_eq!(tree(at(".claude")), tree(&source));
     assert_eq!(tree(at(".codex")), tree(&source));
     assert_eq!(snapshot(at(".opencode")), edited);
@@ -80,12 +62,7 @@ fn update_replaces_stale_repairs_missing_and_leaves_edited_alone() {
     sandbox.ok("skills update --force").expect(0, &["kept in"]);
     assert_eq!(tree(at(".opencode")), tree(&source));
     let backups = sandbox.project.join(".opencode/.kernels/backups");
-    let backup = fs::read_dir(backups)
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let backup = fs::read_dir(backups).unwrap().next().unwrap().unwrap().path();
     assert_eq!(snapshot(backup), edited);
     sandbox.ok("skills status").expect(0, &["current"]);
 }
@@ -97,9 +74,7 @@ fn update_never_goes_back_and_says_what_it_cannot_update() {
     let claude = sandbox.project.join(".claude/skills/cuda-kernels");
     make_newer(&claude);
     let before = snapshot(&claude);
-    sandbox
-        .ok("skills update")
-        .expect(0, &["newer", "left as it is"]);
+    sandbox.ok("skills update").expect(0, &["newer", "left as it is"]);
     sandbox.run("skills add --claude").expect(3, &["newer"]);
     assert_eq!(snapshot(&claude), before);
     let source = sandbox.skill("demo", "1");
@@ -110,9 +85,7 @@ fn update_never_goes_back_and_says_what_it_cannot_update() {
 #[test]
 fn diff_shows_a_persons_edits_as_a_unified_diff() {
     let sandbox = Sandbox::new();
-    sandbox
-        .run("skills diff")
-        .expect(1, &["nothing is installed"]);
+    sandbox.run("skills diff").expect(1, &["nothing is installed"]);
     sandbox.ok("skills add --claude");
     sandbox.ok("skills diff").expect(0, &["no edits"]);
     let folder = sandbox.project.join(".claude/skills/cuda-kernels");
@@ -124,16 +97,7 @@ fn diff_shows_a_persons_edits_as_a_unified_diff() {
     write(&folder.join("blob"), b"\0\xff");
     fs::remove_file(folder.join("references/troubleshooting.md")).unwrap();
     let ran = sandbox.ok("skills diff");
-    ran.expect(
-        0,
-        &[
-            "+a line of mine",
-            "--- /dev/null",
-            "+++ /dev/null",
-            "+new",
-            "Binary files",
-        ],
-    );
+    ran.expect(0, &["+a line of mine", "--- /dev/null", "+++ /dev/null", "+new", "Binary files"]);
 
     // `patch` accepts the diff: applied to the original, it yields the edit.
     fs::remove_file(folder.join("blob")).unwrap();
@@ -141,11 +105,7 @@ fn diff_shows_a_persons_edits_as_a_unified_diff() {
     let copy = sandbox.outside().join("copy");
     fs::create_dir(&copy).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
-    let copied = std::process::Command::new("cp")
-        .args(["-a", source])
-        .arg(copy.join("cuda-kernels"))
-        .status()
-        .unwrap();
+    let copied = std::process::Command::new("cp").args(["-a", source]).arg(copy.join("cuda-kernels")).status().unwrap();
     assert!(copied.success());
     fs::write(copy.join("diff"), patch).unwrap();
     let patched = std::process::Command::new("patch")
@@ -162,9 +122,7 @@ fn remove_takes_the_skill_and_the_folders_it_made() {
     let sandbox = Sandbox::new();
     let before = snapshot(&sandbox.project);
     sandbox.ok("skills add --claude --codex");
-    sandbox
-        .ok("skills remove cuda-kernels")
-        .expect(0, &["removed", ".claude", ".codex"]);
+    sandbox.ok("skills remove cuda-kernels").expect(0, &["removed", ".claude", ".codex"]);
     assert_eq!(snapshot(&sandbox.project), before);
 
     // Existing files stay.
@@ -178,19 +136,11 @@ fn remove_takes_the_skill_and_the_folders_it_made() {
 #[test]
 fn remove_of_what_is_not_there_fails_and_says_where_it_is() {
     let sandbox = Sandbox::new();
-    sandbox
-        .run("skills remove cuda-kernels")
-        .expect(1, &["not installed"]);
-    sandbox
-        .run("skills remove no-such-skill")
-        .expect(1, &["no-such-skill"]);
+    sandbox.run("skills remove cuda-kernels").expect(1, &["not installed"]);
+    sandbox.run("skills remove no-such-skill").expect(1, &["no-such-skill"]);
     sandbox.ok("skills add --claude --global");
-    sandbox
-        .run("skills remove cuda-kernels")
-        .expect(1, &["--global", "~/.claude"]);
-    sandbox
-        .run("skills remove ../../etc --claude")
-        .expect(1, &["not installed"]);
+    sandbox.run("skills remove cuda-kernels").expect(1, &["--global", "~/.claude"]);
+    sandbox.run("skills remove ../../etc --claude").expect(1, &["not installed"]);
     assert!(exists(sandbox.home.join(".claude/skills/cuda-kernels")));
     sandbox.ok("skills remove cuda-kernels --global");
     assert_eq!(snapshot(&sandbox.home).len(), 0);
@@ -203,22 +153,11 @@ fn remove_of_an_edit_is_refused_and_force_keeps_a_backup() {
     let claude = sandbox.project.join(".claude/skills/cuda-kernels");
     write(&claude.join("SKILL.md"), "mine");
     let before = snapshot(&sandbox.project);
-    sandbox
-        .run("skills remove cuda-kernels")
-        .expect(3, &["M SKILL.md", "--force"]);
-    assert_eq!(
-        snapshot(&sandbox.project),
-        before,
-        "a refusal changed something"
-    );
+    sandbox.run("skills remove cuda-kernels").expect(3, &["M SKILL.md", "--force"]);
+    assert_eq!(snapshot(&sandbox.project), before, "a refusal changed something");
     let edited = snapshot(&claude);
     let report = sandbox.json("skills remove cuda-kernels --force");
-    let kept: Vec<_> = report["removed"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|r| r["backup"].as_str())
-        .collect();
+    let kept: Vec<_> = report["removed"].as_array().unwrap().iter().filter_map(|r| r["backup"].as_str()).collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(snapshot(kept[0]), edited);
     assert!(!exists(&claude));
@@ -228,13 +167,9 @@ fn remove_of_an_edit_is_refused_and_force_keeps_a_backup() {
 fn remove_never_leaves_a_link_to_nothing() {
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --codex --agents");
-    sandbox
-        .run("skills remove cuda-kernels --agents")
-        .expect(3, &["links to", ".codex"]);
+    sandbox.run("skills remove cuda-kernels --agents").expect(3, &["links to", ".codex"]);
     sandbox.ok("skills remove cuda-kernels --codex");
-    assert!(exists(
-        sandbox.project.join(".agents/skills/cuda-kernels/SKILL.md")
-    ));
+    assert!(exists(sandbox.project.join(".agents/skills/cuda-kernels/SKILL.md")));
     sandbox.ok("skills add --codex");
     sandbox.ok("skills remove cuda-kernels --codex --agents");
     assert!(!exists(sandbox.project.join(".agents/skills/cuda-kernels")));
@@ -248,18 +183,14 @@ fn dry_runs_of_remove_and_update_touch_nothing() {
     fs::remove_file(sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")).unwrap();
     let before = snapshot(sandbox.outside());
     sandbox.ok("skills update --dry-run").expect(0, &["repair"]);
-    sandbox
-        .ok("skills remove cuda-kernels --dry-run")
-        .expect(0, &["remove"]);
+    sandbox.ok("skills remove cuda-kernels --dry-run").expect(0, &["remove"]);
     assert_eq!(snapshot(sandbox.outside()), before);
 }
 
 #[test]
 fn list_shows_what_is_embedded_and_what_is_installed() {
     let sandbox = Sandbox::new();
-    sandbox
-        .ok("skills list")
-        .expect(0, &["cuda-kernels", "nothing here"]);
+    sandbox.ok("skills list").expect(0, &["cuda-kernels", "nothing here"]);
     sandbox.ok("skills add --claude");
     let source = sandbox.skill("demo", "7");
     sandbox.ok(&format!("skills add {} --global --codex", source.display()));
@@ -269,12 +200,7 @@ fn list_shows_what_is_embedded_and_what_is_installed() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|row| {
-            (
-                row["name"].as_str().unwrap(),
-                row["scope"].as_str().unwrap(),
-            )
-        })
+        .map(|row| (row["name"].as_str().unwrap(), row["scope"].as_str().unwrap()))
         .collect();
     assert_eq!(installed, [("cuda-kernels", "project"), ("demo", "user")]);
 }
@@ -283,18 +209,10 @@ fn list_shows_what_is_embedded_and_what_is_installed() {
 fn dest_installs_are_managed_like_others() {
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --dest tools");
-    sandbox
-        .ok("skills status --dest tools")
-        .expect(0, &["current"]);
+    sandbox.ok("skills status --dest tools").expect(0, &["current"]);
     write(&sandbox.project.join("tools/cuda-kernels/SKILL.md"), "mine");
-    sandbox
-        .run("skills status --dest tools")
-        .expect(1, &["modified"]);
-    sandbox
-        .run("skills update --dest tools")
-        .expect(3, &["M SKILL.md"]);
-    sandbox
-        .ok("skills remove cuda-kernels --dest tools --force")
-        .expect(0, &["kept in"]);
+    sandbox.run("skills status --dest tools").expect(1, &["modified"]);
+    sandbox.run("skills update --dest tools").expect(3, &["M SKILL.md"]);
+    sandbox.ok("skills remove cuda-kernels --dest tools --force").expect(0, &["kept in"]);
     assert!(!exists(sandbox.project.join("tools/cuda-kernels")));
 }

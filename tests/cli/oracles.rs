@@ -57,12 +57,7 @@ impl Tensor {
         for i in (1..self.shape.len()).rev() {
             strides[i - 1] = strides[i] * self.shape[i];
         }
-        View {
-            dtype: self.dtype(),
-            shape: self.shape.clone(),
-            strides,
-            bytes,
-        }
+        View { dtype: self.dtype(), shape: self.shape.clone(), strides, bytes }
     }
 }
 
@@ -76,8 +71,7 @@ fn fixtures() -> Vec<(PathBuf, Fixture)> {
     paths.sort();
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).unwrap();
-        let fixture =
-            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let fixture = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         (path, fixture)
     };
     paths.into_iter().map(read).collect()
@@ -91,10 +85,7 @@ fn every_bundled_oracle_was_held_against_a_library() {
         // The same oracle under the name of the in-place operation.
         .filter(|name| !held.contains(name.trim_end_matches("_in_place")))
         .collect();
-    assert!(
-        missing.is_empty(),
-        "no tests/oracles/OPERATION.json of {missing:?}"
-    );
+    assert!(missing.is_empty(), "no tests/oracles/OPERATION.json of {missing:?}");
 }
 
 #[test]
@@ -108,24 +99,15 @@ fn the_oracles_say_what_the_libraries_say() {
         .collect();
     for (path, fixture) in fixtures() {
         let label = format!("{} ({})", path.display(), fixture.source);
-        assert!(
-            !fixture.cases.is_empty() && !fixture.source.is_empty(),
-            "{label}"
-        );
-        assert!(
-            scripts.contains(&format!("\"{}\"", fixture.operation)),
-            "{label}: no script here names it"
-        );
+        assert!(!fixture.cases.is_empty() && !fixture.source.is_empty(), "{label}");
+        assert!(scripts.contains(&format!("\"{}\"", fixture.operation)), "{label}: no script here names it");
         for (number, case) in fixture.cases.iter().enumerate() {
             // A tensor that is both input and output is changed in place: the oracle gets its original contents.
             let all = || case.outputs.iter().chain(&case.tensors);
-            let bytes: BTreeMap<&String, Vec<u8>> =
-                all().map(|(name, tensor)| (name, tensor.bytes())).collect();
+            let bytes: BTreeMap<&String, Vec<u8>> = all().map(|(name, tensor)| (name, tensor.bytes())).collect();
             let mut tensors = Tensors::default();
             for (name, tensor) in all() {
-                tensors
-                    .views
-                    .insert(name.clone(), tensor.view(&bytes[name]));
+                tensors.views.insert(name.clone(), tensor.view(&bytes[name]));
             }
             for (name, tensor) in &case.tensors {
                 let mut row = Vec::new();
@@ -135,10 +117,7 @@ fn the_oracles_say_what_the_libraries_say() {
                     view.row(index, &mut row);
                     stored.append(&mut row);
                 }
-                assert_eq!(
-                    stored, tensor.data,
-                    "{label} case {number}: {name} is not exact in its type"
-                );
+                assert_eq!(stored, tensor.data, "{label} case {number}: {name} is not exact in its type");
             }
             let oracle = bundled(&fixture.operation, &tensors, &case.values)
                 .unwrap_or_else(|e| panic!("{label} case {number}: {e:#}"))
@@ -155,23 +134,13 @@ fn the_oracles_say_what_the_libraries_say() {
                     reference.data.len() as u64,
                     "{label} case {number}: {name}"
                 );
-                let largest = reference
-                    .data
-                    .iter()
-                    .fold(0f64, |most, v| most.max(v.abs()));
+                let largest = reference.data.iter().fold(0f64, |most, v| most.max(v.abs()));
                 let mut expected = Expected::default();
                 for (row, theirs) in reference.data.chunks(length).enumerate() {
                     oracle.row(&tensors, index, row as u64, &mut expected);
-                    assert_eq!(
-                        expected.values.len(),
-                        length,
-                        "{label} case {number}: {name}"
-                    );
-                    for (column, (ours, slack)) in
-                        expected.values.iter().zip(&expected.slack).enumerate()
-                    {
-                        let (off, allowed) =
-                            ((ours - theirs[column]).abs(), slack.max(1e-10 * largest));
+                    assert_eq!(expected.values.len(), length, "{label} case {number}: {name}");
+                    for (column, (ours, slack)) in expected.values.iter().zip(&expected.slack).enumerate() {
+                        let (off, allowed) = ((ours - theirs[column]).abs(), slack.max(1e-10 * largest));
                         assert!(
                             off <= allowed,
                             "{label} case {number}: {name}[{row}, {column}]: the library gives {}, the oracle {ours}: {off} \
@@ -182,10 +151,7 @@ fn the_oracles_say_what_the_libraries_say() {
                 }
             }
             let given: BTreeSet<String> = case.outputs.keys().cloned().collect();
-            assert_eq!(
-                checked, given,
-                "{label} case {number}: outputs that nobody checked"
-            );
+            assert_eq!(checked, given, "{label} case {number}: outputs that nobody checked");
         }
     }
 }

@@ -22,22 +22,12 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
     };
     if !python(&["-c", "import tomllib"]).status.success() {
         use std::io::Write;
-        let _ = writeln!(
-            std::io::stderr(),
-            "\nnot run: peers.py --list, which needs Python 3.11 or later"
-        );
+        let _ = writeln!(std::io::stderr(), "\nnot run: peers.py --list, which needs Python 3.11 or later");
         return;
     }
-    let ran = python(&[
-        root.join("benches/gpu/peers.py").to_str().unwrap(),
-        "--list",
-    ]);
+    let ran = python(&[root.join("benches/gpu/peers.py").to_str().unwrap(), "--list"]);
     let said = String::from_utf8(ran.stdout).unwrap();
-    assert!(
-        ran.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     let mut listed: BTreeMap<(String, String), Value> = BTreeMap::new();
     for line in said.lines() {
         let row: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -62,13 +52,9 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
                     .unwrap_or_else(|| panic!("peers.py has no {} {}", operation.name, case.label));
                 let what = format!("{} {}", operation.name, case.label);
                 let bound = operation.bind(&case).unwrap();
-                assert_eq!(
-                    DType::from_name(row["dtype"].as_str().unwrap()),
-                    Some(case.dtype)
-                );
+                assert_eq!(DType::from_name(row["dtype"].as_str().unwrap()), Some(case.dtype));
                 assert_eq!(row["bytes"], json!(bound.bytes), "{what}");
-                let values: BTreeMap<String, f64> =
-                    serde_json::from_value(row["values"].clone()).unwrap();
+                let values: BTreeMap<String, f64> = serde_json::from_value(row["values"].clone()).unwrap();
                 assert_eq!(values, case.values, "{what}");
                 let arguments: Vec<Value> = bound
                     .arguments
@@ -90,9 +76,7 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
                 for (ours, theirs) in arguments.iter().zip(theirs) {
                     // The launcher gets a float; the binding still has the double of kernel.toml.
                     let same = match (ours.as_f64(), theirs.as_f64()) {
-                        (Some(ours), Some(theirs)) => {
-                            (ours as f32).to_bits() == (theirs as f32).to_bits()
-                        }
+                        (Some(ours), Some(theirs)) => (ours as f32).to_bits() == (theirs as f32).to_bits(),
                         _ => ours == theirs,
                     };
                     assert!(same, "{what}: {ours} and {theirs}");

@@ -4,9 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use kernels::project::{
-    Argument, BoundArgument, CType, DType, Inputs, InvalidProject, OracleRef, Project, Role,
-};
+use kernels::project::{Argument, BoundArgument, CType, DType, Inputs, InvalidProject, OracleRef, Project, Role};
 use tempfile::TempDir;
 
 const BUILD: &str = r#"[general]
@@ -137,31 +135,21 @@ fn expect(file: &str, from: &str, to: &str, marked: &str, says: &[&str]) {
         assert!(message.contains(say), "no `{say}` in:\n{message}");
     }
     let text = fs::read_to_string(folder.path().join(file)).unwrap();
-    let found = message
-        .lines()
-        .zip(message.lines().skip(1))
-        .any(|(line, below)| {
-            let Some((number, quoted)) = line.split_once(" | ") else {
-                return false;
-            };
-            let Some(start) = below.find('^') else {
-                return false;
-            };
-            let carets = below.matches('^').count();
-            let number: usize = number.trim().parse().unwrap();
-            assert_eq!(
-                text.lines().nth(number - 1).unwrap().trim_end(),
-                quoted,
-                "the quoted line is not the file's"
-            );
-            let place = format!(
-                "{}:{number}:{}: ",
-                folder.path().join(file).display(),
-                start - (line.len() - quoted.len()) + 1
-            );
-            assert!(message.contains(&place), "no `{place}` in:\n{message}");
-            line.get(start..start + carets) == Some(marked)
-        });
+    let found = message.lines().zip(message.lines().skip(1)).any(|(line, below)| {
+        let Some((number, quoted)) = line.split_once(" | ") else {
+            return false;
+        };
+        let Some(start) = below.find('^') else {
+            return false;
+        };
+        let carets = below.matches('^').count();
+        let number: usize = number.trim().parse().unwrap();
+        assert_eq!(text.lines().nth(number - 1).unwrap().trim_end(), quoted, "the quoted line is not the file's");
+        let place =
+            format!("{}:{number}:{}: ", folder.path().join(file).display(), start - (line.len() - quoted.len()) + 1);
+        assert!(message.contains(&place), "no `{place}` in:\n{message}");
+        line.get(start..start + carets) == Some(marked)
+    });
     assert!(found, "`{marked}` is not marked in:\n{message}");
 }
 
@@ -178,17 +166,8 @@ fn a_project_is_read_whole() {
         OracleRef::Python { file, function } if file == Path::new("reference.py") && function == "scale"
     ));
     assert_eq!(operation.arguments.len(), 9);
-    assert!(matches!(
-        operation.arguments[6],
-        Argument::Scalar {
-            ctype: CType::I32,
-            ..
-        }
-    ));
-    assert_eq!(
-        operation.names(),
-        ["rows", "width", "x_stride", "bias", "factor"]
-    );
+    assert!(matches!(operation.arguments[6], Argument::Scalar { ctype: CType::I32, .. }));
+    assert_eq!(operation.names(), ["rows", "width", "x_stride", "bias", "factor"]);
     assert_eq!(project.spec.budgets[0].spill_bytes, Some(0));
     assert_eq!(project.spec.budgets[0].registers, None);
 }
@@ -202,10 +181,7 @@ fn the_bundled_project_is_read() {
         folder.write(source, "");
     }
     folder.write("build.toml", &build);
-    folder.write(
-        "kernel.toml",
-        &fs::read_to_string(bundled.join("kernel.toml")).unwrap(),
-    );
+    folder.write("kernel.toml", &fs::read_to_string(bundled.join("kernel.toml")).unwrap());
     let project = folder.open();
     for operation in &project.spec.operations {
         assert!(!operation.cases(&operation.verify, 1).unwrap().is_empty());
@@ -233,25 +209,18 @@ fn the_stable_abi_is_a_version_or_one_for_each_backend() {
 
 #[test]
 fn the_documented_project_is_right_as_it_stands() {
-    let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kernel-toml.md"))
-            .unwrap();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kernel-toml.md")).unwrap();
     let folder = Folder::new();
     fs::remove_file(folder.path().join("scale.cu")).unwrap();
     for file in ["build.toml", "scale.cu", "reference.py", "kernel.toml"] {
         let heading = format!("\n`{file}`:\n\n```");
-        let (_, block) = page
-            .split_once(&heading)
-            .unwrap_or_else(|| panic!("the page lacks {file}"));
+        let (_, block) = page.split_once(&heading).unwrap_or_else(|| panic!("the page lacks {file}"));
         let (_, block) = block.split_once('\n').unwrap();
         folder.write(file, block.split_once("\n```").unwrap().0);
     }
     let project = folder.open();
     let operation = &project.spec.operations[0];
-    assert_eq!(
-        operation.cases(&operation.verify, 0).unwrap().len(),
-        12 + 2 + 16
-    );
+    assert_eq!(operation.cases(&operation.verify, 0).unwrap().len(), 12 + 2 + 16);
     let source = fs::read_to_string(folder.path().join("scale.cu")).unwrap();
     assert!(source.contains(&format!("extern \"C\" int {}(", operation.launcher)));
 }
@@ -274,10 +243,7 @@ fn cases_are_a_product_with_readable_labels() {
     );
     assert_eq!(
         labels[16..18],
-        [
-            "strided: rows=5 width=64 x_stride=72 x+1 bf16",
-            "strided: rows=5 width=64 x_stride=72 x+1 wide bf16",
-        ]
+        ["strided: rows=5 width=64 x_stride=72 x+1 bf16", "strided: rows=5 width=64 x_stride=72 x+1 wide bf16",]
     );
     assert_eq!(cases.len(), 16 + 2 + 16);
     assert_eq!(cases[17].inputs, Inputs::Wide);
@@ -291,13 +257,7 @@ fn the_same_seed_draws_the_same_cases_and_another_others() {
     let project = Folder::new().open();
     let operation = &project.spec.operations[0];
     let labels = |seed| -> Vec<String> {
-        operation
-            .cases(&operation.verify, seed)
-            .unwrap()
-            .into_iter()
-            .skip(18)
-            .map(|case| case.label)
-            .collect()
+        operation.cases(&operation.verify, seed).unwrap().into_iter().skip(18).map(|case| case.label).collect()
     };
     assert_eq!(labels(3), labels(3));
     assert_ne!(labels(3), labels(4));
@@ -311,12 +271,7 @@ fn the_same_seed_draws_the_same_cases_and_another_others() {
 fn a_case_becomes_tensors_and_arguments() {
     let project = Folder::new().open();
     let operation = &project.spec.operations[0];
-    let case = operation
-        .case_of_shape(
-            "rows=3, width=64, x_stride=width + min(8, rows)",
-            DType::BF16,
-        )
-        .unwrap();
+    let case = operation.case_of_shape("rows=3, width=64, x_stride=width + min(8, rows)", DType::BF16).unwrap();
     assert_eq!(case.label, "rows=3 width=64 x_stride=67 bf16");
     let bound = operation.bind(&case).unwrap();
     assert_eq!(bound.tensors.len(), 2);
@@ -344,9 +299,7 @@ fn a_case_becomes_tensors_and_arguments() {
     assert_eq!(bound.values["factor"], f64::from(factor));
     assert_eq!(bound.values["blocks"], 1.0);
 
-    let case = operation
-        .case_of_shape("rows=0,width=64,bias=1", DType::F32)
-        .unwrap();
+    let case = operation.case_of_shape("rows=0,width=64,bias=1", DType::F32).unwrap();
     let bound = operation.bind(&case).unwrap();
     assert_eq!(bound.tensors[2].dtype, DType::F32);
     assert_eq!(bound.tensors[0].elements(), 0);
@@ -357,11 +310,7 @@ fn a_case_becomes_tensors_and_arguments() {
 fn scratch_is_a_tensor_of_a_size_of_its_own_and_no_output() {
     let folder = Folder::new();
     let scratch = "  { tensor = \"sums\", role = \"scratch\", dtype = \"f32\", shape = [\"blocks\", \"width\"], present = \"rows\" },\n";
-    folder.spoil(
-        "kernel.toml",
-        "  { scalar = \"rows\"",
-        &format!("{scratch}  {{ scalar = \"rows\""),
-    );
+    folder.spoil("kernel.toml", "  { scalar = \"rows\"", &format!("{scratch}  {{ scalar = \"rows\""));
     let project = folder.open();
     let operation = &project.spec.operations[0];
     let bound = |shape: &str| {
@@ -379,11 +328,7 @@ fn scratch_is_a_tensor_of_a_size_of_its_own_and_no_output() {
     folder.spoil("kernel.toml", "role = \"output\"", "role = \"scratch\"");
     assert!(folder.refused().contains("no output"));
     folder.spoil("kernel.toml", "role = \"scratch\"", "role = \"output\"");
-    folder.spoil(
-        "kernel.toml",
-        "shape = [\"blocks\", \"width\"]",
-        "shape = [\"rows\", \"width\"], strides = [1, 1]",
-    );
+    folder.spoil("kernel.toml", "shape = [\"blocks\", \"width\"]", "shape = [\"rows\", \"width\"], strides = [1, 1]");
     let message = folder.refused();
     assert!(message.contains("its elements overlap"), "{message}");
 }
@@ -449,9 +394,7 @@ fn a_shape_on_the_command_line_is_answered_with_the_names() {
         let error = operation.case_of_shape(shape, DType::F32).unwrap_err();
         assert!(error.to_string().contains(says), "{shape}: {error}");
     }
-    let error = operation
-        .case_of_shape("rows=1,width=1", DType::F16)
-        .unwrap_err();
+    let error = operation.case_of_shape("rows=1,width=1", DType::F16).unwrap_err();
     assert!(error.to_string().contains("only for bf16, f32"), "{error}");
 }
 
@@ -459,21 +402,9 @@ fn a_shape_on_the_command_line_is_answered_with_the_names() {
 fn the_digest_is_of_what_is_said_and_not_of_how() {
     let folder = Folder::new();
     let digest = folder.open().spec_digest;
-    folder.spoil(
-        "kernel.toml",
-        "format = 1\n",
-        "# a comment\nformat   =  1\n\n",
-    );
-    folder.spoil(
-        "kernel.toml",
-        "2 * rows * width * size(T)",
-        "2*rows*width*size(T)",
-    );
-    folder.spoil(
-        "kernel.toml",
-        "rows = 8192\nwidth = 4096",
-        "width = 4_096\nrows = 8192",
-    );
+    folder.spoil("kernel.toml", "format = 1\n", "# a comment\nformat   =  1\n\n");
+    folder.spoil("kernel.toml", "2 * rows * width * size(T)", "2*rows*width*size(T)");
+    folder.spoil("kernel.toml", "rows = 8192\nwidth = 4096", "width = 4_096\nrows = 8192");
     assert_eq!(folder.open().spec_digest, digest);
     folder.spoil("kernel.toml", "rows = 8192", "rows = 8193");
     assert_ne!(folder.open().spec_digest, digest);
@@ -488,29 +419,18 @@ fn a_folder_without_its_files_says_what_to_write() {
     assert!(message.contains("docs/kernel-toml.md"), "{message}");
     fs::remove_file(folder.path().join("build.toml")).unwrap();
     assert!(folder.refused().contains("has no build.toml"));
-    let message = format!(
-        "{:#}",
-        Project::open(&folder.path().join("no")).unwrap_err()
-    );
+    let message = format!("{:#}", Project::open(&folder.path().join("no")).unwrap_err());
     assert!(message.contains("there is no project at"), "{message}");
 }
 
 #[test]
 fn several_mistakes_are_told_at_once_in_both_files() {
     let folder = Folder::new();
-    folder.spoil(
-        "kernel.toml",
-        "dtypes = [\"bf16\", \"f32\"]",
-        "dtypes = [\"bf61\", \"f32\"]",
-    );
+    folder.spoil("kernel.toml", "dtypes = [\"bf16\", \"f32\"]", "dtypes = [\"bf61\", \"f32\"]");
     folder.spoil("kernel.toml", "spill_bytes = 0", "spill_bytes = \"none\"");
     folder.spoil("build.toml", "edition = 5", "edition = 6");
     let message = folder.refused();
-    for says in [
-        "`bf61`",
-        "expected an integer, found a string",
-        "edition 6 is not known",
-    ] {
+    for says in ["`bf61`", "expected an integer, found a string", "edition 6 is not known"] {
         assert!(message.contains(says), "no {says} in:\n{message}");
     }
 }
@@ -519,96 +439,34 @@ fn several_mistakes_are_told_at_once_in_both_files() {
 fn mistakes_in_kernel_toml_are_shown_at_their_line() {
     let kernel = "kernel.toml";
     let cases: &[(&str, &str, &str, &[&str])] = &[
-        (
-            "format = 1",
-            "format = 2",
-            "2",
-            &["format 2 is not known", "reads format = 1"],
-        ),
+        ("format = 1", "format = 2", "2", &["format 2 is not known", "reads format = 1"]),
         (
             "launcher =",
             "luncher =",
             "luncher",
-            &[
-                "unknown field `luncher`",
-                "allowed: name, launcher",
-                "lacks `launcher`",
-            ],
+            &["unknown field `luncher`", "allowed: name, launcher", "lacks `launcher`"],
         ),
-        (
-            "launcher = \"scale_launch\"",
-            "launcher = 3",
-            "3",
-            &["expected a string, found an integer"],
-        ),
-        (
-            "launcher = \"scale_launch\"",
-            "launcher = \"scale launch\"",
-            "\"scale launch\"",
-            &["not a C symbol"],
-        ),
-        (
-            "flops = \"rows * width\"",
-            "flops = \"rows * * width\"",
-            "*",
-            &["expected a number, a name"],
-        ),
+        ("launcher = \"scale_launch\"", "launcher = 3", "3", &["expected a string, found an integer"]),
+        ("launcher = \"scale_launch\"", "launcher = \"scale launch\"", "\"scale launch\"", &["not a C symbol"]),
+        ("flops = \"rows * width\"", "flops = \"rows * * width\"", "*", &["expected a number, a name"]),
         (
             "flops = \"rows * width\"",
             "flops = \"rows * widht\"",
             "widht",
             &["unknown name `widht`", "names with a value: rows, width"],
         ),
-        (
-            "flops = \"rows * width\"",
-            "flops = \"rows ^ 2\"",
-            "^",
-            &["no such operator"],
-        ),
-        (
-            "flops = \"rows * width\"",
-            "flops = \"log(rows)\"",
-            "log",
-            &["unknown function `log`", "ceil_div"],
-        ),
-        (
-            "flops = \"rows * width\"",
-            "flops = true",
-            "true",
-            &["expected a number or a formula", "write 1 for true"],
-        ),
-        (
-            "reference.py\"",
-            "missing.py\"",
-            "\"missing.py\"",
-            &["cannot be found"],
-        ),
-        (
-            "reference.py\"",
-            "../reference.py\"",
-            "\"../reference.py\"",
-            &["leaves the project's folder"],
-        ),
-        (
-            "reference.py\"",
-            "/etc/hostname\"",
-            "\"/etc/hostname\"",
-            &["leaves the project's folder"],
-        ),
-        (
-            "  { stream = true },\n",
-            "",
-            "[",
-            &["no stream argument", "add { stream = true }"],
-        ),
+        ("flops = \"rows * width\"", "flops = \"rows ^ 2\"", "^", &["no such operator"]),
+        ("flops = \"rows * width\"", "flops = \"log(rows)\"", "log", &["unknown function `log`", "ceil_div"]),
+        ("flops = \"rows * width\"", "flops = true", "true", &["expected a number or a formula", "write 1 for true"]),
+        ("reference.py\"", "missing.py\"", "\"missing.py\"", &["cannot be found"]),
+        ("reference.py\"", "../reference.py\"", "\"../reference.py\"", &["leaves the project's folder"]),
+        ("reference.py\"", "/etc/hostname\"", "\"/etc/hostname\"", &["leaves the project's folder"]),
+        ("  { stream = true },\n", "", "[", &["no stream argument", "add { stream = true }"]),
         (
             "  { stream = true },\n",
             "  { stream = true },\n  { stream = true },\n",
             "{ stream = true }",
-            &[
-                "a second argument `{ stream = true }`",
-                "the first is at line 19",
-            ],
+            &["a second argument `{ stream = true }`", "the first is at line 19"],
         ),
         (
             "tensor = \"x\"",
@@ -623,12 +481,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             &["unknown role `result`", "input, output, inout, scratch"],
         ),
         ("role = \"output\"", "role = \"input\"", "[", &["no output"]),
-        (
-            "strides = [\"x_stride\", 1]",
-            "strides = [\"x_stride\"]",
-            "[\"x_stride\"]",
-            &["1 strides for 2 dimensions"],
-        ),
+        ("strides = [\"x_stride\", 1]", "strides = [\"x_stride\"]", "[\"x_stride\"]", &["1 strides for 2 dimensions"]),
         (
             "strides = [\"x_stride\", 1]",
             "range = [\"0\", \"rows - 1\"]",
@@ -641,150 +494,39 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             "[\"0\"]",
             &["a range is two formulas", "classes - 1"],
         ),
-        (
-            "strides = [\"x_stride\", 1]",
-            "dtype = \"i64\", also = [\"-1\"]",
-            "[\"-1\"]",
-            &["`also` without `range`"],
-        ),
-        (
-            "type = \"i32\" }",
-            "type = \"u32\" }",
-            "\"u32\"",
-            &["unknown type `u32`", "i64 (int64_t)"],
-        ),
-        (
-            "f32 = 0, bf16 = 2",
-            "f32 = 0",
-            "{ f32 = 0 }",
-            &["no code for bf16"],
-        ),
-        (
-            "f32 = 0, bf16 = 2",
-            "f32 = 0, bf16 = 0",
-            "0",
-            &["code 0 twice"],
-        ),
-        (
-            "  { dtype = { f32 = 0, bf16 = 2 } },\n",
-            "",
-            "[",
-            &["cannot tell which of its dtypes"],
-        ),
-        (
-            "{ stream = true }",
-            "{ streem = true }",
-            "{ streem = true }",
-            &["one of tensor, scalar, dtype, stream"],
-        ),
-        (
-            "rows = 8192",
-            "rowz = 8192",
-            "rowz",
-            &["unknown name `rowz`", "names of the operation: rows, width"],
-        ),
-        (
-            "rows = 8192\n",
-            "",
-            "[[operation.bench]]",
-            &["gives no value to rows", "[operation.defaults]"],
-        ),
-        (
-            "rows = 8192",
-            "rows = []",
-            "[]",
-            &["an empty list gives no case"],
-        ),
-        (
-            "rows = 8192",
-            "rows = [1, \"two\"]",
-            "\"two\"",
-            &["expected a number, found a string"],
-        ),
-        (
-            "rows = 8192",
-            "blocks = 1\nrows = 8192",
-            "blocks",
-            &["has a `value` of its own"],
-        ),
-        (
-            "rows = 8192",
-            "rows = \"1..9\"",
-            "\"1..9\"",
-            &["a range is drawn from", "add `draw = 16`"],
-        ),
-        (
-            "rows = \"0..300\"",
-            "rows = \"300..0\"",
-            "\"300..0\"",
-            &["is no range", "\"1..300\""],
-        ),
-        (
-            "rows = \"0..300\"",
-            "rows = \"-1..300\"",
-            "[[operation.verify]]",
-            &["a size is not negative", "rows=-1"],
-        ),
-        (
-            "x_stride = \"width + 8\"",
-            "x_stride = \"widht + 8\"",
-            "widht",
-            &["unknown name `widht`"],
-        ),
+        ("strides = [\"x_stride\", 1]", "dtype = \"i64\", also = [\"-1\"]", "[\"-1\"]", &["`also` without `range`"]),
+        ("type = \"i32\" }", "type = \"u32\" }", "\"u32\"", &["unknown type `u32`", "i64 (int64_t)"]),
+        ("f32 = 0, bf16 = 2", "f32 = 0", "{ f32 = 0 }", &["no code for bf16"]),
+        ("f32 = 0, bf16 = 2", "f32 = 0, bf16 = 0", "0", &["code 0 twice"]),
+        ("  { dtype = { f32 = 0, bf16 = 2 } },\n", "", "[", &["cannot tell which of its dtypes"]),
+        ("{ stream = true }", "{ streem = true }", "{ streem = true }", &["one of tensor, scalar, dtype, stream"]),
+        ("rows = 8192", "rowz = 8192", "rowz", &["unknown name `rowz`", "names of the operation: rows, width"]),
+        ("rows = 8192\n", "", "[[operation.bench]]", &["gives no value to rows", "[operation.defaults]"]),
+        ("rows = 8192", "rows = []", "[]", &["an empty list gives no case"]),
+        ("rows = 8192", "rows = [1, \"two\"]", "\"two\"", &["expected a number, found a string"]),
+        ("rows = 8192", "blocks = 1\nrows = 8192", "blocks", &["has a `value` of its own"]),
+        ("rows = 8192", "rows = \"1..9\"", "\"1..9\"", &["a range is drawn from", "add `draw = 16`"]),
+        ("rows = \"0..300\"", "rows = \"300..0\"", "\"300..0\"", &["is no range", "\"1..300\""]),
+        ("rows = \"0..300\"", "rows = \"-1..300\"", "[[operation.verify]]", &["a size is not negative", "rows=-1"]),
+        ("x_stride = \"width + 8\"", "x_stride = \"widht + 8\"", "widht", &["unknown name `widht`"]),
         (
             "inputs = [\"normal\", \"wide\"]",
             "inputs = \"huge\"",
             "\"huge\"",
-            &[
-                "unknown inputs `huge`",
-                "normal, wide, tiny, sparse, constant, spike",
-            ],
+            &["unknown inputs `huge`", "normal, wide, tiny, sparse, constant, spike"],
         ),
-        (
-            "offsets = { x = 1 }",
-            "offsets = { y = 1 }",
-            "y",
-            &["no tensor `y`", "tensors: out, x, bias"],
-        ),
-        (
-            "dtype = \"bf16\"",
-            "dtype = \"f16\"",
-            "\"f16\"",
-            &["not among the operation's dtypes", "allowed: bf16, f32"],
-        ),
+        ("offsets = { x = 1 }", "offsets = { y = 1 }", "y", &["no tensor `y`", "tensors: out, x, bias"]),
+        ("dtype = \"bf16\"", "dtype = \"f16\"", "\"f16\"", &["not among the operation's dtypes", "allowed: bf16, f32"]),
         ("draw = 8", "draw = 0", "0", &["an integer from 1 to 10000"]),
-        (
-            "draw = 8",
-            "draw = 10000",
-            "[[operation.verify]]",
-            &["more than 20000 cases"],
-        ),
-        (
-            "x_stride = \"width\"",
-            "x_stride = \"x_stride + 1\"",
-            "[[operation.verify]]",
-            &["computed of itself"],
-        ),
-        (
-            "bias = 0",
-            "draw = 0",
-            "draw",
-            &["cannot be a name of the operation"],
-        ),
-        (
-            "kernel = \"*\"",
-            "kernels = \"*\"",
-            "kernels",
-            &["unknown field `kernels` in [[budget]]"],
-        ),
+        ("draw = 8", "draw = 10000", "[[operation.verify]]", &["more than 20000 cases"]),
+        ("x_stride = \"width\"", "x_stride = \"x_stride + 1\"", "[[operation.verify]]", &["computed of itself"]),
+        ("bias = 0", "draw = 0", "draw", &["cannot be a name of the operation"]),
+        ("kernel = \"*\"", "kernels = \"*\"", "kernels", &["unknown field `kernels` in [[budget]]"]),
         (
             "[[budget]]",
             "[[budgets]]",
             "budgets",
-            &[
-                "unknown field `budgets`",
-                "allowed: format, operation, cases, budget",
-            ],
+            &["unknown field `budgets`", "allowed: format, operation, cases, budget"],
         ),
         (
             "[[budget]]",
@@ -799,10 +541,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             let folder = Folder::new();
             folder.spoil(kernel, from, to);
             let message = folder.refused();
-            assert!(
-                message.contains("kernel.toml:1:") && message.contains('^'),
-                "{message}"
-            );
+            assert!(message.contains("kernel.toml:1:") && message.contains('^'), "{message}");
             assert!(message.contains(says[0]), "{message}");
         } else {
             expect(kernel, from, to, marked.trim(), says);
@@ -895,10 +634,7 @@ fn a_type_parameter_is_a_name_whose_values_are_types() {
     assert_eq!(wide.values["table_stride"], 4.0);
     let error = operation.case_of_shape("rows=2,width=4,W=f16", DType::BF16);
     let error = error.unwrap_err().to_string();
-    assert!(
-        error.contains("`f16` is not among its types; allowed: T, f32"),
-        "{error}"
-    );
+    assert!(error.contains("`f16` is not among its types; allowed: T, f32"), "{error}");
 }
 
 #[test]
@@ -925,48 +661,24 @@ fn standard_cases_follow_from_the_arguments() {
         "inputs: rows=5 width=130 spike f32",
         "shared: rows=2 width=130 f32",
     ] {
-        assert!(
-            verify.iter().any(|one| one == label),
-            "no `{label}` in {verify:#?}"
-        );
+        assert!(verify.iter().any(|one| one == label), "no `{label}` in {verify:#?}");
     }
-    let drawn = verify
-        .iter()
-        .filter(|label| label.starts_with("drawn afresh"));
+    let drawn = verify.iter().filter(|label| label.starts_with("drawn afresh"));
     assert_eq!(drawn.count(), 2 * 12 * 2);
     let refused = operation.cases(&operation.reject, 0).unwrap();
     let of = |label: &str| {
         let found = refused.iter().find(|case| case.label == label);
-        &found
-            .unwrap_or_else(|| panic!("no `{label}` in {:#?}", labels(&operation.reject)))
-            .refusal
+        &found.unwrap_or_else(|| panic!("no `{label}` in {:#?}", labels(&operation.reject))).refusal
     };
     assert_eq!(of("negative rows: rows=-1 width=64 bf16").code, Some(10001));
     assert_eq!(of("dtype -1: rows=5 width=64 bf16").dtype_code, Some(-1));
     let null = of("null table: rows=5 width=64 bf16");
-    assert_eq!(
-        (null.code, null.says.as_deref()),
-        (Some(10003), Some("null"))
-    );
-    assert_eq!(
-        of("stride out_stride, too short: rows=5 width=64 out_stride=63 f32").code,
-        Some(10004)
-    );
-    assert_eq!(
-        of("misaligned out: rows=5 width=64 f32").says.as_deref(),
-        Some("multiple")
-    );
-    assert_eq!(
-        of("nothing to do, rows: rows=0 width=64 f32")
-            .pointers
-            .len(),
-        2
-    );
+    assert_eq!((null.code, null.says.as_deref()), (Some(10003), Some("null")));
+    assert_eq!(of("stride out_stride, too short: rows=5 width=64 out_stride=63 f32").code, Some(10004));
+    assert_eq!(of("misaligned out: rows=5 width=64 f32").says.as_deref(), Some("multiple"));
+    assert_eq!(of("nothing to do, rows: rows=0 width=64 f32").pointers.len(), 2);
     // A pointer override is passed as written.
-    let case = refused
-        .iter()
-        .find(|case| case.label.starts_with("not finite"))
-        .unwrap();
+    let case = refused.iter().find(|case| case.label.starts_with("not finite")).unwrap();
     let bound = operation.bind(case).unwrap();
     assert_eq!(bound.arguments[1], BoundArgument::Beyond(1, 2));
     assert_eq!(bound.arguments[7], BoundArgument::I32(7));
@@ -975,40 +687,20 @@ fn standard_cases_follow_from_the_arguments() {
 #[test]
 fn mistakes_in_what_operations_share_are_shown_at_their_line() {
     for (from, to, says) in [
-        (
-            "like = \"scale\"",
-            "like = \"scales\"",
-            "no operation `scales` before this one",
-        ),
+        ("like = \"scale\"", "like = \"scales\"", "no operation `scales` before this one"),
         ("{ x = \"out\" }", "{ y = \"out\" }", "no input `y`"),
         ("{ x = \"out\" }", "{ x = \"x\" }", "no output `x`"),
         ("{ W = [", "{ w = [", "`w` is no name of a type parameter"),
         ("dtype = \"W\"", "dtype = \"V\"", "unknown dtype `V`"),
         ("size(W))", "size(V))", "unknown name `V`"),
-        (
-            "operations = [\"table\"]",
-            "operations = [\"tables\"]",
-            "no operation `tables`",
-        ),
-        (
-            "at = { rows",
-            "at = { rowz",
-            "unknown name `rowz` in `cases.at`",
-        ),
+        ("operations = [\"table\"]", "operations = [\"tables\"]", "no operation `tables`"),
+        ("at = { rows", "at = { rowz", "unknown name `rowz` in `cases.at`"),
         ("around = [64]", "round = [64]", "lacks `around`"),
-        (
-            "negative = 10001",
-            "positive = 10001",
-            "unknown kind of what is wrong, `positive`",
-        ),
+        ("negative = 10001", "positive = 10001", "unknown kind of what is wrong, `positive`"),
         ("table = \"+2\"", "table = 2", "a pointer is 0"),
         ("table = \"+2\"", "tablet = \"+2\"", "no tensor `tablet`"),
         ("says = \"dtype\"", "say = \"dtype\"", "unknown name `say`"),
-        (
-            "standard = { sizes",
-            "standard = { size",
-            "unknown field `size` in `standard`",
-        ),
+        ("standard = { sizes", "standard = { size", "unknown field `size` in `standard`"),
     ] {
         let folder = project_with_more();
         folder.spoil("kernel.toml", from, to);
@@ -1022,10 +714,7 @@ fn a_second_operation_of_a_name_is_shown() {
     let folder = Folder::new();
     let operation = KERNEL.split_once("[[operation]]").unwrap().1;
     let operation = operation.split_once("[[budget]]").unwrap().0;
-    folder.write(
-        "kernel.toml",
-        &format!("{KERNEL}\n[[operation]]{operation}"),
-    );
+    folder.write("kernel.toml", &format!("{KERNEL}\n[[operation]]{operation}"));
     let message = folder.refused();
     assert!(message.contains("a second operation `scale`"), "{message}");
     assert!(message.contains("the first is at line 4"), "{message}");
@@ -1039,11 +728,7 @@ fn a_tolerance_for_a_bundled_oracle_is_refused() {
         "oracle = { python = \"reference.py\", function = \"scale\" }",
         "oracle = \"rms_norm\"",
     );
-    folder.spoil(
-        "kernel.toml",
-        "[[budget]]",
-        "[operation.tolerance]\nulps = 3\n\n[[budget]]",
-    );
+    folder.spoil("kernel.toml", "[[budget]]", "[operation.tolerance]\nulps = 3\n\n[[budget]]");
     assert!(folder.refused().contains("is for oracles in Python"));
 }
 
@@ -1051,78 +736,23 @@ fn a_tolerance_for_a_bundled_oracle_is_refused() {
 fn mistakes_in_build_toml_are_shown_at_their_line() {
     let build = "build.toml";
     let cases: &[(&str, &str, &str, &[&str])] = &[
-        (
-            "name = \"scale\"",
-            "name = \"Scale\"",
-            "\"Scale\"",
-            &["no kernel name", "small letters"],
-        ),
-        (
-            "edition = 5",
-            "edition = 4",
-            "4",
-            &["edition 4 is not known", "edition = 5"],
-        ),
-        (
-            "license",
-            "licence",
-            "licence",
-            &["unknown field `licence` in [general]", "license"],
-        ),
-        (
-            "backends = [\"cuda\"]",
-            "backends = [\"cuda\", \"gpu\"]",
-            "\"gpu\"",
-            &["unknown backend `gpu`", "cpu, cuda"],
-        ),
-        (
-            "depends = []\n",
-            "",
-            "[kernel.scale]",
-            &["lacks `depends`", "depends = []"],
-        ),
-        (
-            "scale.cu",
-            "scales.cu",
-            "\"scales.cu\"",
-            &["cannot be found", "scales.cu"],
-        ),
-        (
-            "scale.cu",
-            "../scale.cu",
-            "\"../scale.cu\"",
-            &["leaves the project's folder"],
-        ),
+        ("name = \"scale\"", "name = \"Scale\"", "\"Scale\"", &["no kernel name", "small letters"]),
+        ("edition = 5", "edition = 4", "4", &["edition 4 is not known", "edition = 5"]),
+        ("license", "licence", "licence", &["unknown field `licence` in [general]", "license"]),
+        ("backends = [\"cuda\"]", "backends = [\"cuda\", \"gpu\"]", "\"gpu\"", &["unknown backend `gpu`", "cpu, cuda"]),
+        ("depends = []\n", "", "[kernel.scale]", &["lacks `depends`", "depends = []"]),
+        ("scale.cu", "scales.cu", "\"scales.cu\"", &["cannot be found", "scales.cu"]),
+        ("scale.cu", "../scale.cu", "\"../scale.cu\"", &["leaves the project's folder"]),
         (
             "src = [\"scale.cu\"]",
             "src = [\"scale.cu\", \"reference.py\"]",
             "\"reference.py\"",
             &["neither a .cu file nor a header"],
         ),
-        (
-            "src = [\"scale.cu\"]",
-            "src = []",
-            "kernel",
-            &["nothing to compile"],
-        ),
-        (
-            "depends = []",
-            "depends = []\ncuda-capabilities = [\"banana\"]",
-            "\"banana\"",
-            &["no compute capability"],
-        ),
-        (
-            "depends = []",
-            "depends = []\ncuda-flag = []",
-            "cuda-flag",
-            &["unknown field `cuda-flag`", "cuda-flags"],
-        ),
-        (
-            "[torch]\nsrc = []",
-            "[torch]\nsrc = [\"binding.cpp\"]",
-            "\"binding.cpp\"",
-            &["cannot be found"],
-        ),
+        ("src = [\"scale.cu\"]", "src = []", "kernel", &["nothing to compile"]),
+        ("depends = []", "depends = []\ncuda-capabilities = [\"banana\"]", "\"banana\"", &["no compute capability"]),
+        ("depends = []", "depends = []\ncuda-flag = []", "cuda-flag", &["unknown field `cuda-flag`", "cuda-flags"]),
+        ("[torch]\nsrc = []", "[torch]\nsrc = [\"binding.cpp\"]", "\"binding.cpp\"", &["cannot be found"]),
         ("[torch]", "[torhc]", "torhc", &["unknown field `torhc`"]),
     ];
     for (from, to, marked, says) in cases {
@@ -1138,10 +768,7 @@ fn a_source_that_is_a_link_out_of_the_project_is_refused() {
     fs::remove_file(folder.path().join("scale.cu")).unwrap();
     symlink(outside.path().join("a.cu"), folder.path().join("scale.cu")).unwrap();
     let message = folder.refused();
-    assert!(
-        message.contains("a link out of the project's folder"),
-        "{message}"
-    );
+    assert!(message.contains("a link out of the project's folder"), "{message}");
 }
 
 #[test]
@@ -1156,21 +783,11 @@ fn sources_of_several_kernels_come_in_the_files_order_without_headers() {
     );
     folder.spoil("build.toml", "edition = 5\n", "");
     let project = folder.open();
-    assert_eq!(
-        project.sources,
-        [Path::new("scale.cu"), Path::new("csrc/a.cu")]
-    );
+    assert_eq!(project.sources, [Path::new("scale.cu"), Path::new("csrc/a.cu")]);
     assert_eq!(project.includes, [Path::new("csrc"), Path::new(".")]);
-    folder.spoil(
-        "build.toml",
-        "include = [\".\"",
-        "cuda-flags = [\"-O1\"]\ninclude = [\".\"",
-    );
+    folder.spoil("build.toml", "include = [\".\"", "cuda-flags = [\"-O1\"]\ninclude = [\".\"");
     let message = folder.refused();
-    assert!(
-        message.contains("differ from those of the kernel at line"),
-        "{message}"
-    );
+    assert!(message.contains("differ from those of the kernel at line"), "{message}");
 }
 
 #[test]
@@ -1203,10 +820,7 @@ fn awkward_files_are_answered() {
     let message = folder.refused();
     assert!(message.contains("unknown field `x`"), "{message}");
     assert!(message.len() < 1_000, "{} bytes", message.len());
-    folder.write(
-        "kernel.toml",
-        &format!("format = 1\na = {}", "[".repeat(100_000)),
-    );
+    folder.write("kernel.toml", &format!("format = 1\na = {}", "[".repeat(100_000)));
     assert!(folder.refused().contains("no TOML"));
     for (number, says) in [
         ("99999999999999999999", "beyond 2^53"),
@@ -1214,10 +828,7 @@ fn awkward_files_are_answered() {
         ("nan", "finite"),
         ("1979-05-27", "found a date"),
     ] {
-        folder.write(
-            "kernel.toml",
-            &KERNEL.replace("rows = 8192", &format!("rows = {number}")),
-        );
+        folder.write("kernel.toml", &KERNEL.replace("rows = 8192", &format!("rows = {number}")));
         let message = folder.refused();
         assert!(message.contains(says), "{number}: {message}");
     }
@@ -1226,10 +837,7 @@ fn awkward_files_are_answered() {
     folder.write("kernel.toml", "");
     let message = folder.refused();
     assert!(message.contains("lacks `format`"), "{message}");
-    assert!(
-        message.contains("add, for example: format = 1"),
-        "{message}"
-    );
+    assert!(message.contains("add, for example: format = 1"), "{message}");
 }
 
 /// A T4 has no mma of this size: default builds must skip `sm_75`, and an explicit request must be an error.

@@ -27,20 +27,10 @@ impl Terminal {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
-        let size = Winsize {
-            ws_row: 40,
-            ws_col: 120,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
+        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&ours, size).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
-        let theirs: OwnedFd = File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().unwrap())
-            .unwrap()
-            .into();
+        let theirs: OwnedFd = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap().into();
         let end = || Stdio::from(theirs.try_clone().unwrap());
         let child = sandbox
             .command()
@@ -62,12 +52,7 @@ impl Terminal {
                 }
             }
         });
-        Self {
-            child,
-            keys,
-            screen: String::new(),
-            printed,
-        }
+        Self { child, keys, screen: String::new(), printed }
     }
 
     fn wait_for(&mut self, text: &str) {
@@ -113,14 +98,9 @@ fn enter_installs_into_the_agents_found_here() {
     terminal.press(b"\r");
     terminal.wait_for("installed");
     assert_eq!(terminal.exit_code(), 0);
-    assert!(exists(
-        sandbox.project.join(".codex/skills/cuda-kernels/SKILL.md")
-    ));
+    assert!(exists(sandbox.project.join(".codex/skills/cuda-kernels/SKILL.md")));
     assert!(!exists(sandbox.project.join(".claude")));
-    assert!(
-        terminal.screen.contains('\u{1b}'),
-        "no colour on a terminal"
-    );
+    assert!(terminal.screen.contains('\u{1b}'), "no colour on a terminal");
 }
 
 #[test]
@@ -131,9 +111,7 @@ fn space_selects_another_agent() {
     terminal.press(b" \r");
     terminal.wait_for("installed");
     assert_eq!(terminal.exit_code(), 0);
-    assert!(exists(
-        sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")
-    ));
+    assert!(exists(sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")));
 }
 
 #[test]

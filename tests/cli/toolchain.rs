@@ -20,10 +20,7 @@ fn script(path: &Path, text: &str) {
 
 /// A toolkit whose nvcc only prints its version.
 fn toolkit(folder: &Path, version: &str) {
-    script(
-        &folder.join("bin/nvcc"),
-        &format!("echo 'Cuda compilation tools, release x, V{version}'"),
-    );
+    script(&folder.join("bin/nvcc"), &format!("echo 'Cuda compilation tools, release x, V{version}'"));
 }
 
 /// A Python whose pip runs this script; `$site` is the target folder.
@@ -49,10 +46,7 @@ fn cache(sandbox: &Sandbox) -> PathBuf {
 
 fn install(sandbox: &Sandbox, python: &Path, more: &[&str]) -> Command {
     let mut command = sandbox.command();
-    command
-        .args(["toolchain", "install", "--python"])
-        .arg(python)
-        .args(more);
+    command.args(["toolchain", "install", "--python"]).arg(python).args(more);
     command
 }
 
@@ -75,24 +69,16 @@ fn the_first_that_works_is_used_and_all_are_listed() {
     let [home, path, venv, kernels] = &places;
     toolkit(home, "13.3.1");
     toolkit(path, "13.2.1");
-    toolkit(
-        &venv.join("lib/python3.12/site-packages/nvidia/cu13"),
-        "13.1.1",
-    );
+    toolkit(&venv.join("lib/python3.12/site-packages/nvidia/cu13"), "13.1.1");
     toolkit(&kernels.join("toolchain-13.0.88/nvidia/cu13"), "13.0.88");
     let run = |home: Option<&Path>, with_path: bool, with_venv: bool| -> Value {
         let mut command = sandbox.command();
-        command
-            .args(["toolchain", "--json"])
-            .env("KERNELS_CACHE", kernels);
+        command.args(["toolchain", "--json"]).env("KERNELS_CACHE", kernels);
         if let Some(home) = home {
             command.env("CUDA_HOME", home);
         }
         if with_path {
-            command.env(
-                "PATH",
-                format!("{}:/usr/bin:/bin", path.join("bin").display()),
-            );
+            command.env("PATH", format!("{}:/usr/bin:/bin", path.join("bin").display()));
         }
         if with_venv {
             command.env("VIRTUAL_ENV", venv);
@@ -107,34 +93,18 @@ fn the_first_that_works_is_used_and_all_are_listed() {
         .unwrap()
         .iter()
         .filter(|row| row["origin"] != "usual place")
-        .map(|row| {
-            (
-                row["toolchain"]["version"].as_str().unwrap(),
-                row["used"] == true,
-            )
-        })
+        .map(|row| (row["toolchain"]["version"].as_str().unwrap(), row["used"] == true))
         .collect();
-    assert_eq!(
-        versions,
-        [
-            ("13.3.1", true),
-            ("13.2.1", false),
-            ("13.1.1", false),
-            ("13.0.88", false)
-        ]
-    );
+    assert_eq!(versions, [("13.3.1", true), ("13.2.1", false), ("13.1.1", false), ("13.0.88", false)]);
     assert_eq!(used(&run(None, true, true)), "13.2.1");
     // The machine's toolkit has lower priority than PATH and higher than an environment.
-    if !Path::new("/usr/local/cuda/bin/nvcc").exists() && !Path::new("/opt/cuda/bin/nvcc").exists()
-    {
+    if !Path::new("/usr/local/cuda/bin/nvcc").exists() && !Path::new("/opt/cuda/bin/nvcc").exists() {
         assert_eq!(used(&run(None, false, true)), "13.1.1");
         let last = run(None, false, false);
         assert_eq!(used(&last), "13.0.88");
         assert_eq!(last["used"]["pinned"], true);
     } else {
-        crate::support::not_run(
-            "what comes behind the usual places: this machine has a CUDA toolkit of its own",
-        );
+        crate::support::not_run("what comes behind the usual places: this machine has a CUDA toolkit of its own");
     }
 }
 
@@ -148,18 +118,12 @@ fn a_cuda_home_without_nvcc_is_an_error_and_not_passed_over() {
     fs::create_dir(&empty).unwrap();
     for name in ["CUDA_HOME", "CUDA_PATH"] {
         let mut command = sandbox.command();
-        command
-            .arg("toolchain")
-            .env("PATH", &path)
-            .env(name, &empty);
+        command.arg("toolchain").env("PATH", &path).env(name, &empty);
         Ran::of(&mut command).expect(1, &[name, "empty/bin/nvcc", "correct it or unset it"]);
     }
     // An empty variable counts as unset.
     let mut command = sandbox.command();
-    command
-        .arg("toolchain")
-        .env("PATH", &path)
-        .env("CUDA_HOME", "");
+    command.arg("toolchain").env("PATH", &path).env("CUDA_HOME", "");
     Ran::of(&mut command).expect(0, &["used", "13.0.88 (pinned)", "PATH"]);
 }
 
@@ -168,17 +132,11 @@ fn a_broken_nvcc_is_passed_over_and_shown() {
     let sandbox = Sandbox::new();
     let broken = sandbox.outside().join("broken");
     script(&broken.join("bin/nvcc"), "echo no libc >&2; exit 127");
-    toolkit(
-        &cache(&sandbox).join("toolchain-13.0.88/nvidia/cu13"),
-        "13.0.88",
-    );
+    toolkit(&cache(&sandbox).join("toolchain-13.0.88/nvidia/cu13"), "13.0.88");
     let mut command = sandbox.command();
     let path = format!("{}:/usr/bin:/bin", broken.join("bin").display());
     command.arg("toolchain").env("PATH", path);
-    Ran::of(&mut command).expect(
-        0,
-        &["broken", "no libc", "kernels toolchain install", "used"],
-    );
+    Ran::of(&mut command).expect(0, &["broken", "no libc", "kernels toolchain install", "used"]);
 }
 
 #[test]
@@ -190,9 +148,7 @@ fn a_link_in_path_leads_to_its_toolkit() {
     fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(real.join("bin/nvcc"), bin.join("nvcc")).unwrap();
     let mut command = sandbox.command();
-    command
-        .arg("toolchain")
-        .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    command.arg("toolchain").env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     Ran::of(&mut command).expect(0, &[real.to_str().unwrap()]);
 }
 
@@ -204,31 +160,18 @@ fn without_a_compiler_the_next_step_is_named() {
         );
     }
     let sandbox = Sandbox::new();
-    sandbox
-        .run("toolchain")
-        .expect(1, &["kernels toolchain install", "CUDA_HOME"]);
+    sandbox.run("toolchain").expect(1, &["kernels toolchain install", "CUDA_HOME"]);
     assert_eq!(sandbox.json("toolchain")["used"], Value::Null);
     // Installing skills needs no compiler.
-    sandbox.ok("doctor").expect(
-        0,
-        &["CUDA compiler", "kernels toolchain install", "no problems"],
-    );
+    sandbox.ok("doctor").expect(0, &["CUDA compiler", "kernels toolchain install", "no problems"]);
 }
 
 #[test]
 fn an_install_is_checked_put_in_place_and_done_once() {
     let sandbox = Sandbox::new();
-    let counted = format!(
-        "echo x >> \"{}\"; {GOOD}",
-        sandbox.home.join("runs").display()
-    );
+    let counted = format!("echo x >> \"{}\"; {GOOD}", sandbox.home.join("runs").display());
     let python = python(&sandbox, &counted);
-    let runs = || {
-        fs::read_to_string(sandbox.home.join("runs"))
-            .unwrap()
-            .lines()
-            .count()
-    };
+    let runs = || fs::read_to_string(sandbox.home.join("runs")).unwrap().lines().count();
     Ran::of(&mut install(&sandbox, &python, &[])).expect(0, &["installed", INSTALLED]);
     assert_eq!(entries(&sandbox), ["toolchain-13.0.88", "toolchain.lock"]);
     Ran::of(&mut install(&sandbox, &python, &[])).expect(0, &["already there"]);
@@ -253,14 +196,8 @@ fn a_failed_install_leaves_nothing_and_says_what_to_do() {
         "echo 'ERROR: No matching distribution found' >&2; exit 1",
         &["No matching distribution", "check the network"],
     );
-    fails(
-        "mkdir -p \"$site/nvidia\"",
-        &["pip installed the wheels, but there is no"],
-    );
-    fails(
-        &GOOD.replace("13.0.88", "13.5.7"),
-        &["nvcc 13.5.7 instead of 13.0.88"],
-    );
+    fails("mkdir -p \"$site/nvidia\"", &["pip installed the wheels, but there is no"]);
+    fails(&GOOD.replace("13.0.88", "13.5.7"), &["nvcc 13.5.7 instead of 13.0.88"]);
     Ran::of(&mut install(&sandbox, Path::new("/nowhere/python"), &[]))
         .expect(1, &["there is no Python at '/nowhere/python'", "--python"]);
     let no_pip = sandbox.outside().join("no-pip");
@@ -278,11 +215,7 @@ fn a_failed_install_leaves_nothing_and_says_what_to_do() {
 fn a_killed_install_is_never_found_and_the_next_clears_it() {
     let sandbox = Sandbox::new();
     let slow = python(&sandbox, &format!("{GOOD}; exec sleep 30"));
-    let mut child = install(&sandbox, &slow, &[])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = install(&sandbox, &slow, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let half = || {
         entries(&sandbox).into_iter().find(|name| {
             let nvcc = cache(&sandbox).join(name).join("site/nvidia/cu13/bin/nvcc");
@@ -299,10 +232,7 @@ fn a_killed_install_is_never_found_and_the_next_clears_it() {
     assert!(half().is_some());
     let left = cache(&sandbox).to_string_lossy().into_owned();
     let report = sandbox.json("toolchain");
-    assert!(
-        !report["candidates"].to_string().contains(&left),
-        "{report:#}"
-    );
+    assert!(!report["candidates"].to_string().contains(&left), "{report:#}");
     let good = python(&sandbox, GOOD);
     Ran::of(&mut install(&sandbox, &good, &[])).expect(0, &["installed"]);
     assert_eq!(entries(&sandbox), ["toolchain-13.0.88", "toolchain.lock"]);
@@ -311,26 +241,14 @@ fn a_killed_install_is_never_found_and_the_next_clears_it() {
 #[test]
 fn of_two_installs_at_once_the_second_waits_and_finds_it_done() {
     let sandbox = Sandbox::new();
-    let counted = format!(
-        "echo x >> \"{}\"; sleep 1; {GOOD}",
-        sandbox.home.join("runs").display()
-    );
+    let counted = format!("echo x >> \"{}\"; sleep 1; {GOOD}", sandbox.home.join("runs").display());
     let python = python(&sandbox, &counted);
-    let spawn = || {
-        install(&sandbox, &python, &[])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
+    let spawn = || install(&sandbox, &python, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for child in [spawn(), spawn(), spawn()] {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
-    assert_eq!(
-        fs::read_to_string(sandbox.home.join("runs")).unwrap(),
-        "x\n"
-    );
+    assert_eq!(fs::read_to_string(sandbox.home.join("runs")).unwrap(), "x\n");
 }
 
 #[test]

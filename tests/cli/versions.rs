@@ -7,10 +7,7 @@ use crate::support::{Sandbox, snapshot, tree, write};
 use kernels::skill::{Digest, lineage, source::Skill};
 
 /// Version 0.1.0, packed with `kernels skills pack`.
-const FIRST: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/fixtures/cuda-kernels-0.1.0.skill"
-);
+const FIRST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/cuda-kernels-0.1.0.skill");
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
 /// The version in this binary.
@@ -21,14 +18,11 @@ fn here() -> String {
 /// An install of 0.1.0 for an agent, with the receipt of that release, or without one, as after a manual copy.
 fn install_first(sandbox: &Sandbox, agent: &str, receipt: bool) -> PathBuf {
     sandbox.ok(&format!("skills add {FIRST} --{agent}"));
-    let folder = sandbox
-        .project
-        .join(format!(".{agent}/skills/cuda-kernels"));
+    let folder = sandbox.project.join(format!(".{agent}/skills/cuda-kernels"));
     let file = folder.join(".kernels.json");
     if receipt {
         // The receipt says that it came from the binary, not from an archive.
-        let mut text: serde_json::Value =
-            serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let mut text: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(text["version"], "0.1.0");
         text["source"] = serde_json::json!({ "kind": "embedded" });
         fs::write(&file, text.to_string()).unwrap();
@@ -50,10 +44,7 @@ fn the_fixture_is_the_first_version_as_it_was_shipped() {
     assert_eq!(shipped.version, "0.1.0");
     assert_eq!(first.digest, shipped.tree);
     let other: Digest = Skill::read(Path::new(EMBEDDED)).unwrap().digest;
-    assert_ne!(
-        first.digest, other,
-        "this binary carries version 0.1.0 itself"
-    );
+    assert_ne!(first.digest, other, "this binary carries version 0.1.0 itself");
 }
 
 #[test]
@@ -61,27 +52,15 @@ fn an_untouched_first_version_is_stale_and_update_brings_this_one() {
     let sandbox = Sandbox::new();
     for (agent, receipt) in [("claude", true), ("codex", false)] {
         let folder = install_first(&sandbox, agent, receipt);
-        assert_eq!(
-            sandbox.state(&state_of(agent)),
-            "stale",
-            "receipt: {receipt}"
-        );
-        sandbox
-            .run(&format!("skills status --{agent}"))
-            .expect(1, &["stale", &format!("0.1.0, here is {}", here())]);
+        assert_eq!(sandbox.state(&state_of(agent)), "stale", "receipt: {receipt}");
+        sandbox.run(&format!("skills status --{agent}")).expect(1, &["stale", &format!("0.1.0, here is {}", here())]);
         let before = snapshot(&folder);
-        sandbox
-            .ok(&format!("skills update --{agent} --dry-run"))
-            .expect(0, &["update"]);
+        sandbox.ok(&format!("skills update --{agent} --dry-run")).expect(0, &["update"]);
         assert_eq!(snapshot(&folder), before);
-        sandbox
-            .ok(&format!("skills update --{agent}"))
-            .expect(0, &["updated"]);
+        sandbox.ok(&format!("skills update --{agent}")).expect(0, &["updated"]);
         assert_eq!(tree(&folder), tree(EMBEDDED));
         assert_eq!(sandbox.state(&state_of(agent)), "current");
-        sandbox
-            .ok(&format!("skills status --{agent}"))
-            .expect(0, &[&here()]);
+        sandbox.ok(&format!("skills status --{agent}")).expect(0, &[&here()]);
     }
 }
 
@@ -104,18 +83,10 @@ fn an_edited_first_version_is_modified_and_its_edits_are_kept() {
     let edited = folder.join("references/troubleshooting.md");
     write(&edited, mine);
     assert_eq!(sandbox.state(&state_of("claude")), "modified");
-    sandbox
-        .run("skills status")
-        .expect(1, &["modified", "0.1.0", "M references/troubleshooting.md"]);
+    sandbox.run("skills status").expect(1, &["modified", "0.1.0", "M references/troubleshooting.md"]);
     let before = snapshot(&folder);
-    for command in [
-        "skills update",
-        "skills add --claude",
-        "skills remove cuda-kernels",
-    ] {
-        sandbox
-            .run(command)
-            .expect(3, &["M references/troubleshooting.md", "--force"]);
+    for command in ["skills update", "skills add --claude", "skills remove cuda-kernels"] {
+        sandbox.run(command).expect(3, &["M references/troubleshooting.md", "--force"]);
         assert_eq!(snapshot(&folder), before, "{command}");
     }
     sandbox.ok("skills update --force").expect(0, &["kept in"]);
@@ -155,16 +126,9 @@ fn this_version_is_current_with_a_receipt_and_without() {
     let sandbox = Sandbox::new();
     sandbox.ok("skills add --claude");
     assert_eq!(sandbox.state(&state_of("claude")), "current");
-    fs::remove_file(
-        sandbox
-            .project
-            .join(".claude/skills/cuda-kernels/.kernels.json"),
-    )
-    .unwrap();
+    fs::remove_file(sandbox.project.join(".claude/skills/cuda-kernels/.kernels.json")).unwrap();
     assert_eq!(sandbox.state(&state_of("claude")), "current");
-    sandbox
-        .ok("skills status")
-        .expect(0, &["current", &here(), "without a receipt"]);
+    sandbox.ok("skills status").expect(0, &["current", &here(), "without a receipt"]);
     sandbox.ok("skills update");
     assert_eq!(sandbox.state(&state_of("claude")), "current");
 }

@@ -32,13 +32,7 @@ pub(crate) struct Listed {
 }
 
 impl Agent {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Claude,
-        Self::Codex,
-        Self::OpenCode,
-        Self::Gemini,
-        Self::Copilot,
-    ];
+    pub(crate) const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::OpenCode, Self::Gemini, Self::Copilot];
 
     /// The option of `kernels skills add` that installs for it.
     pub(crate) fn option(self) -> &'static str {
@@ -81,13 +75,7 @@ impl Agent {
 
     /// The skills that the agent, started in `folder`, offers to its model. `skill` is the one that
     /// being tested: Claude Code must load it, because only then does it report its path.
-    pub(crate) fn listing(
-        self,
-        programs: &Programs,
-        sandbox: &Sandbox,
-        folder: &Path,
-        skill: &str,
-    ) -> Vec<Listed> {
+    pub(crate) fn listing(self, programs: &Programs, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
         match self {
             Self::Claude => claude(&programs.claude, sandbox, folder, skill),
             Self::Codex => codex(&programs.codex, sandbox, folder),
@@ -104,10 +92,7 @@ fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
     // With its default provider it resolves its server's address first, and offline waits 5 s.
     command
         .args(["-c", "model_provider=\"none\""])
-        .args([
-            "-c",
-            "model_providers.none={name=\"none\",base_url=\"http://127.0.0.1:9/v1\"}",
-        ])
+        .args(["-c", "model_providers.none={name=\"none\",base_url=\"http://127.0.0.1:9/v1\"}"])
         .args(["debug", "prompt-input", "hi"]);
     let finished = run(&mut command, LIMIT).expect_code(0);
     let prompt: Value = serde_json::from_str(&finished.stdout)
@@ -119,15 +104,8 @@ fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
         .unwrap_or_else(|| panic!("Codex's prompt has no list of skills\n{finished}"));
 
     // Folders are abbreviated: "- `r0` = `/…/.codex/skills`" above the list.
-    let roots: Vec<(&str, &str)> = list
-        .0
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix("- `")?
-                .strip_suffix('`')?
-                .split_once("` = `")
-        })
-        .collect();
+    let roots: Vec<(&str, &str)> =
+        list.0.lines().filter_map(|line| line.strip_prefix("- `")?.strip_suffix('`')?.split_once("` = `")).collect();
     list.1
         .lines()
         .take_while(|line| line.starts_with("- "))
@@ -147,11 +125,7 @@ fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
                 },
                 None => PathBuf::from(file),
             };
-            Listed {
-                name: name.to_owned(),
-                description: description.to_owned(),
-                file: Some(file),
-            }
+            Listed { name: name.to_owned(), description: description.to_owned(), file: Some(file) }
         })
         .collect()
 }
@@ -159,16 +133,11 @@ fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
 /// `OpenCode` prints its skills as JSON.
 fn opencode(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
     let mut command = sandbox.command(program, folder);
-    command
-        .args(["debug", "skill"])
-        .env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    command.args(["debug", "skill"]).env("OPENCODE_DISABLE_MODELS_FETCH", "1");
     let finished = run(&mut command, LIMIT).expect_code(0);
     let skills: Vec<Value> = serde_json::from_str(&finished.stdout)
         .unwrap_or_else(|error| panic!("OpenCode did not print JSON: {error}\n{finished}"));
-    assert!(
-        !skills.is_empty(),
-        "OpenCode does not even list its own skill\n{finished}"
-    );
+    assert!(!skills.is_empty(), "OpenCode does not even list its own skill\n{finished}");
     skills
         .iter()
         .map(|skill| Listed {
@@ -200,9 +169,7 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
         .unwrap_or_else(|| panic!("Claude Code sent no list of skills\n{finished}"));
     // The request after loading the skill contains its path.
     let loaded_from = requests.iter().rev().flat_map(strings).find_map(|text| {
-        let (folder, _) = text
-            .strip_prefix("Base directory for this skill: ")?
-            .split_once('\n')?;
+        let (folder, _) = text.strip_prefix("Base directory for this skill: ")?.split_once('\n')?;
         Some(Path::new(folder).join("SKILL.md"))
     });
     first
@@ -213,11 +180,7 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
         .map(|(name, description)| Listed {
             name: name.to_owned(),
             description: description.to_owned(),
-            file: if name == skill {
-                loaded_from.clone()
-            } else {
-                None
-            },
+            file: if name == skill { loaded_from.clone() } else { None },
         })
         .collect()
 }
@@ -257,10 +220,7 @@ fn gemini(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> 
             }
         })
         .collect();
-    assert!(
-        !skills.is_empty(),
-        "Gemini CLI does not even list its own skills\n{finished}"
-    );
+    assert!(!skills.is_empty(), "Gemini CLI does not even list its own skills\n{finished}");
     skills
 }
 
@@ -275,10 +235,7 @@ fn copilot(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed>
     let finished = run(&mut command, LIMIT).expect_code(0);
     let skills: Vec<Value> = serde_json::from_str(&finished.stdout)
         .unwrap_or_else(|error| panic!("Copilot CLI did not print JSON: {error}\n{finished}"));
-    assert!(
-        !skills.is_empty(),
-        "Copilot CLI does not even list its own skills\n{finished}"
-    );
+    assert!(!skills.is_empty(), "Copilot CLI does not even list its own skills\n{finished}");
     skills
         .iter()
         .map(|skill| {
@@ -294,10 +251,7 @@ fn copilot(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed>
 
 /// The text in a field of a skill that an agent printed as JSON.
 fn field(skill: &Value, key: &str) -> String {
-    skill[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("a skill without {key}: {skill}"))
-        .to_owned()
+    skill[key].as_str().unwrap_or_else(|| panic!("a skill without {key}: {skill}")).to_owned()
 }
 
 /// Every string in a JSON value.

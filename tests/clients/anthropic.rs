@@ -29,14 +29,9 @@ impl FakeAnthropic {
     pub(crate) fn that_loads(skill: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .unwrap_or_else(|error| panic!("cannot listen on the loopback: {error}"));
-        let address = listener
-            .local_addr()
-            .unwrap_or_else(|error| panic!("the listener has no address: {error}"));
-        let shared = Arc::new(Shared {
-            skill: skill.to_owned(),
-            stopping: AtomicBool::new(false),
-            requests: Mutex::default(),
-        });
+        let address = listener.local_addr().unwrap_or_else(|error| panic!("the listener has no address: {error}"));
+        let shared =
+            Arc::new(Shared { skill: skill.to_owned(), stopping: AtomicBool::new(false), requests: Mutex::default() });
         let accepting = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -50,11 +45,7 @@ impl FakeAnthropic {
                 }
             })
         };
-        Self {
-            address,
-            shared,
-            accepting: Some(accepting),
-        }
+        Self { address, shared, accepting: Some(accepting) }
     }
 
     /// The value for `ANTHROPIC_BASE_URL`.
@@ -64,11 +55,7 @@ impl FakeAnthropic {
 
     /// The bodies of the message requests, in order of arrival.
     pub(crate) fn requests(&self) -> Vec<Value> {
-        self.shared
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -111,10 +98,7 @@ impl Shared {
         match serde_json::from_slice::<Value>(&body) {
             Ok(request) if path == "/v1/messages" => {
                 let reply = self.reply(&request);
-                self.requests
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(request);
+                self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
                 respond(&mut stream, reply.0, &reply.1)
             }
             _ => respond(&mut stream, "application/json", "{}"),
@@ -131,8 +115,7 @@ impl Shared {
         let can_load = tools.iter().any(|tool| tool["name"] == "Skill");
         let (block, stop) = if offered && can_load && !loaded {
             let input = json!({ "skill": self.skill });
-            let block =
-                json!({ "type": "tool_use", "id": "toolu_1", "name": "Skill", "input": input });
+            let block = json!({ "type": "tool_use", "id": "toolu_1", "name": "Skill", "input": input });
             (block, "tool_use")
         } else {
             (json!({ "type": "text", "text": "pong" }), "end_turn")
@@ -140,10 +123,7 @@ impl Shared {
         if request["stream"] == true {
             ("text/event-stream", streamed(request, &block, stop))
         } else {
-            (
-                "application/json",
-                message(request, &[block], Some(stop)).to_string(),
-            )
+            ("application/json", message(request, &[block], Some(stop)).to_string())
         }
     }
 }
@@ -159,18 +139,12 @@ fn message(request: &Value, content: &[Value], stop: Option<&str>) -> Value {
 /// A one-block message as the events of a stream.
 fn streamed(request: &Value, block: &Value, stop: &str) -> String {
     let (empty, delta) = if block["type"] == "text" {
-        (
-            json!({ "type": "text", "text": "" }),
-            json!({ "type": "text_delta", "text": block["text"] }),
-        )
+        (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": block["text"] }))
     } else {
         let mut empty = block.clone();
         empty["input"] = json!({});
         let input = block["input"].to_string();
-        (
-            empty,
-            json!({ "type": "input_json_delta", "partial_json": input }),
-        )
+        (empty, json!({ "type": "input_json_delta", "partial_json": input }))
     };
     let events = [
         json!({ "type": "message_start", "message": message(request, &[], None) }),

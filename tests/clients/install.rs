@@ -34,10 +34,7 @@ pub(crate) fn programs() -> Option<&'static Programs> {
             assert!(!ci, "no clients to test with: {reason}");
             // Not eprintln!, which the test runner hides when a test passes.
             let line = reason.lines().last().unwrap_or_default();
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED: no clients to test with: {line}"
-            );
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no clients to test with: {line}");
             None
         }
     }
@@ -53,10 +50,7 @@ fn find() -> Result<Programs, String> {
     let installed = Path::new(finished.stdout.trim_end());
     let modules = installed.join("node_modules");
     Ok(Programs {
-        codex: program(
-            &modules,
-            &["@openai", "codex-*", "vendor", "*", "bin", "codex"],
-        )?,
+        codex: program(&modules, &["@openai", "codex-*", "vendor", "*", "bin", "codex"])?,
         opencode: program(&modules, &["opencode-*", "bin", "opencode"])?,
         claude: program(&modules, &["@anthropic-ai", "claude-code-*", "claude"])?,
         gemini: program(&modules, &["@google", "gemini-cli", "bundle", "gemini.js"])?,
@@ -75,19 +69,11 @@ fn program(folder: &Path, pattern: &[&str]) -> Result<PathBuf, String> {
         let Some(prefix) = first.strip_suffix('*') else {
             return walk(folder.join(first), rest);
         };
-        fs::read_dir(&folder).ok()?.flatten().find_map(|entry| {
-            entry
-                .file_name()
-                .to_str()?
-                .starts_with(prefix)
-                .then(|| walk(entry.path(), rest))?
-        })
+        fs::read_dir(&folder)
+            .ok()?
+            .flatten()
+            .find_map(|entry| entry.file_name().to_str()?.starts_with(prefix).then(|| walk(entry.path(), rest))?)
     }
-    walk(folder.to_owned(), pattern).ok_or_else(|| {
-        format!(
-            "{} has no {}: not published for this system?",
-            folder.display(),
-            pattern.join("/")
-        )
-    })
+    walk(folder.to_owned(), pattern)
+        .ok_or_else(|| format!("{} has no {}: not published for this system?", folder.display(), pattern.join("/")))
 }

@@ -27,77 +27,35 @@ use serde_json::Value;
 const SKILL: &str = "cuda-kernels";
 
 /// The entries of `agent` for `skill` and for anything that looks like a copy of it.
-fn copies(
-    agent: Agent,
-    programs: &Programs,
-    sandbox: &Sandbox,
-    folder: &Path,
-    skill: &str,
-) -> Vec<Listed> {
+fn copies(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
     let mut listed = agent.listing(programs, sandbox, folder, skill);
     listed.retain(|entry| entry.name.contains(skill) || in_backup(entry));
     listed
 }
 
 fn in_backup(entry: &Listed) -> bool {
-    entry
-        .file
-        .as_deref()
-        .is_some_and(|file| file.to_string_lossy().contains("/.kernels/"))
+    entry.file.as_deref().is_some_and(|file| file.to_string_lossy().contains("/.kernels/"))
 }
 
 /// `agent`, started in `folder`, lists the skill in `installed` once, with its description.
-fn assert_listed_once(
-    agent: Agent,
-    programs: &Programs,
-    sandbox: &Sandbox,
-    folder: &Path,
-    installed: &Path,
-) {
+fn assert_listed_once(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path, installed: &Path) {
     assert_listed_once_from(agent, programs, sandbox, folder, &[installed.to_owned()]);
 }
 
 /// The same where `agent` sees several equal copies and may take any: `OpenCode` keeps the one that
 /// it read last.
-fn assert_listed_once_from(
-    agent: Agent,
-    programs: &Programs,
-    sandbox: &Sandbox,
-    folder: &Path,
-    installed: &[PathBuf],
-) {
-    let skill = installed[0]
-        .file_name()
-        .expect("a skill's folder has a name")
-        .to_string_lossy();
-    let files: Vec<PathBuf> = installed
-        .iter()
-        .map(|folder| canonical(&folder.join("SKILL.md")))
-        .collect();
+fn assert_listed_once_from(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path, installed: &[PathBuf]) {
+    let skill = installed[0].file_name().expect("a skill's folder has a name").to_string_lossy();
+    let files: Vec<PathBuf> = installed.iter().map(|folder| canonical(&folder.join("SKILL.md"))).collect();
     let description = description(&read(&files[0]));
     let listed = copies(agent, programs, sandbox, folder, &skill);
-    let case = format!(
-        "{agent:?} in {}, expected one of {files:?}",
-        folder.display()
-    );
+    let case = format!("{agent:?} in {}, expected one of {files:?}", folder.display());
 
-    assert_eq!(
-        listed.len(),
-        1,
-        "{case}: listed {} times: {listed:#?}",
-        listed.len()
-    );
+    assert_eq!(listed.len(), 1, "{case}: listed {} times: {listed:#?}", listed.len());
     assert_eq!(listed[0].name, skill, "{case}");
     assert_eq!(words(&listed[0].description), words(&description), "{case}");
-    let seen = listed[0]
-        .file
-        .as_deref()
-        .unwrap_or_else(|| panic!("{case}: not loaded"));
-    assert!(
-        files.contains(&canonical(seen)),
-        "{case}: wrong file, {}",
-        seen.display()
-    );
+    let seen = listed[0].file.as_deref().unwrap_or_else(|| panic!("{case}: not loaded"));
+    assert!(files.contains(&canonical(seen)), "{case}: wrong file, {}", seen.display());
 }
 
 /// The options that install for every agent, each into its own folder.
@@ -107,22 +65,13 @@ fn every_option() -> String {
 
 /// After `every_option()` at `top`: each agent, started in `folder`, lists `skill` once, from its own
 /// folder. `OpenCode` reads Claude Code's too; so does Copilot CLI, which prefers its own.
-fn assert_listed_once_by_all(
-    programs: &Programs,
-    sandbox: &Sandbox,
-    top: &Path,
-    folder: &Path,
-    skill: &str,
-) {
+fn assert_listed_once_by_all(programs: &Programs, sandbox: &Sandbox, top: &Path, folder: &Path, skill: &str) {
     for agent in Agent::ALL {
         let mut folders = vec![agent.folder()];
         if agent == Agent::OpenCode {
             folders.push(Agent::Claude.folder());
         }
-        let places: Vec<PathBuf> = folders
-            .into_iter()
-            .map(|folder| top.join(folder).join(skill))
-            .collect();
+        let places: Vec<PathBuf> = folders.into_iter().map(|folder| top.join(folder).join(skill)).collect();
         let from = if agent.looks_above() { folder } else { top };
         assert_listed_once_from(agent, programs, sandbox, from, &places);
     }
@@ -130,20 +79,11 @@ fn assert_listed_once_by_all(
 
 /// The deepest folder from which `agent` sees the project's skills.
 fn lowest(agent: Agent, sandbox: &Sandbox) -> &Path {
-    if agent.looks_above() {
-        &sandbox.subfolder
-    } else {
-        &sandbox.project
-    }
+    if agent.looks_above() { &sandbox.subfolder } else { &sandbox.project }
 }
 
 /// The same at the top of the project and below.
-fn assert_listed_once_everywhere(
-    agent: Agent,
-    programs: &Programs,
-    sandbox: &Sandbox,
-    installed: &Path,
-) {
+fn assert_listed_once_everywhere(agent: Agent, programs: &Programs, sandbox: &Sandbox, installed: &Path) {
     for folder in [&sandbox.project, &sandbox.subfolder] {
         assert_listed_once(agent, programs, sandbox, folder, installed);
     }
@@ -157,12 +97,8 @@ fn assert_not_listed(agent: Agent, programs: &Programs, sandbox: &Sandbox, folde
 
 /// The description in a `SKILL.md`: one line, quoted or not, or folded with `>` or `>-`.
 fn description(text: &str) -> String {
-    let mut lines = text
-        .lines()
-        .skip_while(|line| !line.starts_with("description:"));
-    let first = lines
-        .next()
-        .unwrap_or_else(|| panic!("no description in {text}"));
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("description:"));
+    let first = lines.next().unwrap_or_else(|| panic!("no description in {text}"));
     let value = first["description:".len()..].trim();
     if value.starts_with('>') {
         let folded: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).collect();
@@ -197,9 +133,7 @@ fn files_containing(folder: &Path, text: &str) -> usize {
 fn add_look_remove(options: &str, agent: Agent, folder: &str) {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
-    sandbox
-        .kernels(&format!("skills add {SKILL} {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
     // A user-level folder (`~/…`) is visible from every folder.
     let of_user = folder.strip_prefix("~/");
     let installed = match of_user {
@@ -215,14 +149,8 @@ fn add_look_remove(options: &str, agent: Agent, folder: &str) {
         assert_not_listed(agent, programs, &sandbox, below);
     }
 
-    sandbox
-        .kernels(&format!("skills remove {SKILL} {options}"))
-        .expect_code(0);
-    assert!(
-        !installed.exists(),
-        "{} is still there",
-        installed.display()
-    );
+    sandbox.kernels(&format!("skills remove {SKILL} {options}")).expect_code(0);
+    assert!(!installed.exists(), "{} is still there", installed.display());
     assert_not_listed(agent, programs, &sandbox, top);
 }
 
@@ -231,9 +159,7 @@ fn add_look_remove(options: &str, agent: Agent, folder: &str) {
 fn add_look_below(options: &str, agent: Agent, folder: &str) {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
-    sandbox
-        .kernels(&format!("skills add {SKILL} {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
     let installed = sandbox.project.join(folder).join(SKILL);
     let from = lowest(agent, &sandbox);
     assert_listed_once(agent, programs, &sandbox, from, &installed);
@@ -245,9 +171,7 @@ fn the_table_says_what_is_asked() {
     let pins: Value = serde_json::from_str(include_str!("package.json")).unwrap();
     for agent in Agent::ALL {
         let row = kernels::agent::table::find(agent.option().trim_start_matches('-')).unwrap();
-        let pin = ["dependencies", "optionalDependencies"]
-            .iter()
-            .find_map(|kind| pins[kind][agent.package()].as_str());
+        let pin = ["dependencies", "optionalDependencies"].iter().find_map(|kind| pins[kind][agent.package()].as_str());
         let walks = row.project_roots == ProjectRoots::Walk;
         assert_eq!(row.source, "run", "{agent:?}");
         assert_eq!(Some(row.seen.as_str()), pin, "{agent:?}");
@@ -323,11 +247,7 @@ fn skills_add_codex_global() {
 
 #[test]
 fn skills_add_opencode_global() {
-    add_look_remove(
-        "--opencode -g",
-        Agent::OpenCode,
-        "~/.config/opencode/skills",
-    );
+    add_look_remove("--opencode -g", Agent::OpenCode, "~/.config/opencode/skills");
 }
 
 #[test]
@@ -355,27 +275,17 @@ fn skills_add_codex_agents() {
 fn skills_add_agents_then_skills_add_codex() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
-    sandbox
-        .kernels("skills add cuda-kernels --agents")
-        .expect_code(0);
-    sandbox
-        .kernels("skills add cuda-kernels --codex")
-        .expect_code(0);
+    sandbox.kernels("skills add cuda-kernels --agents").expect_code(0);
+    sandbox.kernels("skills add cuda-kernels --codex").expect_code(0);
     let installed = sandbox.project.join(".agents/skills").join(SKILL);
     assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
 
     // Codex's is a link to it: removing the real one alone would leave a link to nothing.
-    sandbox
-        .kernels("skills remove cuda-kernels --agents")
-        .expect_code(3);
+    sandbox.kernels("skills remove cuda-kernels --agents").expect_code(3);
     assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
-    sandbox
-        .kernels("skills remove cuda-kernels --codex")
-        .expect_code(0);
+    sandbox.kernels("skills remove cuda-kernels --codex").expect_code(0);
     assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
-    sandbox
-        .kernels("skills remove cuda-kernels --agents")
-        .expect_code(0);
+    sandbox.kernels("skills remove cuda-kernels --agents").expect_code(0);
     assert_not_listed(Agent::Codex, programs, &sandbox, &sandbox.project);
 }
 
@@ -389,34 +299,18 @@ fn skills_add_every_agent() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     let options = format!("{} --agents", every_option());
-    sandbox
-        .kernels(&format!("skills add {SKILL} {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
     for agent in Agent::ALL {
         let from = lowest(agent, &sandbox);
         let listed = copies(agent, programs, &sandbox, from, SKILL);
         assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
         // OpenCode sees three places and keeps whichever it read last: all must be the same skill.
-        let seen = listed[0]
-            .file
-            .as_deref()
-            .expect("every agent says which file");
-        let own = sandbox
-            .project
-            .join(".claude/skills")
-            .join(SKILL)
-            .join("SKILL.md");
-        assert_eq!(
-            read(seen),
-            read(&own),
-            "{agent:?} reads another skill: {}",
-            seen.display()
-        );
+        let seen = listed[0].file.as_deref().expect("every agent says which file");
+        let own = sandbox.project.join(".claude/skills").join(SKILL).join("SKILL.md");
+        assert_eq!(read(seen), read(&own), "{agent:?} reads another skill: {}", seen.display());
     }
 
-    sandbox
-        .kernels(&format!("skills remove {SKILL} {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills remove {SKILL} {options}")).expect_code(0);
     for agent in Agent::ALL {
         assert_not_listed(agent, programs, &sandbox, &sandbox.project);
     }
@@ -428,9 +322,7 @@ fn skills_add_in_a_subfolder() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     let typed = format!("skills add {SKILL} {}", every_option());
-    sandbox
-        .kernels_in(&sandbox.subfolder, &typed)
-        .expect_code(0);
+    sandbox.kernels_in(&sandbox.subfolder, &typed).expect_code(0);
     let top = &sandbox.project;
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
@@ -441,17 +333,12 @@ fn skills_add_then_an_edit_of_the_description() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     let top = &sandbox.project;
-    sandbox
-        .kernels(&format!("skills add {SKILL} {}", every_option()))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {}", every_option())).expect_code(0);
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
     for agent in Agent::ALL {
         let file = top.join(agent.folder()).join(SKILL).join("SKILL.md");
         let text = read(&file);
-        let edited = text.replace(
-            &description(&text),
-            "Knows the edit. Use when asked for it.",
-        );
+        let edited = text.replace(&description(&text), "Knows the edit. Use when asked for it.");
         assert_ne!(text, edited, "{}: not edited", file.display());
         write(&file, &edited);
     }
@@ -463,20 +350,12 @@ fn skills_add_then_an_edit_of_the_description() {
 fn skills_add_in_a_worktree() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
-    sandbox.git(
-        &sandbox.project,
-        &["commit", "--quiet", "--allow-empty", "-m", "first"],
-    );
-    sandbox.git(
-        &sandbox.project,
-        &["worktree", "add", "--quiet", ".worktrees/topic"],
-    );
+    sandbox.git(&sandbox.project, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    sandbox.git(&sandbox.project, &["worktree", "add", "--quiet", ".worktrees/topic"]);
     let worktree = sandbox.project.join(".worktrees/topic");
     let below = worktree.join("src");
     create(&below);
-    sandbox
-        .kernels_in(&below, &format!("skills add {SKILL} {}", every_option()))
-        .expect_code(0);
+    sandbox.kernels_in(&below, &format!("skills add {SKILL} {}", every_option())).expect_code(0);
     assert_listed_once_by_all(programs, &sandbox, &worktree, &below, SKILL);
 }
 
@@ -484,9 +363,7 @@ fn skills_add_in_a_worktree() {
 fn skills_add_without_git() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::without_git();
-    sandbox
-        .kernels(&format!("skills add {SKILL} {}", every_option()))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {}", every_option())).expect_code(0);
     let top = &sandbox.project;
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
 }
@@ -498,9 +375,7 @@ fn skills_add_force_over_an_edit() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     let options = format!("{} --agents", every_option());
-    sandbox
-        .kernels(&format!("skills add {SKILL} {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
     let places = Agent::ALL.map(Agent::folder).into_iter();
     let places: Vec<&str> = places.chain([".agents/skills"]).collect();
     for place in &places {
@@ -511,21 +386,14 @@ fn skills_add_force_over_an_edit() {
         }
     }
 
-    sandbox
-        .kernels(&format!("skills add {SKILL} {options}"))
-        .expect_code(3);
-    sandbox
-        .kernels(&format!("skills add {SKILL} {options} --force"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(3);
+    sandbox.kernels(&format!("skills add {SKILL} {options} --force")).expect_code(0);
     for place in places {
         let folder = sandbox.project.join(place);
         assert_eq!(files_containing(&folder, EDIT), 0, "{place}: not replaced");
     }
     let kept = files_containing(&sandbox.project.join(".claude/.kernels/backups"), EDIT);
-    assert_eq!(
-        kept, 1,
-        "the edited file is kept once beside .claude/skills"
-    );
+    assert_eq!(kept, 1, "the edited file is kept once beside .claude/skills");
 
     for agent in Agent::ALL {
         let listed = copies(agent, programs, &sandbox, lowest(agent, &sandbox), SKILL);
@@ -556,34 +424,20 @@ fn skills_add_killed_then_skills_add() {
             // An edited install: --force moves it away, so there are two trees for a moment.
             sandbox.kernels(&typed).expect_code(0);
             for folder in [&claude, &codex] {
-                write(
-                    &folder.join("SKILL.md"),
-                    &format!("{}edited\n", read(&folder.join("SKILL.md"))),
-                );
+                write(&folder.join("SKILL.md"), &format!("{}edited\n", read(&folder.join("SKILL.md"))));
             }
         }
         let delay = whole * kill / KILLS;
         sandbox.kernels_killed_after(delay, &typed);
         // Codex is asked every time, because it answers ten times as fast.
-        let agents = if kill % 4 < 2 {
-            &[Agent::Codex, Agent::Claude][..]
-        } else {
-            &[Agent::Codex]
-        };
+        let agents = if kill % 4 < 2 { &[Agent::Codex, Agent::Claude][..] } else { &[Agent::Codex] };
         for &agent in agents {
             let listed = copies(agent, programs, &sandbox, &sandbox.project, SKILL);
-            assert!(
-                listed.len() <= 1,
-                "{agent:?} after a kill at {delay:?}: {listed:#?}"
-            );
+            assert!(listed.len() <= 1, "{agent:?} after a kill at {delay:?}: {listed:#?}");
         }
         for folder in [&claude, &codex] {
             if folder.exists() {
-                assert!(
-                    folder.join("scripts").is_dir(),
-                    "half a skill in {}",
-                    folder.display()
-                );
+                assert!(folder.join("scripts").is_dir(), "half a skill in {}", folder.display());
             }
         }
     }
@@ -598,9 +452,7 @@ fn skills_add_twice() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     for _ in 0..2 {
-        sandbox
-            .kernels(&format!("skills add {SKILL} {}", every_option()))
-            .expect_code(0);
+        sandbox.kernels(&format!("skills add {SKILL} {}", every_option())).expect_code(0);
     }
     let top = &sandbox.project;
     assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
@@ -622,12 +474,7 @@ fn skills_add_path() {
     let Some(programs) = programs() else { return };
     let sandbox = Sandbox::new();
     own_skill(&sandbox);
-    sandbox
-        .kernels(&format!(
-            "skills add ./drafts/word-count {}",
-            every_option()
-        ))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add ./drafts/word-count {}", every_option())).expect_code(0);
     let (top, below) = (&sandbox.project, &sandbox.subfolder);
     assert_listed_once_by_all(programs, &sandbox, top, below, "word-count");
 }
@@ -638,31 +485,17 @@ fn skills_add_path_link() {
     let sandbox = Sandbox::new();
     let source = own_skill(&sandbox);
     let options = every_option();
-    sandbox
-        .kernels(&format!("skills add ./drafts/word-count --link {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills add ./drafts/word-count --link {options}")).expect_code(0);
     let top = &sandbox.project;
     let places = Agent::ALL.map(|agent| top.join(agent.folder()));
-    let real = places
-        .iter()
-        .filter(|place| !place.join("word-count").is_symlink())
-        .count();
+    let real = places.iter().filter(|place| !place.join("word-count").is_symlink()).count();
     assert_eq!(real, 1, "one real copy, and links to it");
     assert_listed_once_by_all(programs, &sandbox, top, top, "word-count");
 
-    sandbox
-        .kernels(&format!("skills remove word-count {options}"))
-        .expect_code(0);
+    sandbox.kernels(&format!("skills remove word-count {options}")).expect_code(0);
     for place in places {
         let left = fs::symlink_metadata(place.join("word-count"));
-        assert!(
-            left.is_err(),
-            "{} is left",
-            place.join("word-count").display()
-        );
+        assert!(left.is_err(), "{} is left", place.join("word-count").display());
     }
-    assert!(
-        source.join("SKILL.md").is_file(),
-        "the source is not ours to remove"
-    );
+    assert!(source.join("SKILL.md").is_file(), "the source is not ours to remove");
 }

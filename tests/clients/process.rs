@@ -27,16 +27,8 @@ impl Finished {
 
 impl fmt::Display for Finished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            command,
-            code,
-            stdout,
-            stderr,
-        } = self;
-        write!(
-            f,
-            "command: {command}\nexit code: {code:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}"
-        )
+        let Self { command, code, stdout, stderr } = self;
+        write!(f, "command: {command}\nexit code: {code:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}")
     }
 }
 

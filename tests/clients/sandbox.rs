@@ -81,9 +81,7 @@ impl Sandbox {
     /// Runs `git` in `folder`.
     pub(crate) fn git(&self, folder: &Path, arguments: &[&str]) {
         let mut command = self.command("git", folder);
-        command
-            .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"])
-            .args(arguments);
+        command.args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]).args(arguments);
         run(&mut command, LIMIT).expect_code(0);
     }
 }
@@ -94,19 +92,16 @@ pub(crate) fn canonical(path: &Path) -> PathBuf {
 }
 
 pub(crate) fn create(folder: &Path) {
-    fs::create_dir_all(folder)
-        .unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
+    fs::create_dir_all(folder).unwrap_or_else(|error| panic!("cannot make {}: {error}", folder.display()));
 }
 
 pub(crate) fn read(file: &Path) -> String {
-    fs::read_to_string(file)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()))
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("cannot read {}: {error}", file.display()))
 }
 
 pub(crate) fn write(file: &Path, text: &str) {
     if let Some(folder) = file.parent() {
         create(folder);
     }
-    fs::write(file, text)
-        .unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+    fs::write(file, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
 }

@@ -82,10 +82,7 @@ impl Project {
         let project = Self { sandbox, root }.shared();
         project.lay(&project.root, &[unit]);
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/build");
-        project.write(
-            &format!("src/{unit}"),
-            &fs::read_to_string(from.join(unit)).unwrap(),
-        );
+        project.write(&format!("src/{unit}"), &fs::read_to_string(from.join(unit)).unwrap());
         project
     }
 
@@ -109,10 +106,7 @@ impl Project {
             ),
         );
         write(&root.join("kernel.toml"), KERNEL);
-        write(
-            &root.join("reference.py"),
-            "def scale(x, n):\n    return x\n",
-        );
+        write(&root.join("reference.py"), "def scale(x, n):\n    return x\n");
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -152,10 +146,7 @@ impl Project {
     fn compiled(&self, options: &str) -> (u64, String) {
         let report = self.json(options);
         let digest = report["device_digest"].as_str();
-        (
-            report["compiled"].as_u64().unwrap(),
-            digest.unwrap_or_else(|| panic!("{report:#}")).to_owned(),
-        )
+        (report["compiled"].as_u64().unwrap(), digest.unwrap_or_else(|| panic!("{report:#}")).to_owned())
     }
 }
 
@@ -165,11 +156,7 @@ fn kernels(report: &Value) -> Vec<(u64, PathBuf, Value)> {
     for target in report["targets"].as_array().unwrap() {
         for unit in target["units"].as_array().unwrap() {
             for kernel in unit["kernels"].as_array().unwrap() {
-                all.push((
-                    target["arch"].as_u64().unwrap(),
-                    unit["cubin"].as_str().unwrap().into(),
-                    kernel.clone(),
-                ));
+                all.push((target["arch"].as_u64().unwrap(), unit["cubin"].as_str().unwrap().into(), kernel.clone()));
             }
         }
     }
@@ -181,20 +168,9 @@ fn a_build_says_what_became_of_each_kernel() {
     let project = Project::new().shared();
     let report = project.json("--arch 90,75");
     let all = kernels(&report);
-    let names: Vec<_> = all
-        .iter()
-        .map(|(arch, _, kernel)| (*arch, kernel["name"].as_str().unwrap()))
-        .collect();
+    let names: Vec<_> = all.iter().map(|(arch, _, kernel)| (*arch, kernel["name"].as_str().unwrap())).collect();
     let hidden = "(anonymous namespace)::hidden<4>(float const*, float*)";
-    assert_eq!(
-        names,
-        [
-            (75, hidden),
-            (75, "fixed(float*)"),
-            (90, hidden),
-            (90, "fixed(float*)")
-        ]
-    );
+    assert_eq!(names, [(75, hidden), (75, "fixed(float*)"), (90, hidden), (90, "fixed(float*)")]);
     for (_, _, kernel) in &all {
         let is_hidden = kernel["name"] == hidden;
         assert_eq!(kernel["max_threads"], if is_hidden { 192 } else { 1024 });
@@ -208,12 +184,7 @@ fn a_build_says_what_became_of_each_kernel() {
     assert_eq!(all[2].2["occupancy"], 60.0 / 64.0);
     project.build("--arch 90").expect(
         0,
-        &[
-            "sm_90",
-            "(anonymous namespace)::hidden<4> ",
-            "94 % (192)",
-            "1 unit: 0 compiled, 1 from the cache",
-        ],
+        &["sm_90", "(anonymous namespace)::hidden<4> ", "94 % (192)", "1 unit: 0 compiled, 1 from the cache"],
     );
 }
 
@@ -223,45 +194,30 @@ fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
     let report = project.json("--arch 90");
     let holds = |path: &Value, symbol: &str| {
         let bytes = fs::read(path.as_str().unwrap()).unwrap();
-        bytes
-            .windows(symbol.len())
-            .any(|window| window == symbol.as_bytes())
+        bytes.windows(symbol.len()).any(|window| window == symbol.as_bytes())
     };
     let target = &report["targets"][0];
     for (_, _, kernel) in kernels(&report) {
         let symbol = kernel["symbol"].as_str().unwrap();
-        for file in [
-            &target["library"],
-            &target["units"][0]["cubin"],
-            &target["units"][0]["ptx"],
-        ] {
+        for file in [&target["library"], &target["units"][0]["cubin"], &target["units"][0]["ptx"]] {
             assert!(holds(file, symbol), "{symbol} is not in {file}");
         }
     }
     let library = target["library"].as_str().unwrap();
-    let listed = Command::new("nm")
-        .args(["-D", "--defined-only", library])
-        .output()
-        .unwrap();
+    let listed = Command::new("nm").args(["-D", "--defined-only", library]).output().unwrap();
     let exported: Vec<String> = String::from_utf8(listed.stdout)
         .unwrap()
         .lines()
         .filter_map(|line| line.split_whitespace().nth(2).map(str::to_owned))
         .filter(|symbol| symbol.starts_with("cu") || symbol == "launch")
         .collect();
-    assert_eq!(
-        exported,
-        ["launch"],
-        "the runtime's own symbols stay inside"
-    );
+    assert_eq!(exported, ["launch"], "the runtime's own symbols stay inside");
 }
 
 #[test]
 fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
     let Some(nvdisasm) = cuda::nvdisasm() else {
-        return crate::support::not_run(
-            "no nvdisasm to compare with; ./test fetches it, or set KERNELS_NVDISASM",
-        );
+        return crate::support::not_run("no nvdisasm to compare with; ./test fetches it, or set KERNELS_NVDISASM");
     };
     let project = Project::of("widths.cu");
     let archs: Vec<String> = arch::known().iter().map(ToString::to_string).collect();
@@ -275,12 +231,7 @@ fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
             count(&String::from_utf8(ran.stdout).unwrap(), &mut seen)
         });
         let figure = |of: &str, which: &str| kernel[of][which].as_u64().unwrap();
-        let ours = [
-            figure("loads", "all"),
-            figure("loads", "wide"),
-            figure("stores", "all"),
-            figure("stores", "wide"),
-        ];
+        let ours = [figure("loads", "all"), figure("loads", "wide"), figure("stores", "all"), figure("stores", "wide")];
         let symbol = kernel["symbol"].as_str().unwrap();
         assert_eq!(ours, counts[symbol], "sm_{arch} {}", kernel["name"]);
     }
@@ -308,16 +259,11 @@ fn the_widths_of_accesses_are_those_that_nvdisasm_shows() {
         "UTMALDG",
         "UTMASTG",
     ] {
-        let is_there = seen.iter().any(|known: &String| {
-            instruction
-                .split('.')
-                .all(|part| known.split('.').any(|word| word == part))
-        });
+        let is_there = seen
+            .iter()
+            .any(|known: &String| instruction.split('.').all(|part| known.split('.').any(|word| word == part)));
         // The compiler may choose a signed or an unsigned 16-bit load.
-        assert!(
-            is_there || instruction.ends_with("16"),
-            "the sample has no {instruction}: {seen:?}"
-        );
+        assert!(is_there || instruction.ends_with("16"), "the sample has no {instruction}: {seen:?}");
     }
 }
 
@@ -398,15 +344,8 @@ fn occupancy_is_that_of_the_toolkits_own_calculator() {
     }
     let file = sandbox.outside().join("questions");
     fs::write(&file, &questions).unwrap();
-    let asked = Command::new(&program)
-        .stdin(fs::File::open(&file).unwrap())
-        .output()
-        .unwrap();
-    let theirs: Vec<u32> = String::from_utf8(asked.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| line.parse().unwrap())
-        .collect();
+    let asked = Command::new(&program).stdin(fs::File::open(&file).unwrap()).output().unwrap();
+    let theirs: Vec<u32> = String::from_utf8(asked.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(ours.len(), theirs.len());
     for ((question, ours), theirs) in questions.lines().zip(ours).zip(theirs) {
         assert_eq!(ours, theirs, "{question}");
@@ -429,26 +368,17 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
     project.write("src/kernels.cuh", &HEADER.replace("2.0f", "5.0f"));
     assert_eq!(project.compiled("--arch 90").0, 1);
     // Flags.
-    project.edit(
-        "build.toml",
-        "depends = []",
-        "depends = []\ncuda-flags = [\"--use_fast_math\"]",
-    );
+    project.edit("build.toml", "depends = []", "depends = []\ncuda-flags = [\"--use_fast_math\"]");
     assert_eq!(project.compiled("--arch 90").0, 1);
     // A date in the future does not mean that the file is being edited.
-    let header = fs::File::options()
-        .append(true)
-        .open(project.root.join("src/kernels.cuh"))
-        .unwrap();
+    let header = fs::File::options().append(true).open(project.root.join("src/kernels.cuh")).unwrap();
     let tomorrow = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
     header.set_modified(tomorrow).unwrap();
     assert_eq!(project.compiled("--arch 90 --force").0, 1);
     // A deleted header is an error, not a stale success.
     fs::remove_file(project.root.join("src/kernels.cuh")).unwrap();
     fs::remove_file(project.root.join("include/kernels.cuh")).unwrap();
-    project
-        .build("--arch 90")
-        .expect(1, &["kernels.cuh: No such file"]);
+    project.build("--arch 90").expect(1, &["kernels.cuh: No such file"]);
 }
 
 #[test]
@@ -464,11 +394,7 @@ fn the_digest_is_of_the_device_code_alone() {
     let elsewhere = Project::named("another folder's \u{e9}");
     assert_eq!(elsewhere.compiled("--arch 90").1, digest);
     // Host code is not in the digest.
-    project.edit(
-        "src/scale.cu",
-        "return cuda",
-        "if (n < 0) return 1;\n  return cuda",
-    );
+    project.edit("src/scale.cu", "return cuda", "if (n < 0) return 1;\n  return cuda");
     assert_eq!(project.compiled("--arch 90").1, digest);
     // Small changes of device code: a constant, a launch bound, shared memory, a table.
     let mut digests = BTreeSet::from([digest]);
@@ -476,17 +402,11 @@ fn the_digest_is_of_the_device_code_alone() {
         ("SCALE 2.0f", "SCALE 2.5f"),
         ("bounds__(192)", "bounds__(160)"),
         ("sums[96]", "sums[97]"),
-        (
-            "namespace {",
-            "__device__ float table[2] = {1, 2};\nnamespace {",
-        ),
+        ("namespace {", "__device__ float table[2] = {1, 2};\nnamespace {"),
         ("table[2] = {1, 2}", "table[2] = {1, 3}"),
     ] {
         project.edit("include/kernels.cuh", from, to);
-        assert!(
-            digests.insert(project.compiled("--arch 90").1),
-            "{from} → {to}"
-        );
+        assert!(digests.insert(project.compiled("--arch 90").1), "{from} → {to}");
     }
 }
 
@@ -546,39 +466,20 @@ fn an_overrun_budget_fails_the_build_by_name() {
     let budgets = |text: &str| project.write("kernel.toml", &format!("{KERNEL}\n{text}"));
     budgets("[[budget]]\nkernel = \"*hidden*\"\nregisters = 4\nshared_bytes = 383\narch = [90]\n");
     let ran = project.build("--arch 80,90");
-    ran.expect(
-        1,
-        &[
-            "budget 1",
-            "hidden<4> on sm_90: registers",
-            "shared_bytes 384, allowed 383",
-        ],
-    );
+    ran.expect(1, &["budget 1", "hidden<4> on sm_90: registers", "shared_bytes 384, allowed 383"]);
     assert!(!ran.err.contains("sm_80"), "{ran:#?}");
     // One line per limit, however many kernels exceed it.
     budgets("[[budget]]\nkernel = \"*\"\nregisters = 1\n");
     let ran = project.build("--arch 90");
     ran.expect(1, &["allowed 1, and in 1 more kernel\n"]);
     assert_eq!(ran.err.matches("over budget").count(), 1, "{ran:#?}");
-    budgets(
-        "[[budget]]\nkernel = \"fixed\"\nwide_access = true\noccupancy = 1.0\nspill_bytes = 0\n",
-    );
-    project
-        .build("--arch 90")
-        .expect(1, &["fixed on sm_90: wide_access 0 of 0 loads"]);
+    budgets("[[budget]]\nkernel = \"fixed\"\nwide_access = true\noccupancy = 1.0\nspill_bytes = 0\n");
+    project.build("--arch 90").expect(1, &["fixed on sm_90: wide_access 0 of 0 loads"]);
     budgets("[[budget]]\nkernel = \"fixed\"\nregisters = 255\nspill_bytes = 0\nstack_bytes = 0\n");
     project.build("--arch 90").expect(0, &[]);
     budgets("[[budget]]\nkernel = \"fxied\"\nregisters = 255\n");
-    project
-        .build("--arch 90")
-        .expect(1, &["no kernel has that name", "fxied"]);
-    assert_eq!(
-        project.json("--arch 90")["over_budget"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    project.build("--arch 90").expect(1, &["no kernel has that name", "fxied"]);
+    assert_eq!(project.json("--arch 90")["over_budget"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -598,40 +499,23 @@ fn a_budget_can_be_for_one_file_or_folder() {
     project.build("--arch 90").expect(0, &[]);
     budgets(&(shared("src/other/more.cu", 255) + &shared("src", 384)));
     let ran = project.build("--arch 90");
-    ran.expect(
-        1,
-        &["budget 1", "busy on sm_90: shared_bytes 256, allowed 255"],
-    );
+    ran.expect(1, &["budget 1", "busy on sm_90: shared_bytes 256, allowed 255"]);
     assert!(!ran.err.contains("hidden"), "{ran:#?}");
     // A budget of a folder ignores kernels of other folders, also those whose names begin with its name.
     budgets(&shared("src/other", 999).replace('*', "*hidden*"));
-    project
-        .build("--arch 90")
-        .expect(1, &["no kernel has that name"]);
+    project.build("--arch 90").expect(1, &["no kernel has that name"]);
     budgets(&shared("src/oth", 999));
-    project
-        .build("--arch 90")
-        .expect(1, &["src/oth", "cannot be found"]);
+    project.build("--arch 90").expect(1, &["src/oth", "cannot be found"]);
     budgets(&shared("../src", 999));
-    project
-        .build("--arch 90")
-        .expect(1, &["leaves the project's folder"]);
+    project.build("--arch 90").expect(1, &["leaves the project's folder"]);
 }
 
 #[test]
 fn spills_and_stacks_are_seen() {
     let project = Project::new().shared();
-    project.edit(
-        "build.toml",
-        "depends = []",
-        "depends = []\ncuda-flags = [\"-maxrregcount=24\"]",
-    );
-    let sums: String = (0..64)
-        .map(|i| format!("float v{i} = from[{i} * n];\n"))
-        .collect();
-    let uses: String = (0..64)
-        .map(|i| format!("to[{i} * n] = v{i} * v{};\n", 63 - i))
-        .collect();
+    project.edit("build.toml", "depends = []", "depends = []\ncuda-flags = [\"-maxrregcount=24\"]");
+    let sums: String = (0..64).map(|i| format!("float v{i} = from[{i} * n];\n")).collect();
+    let uses: String = (0..64).map(|i| format!("to[{i} * n] = v{i} * v{};\n", 63 - i)).collect();
     project.write(
         "src/scale.cu",
         &format!(
@@ -652,31 +536,12 @@ fn the_compilers_words_come_with_the_projects_own_paths() {
     let project = Project::new().shared();
     project.edit("include/kernels.cuh", "sums[96];", "sums[96]");
     let ran = project.build("--arch 80,90");
-    ran.expect(
-        1,
-        &[
-            "src/scale.cu does not compile for sm_",
-            "include/kernels.cuh(7): error",
-        ],
-    );
-    assert!(
-        !ran.err.contains(project.root.to_str().unwrap()),
-        "{ran:#?}"
-    );
-    assert_eq!(
-        ran.err.matches("does not compile").count(),
-        1,
-        "told once: {ran:#?}"
-    );
+    ran.expect(1, &["src/scale.cu does not compile for sm_", "include/kernels.cuh(7): error"]);
+    assert!(!ran.err.contains(project.root.to_str().unwrap()), "{ran:#?}");
+    assert_eq!(ran.err.matches("does not compile").count(), 1, "told once: {ran:#?}");
     // A warning is an error.
-    project.edit(
-        "include/kernels.cuh",
-        "sums[96]\n",
-        "sums[96];\n  int unused;\n",
-    );
-    project
-        .build("--arch 90")
-        .expect(1, &["unused", "include/kernels.cuh(7)"]);
+    project.edit("include/kernels.cuh", "sums[96]\n", "sums[96];\n  int unused;\n");
+    project.build("--arch 90").expect(1, &["unused", "include/kernels.cuh(7)"]);
 }
 
 #[test]
@@ -698,9 +563,7 @@ fn a_folder_may_have_any_name_that_a_shell_leaves_alone() {
     let project = Project::named("it's a \u{201c}project\u{201d} & (more); #1");
     project.build("--arch 90").expect(0, &["1 compiled"]);
     let project = Project::named("a $(touch PWNED) folder");
-    project
-        .build("--arch 90")
-        .expect(1, &["through a shell", "rename it"]);
+    project.build("--arch 90").expect(1, &["through a shell", "rename it"]);
     assert!(!crate::support::exists(project.root.join("PWNED")));
 }
 
@@ -717,12 +580,8 @@ fn a_cache_that_cannot_be_written_is_named() {
     let project = Project::new();
     let file = project.sandbox.outside().join("file");
     fs::write(&file, "").unwrap();
-    Ran::of(
-        project
-            .command("build --arch 90")
-            .env("KERNELS_CACHE", file.join("cache")),
-    )
-    .expect(1, &["KERNELS_CACHE", "file/cache"]);
+    Ran::of(project.command("build --arch 90").env("KERNELS_CACHE", file.join("cache")))
+        .expect(1, &["KERNELS_CACHE", "file/cache"]);
 }
 
 #[test]
@@ -731,22 +590,12 @@ fn a_full_disk_fails_with_a_word_and_leaves_nothing_half() {
     let full = "ulimit -f 20; exec \"$0\" build --arch 90";
     let typed = project.command("build");
     let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", full])
-        .arg(typed.get_program())
-        .current_dir(&project.root)
-        .env_clear();
-    command.envs(
-        typed
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
+    command.args(["-c", full]).arg(typed.get_program()).current_dir(&project.root).env_clear();
+    command.envs(typed.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let ran = Ran::of(&mut command);
     ran.expect(1, &["there is no room in", "KERNELS_CACHE"]);
     project.build("--arch 90").expect(0, &["1 compiled"]);
-    let left: Vec<_> = fs::read_dir(project.cache().join("work"))
-        .unwrap()
-        .collect();
+    let left: Vec<_> = fs::read_dir(project.cache().join("work")).unwrap().collect();
     assert!(left.len() <= 1, "{left:?}");
 }
 
@@ -767,16 +616,9 @@ fn a_damaged_cache_is_mended() {
     assert_eq!(project.compiled("--arch 90").0, 0, "linked again");
     assert_eq!(&fs::read(library).unwrap()[..4], b"\x7fELF");
     for folder in ["objects", "manifests"] {
-        for entry in fs::read_dir(project.cache().join(folder))
-            .unwrap()
-            .flatten()
-        {
+        for entry in fs::read_dir(project.cache().join(folder)).unwrap().flatten() {
             let path = entry.path();
-            let file = if path.is_dir() {
-                path.join("entry.json")
-            } else {
-                path
-            };
+            let file = if path.is_dir() { path.join("entry.json") } else { path };
             fs::write(file, "{").unwrap();
         }
     }
@@ -788,16 +630,8 @@ fn builds_at_once_agree() {
     let project = Project::new();
     let running: Vec<_> = (0..3)
         .map(|at| {
-            let typed = if at == 0 {
-                "build --json --force --arch 90"
-            } else {
-                "build --json --arch 90"
-            };
-            project
-                .command(typed)
-                .stdout(std::process::Stdio::piped())
-                .spawn()
-                .unwrap()
+            let typed = if at == 0 { "build --json --force --arch 90" } else { "build --json --arch 90" };
+            project.command(typed).stdout(std::process::Stdio::piped()).spawn().unwrap()
         })
         .collect();
     let mut digests = BTreeSet::new();
@@ -814,54 +648,24 @@ fn builds_at_once_agree() {
 #[test]
 fn what_is_missing_or_unknown_is_said_with_the_next_step() {
     let project = Project::new().shared();
-    project
-        .build("--arch 88")
-        .expect(2, &["88 is not known", "75, 80, 86, 89, 90, 100, 120"]);
+    project.build("--arch 88").expect(2, &["88 is not known", "75, 80, 86, 89, 90, 100, 120"]);
     let bare = project.sandbox.outside().join("bin");
     fs::create_dir(&bare).unwrap();
-    Ran::of(project.command("build --arch 90").env("PATH", &bare))
-        .expect(1, &["g++", "install it"]);
-    Ran::of(
-        project
-            .command("build --arch 90")
-            .env("CXX", "no-such-compiler"),
-    )
-    .expect(1, &["CXX=no-such-compiler"]);
-    project.edit(
-        "build.toml",
-        "depends = []",
-        "depends = []\ncuda-flags = [\"-rdc=true\"]",
-    );
-    project
-        .build("--arch 90")
-        .expect(1, &["relocatable device code"]);
+    Ran::of(project.command("build --arch 90").env("PATH", &bare)).expect(1, &["g++", "install it"]);
+    Ran::of(project.command("build --arch 90").env("CXX", "no-such-compiler")).expect(1, &["CXX=no-such-compiler"]);
+    project.edit("build.toml", "depends = []", "depends = []\ncuda-flags = [\"-rdc=true\"]");
+    project.build("--arch 90").expect(1, &["relocatable device code"]);
     project.edit("build.toml", "-rdc=true", "-arch=sm_90");
-    project
-        .build("--arch 90")
-        .expect(1, &["-arch=sm_90 cannot be set by a project"]);
+    project.build("--arch 90").expect(1, &["-arch=sm_90 cannot be set by a project"]);
 }
 
 #[test]
 fn many_kernels_are_shown_a_template_a_row() {
     let project = Project::new().shared();
-    let launches: String = (1..=31)
-        .map(|n| format!("  hidden<{n}><<<1, 64, 0, stream>>>(x, out);\n"))
-        .collect();
-    project.edit(
-        "src/scale.cu",
-        "  hidden<4><<<1, 64, 0, stream>>>(x, out);\n",
-        &launches,
-    );
+    let launches: String = (1..=31).map(|n| format!("  hidden<{n}><<<1, 64, 0, stream>>>(x, out);\n")).collect();
+    project.edit("src/scale.cu", "  hidden<4><<<1, 64, 0, stream>>>(x, out);\n", &launches);
     let ran = project.build("--arch 90");
-    ran.expect(
-        0,
-        &[
-            "(anonymous namespace)::hidden × 31 ",
-            "in 0 of 31",
-            "fixed ",
-            "32 kernels",
-        ],
-    );
+    ran.expect(0, &["(anonymous namespace)::hidden × 31 ", "in 0 of 31", "fixed ", "32 kernels"]);
     assert_eq!(ran.out.matches("hidden").count(), 1, "{ran:#?}");
     assert_eq!(kernels(&project.json("--arch 90")).len(), 32);
 }
@@ -879,10 +683,7 @@ fn a_killed_build_leaves_nothing_that_counts() {
             .any(|entry| fs::read_dir(entry.path()).into_iter().flatten().count() > 2)
     };
     while !busy() {
-        assert!(
-            child.try_wait().unwrap().is_none(),
-            "it ended before it could be killed"
-        );
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     child.kill().unwrap();

@@ -28,10 +28,7 @@ impl Project {
     fn named(folder: &str) -> Self {
         let sandbox = Sandbox::without_git();
         let root = sandbox.project.join(folder);
-        copy(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/project"),
-            &root,
-        );
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/project"), &root);
         let project = Self { sandbox, root };
         cuda::share_objects(&project.cache());
         symlink(torch::headers(), project.cache().join("torch-2.11.0")).unwrap();
@@ -166,16 +163,7 @@ print("loaded")
     let (now, cached) = compiled(&report);
     assert_eq!(now + cached, 2);
     let library = format!("{}.abi3.so", id(&report));
-    assert_eq!(
-        names(&project.variant()),
-        [
-            "__init__.py",
-            "_ops.py",
-            &library,
-            "layers.py",
-            "metadata.json"
-        ]
-    );
+    assert_eq!(names(&project.variant()), ["__init__.py", "_ops.py", &library, "layers.py", "metadata.json"]);
     assert_eq!(
         report["libraries"]
             .as_array()
@@ -193,16 +181,8 @@ print("loaded")
         Ok(torches) => torches,
         Err(why) => return crate::support::not_run(&why),
     };
-    for (mut python, version) in [
-        (torches.oldest(), "torch 2.11."),
-        (torches.newest(), "torch 2.15."),
-    ] {
-        let ran = Ran::of(
-            python
-                .args(["-c", CHECK])
-                .arg(&project.root)
-                .arg(id(&report)),
-        );
+    for (mut python, version) in [(torches.oldest(), "torch 2.11."), (torches.newest(), "torch 2.15.")] {
+        let ran = Ran::of(python.args(["-c", CHECK]).arg(&project.root).arg(id(&report)));
         ran.expect(0, &[version, "loaded"]);
     }
 }
@@ -224,11 +204,7 @@ fn an_unchanged_project_starts_no_compiler_and_no_python() {
         write(&source, code);
         let bin = tools.join("bin");
         fs::create_dir_all(&bin).unwrap();
-        let made = Command::new("g++")
-            .arg(&source)
-            .arg("-o")
-            .arg(bin.join(name))
-            .status();
+        let made = Command::new("g++").arg(&source).arg("-o").arg(bin.join(name)).status();
         assert!(made.unwrap().success());
     };
     spy("nvcc", &cuda::home().join("bin/nvcc"));
@@ -247,21 +223,14 @@ fn an_unchanged_project_starts_no_compiler_and_no_python() {
     let started = || fs::read_to_string(&log).unwrap_or_default();
     let first = build();
     assert_eq!(first["unchanged"], false);
-    assert!(
-        started().contains("nvcc") && started().contains("g++"),
-        "{}",
-        started()
-    );
+    assert!(started().contains("nvcc") && started().contains("g++"), "{}", started());
     assert!(!started().contains("python3"), "{}", started());
     fs::write(&log, "").unwrap();
     let mut least = f64::INFINITY;
     for _ in 0..5 {
         let clock = Instant::now();
         let again = build();
-        assert_eq!(
-            (&again["unchanged"], id(&again)),
-            (&Value::Bool(true), id(&first))
-        );
+        assert_eq!((&again["unchanged"], id(&again)), (&Value::Bool(true), id(&first)));
         least = least.min(clock.elapsed().as_secs_f64());
     }
     assert_eq!(started(), "");
@@ -280,10 +249,7 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     let other = Project::named("elsewhere");
     let there = other.report("");
     assert_eq!(id(&there), id(&first));
-    assert!(
-        bytes(&other, &there) == bytes(&project, &first),
-        "other bytes"
-    );
+    assert!(bytes(&other, &there) == bytes(&project, &first), "other bytes");
     // Changed Python: another id, so that both can be loaded; nothing is recompiled.
     project.edit("torch-ext/scale_by/layers.py", "The same", "Just the same");
     let python = project.report("");
@@ -291,13 +257,7 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     assert_eq!(compiled(&python), (0, 2));
     assert_eq!(
         names(&project.variant()),
-        [
-            "__init__.py",
-            "_ops.py",
-            &format!("{}.abi3.so", id(&python)),
-            "layers.py",
-            "metadata.json"
-        ]
+        ["__init__.py", "_ops.py", &format!("{}.abi3.so", id(&python)), "layers.py", "metadata.json"]
     );
     // A changed header: the kernel alone is recompiled.
     project.edit("src/scale.cuh", "* factor", "* (factor + 0.0f)");
@@ -308,16 +268,9 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     let back = project.report("");
     assert_eq!((id(&back), compiled(&back)), (id(&first), (0, 2)));
     // A change that only affects metadata.json.
-    project.edit(
-        "build.toml",
-        "version = 1\n",
-        "version = 2\nupstream = \"https://github.com/me/scale\"\n",
-    );
+    project.edit("build.toml", "version = 1\n", "version = 2\nupstream = \"https://github.com/me/scale\"\n");
     let renamed = project.report("");
-    assert_eq!(
-        (id(&renamed), &renamed["unchanged"]),
-        (id(&first), &Value::Bool(false))
-    );
+    assert_eq!((id(&renamed), &renamed["unchanged"]), (id(&first), &Value::Bool(false)));
     let metadata = fs::read_to_string(project.variant().join("metadata.json")).unwrap();
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
     assert_eq!(metadata["version"], 2);
@@ -383,10 +336,7 @@ depends = ["torch"]
 src = ["src/extra.cpp"]
 "#,
     );
-    project.write(
-        "shared/answer.h",
-        "#pragma once\nextern \"C\" int extra(int);\n",
-    );
+    project.write("shared/answer.h", "#pragma once\nextern \"C\" int extra(int);\n");
     project.write(
         "src/twice.cu",
         "#if FACTOR != 2\n#error FACTOR\n#endif\n__global__ void twice(int* x) { *x *= FACTOR; }\n",
@@ -398,20 +348,13 @@ src = ["src/extra.cpp"]
     project.write("src/newer.cu", "#error too new\n");
     project.write("torch-ext/scale_by/tuning.json", "{}\n");
     project.write("torch-ext/scale_by/notes.txt", "not published\n");
-    project.write(
-        "torch-ext/scale_by/_ops.py",
-        "raise RuntimeError('of another build')\n",
-    );
+    project.write("torch-ext/scale_by/_ops.py", "raise RuntimeError('of another build')\n");
     project.edit(
         "torch-ext/torch_binding.cpp",
         "#include \"registration.h\"",
         "#include \"answer.h\"\n#include \"registration.h\"\nstatic_assert(ANSWER == 42);",
     );
-    project.edit(
-        "torch-ext/torch_binding.cpp",
-        "  return x;",
-        "  return extra(1) == 2 ? x : Tensor();",
-    );
+    project.edit("torch-ext/torch_binding.cpp", "  return x;", "  return extra(1) == 2 ? x : Tensor();");
     let ran = project.build("--json");
     assert_eq!(ran.code, 0, "{ran:#?}");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
@@ -419,28 +362,17 @@ src = ["src/extra.cpp"]
     assert_eq!(now + cached, 4);
     assert_eq!(report["archs"], serde_json::json!(["9.0+PTX", "9.0a"]));
     let note = report["notes"][0].as_str().unwrap();
-    assert!(
-        note.contains("[kernel.newer]") && note.contains("99.0"),
-        "{note}"
-    );
+    assert!(note.contains("[kernel.newer]") && note.contains("99.0"), "{note}");
     let files = names(&project.variant());
     assert!(files.contains(&"tuning.json".to_owned()), "{files:?}");
     assert!(!files.contains(&"notes.txt".to_owned()), "{files:?}");
     let ops = fs::read_to_string(project.variant().join("_ops.py")).unwrap();
-    assert!(
-        ops.contains(id(&report)) && !ops.contains("another build"),
-        "{ops}"
-    );
+    assert!(ops.contains(id(&report)) && !ops.contains("another build"), "{ops}");
     let metadata = fs::read_to_string(project.variant().join("metadata.json")).unwrap();
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
-    assert_eq!(
-        metadata["python-depends"],
-        serde_json::json!(["nvidia-cutlass-dsl"])
-    );
+    assert_eq!(metadata["python-depends"], serde_json::json!(["nvidia-cutlass-dsl"]));
     // The first kernel has no code for 8.0.
-    project
-        .build("--arch 80")
-        .expect(1, &["--arch 80", "[kernel.scale]", "9.0a"]);
+    project.build("--arch 80").expect(1, &["--arch 80", "[kernel.scale]", "9.0a"]);
 }
 
 #[test]
@@ -451,41 +383,13 @@ fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
     assert!(whole.contains(torch));
     for (from, to, words) in [
         (torch, "", vec!["no [torch]", "stable-abi = \"2.11\""]),
-        (
-            torch,
-            "[tvm-ffi]\nsrc = []\n",
-            vec!["[tvm-ffi]", "kernel-builder"],
-        ),
-        (
-            torch,
-            "[torch-noarch]\n",
-            vec!["[torch-noarch]", "kernel-builder"],
-        ),
-        (
-            "[torch]\n",
-            "[tvm-ffi]\nsrc = []\n\n[torch]\n",
-            vec!["both [torch] and [tvm-ffi]", "remove one"],
-        ),
-        (
-            "stable-abi = \"2.11\"\n",
-            "",
-            vec!["no stable-abi", "kernel-builder"],
-        ),
-        (
-            "\"2.11\"",
-            "{ xpu = \"2.11\" }",
-            vec!["no stable-abi for cuda"],
-        ),
-        (
-            "\"2.11\"",
-            "\"2.9\"",
-            vec!["2.9 is older than 2.10".split(' ').next().unwrap(), "2.10"],
-        ),
-        (
-            "src = [\"torch-ext/torch_binding.cpp\"]",
-            "src = []",
-            vec!["no C++ file"],
-        ),
+        (torch, "[tvm-ffi]\nsrc = []\n", vec!["[tvm-ffi]", "kernel-builder"]),
+        (torch, "[torch-noarch]\n", vec!["[torch-noarch]", "kernel-builder"]),
+        ("[torch]\n", "[tvm-ffi]\nsrc = []\n\n[torch]\n", vec!["both [torch] and [tvm-ffi]", "remove one"]),
+        ("stable-abi = \"2.11\"\n", "", vec!["no stable-abi", "kernel-builder"]),
+        ("\"2.11\"", "{ xpu = \"2.11\" }", vec!["no stable-abi for cuda"]),
+        ("\"2.11\"", "\"2.9\"", vec!["2.9 is older than 2.10".split(' ').next().unwrap(), "2.10"]),
+        ("src = [\"torch-ext/torch_binding.cpp\"]", "src = []", vec!["no C++ file"]),
         (
             "src = [\"torch-ext/torch_binding.cpp\"]",
             "src = [\"torch-ext/torch_binding.cpp\", \"src/scale.cu\"]",
@@ -493,11 +397,7 @@ fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
         ),
         ("version = 1\n", "", vec!["no `version`", "version = 1"]),
         ("license = \"Apache-2.0\"\n", "", vec!["no `license`"]),
-        (
-            "depends = [\"torch\"]",
-            "depends = [\"cutlass_4_0\"]",
-            vec!["cutlass_4_0", "[kernel.scale]", "include"],
-        ),
+        ("depends = [\"torch\"]", "depends = [\"cutlass_4_0\"]", vec!["cutlass_4_0", "[kernel.scale]", "include"]),
         (
             "depends = [\"torch\"]",
             "depends = []\ncuda-flags = [\"-arch=sm_90\"]",
@@ -513,54 +413,29 @@ fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
             "backends = [\"cuda\"]\n[general.cuda]\nmaxver = \"12.9\"",
             vec!["maxver is 12.9", "13.0.88"],
         ),
-        (
-            "stable-abi",
-            "maxver = \"2.10\"\nstable-abi",
-            vec!["maxver requires torch <= 2.10", "found torch 2.11.0"],
-        ),
-        (
-            "\"2.11\"",
-            "\"2.12\"",
-            vec!["torch 2.11.0", "older than the 2.12"],
-        ),
-        (
-            "src = [\"src/scale.cu\"",
-            "src = [\"src/gone.cu\"",
-            vec!["src/gone.cu", "cannot be found"],
-        ),
+        ("stable-abi", "maxver = \"2.10\"\nstable-abi", vec!["maxver requires torch <= 2.10", "found torch 2.11.0"]),
+        ("\"2.11\"", "\"2.12\"", vec!["torch 2.11.0", "older than the 2.12"]),
+        ("src = [\"src/scale.cu\"", "src = [\"src/gone.cu\"", vec!["src/gone.cu", "cannot be found"]),
     ] {
         assert!(whole.contains(from), "{from}");
         project.write("build.toml", &whole.replacen(from, to, 1));
         project.refuses(&words);
     }
     project.write("build.toml", &whole);
-    fs::rename(
-        project.root.join("torch-ext/scale_by"),
-        project.root.join("torch-ext/scaleby"),
-    )
-    .unwrap();
+    fs::rename(project.root.join("torch-ext/scale_by"), project.root.join("torch-ext/scaleby")).unwrap();
     project.refuses(&["torch-ext/scale_by/__init__.py", "from ._ops import ops"]);
     // Without --torch, its options are a usage error, and kernel.toml is required.
     let plain = |typed: &str| Ran::of(project.command("").args(typed.split_whitespace()));
     plain("--arch 42").expect(2, &["--arch 42"]);
     let mut command = project.sandbox.command();
-    Ran::of(
-        command
-            .current_dir(&project.root)
-            .args(["build", "--out", "x"]),
-    )
-    .expect(2, &["--torch"]);
+    Ran::of(command.current_dir(&project.root).args(["build", "--out", "x"])).expect(2, &["--torch"]);
 }
 
 #[test]
 fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     let project = Project::new();
     fs::remove_file(project.cache().join("torch-2.11.0")).unwrap();
-    project.refuses(&[
-        "no torch headers",
-        "kernels toolchain install --torch",
-        "--python",
-    ]);
+    project.refuses(&["no torch headers", "kernels toolchain install --torch", "--python"]);
     // Environments: one whose torch is too old, one without CUDA, one that is suitable.
     let environment = |name: &str| {
         let root = project.sandbox.outside().join(name);
@@ -574,15 +449,9 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     let (good, package) = environment("good");
     symlink(torch::headers().join("torch"), package).unwrap();
     let (old, package) = environment("old");
-    write(
-        &package.join("version.py"),
-        "__version__ = '2.7.1+cu126'\ncuda: Optional[str] = '12.6'\n",
-    );
+    write(&package.join("version.py"), "__version__ = '2.7.1+cu126'\ncuda: Optional[str] = '12.6'\n");
     let (processor, package) = environment("processor");
-    write(
-        &package.join("version.py"),
-        "__version__ = '2.12.0+cpu'\ncuda: Optional[str] = None\n",
-    );
+    write(&package.join("version.py"), "__version__ = '2.12.0+cpu'\ncuda: Optional[str] = None\n");
     write(&package.join("include/torch/csrc/stable/library.h"), "");
     let with = |environment: &Path| {
         let mut command = project.command("--arch 90 --json");
@@ -602,21 +471,12 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     python(Path::new("/no/such/python")).expect(1, &["/no/such/python", "--python"]);
     // A Python that must be run to find its torch, as with pyenv.
     let shim = project.sandbox.outside().join("shim");
-    write(
-        &shim,
-        format!(
-            "#!/bin/sh\necho {}/lib/python3.12/site-packages/torch/__init__.py\n",
-            good.display()
-        ),
-    );
+    write(&shim, format!("#!/bin/sh\necho {}/lib/python3.12/site-packages/torch/__init__.py\n", good.display()));
     fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).unwrap();
     python(&shim).expect(0, &["2.11.0+cu130"]);
     // `kernels toolchain` shows it.
     let mut command = project.sandbox.command();
-    command
-        .env("CUDA_HOME", cuda::home())
-        .env("VIRTUAL_ENV", &good)
-        .arg("toolchain");
+    command.env("CUDA_HOME", cuda::home()).env("VIRTUAL_ENV", &good).arg("toolchain");
     Ran::of(&mut command).expect(0, &["torch  2.11.0+cu130  VIRTUAL_ENV"]);
 }
 
@@ -633,27 +493,15 @@ fn what_would_not_load_elsewhere_is_refused_by_name() {
     };
     with("extern \"C\" int gettid();", "if (gettid() == 0) return x");
     project.refuses(&["gettid needs GLIBC_2.30", "manylinux_2_28"]);
-    with(
-        "extern \"C\" int _PyLong_Sign(void*);",
-        "if (_PyLong_Sign(nullptr)) return x",
-    );
+    with("extern \"C\" int _PyLong_Sign(void*);", "if (_PyLong_Sign(nullptr)) return x");
     project.refuses(&["_PyLong_Sign", "stable ABI as of 3.9"]);
-    with(
-        "extern \"C\" int PyType_GetName(void*);",
-        "if (PyType_GetName(nullptr)) return x",
-    );
+    with("extern \"C\" int PyType_GetName(void*);", "if (PyType_GetName(nullptr)) return x");
     project.refuses(&["PyType_GetName", "stable ABI as of 3.9"]);
-    with(
-        "namespace c10 { int count(); }",
-        "if (c10::count()) return x",
-    );
+    with("namespace c10 { int count(); }", "if (c10::count()) return x");
     project.refuses(&["c10::count()", "torch/csrc/stable"]);
     with("int scale_lunch(int);", "if (scale_lunch(1)) return x");
     project.refuses(&["scale_lunch(int)", "defined nowhere", "[kernel.X]"]);
-    project.write(
-        "torch-ext/torch_binding.cpp",
-        &whole.replace("\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)", ""),
-    );
+    project.write("torch-ext/torch_binding.cpp", &whole.replace("\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)", ""));
     project.refuses(&["PyInit__scale_by_cuda_", "REGISTER_EXTENSION"]);
     // Newer versions of the same libm functions are replaced by versions of old systems.
     with(
@@ -663,10 +511,7 @@ fn what_would_not_load_elsewhere_is_refused_by_name() {
     );
     let report = project.report("");
     let compat = report["compat"].to_string();
-    assert!(
-        compat.contains("log2") || cfg!(target_env = "musl"),
-        "{compat}"
-    );
+    assert!(compat.contains("log2") || cfg!(target_env = "musl"), "{compat}");
     if let Ok(torches) = torch::torches() {
         const CHECK: &str = "import sys, pathlib, kernel_abi_check as k\n\
             o = k.ObjectFile(next(pathlib.Path(sys.argv[1]).glob('*.so')))\n\
@@ -680,47 +525,24 @@ fn what_would_not_load_elsewhere_is_refused_by_name() {
 fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
     let project = Project::new();
     project.edit("src/scale.cuh", "out[i] =", "out[j] =");
-    project.refuses(&[
-        "src/scale.cu does not compile",
-        "src/scale.cuh(6)",
-        "\"j\" is undefined",
-    ]);
+    project.refuses(&["src/scale.cu does not compile", "src/scale.cuh(6)", "\"j\" is undefined"]);
     project.edit("src/scale.cuh", "out[j] =", "out[i] =");
-    project.edit(
-        "torch-ext/torch_binding.cpp",
-        "x.dim() == rank",
-        "x.dimensions() == rank",
-    );
+    project.edit("torch-ext/torch_binding.cpp", "x.dim() == rank", "x.dimensions() == rank");
     project.refuses(&["torch-ext/torch_binding.cpp does not compile", "dimensions"]);
-    project.edit(
-        "torch-ext/torch_binding.cpp",
-        "x.dimensions() == rank",
-        "x.dim() == rank",
-    );
-    project.edit(
-        "src/scale.cu",
-        "if (n == 0)",
-        "int unused = 1;\n  if (n == 0)",
-    );
+    project.edit("torch-ext/torch_binding.cpp", "x.dimensions() == rank", "x.dim() == rank");
+    project.edit("src/scale.cu", "if (n == 0)", "int unused = 1;\n  if (n == 0)");
     let ran = project.build("--arch 90");
     ran.expect(0, &["built", "unused"]);
     // A header that is not part of the id.
     let project = Project::new();
     project.write("other/hidden.h", "#define HIDDEN 1\n");
-    project.edit(
-        "src/scale.cu",
-        "#include \"scale.cuh\"",
-        "#include \"scale.cuh\"\n#include \"../other/hidden.h\"",
-    );
+    project.edit("src/scale.cu", "#include \"scale.cuh\"", "#include \"scale.cuh\"\n#include \"../other/hidden.h\"");
     project.refuses(&["src/scale.cu includes", "other/hidden.h", "include"]);
     // Nor a header from elsewhere, by an option or by its path.
     let elsewhere = project.sandbox.outside().join("elsewhere");
     write(&elsewhere.join("far.h"), "#define FAR 1\n");
     project.edit("src/scale.cu", "\"../other/hidden.h\"", "<far.h>");
-    let flags = format!(
-        "depends = [\"torch\"]\ncuda-flags = [\"-I{}\"]",
-        elsewhere.display()
-    );
+    let flags = format!("depends = [\"torch\"]\ncuda-flags = [\"-I{}\"]", elsewhere.display());
     project.edit("build.toml", "depends = [\"torch\"]", &flags);
     project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
     project.edit("src/scale.cu", "<far.h>", "\"../../../elsewhere/far.h\"");
@@ -738,14 +560,9 @@ fn what_this_program_did_not_write_is_never_deleted() {
     let project = Project::new();
     let first = project.report("");
     // Python's cache files are ignored, and other variants stay.
-    write(
-        &project.variant().join("__pycache__/layers.cpython-312.pyc"),
-        "bytecode",
-    );
+    write(&project.variant().join("__pycache__/layers.cpython-312.pyc"), "bytecode");
     write(&project.root.join("build/notes.txt"), "mine");
-    let neighbour = project
-        .root
-        .join("build/torch29-cxx11-cu128-x86_64-linux/__init__.py");
+    let neighbour = project.root.join("build/torch29-cxx11-cu128-x86_64-linux/__init__.py");
     write(&neighbour, "theirs");
     assert_eq!(project.report("")["unchanged"], true);
     // A deleted file is restored.
@@ -754,10 +571,7 @@ fn what_this_program_did_not_write_is_never_deleted() {
     assert!(project.variant().join("layers.py").is_file());
     // An edit or an added file: the build is refused, and nothing changes.
     let ours = fs::read(project.variant().join("layers.py")).unwrap();
-    let foreign = [
-        ("layers.py", "layers.py (edited)"),
-        ("extra/mine.py", "extra/mine.py (added)"),
-    ];
+    let foreign = [("layers.py", "layers.py (edited)"), ("extra/mine.py", "extra/mine.py (added)")];
     for (path, what) in foreign {
         write(&project.variant().join("layers.py"), &ours);
         write(&project.variant().join(path), "mine");
@@ -778,19 +592,11 @@ fn what_this_program_did_not_write_is_never_deleted() {
     }
     assert!(!project.variant().join("extra").exists());
     assert_eq!(fs::read_to_string(&neighbour).unwrap(), "theirs");
-    assert_eq!(
-        fs::read_to_string(project.root.join("build/notes.txt")).unwrap(),
-        "mine"
-    );
+    assert_eq!(fs::read_to_string(project.root.join("build/notes.txt")).unwrap(), "mine");
     // A variant from kernel-builder has no digest.
     fs::remove_dir_all(project.variant()).unwrap();
-    write(
-        &project.variant().join("metadata.json"),
-        "{\"id\": \"_scale_by_cuda_abc\"}",
-    );
-    project
-        .build("--arch 90")
-        .expect(3, &["metadata.json", "another program's"]);
+    write(&project.variant().join("metadata.json"), "{\"id\": \"_scale_by_cuda_abc\"}");
+    project.build("--arch 90").expect(3, &["metadata.json", "another program's"]);
     fs::remove_dir_all(project.variant()).unwrap();
     let elsewhere = project.sandbox.outside().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -800,13 +606,7 @@ fn what_this_program_did_not_write_is_never_deleted() {
     let out = project.sandbox.outside().join("out/deep");
     project.report(&format!("--out {}", out.display()));
     assert!(out.join(VARIANT).join("metadata.json").is_file());
-    assert_eq!(
-        names(&out)
-            .iter()
-            .filter(|name| name.starts_with('.'))
-            .count(),
-        0
-    );
+    assert_eq!(names(&out).iter().filter(|name| name.starts_with('.')).count(), 0);
 }
 
 #[test]
@@ -816,22 +616,13 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
     let whole = snapshot(project.variant());
     project.edit("src/scale.cuh", "* factor", "* (factor + 0.0f)");
     for milliseconds in [5, 40, 150, 600, 1500, 2500] {
-        let mut child = project
-            .command("--arch 90")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = project.command("--arch 90").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(Duration::from_millis(milliseconds));
         let _ = child.kill();
         child.wait().unwrap();
         let now = snapshot(project.variant());
         let library = format!("{}.abi3.so", id(&first));
-        assert!(
-            now == whole || !now.contains_key(&library),
-            "a half variant: {:?}",
-            now.keys()
-        );
+        assert!(now == whole || !now.contains_key(&library), "a half variant: {:?}", now.keys());
     }
     // Compiled objects: three builds race to replace the variant.
     project.report("");
@@ -839,11 +630,7 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
     let children: Vec<_> = (0..3)
         .map(|_| {
             let mut command = project.command("--arch 90");
-            command
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap()
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
         .collect();
     for child in children {
@@ -853,17 +640,10 @@ fn builds_that_are_killed_race_or_run_out_of_room_leave_the_old_variant_or_a_who
     let second = project.report("");
     assert_eq!(second["unchanged"], true);
     assert_ne!(id(&second), id(&first));
-    let left: Vec<_> = names(&project.root.join("build"))
-        .into_iter()
-        .filter(|name| name.starts_with('.'))
-        .collect();
+    let left: Vec<_> = names(&project.root.join("build")).into_iter().filter(|name| name.starts_with('.')).collect();
     assert_eq!(left, [""; 0]);
     // No file can grow beyond 8 KiB, so the build fails; the existing variant must not change.
-    project.edit(
-        "torch-ext/scale_by/layers.py",
-        "Quite the same",
-        "Nearly the same",
-    );
+    project.edit("torch-ext/scale_by/layers.py", "Quite the same", "Nearly the same");
     project.edit("src/scale.cuh", " + 0.0f", " + 1.0f");
     let before = snapshot(project.variant());
     let limited = |command: &Command| {
@@ -890,20 +670,12 @@ fn wheel(folder: &Path, libraries: &[&str]) -> PathBuf {
     let path = folder.join("torch-2.11.0-cp312-cp312-manylinux_2_28_x86_64.whl");
     let mut archive = zip::ZipWriter::new(fs::File::create(&path).unwrap());
     let mut add = |name: &str, bytes: &[u8]| {
-        archive
-            .start_file(name, SimpleFileOptions::default())
-            .unwrap();
+        archive.start_file(name, SimpleFileOptions::default()).unwrap();
         archive.write_all(bytes).unwrap();
     };
     add("torch/__init__.py", b"raise RuntimeError");
-    add(
-        "torch/version.py",
-        b"__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n",
-    );
-    add(
-        "torch/include/torch/csrc/stable/library.h",
-        b"#pragma once\n",
-    );
+    add("torch/version.py", b"__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n");
+    add("torch/include/torch/csrc/stable/library.h", b"#pragma once\n");
     add("torch-2.11.0.dist-info/licenses/LICENSE", b"BSD");
     add("torch/lib/libtorch_python.so", b"large");
     for library in libraries {
@@ -915,11 +687,7 @@ fn wheel(folder: &Path, libraries: &[&str]) -> PathBuf {
         )
         .unwrap();
         let made = folder.join(library);
-        let status = Command::new("g++")
-            .args(["-shared", "-fPIC", "-o"])
-            .arg(&made)
-            .arg(&source)
-            .status();
+        let status = Command::new("g++").args(["-shared", "-fPIC", "-o"]).arg(&made).arg(&source).status();
         assert!(status.unwrap().success());
         add(&format!("torch/lib/{library}"), &fs::read(made).unwrap());
     }
@@ -929,13 +697,7 @@ fn wheel(folder: &Path, libraries: &[&str]) -> PathBuf {
 
 #[test]
 fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
-    const ALL: [&str; 5] = [
-        "libc10.so",
-        "libtorch.so",
-        "libtorch_cpu.so",
-        "libc10_cuda.so",
-        "libtorch_cuda.so",
-    ];
+    const ALL: [&str; 5] = ["libc10.so", "libtorch.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so"];
     let sandbox = Sandbox::without_git();
     let cache = sandbox.home.join(".cache/kernels");
     let python = sandbox.outside().join("python");
@@ -950,18 +712,10 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
     };
     let install = |more: &[&str]| {
         let mut command = sandbox.command();
-        command
-            .args(["toolchain", "install", "--torch", "--python"])
-            .arg(&python)
-            .args(more);
+        command.args(["toolchain", "install", "--torch", "--python"]).arg(&python).args(more);
         Ran::of(&mut command)
     };
-    let left = || {
-        names(&cache)
-            .into_iter()
-            .filter(|name| name != "toolchain.lock")
-            .collect::<Vec<_>>()
-    };
+    let left = || names(&cache).into_iter().filter(|name| name != "toolchain.lock").collect::<Vec<_>>();
     pip("echo no network >&2; exit 1");
     install(&[]).expect(1, &["no network", "kernels toolchain install --torch"]);
     pip("true");
@@ -982,30 +736,20 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
     assert!(!torch.join("__init__.py").exists());
     assert!(!torch.join("lib/libtorch_python.so").exists());
     let listed = |path: &Path| {
-        let output = Command::new("nm")
-            .args(["-D", "--defined-only"])
-            .arg(path)
-            .output()
-            .unwrap();
+        let output = Command::new("nm").args(["-D", "--defined-only"]).arg(path).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let mut symbols: Vec<String> = text
             .lines()
             .map(|line| line.split_whitespace().skip(2).collect())
             .filter(|name: &String| {
-                name.contains("of_c")
-                    || name.contains("datum")
-                    || name.contains("call")
-                    || name.contains("twice")
+                name.contains("of_c") || name.contains("datum") || name.contains("call") || name.contains("twice")
             })
             .collect();
         symbols.sort();
         symbols
     };
     for library in ALL {
-        let (real, stand_in) = (
-            sandbox.outside().join(library),
-            torch.join("lib").join(library),
-        );
+        let (real, stand_in) = (sandbox.outside().join(library), torch.join("lib").join(library));
         assert_eq!(listed(&stand_in), listed(&real));
         assert_eq!(listed(&stand_in).len(), 4, "{:?}", listed(&stand_in));
     }

@@ -10,33 +10,22 @@ use serde_json::Value;
 /// `kernels build` fails if a budget is exceeded, if a budget matches no kernel of its part, or if two parts have launchers
 /// of the same name.
 /// Projects for reading, quoting and copying, which `kernels init` does not offer.
-const TEMPLATES: [&str; 5] = [
-    "attention",
-    "column_sum",
-    "elementwise",
-    "softmax",
-    "transpose",
-];
+const TEMPLATES: [&str; 5] = ["attention", "column_sum", "elementwise", "softmax", "transpose"];
 
 #[test]
 fn all_families_build_as_one_project_within_their_budgets() {
     let sandbox = Sandbox::without_git();
     let list = sandbox.json("init --list");
     let families = list["families"].as_array().unwrap().iter();
-    let names: Vec<&str> = families
-        .map(|family| family["name"].as_str().unwrap())
-        .collect();
-    sandbox.ok(&format!(
-        "init everything --op {} --no-git",
-        names.join(",")
-    ));
-    let ran = Ran::of(
-        sandbox
-            .command()
-            .env("CUDA_HOME", cuda::home())
-            .env("KERNELS_CACHE", cuda::cache())
-            .args(["build", "everything", "--arch", "90", "--json"]),
-    );
+    let names: Vec<&str> = families.map(|family| family["name"].as_str().unwrap()).collect();
+    sandbox.ok(&format!("init everything --op {} --no-git", names.join(",")));
+    let ran = Ran::of(sandbox.command().env("CUDA_HOME", cuda::home()).env("KERNELS_CACHE", cuda::cache()).args([
+        "build",
+        "everything",
+        "--arch",
+        "90",
+        "--json",
+    ]));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["over_budget"], serde_json::json!([]), "{}", ran.err);

@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::support::{Ran, Sandbox, cuda, exists, not_run, snapshot, write};
 use serde_json::Value;
 
-const HEADER: &str = "---\nname: demo\ndescription: Does a thing. Use when tested.\n---\n# Demo\n\n[guide](references/guide.md)\n";
+const HEADER: &str =
+    "---\nname: demo\ndescription: Does a thing. Use when tested.\n---\n# Demo\n\n[guide](references/guide.md)\n";
 
 /// A script with command-line flags.
 const SCRIPT: &str = "#!/usr/bin/env python3\nimport argparse\n\nfrom common import WIDTH\n\n\ndef main():\n    parser = argparse.ArgumentParser()\n    \
@@ -49,8 +50,7 @@ fn plain(sandbox: &Sandbox, arguments: &[&str]) -> Command {
 
 fn report(mut command: Command) -> Value {
     let ran = Ran::of(command.arg("--json"));
-    let report: Value =
-        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
     let valid = report["skills"][0]["valid"].as_bool().unwrap();
     assert_eq!(ran.code, i32::from(!valid), "{ran:#?}");
     report["skills"][0].clone()
@@ -59,19 +59,9 @@ fn report(mut command: Command) -> Value {
 /// `file:line rule` of each finding.
 fn found(report: &Value) -> Vec<String> {
     let of = |finding: &Value| {
-        format!(
-            "{}:{} {}",
-            finding["file"].as_str().unwrap(),
-            finding["line"],
-            finding["rule"].as_str().unwrap()
-        )
+        format!("{}:{} {}", finding["file"].as_str().unwrap(), finding["line"], finding["rule"].as_str().unwrap())
     };
-    report["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(of)
-        .collect()
+    report["findings"].as_array().unwrap().iter().map(of).collect()
 }
 
 /// The one finding of a guide.
@@ -244,20 +234,14 @@ fn a_good_skill_is_clean_and_says_what_was_checked() {
     assert_eq!(deep["not_looked_at"]["text"], 1);
     assert_eq!(deep["not_checked"].as_array().unwrap().len(), 0);
     let ran = Ran::of(&mut command(&sandbox, &[]));
-    ran.expect(
-        0,
-        &["checked: ", "5 cuda blocks", "nvcc 13.0.88", "demo: valid"],
-    );
+    ran.expect(0, &["checked: ", "5 cuda blocks", "nvcc 13.0.88", "demo: valid"]);
     assert_eq!(snapshot(sandbox.project.join("demo")), before);
 }
 
 #[test]
 fn an_archive_is_checked_as_its_folder_is() {
     let sandbox = Sandbox::new();
-    skill(
-        &sandbox,
-        "[x](#none)\n\n```bash\nkernels none\npython scripts/run.py --none\n```\n",
-    );
+    skill(&sandbox, "[x](#none)\n\n```bash\nkernels none\npython scripts/run.py --none\n```\n");
     let folder = report(plain(&sandbox, &[]));
     assert_eq!(found(&folder).len(), 3, "{folder:#}");
     sandbox.ok("skills pack demo");
@@ -277,11 +261,7 @@ fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
         (
             "text\n\n```cuda\n__global__ void sum(int* x) {\n  x[0] = __reduce_add_sync(~0u, x[0]);\n}\n```\n",
             "guide.md:5 cuda",
-            &[
-                "the cuda block of line 3",
-                "for sm_75:",
-                "__reduce_add_sync",
-            ][..],
+            &["the cuda block of line 3", "for sm_75:", "__reduce_add_sync"][..],
         ),
         (
             "```cuda\n__global__ void copy() {\n  int x;\n  x = 1;\n  asm volatile(\"cp.async.wait_group 0;\" ::\"r\"(x));\n}\n```\n",
@@ -312,11 +292,7 @@ fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
             "guide.md:12 cuda",
             &["\"c\" is undefined"][..],
         ),
-        (
-            "```cuda arch=90\n#include \"none.cuh\"\n```\n",
-            "guide.md:2 cuda",
-            &["none.cuh"][..],
-        ),
+        ("```cuda arch=90\n#include \"none.cuh\"\n```\n", "guide.md:2 cuda", &["none.cuh"][..]),
         (
             "```cpp\nint f() { return g(); }\n```\n",
             "guide.md:2 cpp",
@@ -333,11 +309,7 @@ fn a_header_that_no_file_includes_is_compiled_alone() {
     let sandbox = Sandbox::new();
     let guide = "```cuda arch=90\n// file: a.cuh\n__device__ inline int a() { return b; }\n```\n";
     skill(&sandbox, guide);
-    one(
-        &report(command(&sandbox, &[])),
-        "guide.md:3 cuda",
-        &["(a.cuh)"],
-    );
+    one(&report(command(&sandbox, &[])), "guide.md:3 cuda", &["(a.cuh)"]);
 }
 
 /// `<!-- files PAGE.md -->`
@@ -346,121 +318,49 @@ fn a_page_may_stand_on_the_files_of_another() {
     let sandbox = Sandbox::new();
     let uses = "```cuda arch=90\n// file: csrc/b.cu\n#include \"a.cuh\"\n__global__ void b() { a(); }\n```\n";
     let folder = skill(&sandbox, uses);
-    let shared =
-        "```cuda arch=90\n// file: lib/a.cuh\n#pragma once\n__device__ inline void a() {}\n```\n";
+    let shared = "```cuda arch=90\n// file: lib/a.cuh\n#pragma once\n__device__ inline void a() {}\n```\n";
     write(&folder.join("references/shared.md"), shared);
-    one(
-        &report(command(&sandbox, &[])),
-        "guide.md:3 cuda",
-        &["a.cuh"],
-    );
+    one(&report(command(&sandbox, &[])), "guide.md:3 cuda", &["a.cuh"]);
     skill(&sandbox, &format!("<!-- files shared.md -->\n\n{uses}"));
     let clean = report(command(&sandbox, &[]));
     assert_eq!(found(&clean), [""; 0], "{clean:#}");
     assert_eq!(clean["deep"]["checked"]["cuda block"], 2);
     // A header that is missing in the other page is that page's mistake, not a missing library.
-    write(
-        &folder.join("references/shared.md"),
-        shared.replace("#pragma once", "#include \"gone.cuh\""),
-    );
+    write(&folder.join("references/shared.md"), shared.replace("#pragma once", "#include \"gone.cuh\""));
     let forgotten = report(command(&sandbox, &[]));
-    assert_eq!(
-        found(&forgotten),
-        ["references/shared.md:3 cuda"; 2],
-        "{forgotten:#}"
-    );
+    assert_eq!(found(&forgotten), ["references/shared.md:3 cuda"; 2], "{forgotten:#}");
     skill(&sandbox, "<!-- files none.md -->\n");
-    one(
-        &report(plain(&sandbox, &[])),
-        "guide.md:1 fence",
-        &["none.md"],
-    );
+    one(&report(plain(&sandbox, &[])), "guide.md:1 fence", &["none.md"]);
 }
 
 #[test]
 fn a_library_that_is_not_here_leaves_its_block_unchecked() {
     let sandbox = Sandbox::new();
-    skill(
-        &sandbox,
-        "```cuda arch=90\n#include <cutlass/cutlass.h>\n```\n",
-    );
+    skill(&sandbox, "```cuda arch=90\n#include <cutlass/cutlass.h>\n```\n");
     let report = report(command(&sandbox, &[]));
     assert_eq!(found(&report), [""; 0]);
     let unchecked = &report["deep"]["not_checked"][0];
     assert_eq!(unchecked["what"], "cuda block");
     assert_eq!(unchecked["places"][0], "references/guide.md:1");
-    assert!(
-        unchecked["reason"]
-            .as_str()
-            .unwrap()
-            .contains("<cutlass/cutlass.h>")
-    );
-    one(
-        &self::report(command(&sandbox, &["--strict"])),
-        "guide.md:1 unchecked",
-        &["cutlass"],
-    );
+    assert!(unchecked["reason"].as_str().unwrap().contains("<cutlass/cutlass.h>"));
+    one(&self::report(command(&sandbox, &["--strict"])), "guide.md:1 unchecked", &["cutlass"]);
 }
 
 #[test]
 fn fences_and_harnesses_that_make_no_sense_are_found() {
     let sandbox = Sandbox::new();
     for (guide, place, word) in [
-        (
-            "text\n\n```text\nnever closed\n",
-            "guide.md:3 fence",
-            "never closed",
-        ),
-        (
-            "- a\n\n  ~~~\n  b\n\nc\n",
-            "guide.md:3 fence",
-            "never closed",
-        ),
-        (
-            "a\n\n    ```cuda\n    x\n    ```\n",
-            "guide.md:3 fence",
-            "indented",
-        ),
-        (
-            "```cuda harness=none\nx\n```\n",
-            "guide.md:1 fence",
-            "no harness none",
-        ),
-        (
-            "```cuda arch=ninety\nint x;\n```\n",
-            "guide.md:1 fence",
-            "arch=",
-        ),
-        (
-            "```python harness=h\nx = 1\n```\n",
-            "guide.md:1 fence",
-            "harness=",
-        ),
-        (
-            "<!-- harness h\nint x;\n{{block}}\n-->\n",
-            "guide.md:1 fence",
-            "no block",
-        ),
-        (
-            "<!-- harness h\nint x;\n-->\n",
-            "guide.md:1 fence",
-            "{{block}}",
-        ),
-        (
-            "```cpp\n// file: ../x.h\n```\n",
-            "guide.md:2 fence",
-            "outside",
-        ),
-        (
-            "```cpp\n// file: a$(touch\tx).cpp\nint x;\n```\n",
-            "guide.md:2 fence",
-            "shell",
-        ),
-        (
-            "```toml\n# file: a.toml\n```\n```toml\n# file: a.toml\n```\n",
-            "guide.md:5 fence",
-            "twice",
-        ),
+        ("text\n\n```text\nnever closed\n", "guide.md:3 fence", "never closed"),
+        ("- a\n\n  ~~~\n  b\n\nc\n", "guide.md:3 fence", "never closed"),
+        ("a\n\n    ```cuda\n    x\n    ```\n", "guide.md:3 fence", "indented"),
+        ("```cuda harness=none\nx\n```\n", "guide.md:1 fence", "no harness none"),
+        ("```cuda arch=ninety\nint x;\n```\n", "guide.md:1 fence", "arch="),
+        ("```python harness=h\nx = 1\n```\n", "guide.md:1 fence", "harness="),
+        ("<!-- harness h\nint x;\n{{block}}\n-->\n", "guide.md:1 fence", "no block"),
+        ("<!-- harness h\nint x;\n-->\n", "guide.md:1 fence", "{{block}}"),
+        ("```cpp\n// file: ../x.h\n```\n", "guide.md:2 fence", "outside"),
+        ("```cpp\n// file: a$(touch\tx).cpp\nint x;\n```\n", "guide.md:2 fence", "shell"),
+        ("```toml\n# file: a.toml\n```\n```toml\n# file: a.toml\n```\n", "guide.md:5 fence", "twice"),
     ] {
         skill(&sandbox, guide);
         let report = report(plain(&sandbox, &[]));
@@ -472,26 +372,14 @@ fn fences_and_harnesses_that_make_no_sense_are_found() {
 fn toml_json_and_yaml_are_held_against_what_reads_them() {
     let sandbox = Sandbox::new();
     for (guide, place, words) in [
-        (
-            "```toml\na = 1\nb = \n```\n",
-            "guide.md:3 toml",
-            &["no TOML"][..],
-        ),
+        ("```toml\na = 1\nb = \n```\n", "guide.md:3 toml", &["no TOML"][..]),
         (
             "```toml\n[general]\nname = \"my-op\"\nedition = 5\nversion = 1\nlicense = \"MIT\"\nbackends = [\"cuda\"]\nspeed = 9\n\n[torch]\nsrc = []\n```\n",
             "guide.md:8 toml",
             &["speed", "build-toml/schema"][..],
         ),
-        (
-            "```json\n{\"a\": 1,\n \"b\": }\n```\n",
-            "guide.md:3 json",
-            &["no JSON"][..],
-        ),
-        (
-            "```yaml\na: 1\nb: ]\n```\n",
-            "guide.md:3 yaml",
-            &["no YAML"][..],
-        ),
+        ("```json\n{\"a\": 1,\n \"b\": }\n```\n", "guide.md:3 json", &["no JSON"][..]),
+        ("```yaml\na: 1\nb: ]\n```\n", "guide.md:3 yaml", &["no YAML"][..]),
     ] {
         skill(&sandbox, guide);
         let report = report(plain(&sandbox, &[]));
@@ -508,15 +396,9 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
     skill(&sandbox, &format!("```toml\n{whole}```\n"));
     assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
     let wrong = whole.replacen("\"bf16\"", "\"bf61\"", 1);
-    let line = 2 + whole[..whole.find("\"bf16\"").unwrap()]
-        .matches('\n')
-        .count();
+    let line = 2 + whole[..whole.find("\"bf16\"").unwrap()].matches('\n').count();
     skill(&sandbox, &format!("```toml\n{wrong}```\n"));
-    one(
-        &report(plain(&sandbox, &[])),
-        &format!("guide.md:{line} toml"),
-        &["bf61", "as a kernel.toml"],
-    );
+    one(&report(plain(&sandbox, &[])), &format!("guide.md:{line} toml"), &["bf61", "as a kernel.toml"]);
     // A build.toml beside its sources is also compared with them.
     let project = GOOD.replace("\"csrc/vec.cuh\", ", "");
     skill(&sandbox, &project);
@@ -525,12 +407,7 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
     let found = found(&report);
     assert_eq!(found.len(), 1, "{report:#}");
     assert!(found[0].ends_with(" toml"), "{found:?}");
-    assert!(
-        report["findings"][0]["message"]
-            .as_str()
-            .unwrap()
-            .contains("sources/unlisted")
-    );
+    assert!(report["findings"][0]["message"].as_str().unwrap().contains("sources/unlisted"));
 }
 
 #[test]
@@ -538,51 +415,15 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
     let sandbox = Sandbox::new();
     packages(&sandbox);
     for (guide, place, words) in [
-        (
-            "a\n\n```python\nx = 1\ndef f(:\n    pass\n```\n",
-            "guide.md:5 python",
-            &["the python block of line 3"][..],
-        ),
-        (
-            "```python\nimport os\nimport json.nothing\n```\n",
-            "guide.md:3 import",
-            &["json.nothing"][..],
-        ),
-        (
-            "```python\nfrom os.path import jion\n```\n",
-            "guide.md:2 import",
-            &["jion"][..],
-        ),
-        (
-            "```python\nfrom json import (\n    dumps,\n    dupms,\n)\n```\n",
-            "guide.md:2 import",
-            &["dupms"][..],
-        ),
-        (
-            "```python\nfrom fancy import plian\n```\n",
-            "guide.md:2 import",
-            &["fancy", "plian"][..],
-        ),
-        (
-            "```python\nimport fancy.beneath\n```\n",
-            "guide.md:2 import",
-            &["fancy.beneath"][..],
-        ),
-        (
-            "```python\nfrom common import HEIGHT\n```\n",
-            "guide.md:2 import",
-            &["the skill's own common", "HEIGHT"][..],
-        ),
-        (
-            "1. a\n\n   ```python\n   x = 1\n    y = 2\n   ```\n",
-            "guide.md:5 python",
-            &["indent"][..],
-        ),
-        (
-            "```bash\npython3 - <<'EOF'\nx = = 1\nEOF\n```\n",
-            "guide.md:3 python",
-            &["stdin"][..],
-        ),
+        ("a\n\n```python\nx = 1\ndef f(:\n    pass\n```\n", "guide.md:5 python", &["the python block of line 3"][..]),
+        ("```python\nimport os\nimport json.nothing\n```\n", "guide.md:3 import", &["json.nothing"][..]),
+        ("```python\nfrom os.path import jion\n```\n", "guide.md:2 import", &["jion"][..]),
+        ("```python\nfrom json import (\n    dumps,\n    dupms,\n)\n```\n", "guide.md:2 import", &["dupms"][..]),
+        ("```python\nfrom fancy import plian\n```\n", "guide.md:2 import", &["fancy", "plian"][..]),
+        ("```python\nimport fancy.beneath\n```\n", "guide.md:2 import", &["fancy.beneath"][..]),
+        ("```python\nfrom common import HEIGHT\n```\n", "guide.md:2 import", &["the skill's own common", "HEIGHT"][..]),
+        ("1. a\n\n   ```python\n   x = 1\n    y = 2\n   ```\n", "guide.md:5 python", &["indent"][..]),
+        ("```bash\npython3 - <<'EOF'\nx = = 1\nEOF\n```\n", "guide.md:3 python", &["stdin"][..]),
     ] {
         skill(&sandbox, guide);
         one(&report(plain(&sandbox, &[])), place, words);
@@ -593,11 +434,7 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
             "guide.md:6 import",
             &["uses", "fancy", "plian"][..],
         ),
-        (
-            "```python\nimport os\nos.path.jion('a')\nos.name.anything\n```\n",
-            "guide.md:3 import",
-            &["jion"][..],
-        ),
+        ("```python\nimport os\nos.path.jion('a')\nos.name.anything\n```\n", "guide.md:3 import", &["jion"][..]),
     ] {
         skill(&sandbox, guide);
         one(&report(plain(&sandbox, &[])), place, words);
@@ -618,10 +455,7 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
 #[test]
 fn a_module_that_python_lacks_is_counted_once_with_its_places() {
     let sandbox = Sandbox::new();
-    skill(
-        &sandbox,
-        "```python\nimport no_such_thing\n```\n\n```python\nfrom no_such_thing.x import y\n```\n",
-    );
+    skill(&sandbox, "```python\nimport no_such_thing\n```\n\n```python\nfrom no_such_thing.x import y\n```\n");
     let report = report(plain(&sandbox, &[]));
     assert_eq!(found(&report), [""; 0]);
     let unchecked = report["deep"]["not_checked"].as_array().unwrap();
@@ -629,102 +463,48 @@ fn a_module_that_python_lacks_is_counted_once_with_its_places() {
     assert_eq!(unchecked[0]["what"], "import of no_such_thing");
     assert_eq!(unchecked[0]["places"].as_array().unwrap().len(), 2);
     Ran::of(&mut plain(&sandbox, &[])).expect(0, &["not checked: 2 imports of no_such_thing"]);
-    one(
-        &self::report(plain(&sandbox, &["--strict"])),
-        "guide.md:2 unchecked",
-        &["2 imports of no_such_thing"],
-    );
+    one(&self::report(plain(&sandbox, &["--strict"])), "guide.md:2 unchecked", &["2 imports of no_such_thing"]);
 }
 
 #[test]
 fn command_lines_are_held_against_what_they_run() {
     let sandbox = Sandbox::new();
     for (guide, place, words) in [
-        (
-            "```bash\nkernels build . \\\n  --archs 90\n```\n",
-            "guide.md:3 command",
-            &["--archs", "--arch"][..],
-        ),
-        (
-            "a `kernels bnech x`\n",
-            "guide.md:1 command",
-            &["bnech"][..],
-        ),
-        (
-            "```console\n$ kernels check --fixx\nsays\n```\n",
-            "guide.md:2 command",
-            &["--fixx"][..],
-        ),
-        (
-            "```bash\necho \"$(kernels list)\"\n```\n",
-            "guide.md:2 command",
-            &["list"][..],
-        ),
+        ("```bash\nkernels build . \\\n  --archs 90\n```\n", "guide.md:3 command", &["--archs", "--arch"][..]),
+        ("a `kernels bnech x`\n", "guide.md:1 command", &["bnech"][..]),
+        ("```console\n$ kernels check --fixx\nsays\n```\n", "guide.md:2 command", &["--fixx"][..]),
+        ("```bash\necho \"$(kernels list)\"\n```\n", "guide.md:2 command", &["list"][..]),
         (
             "a\n```bash\npython scripts/run.py --columns 4\n```\n",
             "guide.md:3 script",
             &["scripts/run.py has no --columns"][..],
         ),
-        (
-            "`scripts/run.py --row 4`\n",
-            "guide.md:1 script",
-            &["--row", "--rows"][..],
-        ),
+        ("`scripts/run.py --row 4`\n", "guide.md:1 script", &["--row", "--rows"][..]),
         (
             "```bash\npython3 ../scripts/gone.py\npython scripts/gone.py\n```\n",
             "guide.md:3 script",
             &["no scripts/gone.py"][..],
         ),
-        (
-            "```bash\nif true; then\n  echo\n```\n",
-            "guide.md:3 shell",
-            &["does not parse"][..],
-        ),
+        ("```bash\nif true; then\n  echo\n```\n", "guide.md:3 shell", &["does not parse"][..]),
     ] {
         skill(&sandbox, guide);
         one(&report(plain(&sandbox, &[])), place, words);
     }
     skill(&sandbox, "```bash\nnvcc -c --no-such-flag a.cu\n```\n");
-    one(
-        &report(command(&sandbox, &[])),
-        "guide.md:2 command",
-        &["nvcc 13.0.88", "--no-such-flag"],
-    );
+    one(&report(command(&sandbox, &[])), "guide.md:2 command", &["nvcc 13.0.88", "--no-such-flag"]);
     skill(&sandbox, "```bash\nnvcc -arch=sm_70 a.cu\n```\n");
-    one(
-        &report(command(&sandbox, &[])),
-        "guide.md:2 command",
-        &["sm_70"],
-    );
+    one(&report(command(&sandbox, &[])), "guide.md:2 command", &["sm_70"]);
 }
 
 #[test]
 fn links_are_held_against_files_and_headings() {
     let sandbox = Sandbox::new();
-    skill(
-        &sandbox,
-        "# One thing\n\n[a](#one-thing) [b](#another-thing)\n",
-    );
-    one(
-        &report(plain(&sandbox, &[])),
-        "guide.md:3 anchor",
-        &["#another-thing", "#one-thing"],
-    );
-    skill(
-        &sandbox,
-        "# A\n\n# A\n\n[a](#a-1) [b](../SKILL.md#nothing)\n",
-    );
-    one(
-        &report(plain(&sandbox, &[])),
-        "guide.md:5 anchor",
-        &["SKILL.md"],
-    );
+    skill(&sandbox, "# One thing\n\n[a](#one-thing) [b](#another-thing)\n");
+    one(&report(plain(&sandbox, &[])), "guide.md:3 anchor", &["#another-thing", "#one-thing"]);
+    skill(&sandbox, "# A\n\n# A\n\n[a](#a-1) [b](../SKILL.md#nothing)\n");
+    one(&report(plain(&sandbox, &[])), "guide.md:5 anchor", &["SKILL.md"]);
     skill(&sandbox, "[gone](gone.md#x)\n");
-    one(
-        &report(plain(&sandbox, &["--strict"])),
-        "guide.md:1 link-broken",
-        &["gone.md"],
-    );
+    one(&report(plain(&sandbox, &["--strict"])), "guide.md:1 link-broken", &["gone.md"]);
 }
 
 #[test]
@@ -736,10 +516,7 @@ fn without_tools_it_says_what_it_could_not_check() {
     let bare = |arguments: &[&str]| {
         let mut command = command(&sandbox, arguments);
         // A CUDA_HOME without nvcc: no compiler is found on any machine.
-        command
-            .env("PATH", &empty)
-            .env("KERNELS_CACHE", &empty)
-            .env("CUDA_HOME", &empty);
+        command.env("PATH", &empty).env("KERNELS_CACHE", &empty).env("CUDA_HOME", &empty);
         command
     };
     Ran::of(&mut bare(&[])).expect(
@@ -777,18 +554,12 @@ fn nothing_of_a_skill_is_executed() {
     }
     for from in [&sandbox.project, &folder, &folder.join("scripts")] {
         let mut command = command(&sandbox, &[]);
-        command
-            .current_dir(from)
-            .env_remove("PYTHONPATH")
-            .env("CUDA_HOME", "/nothing");
+        command.current_dir(from).env_remove("PYTHONPATH").env("CUDA_HOME", "/nothing");
         let ran = Ran::of(command.arg(&folder));
         assert!(!exists(&mark), "from {}: {ran:#?}", from.display());
     }
     let report = report(plain(&sandbox, &[]));
-    assert!(
-        report["deep"]["checked"]["import"].as_u64().unwrap() > 0,
-        "{report:#}"
-    );
+    assert!(report["deep"]["checked"]["import"].as_u64().unwrap() > 0, "{report:#}");
     assert!(!exists(&mark));
 }
 
@@ -807,25 +578,14 @@ fn names_in_a_skill_are_no_commands_and_no_options() {
         let name = name.replace("MARK", &mark.display().to_string()[1..]);
         let guide = format!("```cuda arch=90\n// file: {name}\nint x;\n```\n");
         skill(&sandbox, &guide);
-        one(
-            &report(command(&sandbox, &[])),
-            "guide.md:2 fence",
-            &["shell"],
-        );
+        one(&report(command(&sandbox, &[])), "guide.md:2 fence", &["shell"]);
     }
     // The name of the Markdown file, which is passed to a compiler.
     let folder = skill(&sandbox, "text\n");
     let name = "a\"$(touch executed)`touch executed`.md";
-    write(
-        &folder.join("references").join(name),
-        "```cuda arch=90\nint x = y;\n```\n",
-    );
+    write(&folder.join("references").join(name), "```cuda arch=90\nint x = y;\n```\n");
     let report = report(command(&sandbox, &[]));
-    assert_eq!(
-        found(&report),
-        [format!("references/{name}:2 cuda")],
-        "{report:#}"
-    );
+    assert_eq!(found(&report), [format!("references/{name}:2 cuda")], "{report:#}");
     assert!(!exists(&mark) && !exists(sandbox.project.join("executed")));
 }
 
@@ -835,11 +595,8 @@ fn the_examples_of_the_page_are_clean() {
     let sandbox = Sandbox::new();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/skill-validation.md");
     let page = fs::read_to_string(page).unwrap();
-    let examples: Vec<&str> = page
-        .split("\n````markdown\n")
-        .skip(1)
-        .map(|part| part.split("\n````\n").next().unwrap())
-        .collect();
+    let examples: Vec<&str> =
+        page.split("\n````markdown\n").skip(1).map(|part| part.split("\n````\n").next().unwrap()).collect();
     assert_eq!(examples.len(), 2);
     skill(&sandbox, &examples.join("\n\n"));
     let report = report(command(&sandbox, &["--strict"]));
@@ -851,29 +608,18 @@ fn the_examples_of_the_page_are_clean() {
 fn wrong_usage_exits_2() {
     let sandbox = Sandbox::new();
     skill(&sandbox, "text\n");
-    sandbox
-        .run("skills validate demo --python python3")
-        .expect(2, &["--deep"]);
-    sandbox
-        .run("skills validate --deep demo --python ./nothing")
-        .expect(2, &["--python ./nothing"]);
-    sandbox
-        .run("skills validate --deep nowhere")
-        .expect(1, &["nowhere"]);
-    sandbox
-        .ok("skills validate --rules")
-        .expect(0, &["cuda", "--deep"]);
-    sandbox
-        .ok("skills validate cuda-kernels")
-        .expect(0, &["cuda-kernels: valid"]);
+    sandbox.run("skills validate demo --python python3").expect(2, &["--deep"]);
+    sandbox.run("skills validate --deep demo --python ./nothing").expect(2, &["--python ./nothing"]);
+    sandbox.run("skills validate --deep nowhere").expect(1, &["nowhere"]);
+    sandbox.ok("skills validate --rules").expect(0, &["cuda", "--deep"]);
+    sandbox.ok("skills validate cuda-kernels").expect(0, &["cuda-kernels: valid"]);
 }
 
 /// ./test runs the same with `--strict` and the models' libraries; here a Python with torch is enough.
 #[test]
 fn the_bundled_skill_is_clean() {
     let sandbox = Sandbox::new();
-    let Some(python) = std::env::var_os("KERNELS_PYTHON").filter(|python| !python.is_empty())
-    else {
+    let Some(python) = std::env::var_os("KERNELS_PYTHON").filter(|python| !python.is_empty()) else {
         not_run("the bundled skill's imports: KERNELS_PYTHON names no Python with torch");
         return;
     };
@@ -888,9 +634,6 @@ fn the_bundled_skill_is_clean() {
     assert!(findings.is_empty(), "{report:#}");
     // All blocks are compiled; only imports of libraries that this Python lacks remain unchecked.
     for unchecked in report["deep"]["not_checked"].as_array().unwrap() {
-        assert!(
-            unchecked["what"].as_str().unwrap().starts_with("import of"),
-            "{unchecked:#}"
-        );
+        assert!(unchecked["what"].as_str().unwrap().starts_with("import of"), "{unchecked:#}");
     }
 }

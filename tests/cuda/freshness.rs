@@ -12,10 +12,8 @@ use kernels::toolchain::{self, Toolchain};
 use serde_json::Value;
 
 fn pinned() -> Toolchain {
-    let found = toolchain::candidates()
-        .into_iter()
-        .filter_map(|candidate| candidate.found.ok())
-        .find(Toolchain::is_pinned);
+    let found =
+        toolchain::candidates().into_iter().filter_map(|candidate| candidate.found.ok()).find(Toolchain::is_pinned);
     found.unwrap_or_else(|| {
         let home = cuda::home();
         Toolchain {
@@ -45,38 +43,25 @@ fn the_evidence_of_every_bundled_project_is_of_its_code() {
     for dir in projects {
         let shown = dir.strip_prefix(root).unwrap().display().to_string();
         let project = Project::open(&dir).unwrap_or_else(|error| panic!("{shown}: {error:#}"));
-        let operations: Vec<String> = project
-            .spec
-            .operations
-            .iter()
-            .map(|operation| operation.name.clone())
-            .collect();
+        let operations: Vec<String> = project.spec.operations.iter().map(|operation| operation.name.clone()).collect();
         let standings = evidence::check(
             &root.join("evidence"),
             &project.name,
             &operations,
             (&project).into(),
-            Some(&mut |archs: &[u32]| {
-                compile::build(&project, archs, &pinned(), false, &|_| {})?.device_digest()
-            }),
+            Some(&mut |archs: &[u32]| compile::build(&project, archs, &pinned(), false, &|_| {})?.device_digest()),
         )
         .unwrap_or_else(|error| panic!("{shown}: {error:#}"));
         for standing in standings {
             let what = match (standing.freshness, standing.file) {
                 (Freshness::Missing, None) if pending.contains_key(&standing.operation) => {
                     let why = pending.remove(&standing.operation).unwrap_or_default();
-                    say(&format!(
-                        "not run: evidence of {} is not recorded yet: {why}",
-                        standing.operation
-                    ));
+                    say(&format!("not run: evidence of {} is not recorded yet: {why}", standing.operation));
                     continue;
                 }
                 (Freshness::Fresh, _) => continue,
                 (Freshness::Stale { what }, Some(file)) => {
-                    format!(
-                        "{} is stale: {what}",
-                        file.strip_prefix(root).unwrap().display()
-                    )
+                    format!("{} is stale: {what}", file.strip_prefix(root).unwrap().display())
                 }
                 _ => format!("evidence/ has nothing of {}", standing.operation),
             };
@@ -86,9 +71,7 @@ fn the_evidence_of_every_bundled_project_is_of_its_code() {
     // Other tests look after these.
     pending.retain(|name, _| name != "harness" && name != "trials" && !name.starts_with("e2e-"));
     for name in pending.keys() {
-        wrong.push(format!(
-            "evidence/pending.toml names {name}, which is recorded or no operation"
-        ));
+        wrong.push(format!("evidence/pending.toml names {name}, which is recorded or no operation"));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
@@ -130,9 +113,7 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
     let (mut bench, mut verify) = (report::bench(), report::verify());
     bench.project.clone_from(&project.name);
     verify.project.clone_from(&project.name);
-    bench
-        .cases
-        .retain(|case| case.operation == project.spec.operations[0].name);
+    bench.cases.retain(|case| case.operation == project.spec.operations[0].name);
     evidence::record(
         &sandbox.project.join("evidence"),
         &bench,
@@ -142,12 +123,7 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
     )
     .unwrap();
     let ci = |evidence: &str| {
-        let ran = sandbox
-            .command()
-            .args(["ci", "p", "--json"])
-            .env("CUDA_HOME", toolchain.root())
-            .output()
-            .unwrap();
+        let ran = sandbox.command().args(["ci", "p", "--json"]).env("CUDA_HOME", toolchain.root()).output().unwrap();
         let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
         let checks = json["projects"][0]["checks"].as_array().unwrap();
         let found = checks
@@ -163,10 +139,7 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
     ci("passed");
     write(&dir.join("a.cu"), SOURCE.replace("2.0f", "3.0f"));
     let said = ci("failed");
-    assert!(
-        said.contains("rms_norm-h100.json") && said.contains("kernels bench p --record"),
-        "{said}"
-    );
+    assert!(said.contains("rms_norm-h100.json") && said.contains("kernels bench p --record"), "{said}");
     write(&dir.join("a.cu"), SOURCE);
     write(
         &dir.join("kernel.toml"),
@@ -177,9 +150,6 @@ fn ci_holds_evidence_against_the_compiled_code_and_a_comment_does_not_count() {
         ),
     );
     ci("passed");
-    write(
-        &dir.join("kernel.toml"),
-        spec.replace("rows = 8192", "rows = 8191"),
-    );
+    write(&dir.join("kernel.toml"), spec.replace("rows = 8192", "rows = 8191"));
     assert!(ci("failed").contains("kernel.toml is not the recorded one"));
 }

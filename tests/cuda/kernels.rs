@@ -24,9 +24,7 @@ fn common() -> PathBuf {
 
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 /// The headers of kernels/common that the sources in a folder include, directly or indirectly.
@@ -34,11 +32,7 @@ fn included(folder: &Path) -> BTreeSet<String> {
     let common_names = names(&common());
     let own = |name: &String| !common_names.contains(name);
     let mut found = BTreeSet::new();
-    let mut open: Vec<PathBuf> = names(folder)
-        .into_iter()
-        .filter(own)
-        .map(|name| folder.join(name))
-        .collect();
+    let mut open: Vec<PathBuf> = names(folder).into_iter().filter(own).map(|name| folder.join(name)).collect();
     while let Some(path) = open.pop() {
         for line in fs::read_to_string(&path).unwrap().lines() {
             let quoted = line.strip_prefix("#include \"");
@@ -63,9 +57,7 @@ fn the_copies_of_common_are_what_common_says() {
         for name in names(&common()) {
             let path = folder.join(&name);
             let text = fs::read_to_string(common().join(&name)).unwrap();
-            let copy = included
-                .contains(&name)
-                .then(|| format!("// Generated from kernels/common/{name}.\n{text}"));
+            let copy = included.contains(&name).then(|| format!("// Generated from kernels/common/{name}.\n{text}"));
             if std::env::var_os("UPDATE").is_some() {
                 match &copy {
                     Some(text) => fs::write(&path, text).unwrap(),
@@ -89,12 +81,7 @@ fn every_operation_has_a_name_of_its_own() {
         let project = kernels::project::Project::open(&root).unwrap_or_else(|e| panic!("{e}"));
         for operation in &project.spec.operations {
             if let Some(other) = names.insert(operation.name.clone(), root.clone()) {
-                panic!(
-                    "{} is in {} and {}",
-                    operation.name,
-                    other.display(),
-                    root.display()
-                );
+                panic!("{} is in {} and {}", operation.name, other.display(), root.display());
             }
         }
     }
@@ -128,18 +115,10 @@ fn projects_can_be_linked_into_one_library() {
                 };
                 // What is defined and seen by other units; less kernels/common and the toolkits' own, which are the same
                 // everywhere.
-                let shared = [
-                    "_ZN6common",
-                    "_ZNK6common",
-                    "_ZN4dim3",
-                    "DW.ref.",
-                    "_ZSt",
-                    "_ZNSt",
-                    "_ZNKSt",
-                    "_ZN9__gnu_cxx",
-                ]
-                .iter()
-                .any(|own| symbol.starts_with(own));
+                let shared =
+                    ["_ZN6common", "_ZNK6common", "_ZN4dim3", "DW.ref.", "_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx"]
+                        .iter()
+                        .any(|own| symbol.starts_with(own));
                 if matches!(kind, "T" | "D" | "B" | "R" | "W" | "V" | "u") && !shared {
                     own.insert(symbol.to_owned(), kind.to_owned());
                 }
@@ -173,10 +152,7 @@ fn symbols(root: &Path, source: &Path, object: &Path) -> Result<String, String> 
     let run = |command: &mut Command| {
         let ran = command.output().unwrap();
         let out = String::from_utf8_lossy(&ran.stdout).into_owned();
-        ran.status
-            .success()
-            .then_some(out)
-            .ok_or(format!("{ran:?}"))
+        ran.status.success().then_some(out).ok_or(format!("{ran:?}"))
     };
     run(Command::new(cuda::home().join("bin/nvcc"))
         .args(["-std=c++17", "-O0", "-arch=sm_90", "-Xptxas", "-O0"])

@@ -68,15 +68,9 @@ fn faults(project: &Project, library: &Library) -> Vec<String> {
             let case = cases.first().unwrap();
             let code = call(library, operation, case);
             let bound = operation.bind(case).unwrap();
-            let mut results = bound
-                .tensors
-                .iter()
-                .filter(|tensor| tensor.role.is_result());
+            let mut results = bound.tensors.iter().filter(|tensor| tensor.role.is_result());
             if results.any(|tensor| tensor.elements() > 0) && !(1..10_000).contains(&code) {
-                faults.push(told(
-                    case,
-                    format!("{code}, where a launch was to be tried"),
-                ));
+                faults.push(told(case, format!("{code}, where a launch was to be tried")));
             } else if code >= 10_000 {
                 faults.push(told(case, format!("refused with {code}")));
             }
@@ -132,10 +126,7 @@ fn counted(
                 let own = count(*rows, *width, code, 132) as f64;
                 // Without rows the number of blocks does not matter.
                 let same = (own - stated).abs() < 0.5 || *rows == 0 && own >= 1.0 && stated >= 1.0;
-                assert!(
-                    same,
-                    "{shape} {dtype:?}: {own}, and kernel.toml says {stated}"
-                );
+                assert!(same, "{shape} {dtype:?}: {own}, and kernel.toml says {stated}");
             }
         }
     }
@@ -144,17 +135,9 @@ fn counted(
 
 #[test]
 fn kernel_toml_states_the_number_of_blocks_of_rms_norm_backward() {
-    let widths = [
-        1, 128, 1024, 1032, 2048, 3072, 3080, 4096, 8192, 16_392, 40_000, 70_000,
-    ];
+    let widths = [1, 128, 1024, 1032, 2048, 3072, 3080, 4096, 8192, 16_392, 40_000, 70_000];
     let rows = [0, 1, 30, 500, 100_000];
-    let blocks = counted(
-        "rmsnorm_backward",
-        "blocks",
-        "rms_norm_backward_blocks",
-        &rows,
-        &widths,
-    );
+    let blocks = counted("rmsnorm_backward", "blocks", "rms_norm_backward_blocks", &rows, &widths);
     // The launcher refuses invalid sizes.
     for (rows, width, sms) in [(-1, 64, 132), (4, -1, 132), (4, i64::MAX, 132), (4, 64, 0)] {
         assert_eq!(blocks(rows, width, 2, sms), 1);
@@ -164,17 +147,10 @@ fn kernel_toml_states_the_number_of_blocks_of_rms_norm_backward() {
 #[test]
 fn kernel_toml_states_the_groups_of_column_sum() {
     let rows = [1, 7, 32, 33, 511, 512, 8192, 65_536, 1_048_576];
-    let widths = [
-        1, 2, 7, 8, 9, 16, 31, 64, 100, 256, 1024, 4096, 12_288, 70_000, 1_000_000,
-    ];
+    let widths = [1, 2, 7, 8, 9, 16, 31, 64, 100, 256, 1024, 4096, 12_288, 70_000, 1_000_000];
     let groups = counted("column_sum", "groups", "column_sum_groups", &rows, &widths);
     let several = |code| {
-        let of = |rows: &i64| {
-            widths
-                .iter()
-                .filter(|width| groups(*rows, **width, code, 132) > 1)
-                .count()
-        };
+        let of = |rows: &i64| widths.iter().filter(|width| groups(*rows, **width, code, 132) > 1).count();
         rows.iter().map(of).sum::<usize>()
     };
     assert!(several(0) + several(2) > 50);

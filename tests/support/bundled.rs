@@ -24,9 +24,7 @@ pub fn shared_object(name: &str) -> libloading::Library {
 }
 
 fn built(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("kernels")
-        .join(name);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels").join(name);
     let home = cuda::home();
     let toolchain = Toolchain {
         nvcc: home.join("bin/nvcc"),

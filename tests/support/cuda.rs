@@ -2,11 +2,7 @@
 //! puts it into the test cache, once for all test programs (the install itself lets one go first).
 
 #![allow(dead_code, reason = "every test target uses its own part of this")]
-#![allow(
-    clippy::unwrap_used,
-    unreachable_pub,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a helper that fails is a test that fails")]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -24,10 +20,7 @@ pub fn home() -> PathBuf {
 
 fn find() -> PathBuf {
     if let Some(home) = env::var_os("CUDA_HOME").map(PathBuf::from) {
-        let said = Command::new(home.join("bin/nvcc"))
-            .arg("--version")
-            .output()
-            .unwrap();
+        let said = Command::new(home.join("bin/nvcc")).arg("--version").output().unwrap();
         if String::from_utf8_lossy(&said.stdout).contains("V13.0.88") {
             return home;
         }
@@ -40,10 +33,7 @@ fn find() -> PathBuf {
         .env_remove("CUDA_PATH")
         .output()
         .unwrap();
-    assert!(
-        installed.status.success(),
-        "the tests need the CUDA compiler: {installed:?}"
-    );
+    assert!(installed.status.success(), "the tests need the CUDA compiler: {installed:?}");
     cache.join("toolchain-13.0.88/nvidia/cu13")
 }
 
@@ -67,10 +57,7 @@ pub fn share_objects(own: &Path) {
 }
 
 /// The result of `make`, cached across runs by the input and the compilers' versions. Errors are not cached.
-pub fn remembered(
-    input: &[&[u8]],
-    make: impl FnOnce() -> Result<String, String>,
-) -> Result<String, String> {
+pub fn remembered(input: &[&[u8]], make: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
     static COMPILERS: OnceLock<Vec<u8>> = OnceLock::new();
     let compilers = COMPILERS.get_or_init(|| {
         let version = |program: PathBuf| Command::new(program).arg("--version").output().unwrap();
@@ -83,10 +70,7 @@ pub fn remembered(
         hash.update((field.len() as u64).to_be_bytes());
         hash.update(field);
     }
-    let name = hash
-        .finalize()
-        .iter()
-        .fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
+    let name = hash.finalize().iter().fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
     let folder = cache().join("answers");
     let path = folder.join(name);
     if let Ok(known) = fs::read_to_string(&path) {

@@ -1,15 +1,7 @@
 //! A private home and project for a test, and `kernels` run in them as by a user.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "every test target uses its own part of this"
-)]
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(dead_code, unreachable_pub, reason = "every test target uses its own part of this")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
 pub mod bundled;
 pub mod cuda;
@@ -64,11 +56,7 @@ impl Sandbox {
     pub fn without_git() -> Self {
         let root = TempDir::with_prefix("kernels-").unwrap();
         let real = root.path().canonicalize().unwrap();
-        let sandbox = Self {
-            home: real.join("home"),
-            project: real.join("project"),
-            root,
-        };
+        let sandbox = Self { home: real.join("home"), project: real.join("project"), root };
         fs::create_dir(&sandbox.home).unwrap();
         fs::create_dir(&sandbox.project).unwrap();
         sandbox
@@ -82,10 +70,7 @@ impl Sandbox {
     /// `kernels` with nothing but HOME and PATH in its environment, at the project's top.
     pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kernels"));
-        command
-            .env_clear()
-            .env("HOME", &self.home)
-            .env("PATH", "/usr/bin:/bin");
+        command.env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin");
         command.current_dir(&self.project);
         command
     }
@@ -118,10 +103,7 @@ impl Sandbox {
         let report = self.json("skills status");
         let ends = |row: &&Value| row["path"].as_str().unwrap().ends_with(path);
         let row = report["installs"].as_array().unwrap().iter().find(ends);
-        row.map_or_else(
-            || "not listed".to_owned(),
-            |row| row["state"].as_str().unwrap().to_owned(),
-        )
+        row.map_or_else(|| "not listed".to_owned(), |row| row["state"].as_str().unwrap().to_owned())
     }
 
     /// A skill in a folder beside the project.
@@ -139,22 +121,10 @@ impl Ran {
 
     /// The same with another stdout.
     pub fn of_redirected(command: &mut Command, stdout: Stdio) -> Self {
-        let child = command
-            .stdout(stdout)
-            .stderr(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn();
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = child.unwrap().wait_with_output().unwrap();
+        let child = command.stdout(stdout).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
+        let Output { status, stdout, stderr } = child.unwrap().wait_with_output().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let ran = Self {
-            code: status.code().unwrap_or(-1),
-            out: text(&stdout),
-            err: text(&stderr),
-        };
+        let ran = Self { code: status.code().unwrap_or(-1), out: text(&stdout), err: text(&stderr) };
         assert!(!ran.err.contains("panicked"), "{ran:#?}");
         ran
     }
@@ -163,10 +133,7 @@ impl Ran {
     pub fn expect(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
         for word in words {
-            assert!(
-                self.out.contains(word) || self.err.contains(word),
-                "no {word:?} in {self:#?}"
-            );
+            assert!(self.out.contains(word) || self.err.contains(word), "no {word:?} in {self:#?}");
         }
         self
     }
@@ -177,19 +144,10 @@ pub fn write_skill(folder: &Path, name: &str, version: &str) {
     let header = format!(
         "---\nname: {name}\ndescription: Does a thing. Use when tested.\nmetadata:\n  version: \"{version}\"\n---\n"
     );
-    write(
-        &folder.join("SKILL.md"),
-        format!("{header}# {name} {version}\n"),
-    );
-    write(
-        &folder.join("references/guide.md"),
-        format!("guide {version}\n"),
-    );
+    write(&folder.join("SKILL.md"), format!("{header}# {name} {version}\n"));
+    write(&folder.join("references/guide.md"), format!("guide {version}\n"));
     let script = folder.join("scripts/run.py");
-    write(
-        &script,
-        format!("#!/usr/bin/env python3\nprint('{version}')\n"),
-    );
+    write(&script, format!("#!/usr/bin/env python3\nprint('{version}')\n"));
     fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -219,30 +177,16 @@ fn collect(root: &Path, folder: &Path, all: &mut BTreeMap<String, String>) {
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        let name = path
-            .strip_prefix(root)
-            .unwrap()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
         let meta = fs::symlink_metadata(&path).unwrap();
         if meta.is_symlink() {
-            all.insert(
-                name,
-                format!("→ {}", fs::read_link(&path).unwrap().display()),
-            );
+            all.insert(name, format!("→ {}", fs::read_link(&path).unwrap().display()));
         } else if meta.is_dir() {
             all.insert(format!("{name}/"), String::new());
             collect(root, &path, all);
         } else {
-            let x = if meta.permissions().mode() & 0o100 == 0 {
-                "-"
-            } else {
-                "x"
-            };
-            all.insert(
-                name,
-                format!("{x} {}", String::from_utf8_lossy(&fs::read(&path).unwrap())),
-            );
+            let x = if meta.permissions().mode() & 0o100 == 0 { "-" } else { "x" };
+            all.insert(name, format!("{x} {}", String::from_utf8_lossy(&fs::read(&path).unwrap())));
         }
     }
 }

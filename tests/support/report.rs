@@ -1,10 +1,6 @@
 //! Hand-written reports of a benchmark and a verification on an H100.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "every test target uses its own part of this"
-)]
+#![allow(dead_code, unreachable_pub, reason = "every test target uses its own part of this")]
 
 use std::collections::BTreeMap;
 
@@ -28,13 +24,7 @@ pub fn card() -> Card {
 }
 
 fn spread(median: f64) -> Spread {
-    Spread {
-        median,
-        p10: median * 0.991_234_5,
-        p90: median * 1.021_987_6,
-        min: median * 0.987_654_3,
-        samples: 30,
-    }
+    Spread { median, p10: median * 0.991_234_5, p90: median * 1.021_987_6, min: median * 0.987_654_3, samples: 30 }
 }
 
 /// A case of bf16 or another type; times in microseconds.

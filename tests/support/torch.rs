@@ -2,11 +2,7 @@
 //! toolchain install --torch` puts there.
 
 #![allow(dead_code, reason = "every test target uses its own part of this")]
-#![allow(
-    clippy::unwrap_used,
-    unreachable_pub,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a helper that fails is a test that fails")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,9 +37,7 @@ impl Torches {
         command.env_remove("PYTHONPATH").env_remove("LOCAL_KERNELS");
         // Cached bytecode halves the time to import torch.
         let bytecode = self.folder.parent().unwrap().join("bytecode");
-        command
-            .env_remove("PYTHONDONTWRITEBYTECODE")
-            .env("PYTHONPYCACHEPREFIX", bytecode);
+        command.env_remove("PYTHONDONTWRITEBYTECODE").env("PYTHONPYCACHEPREFIX", bytecode);
         // Tests must not look for a kernel on the network.
         command.env("HF_HUB_OFFLINE", "1");
         command
@@ -72,10 +66,7 @@ pub fn headers() -> PathBuf {
                 .env("KERNELS_CACHE", cuda::cache())
                 .output()
                 .unwrap();
-            assert!(
-                installed.status.success(),
-                "the tests need torch's headers: {installed:?}"
-            );
+            assert!(installed.status.success(), "the tests need torch's headers: {installed:?}");
             cuda::cache().join("torch-2.11.0")
         })
         .clone()

@@ -27,9 +27,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
             let Some(function) = code.function_at(launch.at) else {
                 continue;
             };
-            let said = said
-                .entry(function.body.start)
-                .or_insert_with(|| Counts::of(code, function));
+            let said = said.entry(function.body.start).or_insert_with(|| Counts::of(code, function));
             if !function.global && !said.bounded {
                 counts(code, &launch, said, &kernels, findings);
             }
@@ -40,8 +38,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
 /// Whether a parameter is a 64-bit integer, judged by its words.
 fn is_wide(parameter: &Parameter) -> bool {
     let mut words = parameter.kind.iter().map(String::as_str);
-    words.clone().any(|word| WIDE.contains(&word))
-        && !words.any(|word| matches!(word, "*" | "&" | "<"))
+    words.clone().any(|word| WIDE.contains(&word)) && !words.any(|word| matches!(word, "*" | "&" | "<"))
 }
 
 fn is_narrow(parameter: &Parameter) -> bool {
@@ -65,10 +62,7 @@ fn indices(code: &Code, function: &Function, findings: &mut Findings) {
     if counts.is_empty() {
         return;
     }
-    let declared = function
-        .body
-        .clone()
-        .filter_map(|at| index_declared(code, at, &function.body));
+    let declared = function.body.clone().filter_map(|at| index_declared(code, at, &function.body));
     for index in declared.take(MOST) {
         let Some(count) = compared(code, function, &index.name, &counts) else {
             continue;
@@ -140,12 +134,7 @@ fn index_declared(code: &Code, at: usize, body: &Range<usize>) -> Option<Index> 
     let in_loop = before == "(" && at >= 2 && code.word(at - 2) == "for"
         || before == "const" && at >= 3 && code.word(at - 2) == "(";
     let strides = in_loop || code.words(body.clone()).any(|word| word == "gridDim");
-    Some(Index {
-        name: code.word(name).to_owned(),
-        at: name,
-        narrow: narrow && !wide,
-        strides,
-    })
+    Some(Index { name: code.word(name).to_owned(), at: name, narrow: narrow && !wide, strides })
 }
 
 /// Whether a type begins here, outside casts, templates and longer types.
@@ -161,29 +150,18 @@ fn is_first(code: &Code, at: usize) -> bool {
 }
 
 /// The count with which a name is compared in the function: `i < n`, `n > i`, `i >= n`.
-fn compared<'c>(
-    code: &Code,
-    function: &Function,
-    name: &str,
-    counts: &[&'c str],
-) -> Option<&'c str> {
+fn compared<'c>(code: &Code, function: &Function, name: &str, counts: &[&'c str]) -> Option<&'c str> {
     for at in function.body.clone() {
         if !matches!(code.word(at), "<" | ">") {
             continue;
         }
-        let right = if code.word(at + 1) == "=" {
-            at + 2
-        } else {
-            at + 1
-        };
+        let right = if code.word(at + 1) == "=" { at + 2 } else { at + 1 };
         let left = at.checked_sub(1)?;
         for (one, other) in [(left, right), (right, left)] {
             let count = counts.iter().find(|count| code.word(other) == **count);
             // `i < n / 4` has another bound, and `a[i] < n` compares an element.
             let whole = !matches!(code.word(right + 1), "/" | ">" | "." | "[" | "(" | "-")
-                && left
-                    .checked_sub(1)
-                    .is_none_or(|before| !matches!(code.word(before), "." | ">" | "/" | "*"));
+                && left.checked_sub(1).is_none_or(|before| !matches!(code.word(before), "." | ">" | "/" | "*"));
             if code.word(one) == name
                 && whole
                 && let Some(count) = count
@@ -223,12 +201,7 @@ fn counts(
                  int64_t, or check the size first",
                 words.concat()
             );
-            findings.add(
-                "cuda/int32-count",
-                &code.text,
-                &code.bytes(argument),
-                message,
-            );
+            findings.add("cuda/int32-count", &code.text, &code.bytes(argument), message);
         }
     }
 }
@@ -236,12 +209,9 @@ fn counts(
 /// Exactly `x.numel()`.
 fn is_numel(words: &[&str]) -> bool {
     match words {
-        [path @ .., ".", "numel", "(", ")"] | [path @ .., "-", ">", "numel", "(", ")"] => {
-            path.iter().all(|word| {
-                matches!(*word, "." | "-" | ">")
-                    || word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            })
-        }
+        [path @ .., ".", "numel", "(", ")"] | [path @ .., "-", ">", "numel", "(", ")"] => path.iter().all(|word| {
+            matches!(*word, "." | "-" | ">") || word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        }),
         _ => false,
     }
 }
@@ -259,20 +229,15 @@ impl<'c> Counts<'c> {
         let body = function.body.clone();
         Self {
             bounded: is_bounded(code, function),
-            narrow: body
-                .filter(|at| is_narrow_count(code, *at, function.body.end))
-                .map(|at| code.word(at))
-                .collect(),
+            narrow: body.filter(|at| is_narrow_count(code, *at, function.body.end)).map(|at| code.word(at)).collect(),
         }
     }
 }
 
 /// Whether `at` is a 32-bit variable initialised with `numel()`.
 fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
-    let declares = code.word(at + 1) == "="
-        && at
-            .checked_sub(1)
-            .is_some_and(|before| NARROW.contains(&code.word(before)));
+    let declares =
+        code.word(at + 1) == "=" && at.checked_sub(1).is_some_and(|before| NARROW.contains(&code.word(before)));
     if !declares {
         return false;
     }
@@ -284,9 +249,7 @@ fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
     };
     let words: Vec<&str> = code.words(start..end).collect();
     match words.as_slice() {
-        ["static_cast", "<", _, ">", "(", inner @ .., ")"] | ["(", _, ")", inner @ ..] => {
-            is_numel(inner)
-        }
+        ["static_cast", "<", _, ">", "(", inner @ .., ")"] | ["(", _, ")", inner @ ..] => is_numel(inner),
         inner => is_numel(inner),
     }
 }
@@ -294,15 +257,8 @@ fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
 /// Whether a function checks 32-bit limits.
 fn is_bounded(code: &Code, function: &Function) -> bool {
     code.words(function.body.clone()).any(|word| {
-        matches!(
-            word,
-            "INT_MAX"
-                | "INT32_MAX"
-                | "UINT32_MAX"
-                | "UINT_MAX"
-                | "numeric_limits"
-                | "canUse32BitIndexMath"
-        ) || word.starts_with("0x7fffffff")
+        matches!(word, "INT_MAX" | "INT32_MAX" | "UINT32_MAX" | "UINT_MAX" | "numeric_limits" | "canUse32BitIndexMath")
+            || word.starts_with("0x7fffffff")
             || word.replace('\'', "").starts_with("2147483647")
     })
 }

@@ -23,10 +23,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
                 continue;
             };
             // A device guard precedes a function's first launch, and one check after the last suffices.
-            if last
-                .insert(function.body.start, (launch.at, launch.end))
-                .is_none()
-            {
+            if last.insert(function.body.start, (launch.at, launch.end)).is_none() {
                 guard(code, launch, function, findings);
             }
         }
@@ -42,15 +39,8 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
 }
 
 /// Arguments that mean the default stream.
-const DEFAULT: [&str; 7] = [
-    "0",
-    "nullptr",
-    "NULL",
-    "cudaStreamDefault",
-    "cudaStreamLegacy",
-    "cudaStreamPerThread",
-    "(cudaStream_t)0",
-];
+const DEFAULT: [&str; 7] =
+    ["0", "nullptr", "NULL", "cudaStreamDefault", "cudaStreamLegacy", "cudaStreamPerThread", "(cudaStream_t)0"];
 
 fn is_default(code: &Code, argument: &Range<usize>) -> bool {
     let text: String = code.words(argument.clone()).collect();
@@ -67,11 +57,7 @@ fn stream(code: &Code, launch: &Launch, findings: &mut Findings) {
         configuration => configuration.len() < 4,
     };
     if wrong {
-        let name = if launch.kernel.is_empty() {
-            "a kernel"
-        } else {
-            launch.kernel.as_str()
-        };
+        let name = if launch.kernel.is_empty() { "a kernel" } else { launch.kernel.as_str() };
         let bytes = code.bytes(&(launch.at..launch.at + 1));
         let message = format!("{name} is launched on the default stream: {NEXT}");
         findings.add("cuda/default-stream", &code.text, &bytes, message);
@@ -79,12 +65,7 @@ fn stream(code: &Code, launch: &Launch, findings: &mut Findings) {
 }
 
 /// `cudaLaunchKernel(function, grid, block, arguments, shared, stream)`
-fn call(
-    code: &Code,
-    at: usize,
-    last: &mut BTreeMap<usize, (usize, usize)>,
-    findings: &mut Findings,
-) {
+fn call(code: &Code, at: usize, last: &mut BTreeMap<usize, (usize, usize)>, findings: &mut Findings) {
     let Some((arguments, close)) = code.arguments(at + 1) else {
         return;
     };
@@ -100,9 +81,7 @@ fn call(
         }
     }
     // A statement of its own, which discards the result.
-    let dropped = at
-        .checked_sub(1)
-        .is_some_and(|before| matches!(code.word(before), ";" | "{" | "}"))
+    let dropped = at.checked_sub(1).is_some_and(|before| matches!(code.word(before), ";" | "{" | "}"))
         && code.word(close + 1) == ";";
     if dropped && let Some(function) = code.function_at(at) {
         let latest = last.entry(function.body.start).or_insert((at, close + 1));
@@ -115,10 +94,7 @@ fn notices(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.contains("lasterror")
         || name.contains("last_error")
-        || name.contains("check")
-            && ["launch", "cuda", "kernel", "error", "gpu"]
-                .iter()
-                .any(|part| name.contains(part))
+        || name.contains("check") && ["launch", "cuda", "kernel", "error", "gpu"].iter().any(|part| name.contains(part))
 }
 
 fn unchecked(code: &Code, at: usize, end: usize, findings: &mut Findings) {
@@ -144,18 +120,14 @@ const MOST_USES: usize = 100;
 /// Whether a function of this file calls this one and checks for errors afterwards.
 fn called_and_noticed(code: &Code, function: &Function) -> bool {
     code.uses(&function.name).iter().take(MOST_USES).any(|at| {
-        code.function_at(*at).is_some_and(|caller| {
-            caller.body != function.body && notices_in(code, at + 1..caller.body.end)
-        })
+        code.function_at(*at)
+            .is_some_and(|caller| caller.body != function.body && notices_in(code, at + 1..caller.body.end))
     })
 }
 
 /// A function that takes tensors and launches must make their device current.
 fn guard(code: &Code, launch: &Launch, function: &Function, findings: &mut Findings) {
-    let takes_tensors = function
-        .parameters
-        .iter()
-        .any(|parameter| parameter.kind.iter().any(|word| word == "Tensor"));
+    let takes_tensors = function.parameters.iter().any(|parameter| parameter.kind.iter().any(|word| word == "Tensor"));
     let guarded = code.words(function.body.start..launch.at).any(|word| {
         let word = word.to_ascii_lowercase();
         word.contains("guard") || word == "cudasetdevice"

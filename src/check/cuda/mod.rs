@@ -15,15 +15,5 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
 const NARROW: [&str; 6] = ["int", "unsigned", "uint", "int32_t", "uint32_t", "signed"];
 
 /// Words of 64-bit types.
-const WIDE: [&str; 10] = [
-    "int64_t",
-    "uint64_t",
-    "size_t",
-    "ssize_t",
-    "ptrdiff_t",
-    "intptr_t",
-    "uintptr_t",
-    "long",
-    "longlong",
-    "ulonglong",
-];
+const WIDE: [&str; 10] =
+    ["int64_t", "uint64_t", "size_t", "ssize_t", "ptrdiff_t", "intptr_t", "uintptr_t", "long", "longlong", "ulonglong"];

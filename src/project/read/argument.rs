@@ -57,59 +57,29 @@ pub(super) fn read_all(
 }
 
 /// Problems that only all arguments together show.
-fn check_all(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    dtypes: Option<&[DType]>,
-    arguments: &[Argument],
-) {
-    if !arguments
-        .iter()
-        .any(|argument| matches!(argument, Argument::Stream))
-    {
+fn check_all(reader: &Reader<'_>, value: &Value<'_>, dtypes: Option<&[DType]>, arguments: &[Argument]) {
+    if !arguments.iter().any(|argument| matches!(argument, Argument::Stream)) {
         reader.fail(
             value.span(),
             "no stream argument",
-            [
-                "add { stream = true } where the launcher takes its cudaStream_t; work on any other stream is an error".to_owned(),
-            ],
+            ["add { stream = true } where the launcher takes its cudaStream_t; work on any other stream is an error"
+                .to_owned()],
         );
     }
-    if !arguments.iter().any(|argument| {
-        matches!(
-            argument,
-            Argument::Tensor {
-                role: Role::Output | Role::InOut,
-                ..
-            }
-        )
-    }) {
+    if !arguments.iter().any(|argument| matches!(argument, Argument::Tensor { role: Role::Output | Role::InOut, .. })) {
         reader.fail(
             value.span(),
             "no output: nothing to check",
             ["give a tensor role = \"output\" or \"inout\"".to_owned()],
         );
     }
-    let uses_t = arguments.iter().any(|argument| {
-        matches!(
-            argument,
-            Argument::Tensor {
-                dtype: Element::T,
-                ..
-            }
-        )
-    });
-    let tells = arguments
-        .iter()
-        .any(|argument| matches!(argument, Argument::DType { .. }));
+    let uses_t = arguments.iter().any(|argument| matches!(argument, Argument::Tensor { dtype: Element::T, .. }));
+    let tells = arguments.iter().any(|argument| matches!(argument, Argument::DType { .. }));
     if uses_t && !tells && dtypes.is_some_and(|dtypes| dtypes.len() > 1) {
         reader.fail(
             value.span(),
             "the launcher cannot tell which of its dtypes T is",
-            [
-                "add { dtype = { bf16 = 0, … } } with the code of each dtype, or list one dtype"
-                    .to_owned(),
-            ],
+            ["add { dtype = { bf16 = 0, … } } with the code of each dtype, or list one dtype".to_owned()],
         );
     }
 }
@@ -180,9 +150,7 @@ fn read_tensor(
         }
         Some(name.to_owned())
     });
-    let role = fields
-        .required("role", "role = \"input\"")
-        .and_then(|value| read_role(reader, value));
+    let role = fields.required("role", "role = \"input\"").and_then(|value| read_role(reader, value));
     let dtype = match fields.get("dtype") {
         Some(value) => read_element(reader, value, types),
         None => Some(Element::T),
@@ -194,9 +162,7 @@ fn read_tensor(
             .map(|value| located(reader, value, formulas))
             .collect::<Option<Vec<Formula>>>()
     };
-    let shape = fields
-        .required("shape", "shape = [\"rows\", \"width\"]")
-        .and_then(&mut list);
+    let shape = fields.required("shape", "shape = [\"rows\", \"width\"]").and_then(&mut list);
     let strides_value = fields.get("strides");
     let strides = match strides_value {
         Some(value) => Some(list(value)?),
@@ -218,8 +184,7 @@ fn read_tensor(
     let integers = read_integers(reader, &fields, formulas)?;
     fields.finish();
     let (role, dtype) = (role?, dtype?);
-    let takes_integers =
-        role.is_given() && matches!(dtype, Element::Fixed(dtype) if !dtype.is_float());
+    let takes_integers = role.is_given() && matches!(dtype, Element::Fixed(dtype) if !dtype.is_float());
     if let (Some((span, _)), false) = (&integers, takes_integers) {
         reader.fail(
             span.clone(),
@@ -317,11 +282,7 @@ fn read_scalar(
     let scalar = scalar(reader, name, value, formulas);
     fields.finish();
     let (name, value) = scalar?;
-    Some(Argument::Scalar {
-        name,
-        ctype: ctype?,
-        value,
-    })
+    Some(Argument::Scalar { name, ctype: ctype?, value })
 }
 
 /// Scalars of one type, one after another.
@@ -375,10 +336,7 @@ fn scalar(
     let formula = match value {
         Some(value) => located(reader, value, formulas),
         None => Formula::parse(name).ok().inspect(|formula| {
-            formulas.push(Located {
-                formula: formula.clone(),
-                span: name_value.span(),
-            });
+            formulas.push(Located { formula: formula.clone(), span: name_value.span() });
         }),
     };
     Some((name.to_owned(), formula?))
@@ -405,12 +363,8 @@ fn read_codes(
         }
         codes.insert(dtype, number);
     }
-    let without: Vec<&str> = dtypes
-        .into_iter()
-        .flatten()
-        .filter(|dtype| !codes.contains_key(dtype))
-        .map(|dtype| dtype.name())
-        .collect();
+    let without: Vec<&str> =
+        dtypes.into_iter().flatten().filter(|dtype| !codes.contains_key(dtype)).map(|dtype| dtype.name()).collect();
     if !without.is_empty() {
         reader.fail(
             value.span(),

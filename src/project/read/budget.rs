@@ -13,34 +13,24 @@ pub(super) fn read(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Vec<B
         return Vec::new();
     };
     let fields = Fields::new(reader, "[[budget]]", table, value.span());
-    let source = fields
-        .get("source")
-        .and_then(|value| read_source(reader, value, root));
+    let source = fields.get("source").and_then(|value| read_source(reader, value, root));
     let Some(list) = fields.get("limits") else {
         return read_limit(reader, fields, source.as_ref());
     };
     fields.finish();
-    tables(
-        reader,
-        Some(list),
-        "a list of limits, { kernel = \"*\", spill_bytes = 0 }",
-    )
-    .flat_map(|value| match reader.table(value, "a limit") {
-        Some(table) => {
-            let fields = Fields::new(reader, "`limits`", table, value.span());
-            read_limit(reader, fields, source.as_ref())
-        }
-        None => Vec::new(),
-    })
-    .collect()
+    tables(reader, Some(list), "a list of limits, { kernel = \"*\", spill_bytes = 0 }")
+        .flat_map(|value| match reader.table(value, "a limit") {
+            Some(table) => {
+                let fields = Fields::new(reader, "`limits`", table, value.span());
+                read_limit(reader, fields, source.as_ref())
+            }
+            None => Vec::new(),
+        })
+        .collect()
 }
 
 /// A budget for each pattern of `kernel`.
-fn read_limit(
-    reader: &Reader<'_>,
-    fields: Fields<'_, '_, '_, '_>,
-    source: Option<&PathBuf>,
-) -> Vec<Budget> {
+fn read_limit(reader: &Reader<'_>, fields: Fields<'_, '_, '_, '_>, source: Option<&PathBuf>) -> Vec<Budget> {
     let kernels: Vec<&str> = fields
         .required("kernel", "kernel = \"*\"")
         .map(one_or_list)
@@ -77,37 +67,22 @@ fn read_limit(
             }
             Some(occupancy)
         }),
-        wide_access: fields
-            .get("wide_access")
-            .and_then(|value| reader.boolean(value)),
+        wide_access: fields.get("wide_access").and_then(|value| reader.boolean(value)),
     };
     fields.finish();
-    kernels
-        .into_iter()
-        .map(|kernel| Budget {
-            kernel: kernel.to_owned(),
-            ..budget.clone()
-        })
-        .collect()
+    kernels.into_iter().map(|kernel| Budget { kernel: kernel.to_owned(), ..budget.clone() }).collect()
 }
 
 /// A `.cu` file or a folder of the project.
 fn read_source(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Option<PathBuf> {
     let text = reader.string(value, "a .cu file, or a folder of them")?;
-    let wanted = if text.ends_with(".cu") {
-        Wanted::File
-    } else {
-        Wanted::Folder
-    };
+    let wanted = if text.ends_with(".cu") { Wanted::File } else { Wanted::Folder };
     inside(root, text, wanted)
         .map_err(|message| {
             reader.fail(
                 value.span(),
                 message,
-                [
-                    "a budget with `source` is for the kernels of that file or folder alone"
-                        .to_owned(),
-                ],
+                ["a budget with `source` is for the kernels of that file or folder alone".to_owned()],
             );
         })
         .ok()
@@ -127,17 +102,12 @@ pub(super) fn read_check(reader: &Reader<'_>, value: &Value<'_>) {
             continue;
         };
         let allow = Fields::new(reader, "[[check.allow]]", table, value.span());
-        for (key, example) in [
-            ("rule", "rule = \"cuda/launch-unchecked\""),
-            ("reason", "reason = \"the caller looks at errors\""),
-        ] {
-            allow
-                .required(key, example)
-                .map(|value| reader.string(value, "a string"));
+        for (key, example) in
+            [("rule", "rule = \"cuda/launch-unchecked\""), ("reason", "reason = \"the caller looks at errors\"")]
+        {
+            allow.required(key, example).map(|value| reader.string(value, "a string"));
         }
-        allow
-            .get("path")
-            .map(|value| reader.string(value, "a path"));
+        allow.get("path").map(|value| reader.string(value, "a path"));
         allow.finish();
     }
     fields.finish();

@@ -49,11 +49,7 @@ pub(super) struct Located {
 type At = BTreeMap<String, Values>;
 
 /// The tables in an `[[operation]]` itself.
-pub(super) fn read_own(
-    reader: &Reader<'_>,
-    fields: &Fields<'_, '_, '_, '_>,
-    operation: &Operation,
-) -> Vec<Located> {
+pub(super) fn read_own(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, operation: &Operation) -> Vec<Located> {
     read_tables(reader, fields, operation, "operation.")
 }
 
@@ -64,10 +60,7 @@ pub(super) fn read_shared(reader: &Reader<'_>, value: &Value<'_>, drafts: &mut [
     };
     let fields = Fields::new(reader, "[[cases]]", table, value.span());
     let names: Vec<&Value<'_>> = fields
-        .required(
-            "operations",
-            "operations = [\"rms_norm\", \"add_rms_norm\"]",
-        )
+        .required("operations", "operations = [\"rms_norm\", \"add_rms_norm\"]")
         .map(one_or_list)
         .unwrap_or_default();
     for value in names {
@@ -83,10 +76,7 @@ pub(super) fn read_shared(reader: &Reader<'_>, value: &Value<'_>, drafts: &mut [
             None => reader.fail(
                 value.span(),
                 format!("no operation `{name}`"),
-                [format!(
-                    "operations: {}",
-                    listed(drafts.iter().map(|draft| &draft.operation.name))
-                )],
+                [format!("operations: {}", listed(drafts.iter().map(|draft| &draft.operation.name)))],
             ),
         }
         // What is wrong for one operation is most often wrong for all.
@@ -108,13 +98,7 @@ fn read_tables(
 ) -> Vec<Located> {
     let known = operation.names();
     let at = match fields.get("at") {
-        Some(value) => read_names(
-            reader,
-            value,
-            &format!("{place}at"),
-            (operation, &known),
-            false,
-        ),
+        Some(value) => read_names(reader, value, &format!("{place}at"), (operation, &known), false),
         None => At::new(),
     };
     let mut sets = Vec::new();
@@ -123,29 +107,19 @@ fn read_tables(
     {
         let standard = standard_sets(operation, &standard);
         sets.extend(standard.into_iter().map(|set| Located {
-            kind: if set.refused {
-                Kind::Reject
-            } else {
-                Kind::Verify
-            },
+            kind: if set.refused { Kind::Reject } else { Kind::Verify },
             span: value.span(),
             set,
         }));
     }
-    for (kind, key) in [
-        (Kind::Verify, "verify"),
-        (Kind::Bench, "bench"),
-        (Kind::Reject, "reject"),
-    ] {
+    for (kind, key) in [(Kind::Verify, "verify"), (Kind::Bench, "bench"), (Kind::Reject, "reject")] {
         let heading = format!("[[{place}{key}]]");
         for value in tables(reader, fields.get(key), &format!("tables headed {heading}")) {
             if let Some(mut set) = read_set(reader, kind, &heading, value, operation) {
                 // Cases to verify and to time say all that they are about.
                 if kind == Kind::Reject {
                     for (name, values) in &at {
-                        set.values
-                            .entry(name.clone())
-                            .or_insert_with(|| values.clone());
+                        set.values.entry(name.clone()).or_insert_with(|| values.clone());
                     }
                 }
                 let span = value.span();
@@ -171,14 +145,8 @@ fn read_standard(
     };
     let (mut sizes, values, dtypes) = (names("sizes"), names("values"), fields.get("dtype"));
     // Beside the edges of its layouts, the smallest sizes, and odd ones.
-    for (name, value) in fields
-        .get("sizes")
-        .and_then(|value| value.get_ref().as_table())
-        .into_iter()
-        .flatten()
-    {
-        if let (DeValue::Table(_), Some(Values::List(list))) =
-            (value.get_ref(), sizes.get_mut(name.get_ref().as_ref()))
+    for (name, value) in fields.get("sizes").and_then(|value| value.get_ref().as_table()).into_iter().flatten() {
+        if let (DeValue::Table(_), Some(Values::List(list))) = (value.get_ref(), sizes.get_mut(name.get_ref().as_ref()))
         {
             list.splice(0..0, SMALL);
         }
@@ -205,10 +173,7 @@ fn read_standard(
         fixed: listed_names("fixed").unwrap_or_default(),
         drawn: names("drawn"),
         refuses: read_refuses(reader, &fields, operation),
-        step: fields
-            .get("step")
-            .and_then(|value| reader.integer(value, 1, 4096))
-            .map_or(1, i64::unsigned_abs),
+        step: fields.get("step").and_then(|value| reader.integer(value, 1, 4096)).map_or(1, i64::unsigned_abs),
         sizes,
     };
     fields.finish();
@@ -216,11 +181,7 @@ fn read_standard(
 }
 
 /// `refuses = { negative = 10001 }`: the codes for what is wrong.
-fn read_refuses(
-    reader: &Reader<'_>,
-    fields: &Fields<'_, '_, '_, '_>,
-    operation: &Operation,
-) -> BTreeMap<Wrong, i32> {
+fn read_refuses(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, operation: &Operation) -> BTreeMap<Wrong, i32> {
     let mut refuses = BTreeMap::new();
     let Some(value) = fields.get("refuses") else {
         return refuses;
@@ -232,10 +193,7 @@ fn read_refuses(
     for (key, value) in reader.table(value, expected).into_iter().flatten() {
         let name = key.get_ref().as_ref();
         let code = reader.integer(value, 1, i64::from(i32::MAX));
-        match (
-            Wrong::from_name(name),
-            code.and_then(|code| i32::try_from(code).ok()),
-        ) {
+        match (Wrong::from_name(name), code.and_then(|code| i32::try_from(code).ok())) {
             (Some(wrong), Some(code)) => {
                 refuses.insert(wrong, code);
             }
@@ -259,18 +217,10 @@ fn read_names(
     draws: bool,
 ) -> At {
     let mut names = At::new();
-    for (key, value) in reader
-        .table(value, "names with values")
-        .into_iter()
-        .flatten()
-    {
+    for (key, value) in reader.table(value, "names with values").into_iter().flatten() {
         let name = key.get_ref().as_ref();
         let what = format!("`{what}`");
-        let place = Place {
-            what: &what,
-            operation,
-            known,
-        };
+        let place = Place { what: &what, operation, known };
         if let Some(values) = place.read(reader, name, key.span(), value, draws) {
             names.insert(name.to_owned(), values);
         }
@@ -287,10 +237,7 @@ fn read_set(
 ) -> Option<CaseSet> {
     let table = reader.table(value, "a table")?;
     let fields = Fields::new(reader, heading, table, value.span());
-    let name = fields
-        .get("name")
-        .and_then(|value| reader.string(value, "a string"))
-        .map(str::to_owned);
+    let name = fields.get("name").and_then(|value| reader.string(value, "a string")).map(str::to_owned);
     let dtypes = match fields.get("dtype") {
         Some(value) => read_case_dtypes(reader, value, operation)?,
         None => Vec::new(),
@@ -304,16 +251,10 @@ fn read_set(
         Kind::Reject => read_refusal(reader, &fields, operation),
         Kind::Verify | Kind::Bench => Refusal::default(),
     };
-    let draw = fields
-        .get("draw")
-        .and_then(|value| reader.integer(value, 1, 10_000))
-        .and_then(|draw| u32::try_from(draw).ok());
+    let draw =
+        fields.get("draw").and_then(|value| reader.integer(value, 1, 10_000)).and_then(|draw| u32::try_from(draw).ok());
     let known = operation.names();
-    let place = Place {
-        what: heading,
-        operation,
-        known: &known,
-    };
+    let place = Place { what: heading, operation, known: &known };
     let mut values = BTreeMap::new();
     for (key, span, value) in fields.rest() {
         let read = match value.get_ref() {
@@ -328,16 +269,7 @@ fn read_set(
             values.insert(key.to_owned(), read);
         }
     }
-    Some(CaseSet {
-        name,
-        values,
-        dtypes,
-        offsets,
-        inputs,
-        draw,
-        refused: kind == Kind::Reject,
-        refusal,
-    })
+    Some(CaseSet { name, values, dtypes, offsets, inputs, draw, refused: kind == Kind::Reject, refusal })
 }
 
 /// Whether a value is a floating-point number or a list with one.
@@ -355,32 +287,21 @@ fn any_number(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-fn read_case_dtypes(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    operation: &Operation,
-) -> Option<Vec<DType>> {
+fn read_case_dtypes(reader: &Reader<'_>, value: &Value<'_>, operation: &Operation) -> Option<Vec<DType>> {
     let dtypes = read_dtypes(reader, value)?;
     for dtype in &dtypes {
         if !operation.dtypes.contains(dtype) {
             reader.fail(
                 value.span(),
                 format!("`{}` is not among the operation's dtypes", dtype.name()),
-                [format!(
-                    "allowed: {}",
-                    listed(operation.dtypes.iter().map(|dtype| dtype.name()))
-                )],
+                [format!("allowed: {}", listed(operation.dtypes.iter().map(|dtype| dtype.name())))],
             );
         }
     }
     Some(dtypes)
 }
 
-fn read_offsets(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    operation: &Operation,
-) -> BTreeMap<String, u64> {
+fn read_offsets(reader: &Reader<'_>, value: &Value<'_>, operation: &Operation) -> BTreeMap<String, u64> {
     by_tensor(reader, value, "offsets by tensor, { x = 1 }", operation)
         .filter_map(|(tensor, offset)| {
             let offset = reader.integer(offset, 0, 4096)?;
@@ -414,10 +335,7 @@ fn by_tensor<'v, 't>(
             );
         }
     }
-    table
-        .into_iter()
-        .flatten()
-        .map(|(tensor, value)| (tensor.get_ref().to_string(), value))
+    table.into_iter().flatten().map(|(tensor, value)| (tensor.get_ref().to_string(), value))
 }
 
 fn read_inputs(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>) -> Option<Vec<Inputs>> {
@@ -429,21 +347,14 @@ fn read_inputs(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>) -> Option<V
             None => reader.fail(
                 value.span(),
                 format!("unknown inputs `{text}`"),
-                [format!(
-                    "allowed: {}",
-                    listed(Inputs::ALL.map(Inputs::name))
-                )],
+                [format!("allowed: {}", listed(Inputs::ALL.map(Inputs::name)))],
             ),
         }
     }
     Some(inputs)
 }
 
-fn read_refusal(
-    reader: &Reader<'_>,
-    fields: &Fields<'_, '_, '_, '_>,
-    operation: &Operation,
-) -> Refusal {
+fn read_refusal(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, operation: &Operation) -> Refusal {
     let number = |key| {
         let value = fields.get(key)?;
         let number = reader.integer(value, i64::from(i32::MIN), i64::from(i32::MAX))?;
@@ -464,25 +375,14 @@ fn read_refusal(
             }
         }
     }
-    Refusal {
-        code: number("code"),
-        says,
-        dtype_code: number("dtype_code"),
-        pointers,
-    }
+    Refusal { code: number("code"), says, dtype_code: number("dtype_code"), pointers }
 }
 
 fn fail_without_error(reader: &Reader<'_>, span: Range<usize>, operation: &Operation) {
     reader.fail(
         span,
-        format!(
-            "operation `{}` has no `error`: nothing says its codes in words",
-            operation.name
-        ),
-        [
-            "add error = \"my_kernel_error\" to it: extern \"C\" const char* my_kernel_error(int)"
-                .to_owned(),
-        ],
+        format!("operation `{}` has no `error`: nothing says its codes in words", operation.name),
+        ["add error = \"my_kernel_error\" to it: extern \"C\" const char* my_kernel_error(int)".to_owned()],
     );
 }
 
@@ -494,11 +394,7 @@ fn read_pointer(reader: &Reader<'_>, value: &Value<'_>) -> Option<BadPointer> {
         _ => None,
     };
     if bytes.is_none() {
-        reader.fail(
-            value.span(),
-            "a pointer is 0, or a number of bytes beyond its tensor in quotes: \"+2\"",
-            [],
-        );
+        reader.fail(value.span(), "a pointer is 0, or a number of bytes beyond its tensor in quotes: \"+2\"", []);
     }
     bytes.map(BadPointer::Beyond)
 }
@@ -526,25 +422,16 @@ impl Place<'_> {
         draws: bool,
     ) -> Option<Values> {
         if self.operation.computed(name).is_some() {
-            reader.fail(
-                span,
-                format!("scalar `{name}` has a `value` of its own, so no case can set it"),
-                [],
-            );
+            reader.fail(span, format!("scalar `{name}` has a `value` of its own, so no case can set it"), []);
             return None;
         }
         if !self.has(name) {
             let keys = CASE_KEYS.into_iter().chain(REJECT_KEYS);
-            let keys: Vec<&str> = keys
-                .take(if self.what.contains("reject") { 9 } else { 5 })
-                .collect();
+            let keys: Vec<&str> = keys.take(if self.what.contains("reject") { 9 } else { 5 }).collect();
             reader.fail(
                 span,
                 format!("unknown name `{name}` in {}", self.what),
-                [
-                    format!("names of the operation: {}", listed(self.known)),
-                    format!("other keys: {}", keys.join(", ")),
-                ],
+                [format!("names of the operation: {}", listed(self.known)), format!("other keys: {}", keys.join(", "))],
             );
             return None;
         }
@@ -556,27 +443,16 @@ impl Place<'_> {
 }
 
 /// `"f32"`, or `["T", "f32"]`.
-fn read_type_values(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    types: &[Option<DType>],
-) -> Option<Values> {
+fn read_type_values(reader: &Reader<'_>, value: &Value<'_>, types: &[Option<DType>]) -> Option<Values> {
     let code = |item: &Value<'_>| {
         let text = reader.string(item, "a type")?;
-        type_named(text, types)
-            .map_err(|message| reader.fail(item.span(), message, []))
-            .ok()
+        type_named(text, types).map_err(|message| reader.fail(item.span(), message, [])).ok()
     };
     let codes: Option<Vec<f64>> = one_or_list(value).into_iter().map(code).collect();
     codes.map(Values::List)
 }
 
-fn read_values(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    draws: bool,
-    known: &[String],
-) -> Option<Values> {
+fn read_values(reader: &Reader<'_>, value: &Value<'_>, draws: bool, known: &[String]) -> Option<Values> {
     const EXPECTED: &str = "a number, a list of numbers, or a formula in quotes";
     match value.get_ref() {
         DeValue::String(text) if text.contains("..") => read_range(reader, value, text, draws),
@@ -595,9 +471,7 @@ fn read_values(
         }
         DeValue::Array(_) => read_numbers(reader, value).map(Values::List),
         DeValue::Table(table) => read_around(reader, table, value.span()),
-        _ => reader
-            .number(value, EXPECTED)
-            .map(|number| Values::List(vec![number])),
+        _ => reader.number(value, EXPECTED).map(|number| Values::List(vec![number])),
     }
 }
 
@@ -607,17 +481,13 @@ fn read_numbers(reader: &Reader<'_>, value: &Value<'_>) -> Option<Vec<f64>> {
         reader.fail(value.span(), "an empty list gives no case", []);
         return None;
     }
-    list.into_iter()
-        .map(|item| reader.number(item, "a number"))
-        .collect()
+    list.into_iter().map(|item| reader.number(item, "a number")).collect()
 }
 
 /// `{ around = [64, 128] }`: sizes on both sides of where a layout changes.
 fn read_around(reader: &Reader<'_>, table: &DeTable<'_>, span: Range<usize>) -> Option<Values> {
     let fields = Fields::new(reader, "the values of a name", table, span);
-    let edges = fields
-        .required("around", "around = [64, 128]")
-        .and_then(|value| read_numbers(reader, value));
+    let edges = fields.required("around", "around = [64, 128]").and_then(|value| read_numbers(reader, value));
     fields.finish();
     let mut sizes: Vec<f64> = edges?
         .into_iter()

@@ -10,21 +10,12 @@ use super::{Draft, Located, check_name, is_case_key};
 
 /// Checks an operation with all of its cases, and gives it to those who asked for it.
 pub(super) fn finish(reader: &Reader<'_>, draft: Draft) -> Operation {
-    let Draft {
-        mut operation,
-        span,
-        formulas,
-        sets,
-        ..
-    } = draft;
+    let Draft { mut operation, span, formulas, sets, .. } = draft;
     if !sets.iter().any(|set| set.kind == Kind::Verify) {
         reader.fail(
             span,
             "[[operation]] lacks `verify`",
-            [
-                "add, for example: [[operation.verify]], or name the operation in [[cases]]"
-                    .to_owned(),
-            ],
+            ["add, for example: [[operation.verify]], or name the operation in [[cases]]".to_owned()],
         );
     }
     check_names(reader, &operation, &sets, &formulas);
@@ -42,20 +33,12 @@ pub(super) fn finish(reader: &Reader<'_>, draft: Draft) -> Operation {
 }
 
 /// Every name of a formula needs a value from somewhere, and every table of cases must give those without default.
-fn check_names(
-    reader: &Reader<'_>,
-    operation: &Operation,
-    sets: &[LocatedSet],
-    formulas: &[Located],
-) {
-    let has_default =
-        |name: &str| operation.defaults.contains_key(name) || operation.types.contains_key(name);
+fn check_names(reader: &Reader<'_>, operation: &Operation, sets: &[LocatedSet], formulas: &[Located]) {
+    let has_default = |name: &str| operation.defaults.contains_key(name) || operation.types.contains_key(name);
     let has_value = |name: &str| {
         operation.computed(name).is_some()
             || has_default(name)
-            || sets
-                .iter()
-                .any(|located| located.set.values.contains_key(name))
+            || sets.iter().any(|located| located.set.values.contains_key(name))
     };
     let names = operation.names();
     for located in formulas {
@@ -70,8 +53,7 @@ fn check_names(
                     format!("unknown name `{name}`"),
                     [
                         format!("names with a value: {}", listed(known)),
-                        "a name gets its value in [operation.defaults] or in a table of cases"
-                            .to_owned(),
+                        "a name gets its value in [operation.defaults] or in a table of cases".to_owned(),
                     ],
                 );
             }
@@ -80,18 +62,12 @@ fn check_names(
     for located in sets {
         let missing: Vec<&String> = names
             .iter()
-            .filter(|name| {
-                !located.set.values.contains_key(*name) && !has_default(name) && has_value(name)
-            })
+            .filter(|name| !located.set.values.contains_key(*name) && !has_default(name) && has_value(name))
             .collect();
         if !missing.is_empty() {
             reader.fail(
                 located.span.clone(),
-                format!(
-                    "[[operation.{}]] gives no value to {}",
-                    located.kind.name(),
-                    listed(missing)
-                ),
+                format!("[[operation.{}]] gives no value to {}", located.kind.name(), listed(missing)),
                 ["give it one here or in [operation.defaults]".to_owned()],
             );
         }

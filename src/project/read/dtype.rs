@@ -32,9 +32,5 @@ pub(super) fn read_dtype(reader: &Reader<'_>, value: &Value<'_>) -> Option<DType
 }
 
 pub(super) fn unknown_dtype(reader: &Reader<'_>, text: &str, span: Range<usize>) {
-    reader.fail(
-        span,
-        format!("unknown dtype `{text}`"),
-        [format!("allowed: {}", DType::NAMES.join(", "))],
-    );
+    reader.fail(span, format!("unknown dtype `{text}`"), [format!("allowed: {}", DType::NAMES.join(", "))]);
 }

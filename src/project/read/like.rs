@@ -6,11 +6,7 @@ use super::super::{Argument, Formula, Operation, Role};
 use super::Draft;
 
 /// The operation that another is like: one of those before it.
-pub(super) fn base<'a>(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    before: &'a [Draft],
-) -> Option<&'a Draft> {
+pub(super) fn base<'a>(reader: &Reader<'_>, value: &Value<'_>, before: &'a [Draft]) -> Option<&'a Draft> {
     let name = reader.string(value, "the name of an operation")?;
     let found = before.iter().find(|draft| draft.operation.name == name);
     if found.is_none() {
@@ -44,16 +40,15 @@ pub(super) fn make_in_place(reader: &Reader<'_>, value: &Value<'_>, operation: &
 }
 
 fn has_tensor(operation: &Operation, wanted: &str, of: Role) -> bool {
-    operation.arguments.iter().any(|argument| {
-        matches!(argument, Argument::Tensor { name, role, .. } if name == wanted && *role == of)
-    })
+    operation
+        .arguments
+        .iter()
+        .any(|argument| matches!(argument, Argument::Tensor { name, role, .. } if name == wanted && *role == of))
 }
 
 fn replace(operation: &mut Operation, input: &str, output: &str) {
     let strides = output_strides(operation, output);
-    operation
-        .arguments
-        .retain(|argument| !matches!(argument, Argument::Tensor { name, .. } if name == output));
+    operation.arguments.retain(|argument| !matches!(argument, Argument::Tensor { name, .. } if name == output));
     for argument in &mut operation.arguments {
         if let Argument::Tensor { name, role, .. } = argument
             && name == input
@@ -61,39 +56,25 @@ fn replace(operation: &mut Operation, input: &str, output: &str) {
             *role = Role::InOut;
         }
     }
-    let unused: Vec<String> = strides
-        .into_iter()
-        .filter(|name| !in_tensors(operation, name))
-        .collect();
-    operation.arguments.retain(
-        |argument| !matches!(argument, Argument::Scalar { name, .. } if unused.contains(name)),
-    );
+    let unused: Vec<String> = strides.into_iter().filter(|name| !in_tensors(operation, name)).collect();
+    operation.arguments.retain(|argument| !matches!(argument, Argument::Scalar { name, .. } if unused.contains(name)));
     operation.defaults.retain(|name, _| !unused.contains(name));
 }
 
 /// The names that the strides of a tensor are.
 fn output_strides(operation: &Operation, output: &str) -> Vec<String> {
-    let strides = operation
-        .arguments
-        .iter()
-        .find_map(|argument| match argument {
-            Argument::Tensor { name, strides, .. } if name == output => strides.as_ref(),
-            _ => None,
-        });
-    strides
-        .into_iter()
-        .flatten()
-        .filter_map(Formula::as_name)
-        .map(str::to_owned)
-        .collect()
+    let strides = operation.arguments.iter().find_map(|argument| match argument {
+        Argument::Tensor { name, strides, .. } if name == output => strides.as_ref(),
+        _ => None,
+    });
+    strides.into_iter().flatten().filter_map(Formula::as_name).map(str::to_owned).collect()
 }
 
 fn in_tensors(operation: &Operation, wanted: &str) -> bool {
     operation.arguments.iter().any(|argument| match argument {
-        Argument::Tensor { shape, strides, .. } => shape
-            .iter()
-            .chain(strides.iter().flatten())
-            .any(|formula| formula.names().any(|(name, _)| name == wanted)),
+        Argument::Tensor { shape, strides, .. } => {
+            shape.iter().chain(strides.iter().flatten()).any(|formula| formula.names().any(|(name, _)| name == wanted))
+        }
         _ => false,
     })
 }

@@ -48,9 +48,7 @@ struct Draft {
 
 pub(super) fn read(document: &Document, root: &Path) -> Result<Spec, InvalidProject> {
     let reader = Reader::new(document);
-    let spec = reader
-        .parse()
-        .and_then(|table| read_file(&reader, table.get_ref(), root));
+    let spec = reader.parse().and_then(|table| read_file(&reader, table.get_ref(), root));
     match spec {
         Some(spec) if reader.is_sound() => Ok(spec),
         _ => Err(document.invalid(reader.into_problems())),
@@ -66,9 +64,7 @@ fn read_file(reader: &Reader<'_>, table: &DeTable<'_>, root: &Path) -> Option<Sp
         reader.fail(
             format.span(),
             format!("format {number} is not known"),
-            [format!(
-                "this binary reads format = {FORMAT}; update `kernels` if the project is newer than it"
-            )],
+            [format!("this binary reads format = {FORMAT}; update `kernels` if the project is newer than it")],
         );
         return None;
     }
@@ -86,13 +82,7 @@ fn read_file(reader: &Reader<'_>, table: &DeTable<'_>, root: &Path) -> Option<Sp
         budget::read_check(reader, value);
     }
     file.finish();
-    Some(Spec {
-        operations: drafts
-            .into_iter()
-            .map(|draft| check::finish(reader, draft))
-            .collect(),
-        budgets,
-    })
+    Some(Spec { operations: drafts.into_iter().map(|draft| check::finish(reader, draft)).collect(), budgets })
 }
 
 /// The tables of a list that may be missing.
@@ -101,10 +91,7 @@ fn tables<'v, 't>(
     value: Option<&'v Value<'t>>,
     expected: &str,
 ) -> impl Iterator<Item = &'v Value<'t>> {
-    value
-        .and_then(|value| reader.list(value, expected))
-        .into_iter()
-        .flatten()
+    value.and_then(|value| reader.list(value, expected)).into_iter().flatten()
 }
 
 fn read_operations(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Vec<Draft> {
@@ -137,10 +124,7 @@ fn read_operations(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Vec<D
 
 fn located(reader: &Reader<'_>, value: &Value<'_>, formulas: &mut Vec<Located>) -> Option<Formula> {
     let formula = reader.formula(value)?;
-    formulas.push(Located {
-        formula: formula.clone(),
-        span: value.span(),
-    });
+    formulas.push(Located { formula: formula.clone(), span: value.span() });
     Some(formula)
 }
 
@@ -155,21 +139,14 @@ fn check_name(reader: &Reader<'_>, name: &str, span: Range<usize>) {
             format!("`{name}` cannot be a name of the operation"),
             [format!(
                 "a table of cases has a key of that name; so have: {}",
-                CASE_KEYS
-                    .into_iter()
-                    .chain(REJECT_KEYS)
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                CASE_KEYS.into_iter().chain(REJECT_KEYS).collect::<Vec<_>>().join(", ")
             )],
         );
     } else if !is_name(name) {
         reader.fail(
             span,
             format!("`{name}` is no name that a formula can use"),
-            [
-                "allowed: letters, digits and `_`, no digit first; not T, min, max, ceil_div, size"
-                    .to_owned(),
-            ],
+            ["allowed: letters, digits and `_`, no digit first; not T, min, max, ceil_div, size".to_owned()],
         );
     }
 }
@@ -177,9 +154,7 @@ fn check_name(reader: &Reader<'_>, name: &str, span: Range<usize>) {
 fn identifier(reader: &Reader<'_>, value: &Value<'_>, what: &str) -> Option<String> {
     let text = reader.string(value, "a string")?;
     let sound = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !sound {
         reader.fail(
             value.span(),

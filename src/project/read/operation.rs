@@ -13,17 +13,10 @@ use super::dtype::{read_dtype, read_dtypes};
 use super::{Draft, Located, argument, cases, check_name, identifier, like, located};
 
 /// Reads an operation; `before` are those that stand before it in the file.
-pub(super) fn read(
-    reader: &Reader<'_>,
-    value: &Value<'_>,
-    root: &Path,
-    before: &[Draft],
-) -> Option<Draft> {
+pub(super) fn read(reader: &Reader<'_>, value: &Value<'_>, root: &Path, before: &[Draft]) -> Option<Draft> {
     let table = reader.table(value, "a table")?;
     let fields = Fields::new(reader, "[[operation]]", table, value.span());
-    let name = fields
-        .required("name", "name = \"rms_norm\"")
-        .and_then(|value| read_name(reader, value));
+    let name = fields.required("name", "name = \"rms_norm\"").and_then(|value| read_name(reader, value));
     let launcher = fields
         .required("launcher", "launcher = \"my_kernel_launch\"")
         .and_then(|value| identifier(reader, value, "a C symbol"));
@@ -77,13 +70,7 @@ pub(super) fn read(
     let sets = cases::read_own(reader, &fields, &operation);
     fields.finish();
     let name = value.get_ref().get("name");
-    Some(Draft {
-        name: name.map_or(value.span(), toml::Spanned::span),
-        span: value.span(),
-        operation,
-        formulas,
-        sets,
-    })
+    Some(Draft { name: name.map_or(value.span(), toml::Spanned::span), span: value.span(), operation, formulas, sets })
 }
 
 /// What an operation may take from the one that it is like.
@@ -98,12 +85,7 @@ struct Parts {
     formulas: Vec<Located>,
 }
 
-fn read_parts(
-    reader: &Reader<'_>,
-    fields: &Fields<'_, '_, '_, '_>,
-    root: &Path,
-    base: Option<&Draft>,
-) -> Parts {
+fn read_parts(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, root: &Path, base: Option<&Draft>) -> Parts {
     let base = base.map(|draft| &draft.operation);
     let mut formulas = Vec::new();
     // A key that the base has may be left out.
@@ -111,10 +93,7 @@ fn read_parts(
         Some(_) => fields.get(key),
         None => fields.required(key, example),
     };
-    let oracle = find(
-        "oracle",
-        "oracle = { python = \"reference.py\", function = \"rms_norm\" }",
-    );
+    let oracle = find("oracle", "oracle = { python = \"reference.py\", function = \"rms_norm\" }");
     let oracle = match oracle {
         Some(value) => read_oracle(reader, value, root),
         None => base.map(|base| base.oracle.clone()),
@@ -127,14 +106,11 @@ fn read_parts(
         Some(value) => read_types(reader, value),
         None => base.map(|base| base.types.clone()).unwrap_or_default(),
     };
-    let mut formula = |key, example: &str, of: fn(&Operation) -> &Formula| match find(key, example)
-    {
+    let mut formula = |key, example: &str, of: fn(&Operation) -> &Formula| match find(key, example) {
         Some(value) => located(reader, value, &mut formulas),
         None => base.map(|base| of(base).clone()),
     };
-    let bytes = formula("bytes", "bytes = \"2 * rows * width * size(T)\"", |base| {
-        &base.bytes
-    });
+    let bytes = formula("bytes", "bytes = \"2 * rows * width * size(T)\"", |base| &base.bytes);
     let flops = formula("flops", "flops = \"4 * rows * width\"", |base| &base.flops);
     let arguments = match find("arguments", "arguments = [ … , { stream = true } ]") {
         Some(value) => argument::read_all(reader, value, dtypes.as_deref(), &types, &mut formulas),
@@ -151,31 +127,17 @@ fn read_parts(
             }
         }
     }
-    Parts {
-        oracle,
-        dtypes,
-        types,
-        bytes,
-        flops,
-        arguments,
-        defaults,
-        formulas,
-    }
+    Parts { oracle, dtypes, types, bytes, flops, arguments, defaults, formulas }
 }
 
 fn read_name(reader: &Reader<'_>, value: &Value<'_>) -> Option<String> {
     let name = reader.string(value, "a string")?;
-    let is_allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
-    if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.bytes().all(is_allowed)
-    {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.bytes().all(is_allowed) {
         reader.fail(
             value.span(),
             format!("`{name}` is no name of an operation"),
-            [
-                "allowed: small letters, digits, `_` and `-`, a letter first; files carry it"
-                    .to_owned(),
-            ],
+            ["allowed: small letters, digits, `_` and `-`, a letter first; files carry it".to_owned()],
         );
     }
     Some(name.to_owned())
@@ -205,35 +167,26 @@ fn read_oracle(reader: &Reader<'_>, value: &Value<'_>, root: &Path) -> Option<Or
         DeValue::String(name) => Some(OracleRef::Bundled(name.to_string())),
         DeValue::Table(table) => {
             let fields = Fields::new(reader, "`oracle`", table, value.span());
-            let file = fields
-                .required("python", "python = \"reference.py\"")
-                .and_then(|value| {
-                    let text = reader.string(value, "a path")?;
-                    inside(root, text, Wanted::File)
-                        .map_err(|message| {
-                            reader.fail(
-                                value.span(),
-                                message,
-                                ["the file holds the function that computes the right answer"
-                                    .to_owned()],
-                            );
-                        })
-                        .ok()
-                });
+            let file = fields.required("python", "python = \"reference.py\"").and_then(|value| {
+                let text = reader.string(value, "a path")?;
+                inside(root, text, Wanted::File)
+                    .map_err(|message| {
+                        reader.fail(
+                            value.span(),
+                            message,
+                            ["the file holds the function that computes the right answer".to_owned()],
+                        );
+                    })
+                    .ok()
+            });
             let function = fields
                 .required("function", "function = \"rms_norm\"")
                 .and_then(|value| identifier(reader, value, "a Python function"));
             fields.finish();
-            Some(OracleRef::Python {
-                file: file?,
-                function: function?,
-            })
+            Some(OracleRef::Python { file: file?, function: function? })
         }
         _ => {
-            reader.string(
-                value,
-                "a bundled operation's name or { python = …, function = … }",
-            );
+            reader.string(value, "a bundled operation's name or { python = …, function = … }");
             None
         }
     }
@@ -270,11 +223,7 @@ fn read_types(reader: &Reader<'_>, value: &Value<'_>) -> BTreeMap<String, Vec<Op
     types
 }
 
-fn read_tolerance(
-    reader: &Reader<'_>,
-    fields: &Fields<'_, '_, '_, '_>,
-    oracle: Option<&OracleRef>,
-) -> Tolerance {
+fn read_tolerance(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, oracle: Option<&OracleRef>) -> Tolerance {
     let Some(value) = fields.get("tolerance") else {
         return Tolerance::default();
     };
@@ -282,10 +231,7 @@ fn read_tolerance(
         reader.fail(
             value.span(),
             "[operation.tolerance] is for oracles in Python",
-            [
-                "the error budget of a bundled oracle follows from the dtype; remove the table"
-                    .to_owned(),
-            ],
+            ["the error budget of a bundled oracle follows from the dtype; remove the table".to_owned()],
         );
     }
     let Some(table) = reader.table(value, "a table") else {
@@ -300,11 +246,8 @@ fn read_tolerance(
         }
         Some(number)
     };
-    let tolerance = Tolerance {
-        ulps: number("ulps"),
-        relative_norm: number("relative_norm"),
-        absolute: number("absolute"),
-    };
+    let tolerance =
+        Tolerance { ulps: number("ulps"), relative_norm: number("relative_norm"), absolute: number("absolute") };
     fields.finish();
     tolerance
 }

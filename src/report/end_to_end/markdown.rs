@@ -27,11 +27,7 @@ pub fn tables(result: &EndToEnd) -> String {
     for case in &result.cases {
         let mut cells = vec![cell(&case.label)];
         cells.extend(NAMES.map(|name| time(of(case, name))));
-        let pairs = [
-            ("kernels", "eager"),
-            ("kernels", "compile"),
-            ("both", "compile"),
-        ];
+        let pairs = [("kernels", "eager"), ("kernels", "compile"), ("both", "compile")];
         cells.extend(pairs.map(|(name, base)| {
             let times = case.times_faster(name, base);
             times.map_or_else(|| NOTHING.to_owned(), figure::times)
@@ -59,9 +55,7 @@ fn profile(text: &mut String, result: &EndToEnd) {
     *text += &titles([String::new(), String::new()].into_iter().chain(heads));
     for (case, one) in result.contenders().filter(|(_, one)| one.profile.is_some()) {
         let parts = CATEGORIES.map(|(name, _)| figure::micros(part(one, name).unwrap_or(0.0)));
-        *text += &row([cell(&case.label), cell(&one.name)]
-            .into_iter()
-            .chain(parts));
+        *text += &row([cell(&case.label), cell(&one.name)].into_iter().chain(parts));
     }
 }
 
@@ -71,14 +65,12 @@ fn about(text: &mut String, result: &EndToEnd) {
         let found = result.versions.get(name)?;
         Some(format!("{name} {}", cell(found)))
     };
-    let versions: Vec<String> = ["torch", "diffusers", "transformers"]
-        .iter()
-        .filter_map(|name| version(name))
-        .collect();
-    let card = result.card.as_ref().map_or_else(
-        || "no card".to_owned(),
-        |card| format!("{}, driver {}", cell(&card.name), cell(&card.driver)),
-    );
+    let versions: Vec<String> =
+        ["torch", "diffusers", "transformers"].iter().filter_map(|name| version(name)).collect();
+    let card = result
+        .card
+        .as_ref()
+        .map_or_else(|| "no card".to_owned(), |card| format!("{}, driver {}", cell(&card.name), cell(&card.driver)));
     let word = |name: &str| {
         let value = result.model.get(name).and_then(serde_json::Value::as_str);
         cell(value.unwrap_or("unknown"))
@@ -90,9 +82,7 @@ fn about(text: &mut String, result: &EndToEnd) {
     let worst = |name: &str| {
         let all = result.contenders();
         let errors = all.filter(|(_, one)| one.name == name && one.wrong.is_none());
-        errors
-            .filter_map(|(_, one)| one.errors.get("of_fp32").copied())
-            .reduce(f64::max)
+        errors.filter_map(|(_, one)| one.errors.get("of_fp32").copied()).reduce(f64::max)
     };
     let _ = write!(
         text,
@@ -105,10 +95,7 @@ fn about(text: &mut String, result: &EndToEnd) {
         cell(&result.compile_mode),
     );
     if let (Some(eager), Some(kernels)) = (worst("eager"), worst("kernels")) {
-        let _ = write!(
-            text,
-            " Largest distance from an fp32 run, relative: eager {eager:.1e}, kernels {kernels:.1e}."
-        );
+        let _ = write!(text, " Largest distance from an fp32 run, relative: eager {eager:.1e}, kernels {kernels:.1e}.");
     }
     text.push('\n');
 }
@@ -120,16 +107,12 @@ fn of<'a>(case: &'a Case, name: &str) -> Option<&'a Contender> {
 fn time(one: Option<&Contender>) -> String {
     match one {
         Some(one) if one.wrong.is_some() => "wrong".to_owned(),
-        Some(one) => one
-            .time_ms
-            .map_or_else(|| NOTHING.to_owned(), |time| figure::micros(time.median)),
+        Some(one) => one.time_ms.map_or_else(|| NOTHING.to_owned(), |time| figure::micros(time.median)),
         None => NOTHING.to_owned(),
     }
 }
 
 fn launches(one: Option<&Contender>) -> String {
-    one.and_then(|one| one.profile.as_ref()).map_or_else(
-        || NOTHING.to_owned(),
-        |profile| format!("{:.0}", profile.launches),
-    )
+    one.and_then(|one| one.profile.as_ref())
+        .map_or_else(|| NOTHING.to_owned(), |profile| format!("{:.0}", profile.launches))
 }

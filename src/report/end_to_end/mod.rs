@@ -48,10 +48,7 @@ pub fn ending(path: &Path) -> Option<String> {
 /// Gibibytes: `7.25`.
 #[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
 fn gib(bytes: Option<u64>) -> String {
-    bytes.map_or_else(
-        || super::figure::NONE.to_owned(),
-        |bytes| format!("{:.2}", bytes as f64 / f64::from(1 << 30)),
-    )
+    bytes.map_or_else(|| super::figure::NONE.to_owned(), |bytes| format!("{:.2}", bytes as f64 / f64::from(1 << 30)))
 }
 
 /// Milliseconds of a category; `None` without a profile.
@@ -66,29 +63,18 @@ pub fn remarks(result: &EndToEnd) -> Vec<String> {
     // One line per case and reason: an exhausted time budget omits many.
     let mut left: Vec<(&str, &str, Vec<&str>)> = Vec::new();
     for one in result.skipped.iter().filter(|one| !one.failed) {
-        match left
-            .iter_mut()
-            .find(|(case, why, _)| (*case, *why) == (&one.case, &one.why))
-        {
+        match left.iter_mut().find(|(case, why, _)| (*case, *why) == (&one.case, &one.why)) {
             Some((_, _, contenders)) => contenders.push(&one.contender),
             None => left.push((&one.case, &one.why, vec![&one.contender])),
         }
     }
-    said.extend(left.iter().map(|(case, why, contenders)| {
-        format!("{case}, not timed: {}: {why}", contenders.join(", "))
-    }));
     said.extend(
-        result
-            .cases
-            .iter()
-            .filter_map(|case| Some(format!("{}: {}", case.name, case.note.as_ref()?))),
+        left.iter().map(|(case, why, contenders)| format!("{case}, not timed: {}: {why}", contenders.join(", "))),
     );
+    said.extend(result.cases.iter().filter_map(|case| Some(format!("{}: {}", case.name, case.note.as_ref()?))));
     said.extend(result.contenders().filter_map(|(case, one)| {
         let breaks = one.graph_breaks.filter(|breaks| *breaks > 0)?;
-        Some(format!(
-            "{}, {}: torch.compile broke the graph {breaks} times",
-            case.name, one.name
-        ))
+        Some(format!("{}, {}: torch.compile broke the graph {breaks} times", case.name, one.name))
     }));
     said
 }

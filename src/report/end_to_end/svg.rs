@@ -30,24 +30,9 @@ const STYLE: &str = "\
 pub fn chart(result: &EndToEnd) -> String {
     let mut body = String::new();
     let card = result.card.as_ref().map_or("no card", |card| &card.name);
-    text(
-        &mut body,
-        MARGIN,
-        40.0,
-        "h1",
-        &format!("{}: where the time goes", result.title),
-    );
-    let torch = result
-        .versions
-        .get("torch")
-        .map_or("unknown", String::as_str);
-    text(
-        &mut body,
-        MARGIN,
-        61.0,
-        "m",
-        &format!("{card}, torch {torch}; milliseconds, medians of one run"),
-    );
+    text(&mut body, MARGIN, 40.0, "h1", &format!("{}: where the time goes", result.title));
+    let torch = result.versions.get("torch").map_or("unknown", String::as_str);
+    text(&mut body, MARGIN, 61.0, "m", &format!("{card}, torch {torch}; milliseconds, medians of one run"));
     let mut x = MARGIN;
     let mut y = 74.0;
     for (name, label) in CATEGORIES {
@@ -57,10 +42,8 @@ pub fn chart(result: &EndToEnd) -> String {
             x = MARGIN;
             y += LEGEND;
         }
-        let _ = writeln!(
-            body,
-            "<rect class=\"{name}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" rx=\"2\"/>"
-        );
+        let _ =
+            writeln!(body, "<rect class=\"{name}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" rx=\"2\"/>");
         text(&mut body, x + 18.0, y + 10.5, "", label);
         x += width;
     }
@@ -86,11 +69,8 @@ pub fn chart(result: &EndToEnd) -> String {
 
 /// Draws the bars of a case, each case on its own scale; returns whether it drew any.
 fn group(body: &mut String, case: &Case, y: &mut f64) -> bool {
-    let shown: Vec<&Contender> = case
-        .contenders
-        .iter()
-        .filter(|one| one.time_ms.is_some() && one.profile.is_some())
-        .collect();
+    let shown: Vec<&Contender> =
+        case.contenders.iter().filter(|one| one.time_ms.is_some() && one.profile.is_some()).collect();
     let longest = shown.iter().map(|one| total(one)).fold(0.0, f64::max);
     if longest <= 0.0 {
         return false;
@@ -127,10 +107,7 @@ fn group(body: &mut String, case: &Case, y: &mut f64) -> bool {
 
 /// The length of a bar: the sum of its pieces.
 fn total(one: &Contender) -> f64 {
-    CATEGORIES
-        .iter()
-        .filter_map(|(name, _)| part(one, name))
-        .sum()
+    CATEGORIES.iter().filter_map(|(name, _)| part(one, name)).sum()
 }
 
 /// The figures of a bar, as its tooltip.
@@ -150,9 +127,5 @@ fn text(body: &mut String, x: f64, y: f64, class: &str, words: &str) {
         "" => String::new(),
         class => format!(" class=\"{class}\""),
     };
-    let _ = writeln!(
-        body,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\"{class}>{}</text>",
-        escape(words)
-    );
+    let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\"{class}>{}</text>", escape(words));
 }

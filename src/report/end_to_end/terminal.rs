@@ -50,11 +50,7 @@ pub fn times(result: &EndToEnd) -> Table {
             of_profile(&|profile| format!("{:.0}", profile.launches)),
             of_profile(&|profile| figure::micros(profile.busy_ms)),
             of_profile(&|profile| figure::percent(profile.host_bound)),
-            Cell::plain(
-                one.errors
-                    .get("of_fp32")
-                    .map_or_else(|| NONE.to_owned(), |error| format!("{error:.1e}")),
-            ),
+            Cell::plain(one.errors.get("of_fp32").map_or_else(|| NONE.to_owned(), |error| format!("{error:.1e}"))),
             Cell::plain(format!("{:.1}", one.first_call_s)),
         ]);
     }
@@ -69,10 +65,7 @@ pub fn profiles(result: &EndToEnd) -> Option<Table> {
     for (case, one) in result.contenders() {
         if one.profile.is_some() {
             let mut row = vec![Cell::plain(&case.name), Cell::plain(&one.name)];
-            row.extend(
-                CATEGORIES
-                    .map(|(name, _)| Cell::plain(figure::micros(part(one, name).unwrap_or(0.0)))),
-            );
+            row.extend(CATEGORIES.map(|(name, _)| Cell::plain(figure::micros(part(one, name).unwrap_or(0.0)))));
             table.row(row);
         }
     }

@@ -73,18 +73,14 @@ impl Export for Csv {
             ];
             if is_beside {
                 let against = case.against.as_ref();
-                let own = [
-                    against.and_then(|against| against.copy),
-                    against.and_then(|against| against.kernel),
-                ];
+                let own = [against.and_then(|against| against.copy), against.and_then(|against| against.kernel)];
                 // The time of a wrong result is left out.
                 let theirs = names.iter().map(|name| {
                     let peer = beside::find(against?, name)?;
                     peer.time.filter(|_| peer.wrong.is_none())
                 });
-                let median = |time: Option<crate::bench::Spread>| {
-                    time.map_or_else(String::new, |time| time.median.to_string())
-                };
+                let median =
+                    |time: Option<crate::bench::Spread>| time.map_or_else(String::new, |time| time.median.to_string());
                 fields.extend(own.into_iter().chain(theirs).map(median));
             }
             text.push_str(&line(&fields));

@@ -60,24 +60,12 @@ pub(super) fn table(report: &BenchReport) -> String {
     }
     for case in &report.cases {
         for remark in &case.remarks {
-            let _ = writeln!(
-                text,
-                "\nRemark on {} {}: {}",
-                cell(&case.operation),
-                cell(&case.case),
-                cell(remark)
-            );
+            let _ = writeln!(text, "\nRemark on {} {}: {}", cell(&case.operation), cell(&case.case), cell(remark));
         }
     }
     for finding in &report.findings {
         let case = finding.case.as_deref().unwrap_or("the whole project");
-        let _ = writeln!(
-            text,
-            "\n**Wrong**: {} {}: {}",
-            cell(&finding.operation),
-            cell(case),
-            cell(&finding.message)
-        );
+        let _ = writeln!(text, "\n**Wrong**: {} {}: {}", cell(&finding.operation), cell(case), cell(&finding.message));
     }
     text
 }
@@ -89,9 +77,7 @@ fn beside_table(report: &BenchReport, text: &mut String) {
     }
     let names = beside::names(report);
     let _ = writeln!(text, "\n{}:\n", cell(&beside::heading(report)));
-    let mut heads = ["operation", "case", "dtype", ">copy", ">ours"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut heads = ["operation", "case", "dtype", ">copy", ">ours"].map(str::to_owned).to_vec();
     heads.extend(names.iter().map(|name| format!(">{}", cell(name))));
     heads.push("best, ×".to_owned());
     *text += &titles(heads);
@@ -103,11 +89,7 @@ fn beside_table(report: &BenchReport, text: &mut String) {
             figure::median(against.copy),
             figure::median(against.kernel),
         ];
-        cells.extend(
-            names
-                .iter()
-                .map(|name| cell(&beside::time(beside::find(against, name)))),
-        );
+        cells.extend(names.iter().map(|name| cell(&beside::time(beside::find(against, name)))));
         cells.push(cell(&beside::best(against)));
         *text += &row(cells);
     }

@@ -25,18 +25,11 @@ pub trait Export {
 }
 
 /// The formats, by file extension.
-pub const KINDS: [(&str, &dyn Export); 4] = [
-    ("json", &Json),
-    ("md", &Markdown),
-    ("csv", &Csv),
-    ("svg", &Svg),
-];
+pub const KINDS: [(&str, &dyn Export); 4] = [("json", &Json), ("md", &Markdown), ("csv", &Csv), ("svg", &Svg)];
 
 /// An unknown extension: wrong usage, found before anything is measured.
 #[derive(Debug, Error)]
-#[error(
-    "--export {file}: the ending says which format to write, and must be one of .json, .md, .csv, .svg"
-)]
+#[error("--export {file}: the ending says which format to write, and must be one of .json, .md, .csv, .svg")]
 pub struct UnknownEnding {
     file: String,
 }
@@ -48,9 +41,7 @@ pub fn of(path: &Path) -> Result<&'static dyn Export, UnknownEnding> {
         .iter()
         .find(|(name, _)| ending.is_some_and(|ending| ending.eq_ignore_ascii_case(name)))
         .map(|(_, kind)| *kind)
-        .ok_or_else(|| UnknownEnding {
-            file: path.display().to_string(),
-        })
+        .ok_or_else(|| UnknownEnding { file: path.display().to_string() })
 }
 
 /// Writes a benchmark in the format of the file's extension, atomically. Only a regular file is replaced.

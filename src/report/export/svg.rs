@@ -109,44 +109,25 @@ struct Frame {
 
 impl Frame {
     fn of(report: &BenchReport) -> Self {
-        let label = report
-            .cases
-            .iter()
-            .map(|case| length(&label(case)))
-            .fold(LABEL_LEAST, f64::max)
-            .min(LABEL_MOST);
+        let label = report.cases.iter().map(|case| length(&label(case))).fold(LABEL_LEAST, f64::max).min(LABEL_MOST);
         let most = report
             .cases
             .iter()
             .flat_map(|case| [case.of_roof(), case.copy.median / case.kernel.p10])
             .filter(|share| share.is_finite())
             .fold(1.0, f64::max);
-        Self {
-            label,
-            bars: MARGIN + label + DTYPE + 14.0,
-            most: most * 1.04,
-        }
+        Self { label, bars: MARGIN + label + DTYPE + 14.0, most: most * 1.04 }
     }
 
     fn x(&self, share: f64) -> f64 {
-        let share = if share.is_finite() {
-            share.clamp(0.0, self.most)
-        } else {
-            0.0
-        };
+        let share = if share.is_finite() { share.clamp(0.0, self.most) } else { 0.0 };
         self.bars + share / self.most * (BARS_END - self.bars)
     }
 }
 
 /// Title, card, legend; returns the bottom edge.
 fn head(body: &mut String, report: &BenchReport) -> f64 {
-    text(
-        body,
-        MARGIN,
-        40.0,
-        "h1",
-        &format!("{} on {}", report.project, report.card.name),
-    );
+    text(body, MARGIN, 40.0, "h1", &format!("{} on {}", report.project, report.card.name));
     let mut about = format!(
         "Time of a copy of the same bytes ÷ the kernel's own: median, whiskers p10–p90. nvcc {}",
         report.compiler
@@ -170,11 +151,7 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
         text(body, x + 17.0, y, "m", dtype.name());
         x += 30.0 + length(dtype.name());
     }
-    if report
-        .cases
-        .iter()
-        .any(|case| case.residency == Residency::Hot)
-    {
+    if report.cases.iter().any(|case| case.residency == Residency::Hot) {
         let _ = writeln!(
             body,
             "<rect class=\"i hot\" x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2.5\"/>",
@@ -184,10 +161,7 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
     }
     if !report.findings.is_empty() {
         y += 22.0;
-        let words = format!(
-            "{} found wrong in this run: do not rely on these figures.",
-            report.findings.len()
-        );
+        let words = format!("{} found wrong in this run: do not rely on these figures.", report.findings.len());
         text(body, MARGIN, y, "bad", &words);
     }
     y
@@ -195,10 +169,8 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
 
 /// The other grid lines, with their shares below.
 fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
-    let step = [0.25, 0.5, 1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .find(|step| frame.most / step <= 6.0)
-        .unwrap_or(frame.most / 4.0);
+    let step =
+        [0.25, 0.5, 1.0, 2.0, 5.0, 10.0].into_iter().find(|step| frame.most / step <= 6.0).unwrap_or(frame.most / 4.0);
     let mut share = 0.0;
     while share <= frame.most {
         let x = frame.x(share);
@@ -211,13 +183,7 @@ fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
             );
             // Leave room for the roof's label.
             if (x - frame.x(1.0)).abs() > 76.0 {
-                middle(
-                    body,
-                    x,
-                    bottom + 16.0,
-                    "m s",
-                    &format!("{:.0} %", share * 100.0),
-                );
+                middle(body, x, bottom + 16.0, "m s", &format!("{:.0} %", share * 100.0));
             }
         }
         share += step;
@@ -227,21 +193,14 @@ fn grid(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
 /// The copy's line, drawn over longer bars.
 fn roof(body: &mut String, frame: &Frame, top: f64, bottom: f64) {
     let x = frame.x(1.0);
-    let _ = writeln!(
-        body,
-        "<line class=\"r\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>"
-    );
+    let _ = writeln!(body, "<line class=\"r\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>");
     middle(body, x, bottom + 16.0, "rt s", "100 %: the copy");
 }
 
 fn row(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
     let base = y + 12.0;
     let class = shade(case.dtype);
-    let hot = if case.residency == Residency::Hot {
-        " hot"
-    } else {
-        ""
-    };
+    let hot = if case.residency == Residency::Hot { " hot" } else { "" };
     let start = frame.bars;
     let full = label(case);
     let _ = writeln!(
@@ -270,27 +229,9 @@ fn row(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
         (frame.x(case.of_roof()) - start).max(1.0),
     );
     whiskers(body, case, frame, y);
-    end(
-        body,
-        ROOF_AT,
-        base,
-        "b",
-        &format!("{} %", figure::percent(case.of_roof())),
-    );
-    end(
-        body,
-        MICROS_AT,
-        base,
-        "",
-        &format!("{} µs", figure::micros(case.kernel.median)),
-    );
-    end(
-        body,
-        GBS_AT,
-        base,
-        "m",
-        &format!("{} GB/s", figure::gbs(case.gbs())),
-    );
+    end(body, ROOF_AT, base, "b", &format!("{} %", figure::percent(case.of_roof())));
+    end(body, MICROS_AT, base, "", &format!("{} µs", figure::micros(case.kernel.median)));
+    end(body, GBS_AT, base, "m", &format!("{} GB/s", figure::gbs(case.gbs())));
     body.push_str("</g>\n");
 }
 
@@ -299,14 +240,9 @@ fn whiskers(body: &mut String, case: &CaseBench, frame: &Frame, y: f64) {
     let low = frame.x(case.copy.median / case.kernel.p90);
     let high = frame.x(case.copy.median / case.kernel.p10);
     let (top, middle, bottom) = (y + 4.0, y + BAR / 2.0, y + BAR - 4.0);
-    let path = format!(
-        "d=\"M{low:.1} {top}V{bottom}M{low:.1} {middle}H{high:.1}M{high:.1} {top}V{bottom}\""
-    );
+    let path = format!("d=\"M{low:.1} {top}V{bottom}M{low:.1} {middle}H{high:.1}M{high:.1} {top}V{bottom}\"");
     // A halo in the page's colour makes the whisker visible on the dark half of the bar.
-    let _ = writeln!(
-        body,
-        "<path class=\"wh\" {path}/><path class=\"w\" {path}/>"
-    );
+    let _ = writeln!(body, "<path class=\"wh\" {path}/><path class=\"w\" {path}/>");
 }
 
 /// The label before a bar.
@@ -373,9 +309,5 @@ fn put(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, words: &str
         "" => String::new(),
         class => format!(" class=\"{class}\""),
     };
-    let _ = writeln!(
-        body,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\"{class}{anchor}>{}</text>",
-        escape(words)
-    );
+    let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\"{class}{anchor}>{}</text>", escape(words));
 }

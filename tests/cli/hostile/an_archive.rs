@@ -38,11 +38,7 @@ fn deflated(name: &str, content: &[u8]) -> Entry {
     let level = flate2::Compression::best();
     let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), level);
     packer.write_all(content).unwrap();
-    Entry {
-        data: packer.finish().unwrap(),
-        deflated: true,
-        ..entry(name, content)
-    }
+    Entry { data: packer.finish().unwrap(), deflated: true, ..entry(name, content) }
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
@@ -97,9 +93,7 @@ fn is_refused(bytes: &[u8], words: &[&str]) {
     place.refuses("skills add x.skill --claude --force", 1, &words);
     place.run("skills validate x.skill --json").expect(1, &[]);
     place.run("skills show x.skill").expect(1, &["x.skill"]);
-    place
-        .run("skills pack x.skill -o y.skill")
-        .expect(1, &["x.skill"]);
+    place.run("skills pack x.skill -o y.skill").expect(1, &["x.skill"]);
     assert_eq!(list(&place.project).len(), 2, "{:?}", list(&place.project));
     assert!(!Path::new("/tmp/kernels-escaped").exists());
 }
@@ -107,20 +101,11 @@ fn is_refused(bytes: &[u8], words: &[&str]) {
 #[test]
 fn that_is_sound_is_installed() {
     let place = Place::new();
-    let script = Entry {
-        mode: 0o100_755,
-        ..deflated("demo/run.sh", b"#!/bin/sh\n")
-    };
+    let script = Entry { mode: 0o100_755, ..deflated("demo/run.sh", b"#!/bin/sh\n") };
     place.write("x.skill", zip(&[skill(), script]));
     place.ok("skills add x.skill --claude");
-    assert_eq!(
-        fs::read_to_string(place.at(CLAUDE).join("SKILL.md")).unwrap(),
-        skill_md("demo", "1")
-    );
-    let mode = fs::metadata(place.at(CLAUDE).join("run.sh"))
-        .unwrap()
-        .permissions()
-        .mode();
+    assert_eq!(fs::read_to_string(place.at(CLAUDE).join("SKILL.md")).unwrap(), skill_md("demo", "1"));
+    let mode = fs::metadata(place.at(CLAUDE).join("run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
 }
 
@@ -151,10 +136,7 @@ fn with_names_that_leave_it() {
 #[test]
 fn with_links_and_devices() {
     for mode in [0o120_777, 0o010_644, 0o020_644, 0o060_644, 0o140_644] {
-        let link = Entry {
-            mode,
-            ..entry("demo/link", b"/etc/passwd")
-        };
+        let link = Entry { mode, ..entry("demo/link", b"/etc/passwd") };
         is_refused(&zip(&[skill(), link]), &["demo/link"]);
     }
 }
@@ -162,18 +144,9 @@ fn with_links_and_devices() {
 #[test]
 fn with_the_same_name_twice() {
     is_refused(&zip(&[skill(), skill()]), &[]);
-    is_refused(
-        &zip(&[skill(), entry("demo/a", b"1"), entry("demo/a", b"2")]),
-        &[],
-    );
-    is_refused(
-        &zip(&[skill(), entry("demo/a", b"1"), entry("demo/A", b"2")]),
-        &["'a' and 'A'"],
-    );
-    is_refused(
-        &zip(&[skill(), entry("demo/a", b"1"), entry("demo/a/b", b"2")]),
-        &[],
-    );
+    is_refused(&zip(&[skill(), entry("demo/a", b"1"), entry("demo/a", b"2")]), &[]);
+    is_refused(&zip(&[skill(), entry("demo/a", b"1"), entry("demo/A", b"2")]), &["'a' and 'A'"]);
+    is_refused(&zip(&[skill(), entry("demo/a", b"1"), entry("demo/a/b", b"2")]), &[]);
     is_refused(&zip(&[skill(), entry("Demo/a", b"1")]), &["Demo/a"]);
     let nfd = entry("demo/cafe\u{301}", b"2");
     is_refused(&zip(&[skill(), entry("demo/caf\u{e9}", b"1"), nfd]), &[]);
@@ -191,11 +164,7 @@ fn with_too_many_bytes() {
     let zeros = vec![0; 26_000_000];
     is_refused(&zip(&[skill(), deflated("demo/big", &zeros)]), &["25 MB"]);
     let half: Vec<u8> = vec![0; 13_000_000];
-    let two = [
-        skill(),
-        deflated("demo/a", &half),
-        deflated("demo/b", &half),
-    ];
+    let two = [skill(), deflated("demo/a", &half), deflated("demo/b", &half)];
     is_refused(&zip(&two), &["25 MB"]);
 }
 
@@ -203,36 +172,20 @@ fn with_too_many_bytes() {
 fn with_headers_that_lie() {
     let zeros = vec![0; 26_000_000];
     for claims in [0, 10, 1_000, u32::MAX - 1] {
-        let bomb = Entry {
-            claims,
-            ..deflated("demo/big", &zeros)
-        };
+        let bomb = Entry { claims, ..deflated("demo/big", &zeros) };
         is_refused(&zip(&[skill(), bomb]), &[]);
     }
-    let wrong = Entry {
-        crc: 1,
-        ..entry("demo/a", b"content")
-    };
+    let wrong = Entry { crc: 1, ..entry("demo/a", b"content") };
     is_refused(&zip(&[skill(), wrong]), &["demo/a"]);
-    let garbage = Entry {
-        data: vec![0xff; 100],
-        ..deflated("demo/a", b"content")
-    };
+    let garbage = Entry { data: vec![0xff; 100], ..deflated("demo/a", b"content") };
     is_refused(&zip(&[skill(), garbage]), &["demo/a"]);
 }
 
 #[test]
 fn with_entries_that_share_bytes() {
-    let bytes = zip(&[
-        skill(),
-        entry("demo/aa", b"content"),
-        entry("demo/bb", b"content"),
-    ]);
+    let bytes = zip(&[skill(), entry("demo/aa", b"content"), entry("demo/bb", b"content")]);
     // The last entry of the central directory points to the bytes of the first.
-    let at = bytes
-        .windows(4)
-        .rposition(|four| four == b"PK\x01\x02")
-        .unwrap();
+    let at = bytes.windows(4).rposition(|four| four == b"PK\x01\x02").unwrap();
     let mut bytes = bytes;
     bytes[at + 42..at + 46].copy_from_slice(&0_u32.to_le_bytes());
     is_refused(&bytes, &[]);
@@ -240,10 +193,7 @@ fn with_entries_that_share_bytes() {
 
 #[test]
 fn that_is_encrypted() {
-    let secret = Entry {
-        flags: 0x801,
-        ..entry("demo/secret", &[7; 40])
-    };
+    let secret = Entry { flags: 0x801, ..entry("demo/secret", &[7; 40]) };
     is_refused(&zip(&[skill(), secret]), &[]);
 }
 
@@ -253,10 +203,7 @@ fn without_one_folder_on_top() {
     is_refused(&zip(&[skill(), entry("README.md", b"x")]), &["README.md"]);
     is_refused(&zip(&[skill(), entry("other/SKILL.md", b"x")]), &["other"]);
     is_refused(&zip(&[]), &[]);
-    let folder = Entry {
-        mode: 0o040_755,
-        ..entry("demo/", b"")
-    };
+    let folder = Entry { mode: 0o040_755, ..entry("demo/", b"") };
     is_refused(&zip(&[folder]), &[]);
     // The folder must have the skill's name.
     let text = skill_md("demo", "1");
@@ -267,17 +214,7 @@ fn without_one_folder_on_top() {
 #[test]
 fn that_is_cut_or_noise() {
     let whole = zip(&[skill(), deflated("demo/a", &[b'a'; 500])]);
-    for cut in [
-        0,
-        1,
-        3,
-        4,
-        30,
-        60,
-        whole.len() / 2,
-        whole.len() - 23,
-        whole.len() - 1,
-    ] {
+    for cut in [0, 1, 3, 4, 30, 60, whole.len() / 2, whole.len() - 23, whole.len() - 1] {
         is_refused(&whole[..cut], &[]);
     }
     let mut state = 1_u32;
@@ -300,9 +237,7 @@ fn with_any_byte_broken() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
         place.write("x.skill", bytes);
-        place
-            .run("skills add x.skill --claude --dry-run")
-            .expect_any(&[0, 1]);
+        place.run("skills add x.skill --claude --dry-run").expect_any(&[0, 1]);
     }
     assert_eq!(list(&place.project).len(), 2);
 }

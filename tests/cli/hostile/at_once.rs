@@ -22,17 +22,12 @@ fn eight_adds_of_different_versions() {
 fn all_at_once(place: &Place, versions: &[&str]) {
     let run = |version: &&str| place.run(&format!("skills add {version} --claude"));
     thread::scope(|scope| {
-        let runs: Vec<_> = versions
-            .iter()
-            .map(|v| scope.spawn(move || run(v)))
-            .collect();
+        let runs: Vec<_> = versions.iter().map(|v| scope.spawn(move || run(v))).collect();
         for ran in runs {
             ran.join().unwrap().expect(0, &[]);
         }
     });
-    let whole = ["1", "2"]
-        .iter()
-        .any(|version| place.holds_version(CLAUDE, version));
+    let whole = ["1", "2"].iter().any(|version| place.holds_version(CLAUDE, version));
     assert!(whole, "{:?}", picture(&place.at(CLAUDE)).keys());
     assert!(place.backups().is_empty(), "{:?}", place.backups());
     place.assert_no_change_waits();
@@ -47,9 +42,7 @@ fn add_and_remove() {
         let adding = scope.spawn(|| {
             for n in 0..40 {
                 let version = ["V1", "V2"][n % 2];
-                place
-                    .run(&format!("skills add {version} --claude"))
-                    .expect(0, &[]);
+                place.run(&format!("skills add {version} --claude")).expect(0, &[]);
             }
         });
         let removing = scope.spawn(|| {
@@ -62,9 +55,7 @@ fn add_and_remove() {
         adding.join().unwrap();
         removing.join().unwrap();
     });
-    let whole = ["1", "2"]
-        .iter()
-        .any(|version| place.holds_version(CLAUDE, version));
+    let whole = ["1", "2"].iter().any(|version| place.holds_version(CLAUDE, version));
     assert!(whole || !place.at(CLAUDE).exists());
     assert!(place.backups().is_empty(), "{:?}", place.backups());
     place.ok("skills add V1 --claude");
@@ -80,9 +71,7 @@ fn status_never_calls_a_tree_edited_that_is_being_replaced() {
         scope.spawn(|| {
             for n in 0..30 {
                 let version = ["V1", "V2"][n % 2];
-                place
-                    .run(&format!("skills add {version} --claude"))
-                    .expect(0, &[]);
+                place.run(&format!("skills add {version} --claude")).expect(0, &[]);
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -112,10 +101,7 @@ fn add_force_and_an_editor() {
                 let name = format!("edit-{n}.md");
                 let text = format!("edit {n}\n");
                 let file = File::create_new(place.at(CLAUDE).join(&name));
-                if file
-                    .and_then(|mut file| file.write_all(text.as_bytes()))
-                    .is_ok()
-                {
+                if file.and_then(|mut file| file.write_all(text.as_bytes())).is_ok() {
                     saved.push((name, text));
                 }
                 let swap = place.at(CLAUDE).join("SKILL.md.swp");
@@ -129,12 +115,8 @@ fn add_force_and_an_editor() {
         for n in 0..40 {
             let version = ["V1", "V2"][n % 2];
             // Without --force it may be refused because of an edit, which then stays.
-            place
-                .run(&format!("skills add {version} --claude"))
-                .expect_any(&[0, 3]);
-            place
-                .run(&format!("skills add {version} --claude --force"))
-                .expect_any(&[0, 3]);
+            place.run(&format!("skills add {version} --claude")).expect_any(&[0, 3]);
+            place.run(&format!("skills add {version} --claude --force")).expect_any(&[0, 3]);
         }
         done.store(true, Ordering::Relaxed);
         editor.join().unwrap()
@@ -142,9 +124,7 @@ fn add_force_and_an_editor() {
     let mut trees = place.backups();
     trees.push(place.at(CLAUDE));
     for (name, text) in &saved {
-        let kept = trees
-            .iter()
-            .any(|tree| fs::read_to_string(tree.join(name)).is_ok_and(|t| t == *text));
+        let kept = trees.iter().any(|tree| fs::read_to_string(tree.join(name)).is_ok_and(|t| t == *text));
         assert!(kept, "{name} of {} is lost", saved.len());
     }
     println!("{} edits in {} trees", saved.len(), trees.len());

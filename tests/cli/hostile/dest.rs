@@ -14,10 +14,7 @@ fn is_empty() {
     let place = Place::new();
     for json in [&[][..], &["--json"]] {
         let mut command = place.command();
-        command
-            .args(place.words("skills add V1 --dest"))
-            .arg("")
-            .args(json);
+        command.args(place.words("skills add V1 --dest")).arg("").args(json);
         finish(&mut command).expect_any(&[1, 2]);
     }
     assert_eq!(list(&place.project).len(), 1);
@@ -26,11 +23,7 @@ fn is_empty() {
 #[test]
 fn is_a_skill() {
     let place = Place::new();
-    place.refuses(
-        "skills add V1 --dest ../outside/v2/demo",
-        1,
-        &["v2/demo", "skill"],
-    );
+    place.refuses("skills add V1 --dest ../outside/v2/demo", 1, &["v2/demo", "skill"]);
 }
 
 #[test]
@@ -55,12 +48,8 @@ fn is_no_folder() {
 #[test]
 fn has_dots_and_is_not_there() {
     let place = Place::new();
-    place
-        .run("skills add V1 --dest ./a/../b/./c")
-        .expect_any(&[0, 1]);
-    place
-        .run("skills add V1 --dest ../project/dest//")
-        .expect(0, &[]);
+    place.run("skills add V1 --dest ./a/../b/./c").expect_any(&[0, 1]);
+    place.run("skills add V1 --dest ../project/dest//").expect(0, &[]);
     assert!(place.holds_version("dest/demo", "1"));
     place.ok("skills remove demo --dest dest");
     assert!(!place.at("dest").exists());

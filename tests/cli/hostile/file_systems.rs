@@ -13,13 +13,8 @@ fn privately(place: &Place, script: &str) -> Option<PathBuf> {
         place.prepare(&mut command);
         command.arg(if geteuid().is_root() { "-m" } else { "-rm" });
         command.args(["sh", "-c", script]);
-        command
-            .env("P", &place.project)
-            .env("K", KERNELS)
-            .env("SEEN", &seen);
-        command
-            .env("V1", place.source("v1"))
-            .env("V2", place.source("v2"));
+        command.env("P", &place.project).env("K", KERNELS).env("SEEN", &seen);
+        command.env("V1", place.source("v1")).env("V2", place.source("v2"));
         command.output()
     };
     let probe = "mount --make-rprivate / && mount -t tmpfs none \"$SEEN\"";
@@ -43,11 +38,7 @@ fn privately(place: &Place, script: &str) -> Option<PathBuf> {
 #[track_caller]
 fn expect(seen: &Path, name: &str, codes: &[i32], words: &[&str]) {
     let text = |end: &str| fs::read_to_string(seen.join(format!("{name}.{end}"))).unwrap();
-    let ran = Ran {
-        code: text("code").trim().parse().unwrap(),
-        out: text("out"),
-        err: text("err"),
-    };
+    let ran = Ran { code: text("code").trim().parse().unwrap(), out: text("out"), err: text("err") };
     assert!(!ran.err.contains("panicked"), "{ran:#?}");
     ran.expect_any(codes);
     ran.expect(ran.code, words);
@@ -102,15 +93,8 @@ fn full() {
     expect(&seen, "first", &[0], &[]);
     expect(&seen, "full", &[1], &[".claude", "full"]);
     expect(&seen, "fresh", &[1], &[".codex", "full"]);
-    assert!(
-        !fs::read_to_string(seen.join("ls"))
-            .unwrap()
-            .contains(".codex")
-    );
-    assert_unchanged(
-        &picture(&seen.join("before")),
-        &picture(&seen.join("after")),
-    );
+    assert!(!fs::read_to_string(seen.join("ls")).unwrap().contains(".codex"));
+    assert_unchanged(&picture(&seen.join("before")), &picture(&seen.join("after")));
     // Removing needs a journal, so it may be refused; it never leaves half of a tree.
     expect(&seen, "remove", &[0, 1], &[]);
     let removed = fs::read_to_string(seen.join("remove.code")).unwrap().trim() == "0";
@@ -192,12 +176,7 @@ fn layered() {
         expect(&seen, name, &[1], &[CLAUDE, "layer", "cp -a"]);
     }
     for tree in ["tried", "kept"] {
-        assert!(is_version(
-            &seen,
-            &format!("{tree}/skills/demo"),
-            &place,
-            "1"
-        ));
+        assert!(is_version(&seen, &format!("{tree}/skills/demo"), &place, "1"));
         assert!(!seen.join(tree).join(".kernels").exists());
     }
     expect(&seen, "again", &[0], &[]);

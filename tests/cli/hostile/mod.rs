@@ -78,12 +78,8 @@ impl Place {
     fn new() -> Self {
         let root = TempDir::with_prefix("kernels-hostile-").unwrap();
         let real = root.path().canonicalize().unwrap();
-        let place = Self {
-            project: real.join("project"),
-            home: real.join("home"),
-            outside: real.join("outside"),
-            root,
-        };
+        let place =
+            Self { project: real.join("project"), home: real.join("home"), outside: real.join("outside"), root };
         for folder in [&place.project, &place.home, &place.outside] {
             fs::create_dir(folder).unwrap();
         }
@@ -178,22 +174,15 @@ impl Place {
 
     /// The trees that were moved away, of all areas that the tests use.
     fn backups(&self) -> Vec<PathBuf> {
-        [
-            ".claude/.kernels/backups",
-            ".claude/skills/.kernels/backups",
-        ]
-        .iter()
-        .flat_map(|path| list(&self.at(path)))
-        .collect()
+        [".claude/.kernels/backups", ".claude/skills/.kernels/backups"]
+            .iter()
+            .flat_map(|path| list(&self.at(path)))
+            .collect()
     }
 
     #[track_caller]
     fn assert_no_change_waits(&self) {
-        for area in [
-            ".claude/.kernels",
-            ".claude/skills/.kernels",
-            "dest/.kernels",
-        ] {
+        for area in [".claude/.kernels", ".claude/skills/.kernels", "dest/.kernels"] {
             for entry in list(&self.at(area)) {
                 let name = entry.file_name().unwrap().to_string_lossy().into_owned();
                 assert!(!name.starts_with("txn-"), "{} is left", entry.display());
@@ -214,22 +203,16 @@ impl Place {
 fn finish(command: &mut Command) -> Ran {
     let json = command.get_args().any(|argument| argument == "--json");
     command.stdin(Stdio::null());
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.unwrap();
     let ran = wait(child, command);
     assert!((0..=3).contains(&ran.code), "{command:?}: {ran:#?}");
     assert!(!ran.err.contains("panicked"), "{command:?}: {ran:#?}");
     let silent = ran.err.is_empty() && ran.out.is_empty();
-    assert!(
-        ran.code == 0 || !silent,
-        "{command:?} fails and says nothing"
-    );
+    assert!(ran.code == 0 || !silent, "{command:?} fails and says nothing");
     if json && ran.code != 2 {
-        let value: Value = serde_json::from_str(&ran.out)
-            .unwrap_or_else(|error| panic!("{command:?}: {error}: {ran:#?}"));
+        let value: Value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{command:?}: {error}: {ran:#?}"));
         assert!(value.is_object(), "{command:?}: {ran:#?}");
     }
     ran
@@ -259,17 +242,12 @@ fn wait(mut child: Child, command: &Command) -> Ran {
         if start.elapsed() > PATIENCE || memory > MEMORY_KB {
             let _ = child.kill();
             let _ = child.wait();
-            panic!(
-                "{command:?} hangs or swells: {:?}, {memory} kB",
-                start.elapsed()
-            );
+            panic!("{command:?} hangs or swells: {:?}, {memory} kB", start.elapsed());
         }
         thread::sleep(Duration::from_millis(2));
     };
     Ran {
-        code: status
-            .code()
-            .unwrap_or_else(|| panic!("{command:?}: {status}")),
+        code: status.code().unwrap_or_else(|| panic!("{command:?}: {status}")),
         out: out.join().unwrap(),
         err: err.join().unwrap(),
     }
@@ -278,8 +256,7 @@ fn wait(mut child: Child, command: &Command) -> Ran {
 fn memory_kb(id: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
-        .unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
 fn write(path: &Path, text: impl AsRef<[u8]>) {
@@ -297,10 +274,7 @@ fn write_skill(folder: &Path, version: &str) {
     let name = folder.file_name().unwrap().to_str().unwrap();
     write(&folder.join("SKILL.md"), skill_md(name, version));
     for n in 0..12 {
-        write(
-            &folder.join(format!("references/{n}.md")),
-            format!("{n} of {version}\n"),
-        );
+        write(&folder.join(format!("references/{n}.md")), format!("{n} of {version}\n"));
     }
     let script = folder.join("scripts/run.sh");
     write(&script, format!("#!/bin/sh\necho {version}\n"));
@@ -335,18 +309,14 @@ fn picture(folder: &Path) -> Picture {
 
 #[track_caller]
 fn assert_unchanged(before: &Picture, after: &Picture) {
-    let differs: Vec<_> = before
-        .keys()
-        .chain(after.keys())
-        .filter(|path| before.get(*path) != after.get(*path))
-        .collect();
+    let differs: Vec<_> =
+        before.keys().chain(after.keys()).filter(|path| before.get(*path) != after.get(*path)).collect();
     assert!(differs.is_empty(), "changed: {differs:?}");
 }
 
 fn list(folder: &Path) -> Vec<PathBuf> {
-    let mut entries: Vec<_> = fs::read_dir(folder)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default();
     entries.sort();
     entries
 }
@@ -359,10 +329,7 @@ fn pipe_at(path: &Path) {
 /// Reports that something could not be tested; with `CI` set that is a failure.
 fn skip(why: &str) {
     println!("SKIPPED: {why}");
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "CI must be able to: {why}"
-    );
+    assert!(std::env::var_os("CI").is_none(), "CI must be able to: {why}");
 }
 
 // ---------------------------------------------------------------------------- at once

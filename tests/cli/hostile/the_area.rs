@@ -16,9 +16,7 @@ fn is_a_link() {
         place.ok("skills add V1 --codex");
         place.link(Path::new("../../outside").join(to), ".claude/.kernels");
         let before = place.untouchable();
-        place
-            .run("skills add V1 --claude")
-            .expect(1, &[".claude/.kernels"]);
+        place.run("skills add V1 --claude").expect(1, &[".claude/.kernels"]);
         place.run("skills update").expect_any(&[0, 1]);
         place.run("skills remove demo").expect_any(&[0, 1]);
         place.look();
@@ -28,13 +26,7 @@ fn is_a_link() {
 
 #[test]
 fn has_links_for_what_it_writes() {
-    for name in [
-        ".gitignore",
-        "backups",
-        "txn-x",
-        "txn-x/journal.json",
-        "txn-x/old",
-    ] {
+    for name in [".gitignore", "backups", "txn-x", "txn-x/journal.json", "txn-x/old"] {
         for to in ["empty", "folder", "ignored", "secret", "nowhere"] {
             let place = Place::new();
             let path = format!(".claude/.kernels/{name}");
@@ -45,9 +37,7 @@ fn has_links_for_what_it_writes() {
             if place.at(CLAUDE).exists() {
                 place.write(&format!("{CLAUDE}/SKILL.md"), "edited\n");
             }
-            place
-                .run("skills add V2 --claude --force")
-                .expect_any(&[0, 1]);
+            place.run("skills add V2 --claude --force").expect_any(&[0, 1]);
             place.run("skills update").expect_any(&[0, 1, 3]);
             place.run("skills remove demo --force").expect_any(&[0, 1]);
             assert_unchanged(&before, &place.untouchable());
@@ -101,11 +91,7 @@ fn has_a_planted_journal_that_points_outside() {
         ("skills/../..", "mine"),
         ("skills\0", "mine"),
     ] {
-        for change in [
-            json!("install"),
-            json!("remove"),
-            json!({"link": {"to": outside}}),
-        ] {
+        for change in [json!("install"), json!("remove"), json!({"link": {"to": outside}})] {
             let place = Place::new();
             let journal = json!({
                 "id": "x", "change": change, "skill": skill, "folder": folder,
@@ -134,21 +120,14 @@ fn has_a_planted_journal_and_backups_that_lead_outside() {
 #[test]
 fn has_a_planted_journal_and_trees_that_are_links() {
     for name in ["old", "new", "trash", "receipt"] {
-        for change in [
-            json!("install"),
-            json!("remove"),
-            json!({"link": {"to": "../../../../outside/folder"}}),
-        ] {
+        for change in [json!("install"), json!("remove"), json!({"link": {"to": "../../../../outside/folder"}})] {
             let place = Place::new();
             let journal = json!({
                 "id": "x", "change": change, "skill": "demo", "folder": "skills",
                 "keep": false, "old": "link ../../../../outside/folder",
             });
             place.write(".claude/.kernels/txn-x/journal.json", journal.to_string());
-            place.link(
-                "../../../../outside/folder",
-                &format!(".claude/.kernels/txn-x/{name}"),
-            );
+            place.link("../../../../outside/folder", &format!(".claude/.kernels/txn-x/{name}"));
             is_harmless(&place);
         }
     }
@@ -158,17 +137,7 @@ fn has_a_planted_journal_and_trees_that_are_links() {
 fn has_a_planted_journal_that_is_no_journal() {
     let deep = "[".repeat(100_000);
     let long = format!("{{\"id\": \"{}\"}}", "x".repeat(2_000_000));
-    for text in [
-        "",
-        "{}",
-        "null",
-        "[]",
-        "\"x\"",
-        "{\"id\":1}",
-        "\u{0}",
-        &deep,
-        &long,
-    ] {
+    for text in ["", "{}", "null", "[]", "\"x\"", "{\"id\":1}", "\u{0}", &deep, &long] {
         let place = Place::new();
         plant(&place, text);
         is_harmless(&place);

@@ -25,10 +25,7 @@ fn is_protected(put: impl Fn(&Place, &Path)) {
             kept.insert(Path::new("demo").join(inside), what);
         }
     }
-    let kept: Picture = kept
-        .into_iter()
-        .map(|(path, what)| (path.components().collect(), what))
-        .collect();
+    let kept: Picture = kept.into_iter().map(|(path, what)| (path.components().collect(), what)).collect();
     assert_unchanged(&mine, &kept);
     assert_unchanged(&outside, &place.untouchable());
     place.assert_no_change_waits();
@@ -114,9 +111,7 @@ fn holds_a_file_whose_name_only_prints_like_one_of_the_skill() {
         let source = place.outside.join("v1/demo");
         write(&source.join("a\u{fffd}.md"), "the skill's\n");
         place.ok("skills add V1 --claude");
-        let mine = place
-            .at(CLAUDE)
-            .join(OsStr::from_bytes(&[b'a', byte, b'.', b'm', b'd']));
+        let mine = place.at(CLAUDE).join(OsStr::from_bytes(&[b'a', byte, b'.', b'm', b'd']));
         fs::write(&mine, "mine\n").unwrap();
         place.refuses("skills add V2 --claude", 3, &[CLAUDE]);
         assert_eq!(fs::read_to_string(mine).unwrap(), "mine\n");

@@ -26,11 +26,7 @@ fn has_no_usable_home() {
         (file.as_os_str(), "file"),
         (OsStr::from_bytes(b"/tmp/\xff-nowhere"), "HOME"),
     ] {
-        let ran = with(
-            &place,
-            &[("HOME", Some(home))],
-            "skills add V1 --claude --global",
-        );
+        let ran = with(&place, &[("HOME", Some(home))], "skills add V1 --claude --global");
         ran.expect(1, &["HOME", word]);
         let json = "skills add V1 --claude --global --json";
         with(&place, &[("HOME", Some(home))], json).expect(1, &["HOME"]);
@@ -42,12 +38,7 @@ fn has_no_usable_home() {
     }
     // A project needs no HOME.
     assert_unchanged(&before, &picture(place.root.path()));
-    with(
-        &place,
-        &[("HOME", Some(OsStr::new("relative")))],
-        "skills add V1 --claude",
-    )
-    .expect(0, &[]);
+    with(&place, &[("HOME", Some(OsStr::new("relative")))], "skills add V1 --claude").expect(0, &[]);
 }
 
 #[test]
@@ -88,14 +79,7 @@ fn moves_the_agents_folders() {
             "CLAUDE_CONFIG_DIR" => "claude",
             _ => "opencode",
         };
-        for value in [
-            &b""[..],
-            b"relative",
-            b"/nowhere\n/x",
-            b"~/x",
-            b"..",
-            b"\xff\xfe",
-        ] {
+        for value in [&b""[..], b"relative", b"/nowhere\n/x", b"~/x", b"..", b"\xff\xfe"] {
             let place = Place::new();
             let outside = place.untouchable();
             let set = [(name, Some(OsStr::from_bytes(value)))];
@@ -146,11 +130,7 @@ fn has_a_current_folder_that_is_gone() {
         let _ = fs::create_dir(place.at("gone"));
         let mut command = Command::new("/bin/sh");
         place.prepare(&mut command);
-        command.args([
-            "-c",
-            "cd gone && rmdir ../gone && exec \"$0\" \"$@\"",
-            KERNELS,
-        ]);
+        command.args(["-c", "cd gone && rmdir ../gone && exec \"$0\" \"$@\"", KERNELS]);
         finish(command.args(place.words(typed))).expect(1, &[]);
     }
     finish(place.command().args(["--version"])).expect(0, &["kernels"]);
@@ -158,15 +138,7 @@ fn has_a_current_folder_that_is_gone() {
 
 #[test]
 fn has_a_current_folder_with_an_odd_name() {
-    for name in [
-        &b"a\xffb"[..],
-        b"with space",
-        "😀".as_bytes(),
-        b"a\nb",
-        b"-x",
-        b"%s",
-        b"'\"",
-    ] {
+    for name in [&b"a\xffb"[..], b"with space", "😀".as_bytes(), b"a\nb", b"-x", b"%s", b"'\""] {
         let place = Place::new();
         let folder = place.outside.join(OsStr::from_bytes(name));
         fs::create_dir_all(folder.join(".git")).unwrap();
@@ -216,20 +188,11 @@ fn has_very_long_paths() {
         dest.push(format!("{n}").repeat(120));
     }
     let dest = dest.to_str().unwrap();
-    place
-        .run(&format!("skills add V1 --dest {dest}"))
-        .expect_any(&[0, 1]);
+    place.run(&format!("skills add V1 --dest {dest}")).expect_any(&[0, 1]);
     let longer = format!("{dest}/{}", "y/".repeat(2_000));
     let before = picture(&place.project);
-    place
-        .run(&format!("skills add V1 --dest {longer}"))
-        .expect_any(&[1, 3]);
-    place
-        .run(&format!("skills add V1 --dest {}", "z".repeat(300)))
-        .expect_any(&[1, 3])
-        .names("zzz");
-    place
-        .run(&format!("skills add {} --claude", "z".repeat(5_000)))
-        .expect(1, &["zzz"]);
+    place.run(&format!("skills add V1 --dest {longer}")).expect_any(&[1, 3]);
+    place.run(&format!("skills add V1 --dest {}", "z".repeat(300))).expect_any(&[1, 3]).names("zzz");
+    place.run(&format!("skills add {} --claude", "z".repeat(5_000))).expect(1, &["zzz"]);
     assert_unchanged(&before, &picture(&place.project));
 }

@@ -32,10 +32,9 @@ fn are_a_link_to_themselves() {
 
 #[test]
 fn are_a_link_inside_the_project() {
-    for (path, to, real) in [
-        (".claude", "shared", "shared/skills/demo"),
-        (".claude/skills", "../shared", "shared/demo"),
-    ] {
+    for (path, to, real) in
+        [(".claude", "shared", "shared/skills/demo"), (".claude/skills", "../shared", "shared/demo")]
+    {
         let place = Place::new();
         fs::create_dir(place.at("shared")).unwrap();
         place.link(to, path);
@@ -50,10 +49,7 @@ fn are_a_link_inside_the_project() {
 
 #[test]
 fn are_a_link_that_leaves_the_project() {
-    for (path, to) in [
-        (".claude", "../outside/empty"),
-        (".claude/skills", "../../outside/empty"),
-    ] {
+    for (path, to) in [(".claude", "../outside/empty"), (".claude/skills", "../../outside/empty")] {
         let place = Place::new();
         place.link(to, path);
         place.refuses("skills add V1 --claude", 3, &[path, "leaves the project"]);
@@ -70,9 +66,7 @@ fn are_a_link_that_leaves_the_project() {
 #[test]
 fn are_a_link_to_installs_outside() {
     let place = Place::new();
-    place
-        .run("skills add V1 --dest ../outside/empty")
-        .expect(0, &[]);
+    place.run("skills add V1 --dest ../outside/empty").expect(0, &[]);
     fs::remove_file(place.outside.join("empty/demo/SKILL.md")).unwrap();
     place.link("../../outside/empty", ".claude/skills");
     let before = place.untouchable();

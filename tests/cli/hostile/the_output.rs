@@ -16,20 +16,11 @@ fn is_done(place: &Place, redirect: &str) {
         let mut command = Command::new("/bin/sh");
         place.prepare(&mut command);
         let script = format!("\"$0\" \"$@\" {redirect}");
-        command
-            .args(["-c", &script, KERNELS])
-            .args(place.words(typed));
-        let child = command
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        command.args(["-c", &script, KERNELS]).args(place.words(typed));
+        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let ran = wait(child, &command);
         assert!(codes.contains(&ran.code), "{typed} {redirect}: {ran:#?}");
-        assert!(
-            !ran.err.contains("panicked"),
-            "{typed} {redirect}: {ran:#?}"
-        );
+        assert!(!ran.err.contains("panicked"), "{typed} {redirect}: {ran:#?}");
         if typed.contains("add") {
             assert!(place.holds_version(CLAUDE, "1"));
         }
@@ -70,11 +61,7 @@ fn is_a_pipe_that_nobody_reads() {
     ] {
         let mut command = place.command();
         command.args(place.words(typed)).stdin(Stdio::null());
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         drop(child.stderr.take());
         let ran = wait(child, &command);

@@ -29,23 +29,14 @@ fn is_harmless(place: &Place) {
         assert_unchanged(&outside, &place.untouchable());
         let mut trees = place.backups();
         trees.push(place.at(CLAUDE));
-        assert!(
-            trees.iter().any(|tree| tree.join("mine.md").exists()),
-            "{typed}"
-        );
+        assert!(trees.iter().any(|tree| tree.join("mine.md").exists()), "{typed}");
     }
     assert!(place.project.join(".git").is_dir());
 }
 
 #[test]
 fn names_paths_outside() {
-    for path in [
-        "/etc/passwd",
-        "../../../../outside/secret",
-        "..",
-        "a/../../b",
-        "",
-    ] {
+    for path in ["/etc/passwd", "../../../../outside/secret", "..", "a/../../b", ""] {
         says(|receipt| {
             receipt["files"] = json!({ path: "0".repeat(64) });
         });
@@ -58,24 +49,10 @@ fn names_paths_outside() {
 
 #[test]
 fn has_wrong_types_and_numbers() {
-    for key in [
-        "format",
-        "skill",
-        "version",
-        "source",
-        "tree",
-        "files",
-        "created_folders",
-    ] {
-        for value in [
-            json!(null),
-            json!([]),
-            json!({}),
-            json!(-1),
-            json!(1e300),
-            json!(u64::MAX),
-            json!("\u{1b}[31mred\u{0}"),
-        ] {
+    for key in ["format", "skill", "version", "source", "tree", "files", "created_folders"] {
+        for value in
+            [json!(null), json!([]), json!({}), json!(-1), json!(1e300), json!(u64::MAX), json!("\u{1b}[31mred\u{0}")]
+        {
             says(|receipt| receipt[key] = value.clone());
         }
     }
@@ -85,10 +62,7 @@ fn has_wrong_types_and_numbers() {
 fn has_a_later_format() {
     let place = Place::new();
     place.ok("skills add V1 --claude");
-    place.write(
-        &format!("{CLAUDE}/.kernels.json"),
-        "{\"format\": 2, \"new\": true}",
-    );
+    place.write(&format!("{CLAUDE}/.kernels.json"), "{\"format\": 2, \"new\": true}");
     place.refuses("skills add V2 --claude", 3, &[CLAUDE, "later kernels"]);
     place.refuses("skills remove demo", 3, &[CLAUDE]);
     is_harmless(&place);
@@ -101,11 +75,7 @@ fn claims_to_have_made_every_folder() {
     place.ok("skills add V1 --claude");
     let file = place.at(CLAUDE).join(".kernels.json");
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(
-        &file,
-        text.replace("\"created_folders\": 2", "\"created_folders\": 99999"),
-    )
-    .unwrap();
+    fs::write(&file, text.replace("\"created_folders\": 2", "\"created_folders\": 99999")).unwrap();
     fs::remove_dir(place.at(".git")).unwrap();
     place.ok("skills remove demo");
     assert!(place.project.is_dir() && place.home.is_dir());
@@ -204,18 +174,11 @@ fn of_a_project_does_not_fetch_from_outside() {
     let place = Place::new();
     place.ok("skills add V1 --claude");
     let file = place.at(CLAUDE).join(".kernels.json");
-    for path in [
-        place.outside.join("v2/demo"),
-        "../../../outside/v2/demo".into(),
-    ] {
+    for path in [place.outside.join("v2/demo"), "../../../outside/v2/demo".into()] {
         let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         receipt["source"] = json!({"kind": "folder", "path": path});
         fs::write(&file, receipt.to_string()).unwrap();
         place.run("skills update").expect_any(&[0, 1, 3]);
-        assert!(
-            place.holds_version(CLAUDE, "1"),
-            "fetched from {}",
-            path.display()
-        );
+        assert!(place.holds_version(CLAUDE, "1"), "fetched from {}", path.display());
     }
 }

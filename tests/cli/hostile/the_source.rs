@@ -14,18 +14,12 @@ fn is_refused(put: impl Fn(&Place, &Path), words: &[&str]) {
 
 #[test]
 fn has_links() {
-    is_refused(
-        |_, skill| symlink("/etc/passwd", skill.join("passwd")).unwrap(),
-        &["demo/passwd", "link"],
-    );
+    is_refused(|_, skill| symlink("/etc/passwd", skill.join("passwd")).unwrap(), &["demo/passwd", "link"]);
     is_refused(
         |place, skill| symlink(&place.outside, skill.join("references/all")).unwrap(),
         &["references/all", "link"],
     );
-    is_refused(
-        |_, skill| symlink("nowhere", skill.join("dangling")).unwrap(),
-        &["demo/dangling", "link"],
-    );
+    is_refused(|_, skill| symlink("nowhere", skill.join("dangling")).unwrap(), &["demo/dangling", "link"]);
     is_refused(
         |place, skill| {
             fs::rename(skill.join("SKILL.md"), place.outside.join("SKILL.md")).unwrap();
@@ -33,19 +27,13 @@ fn has_links() {
         },
         &["demo/SKILL.md", "link"],
     );
-    is_refused(
-        |_, skill| symlink("..", skill.join("loop")).unwrap(),
-        &["demo/loop", "link"],
-    );
+    is_refused(|_, skill| symlink("..", skill.join("loop")).unwrap(), &["demo/loop", "link"]);
 }
 
 #[test]
 fn has_pipes_and_sockets() {
     is_refused(|_, skill| pipe_at(&skill.join("pipe")), &["demo/pipe"]);
-    is_refused(
-        |_, skill| drop(UnixListener::bind(skill.join("socket")).unwrap()),
-        &["demo/socket"],
-    );
+    is_refused(|_, skill| drop(UnixListener::bind(skill.join("socket")).unwrap()), &["demo/socket"]);
     is_refused(
         |_, skill| {
             fs::remove_file(skill.join("SKILL.md")).unwrap();
@@ -60,10 +48,7 @@ fn has_names_that_cannot_travel() {
     for name in ["a\nb", "a\\b", "C:x", "a:b", "\u{7f}", "a\tb"] {
         is_refused(|_, skill| write(&skill.join(name), "x"), &["demo"]);
     }
-    is_refused(
-        |_, skill| write(&skill.join(OsStr::from_bytes(b"\xff.md")), "x"),
-        &["demo", "UTF-8"],
-    );
+    is_refused(|_, skill| write(&skill.join(OsStr::from_bytes(b"\xff.md")), "x"), &["demo", "UTF-8"]);
     is_refused(
         |_, skill| {
             write(&skill.join("Case.md"), "x");
@@ -84,17 +69,7 @@ fn has_names_that_cannot_travel() {
 fn has_names_that_are_only_unusual() {
     let place = Place::new();
     let skill = place.outside.join("v1/demo");
-    for name in [
-        "with space.md",
-        "😀/🚀.md",
-        "-rf",
-        "~",
-        "$HOME",
-        "%s%n",
-        "日本.md",
-        "...",
-        "a'b\"c",
-    ] {
+    for name in ["with space.md", "😀/🚀.md", "-rf", "~", "$HOME", "%s%n", "日本.md", "...", "a'b\"c"] {
         write(&skill.join(name), name);
     }
     write(&skill.join("x".repeat(255)), "long");
@@ -111,10 +86,7 @@ fn has_names_that_are_only_unusual() {
 fn is_too_large() {
     is_refused(
         |_, skill| {
-            File::create(skill.join("big"))
-                .unwrap()
-                .set_len(30_000_000_000)
-                .unwrap();
+            File::create(skill.join("big")).unwrap().set_len(30_000_000_000).unwrap();
         },
         &["25 MB"],
     );

@@ -71,12 +71,8 @@ fn open_up(path: &Path) {
 fn to_the_project() {
     let nobody = AsNobody::new();
     nobody.mode("", 0o555);
-    nobody
-        .run("skills add V1 --claude")
-        .expect(1, &[".claude", "ermission"]);
-    nobody
-        .run("skills add V1 --claude --json")
-        .expect(1, &[".claude"]);
+    nobody.run("skills add V1 --claude").expect(1, &[".claude", "ermission"]);
+    nobody.run("skills add V1 --claude --json").expect(1, &[".claude"]);
     assert!(!nobody.0.at(".claude").exists());
 }
 
@@ -97,9 +93,7 @@ fn to_the_skills_folder() {
     nobody.run("skills add V1 --claude").expect(0, &[]);
     nobody.mode(".claude/skills", 0o555);
     for typed in ["skills add V2 --claude", "skills remove demo"] {
-        nobody
-            .run(typed)
-            .expect(1, &[".claude/skills", "ermission"]);
+        nobody.run(typed).expect(1, &[".claude/skills", "ermission"]);
         assert!(nobody.0.holds_version(CLAUDE, "1"));
         nobody.0.assert_no_change_waits();
     }
@@ -128,9 +122,7 @@ fn to_a_file_of_the_install() {
     for typed in ["skills add V2 --claude", "skills add V2 --claude --force"] {
         nobody.run(typed).expect(3, &[CLAUDE, "ermission"]);
     }
-    nobody
-        .run("skills status --json")
-        .expect(1, &["unreadable"]);
+    nobody.run("skills status --json").expect(1, &["unreadable"]);
     nobody.mode(&file, 0o644);
     assert!(nobody.0.holds_version(CLAUDE, "1"));
 }
@@ -141,9 +133,7 @@ fn to_the_receipt() {
     nobody.run("skills add V1 --claude").expect(0, &[]);
     nobody.mode(&format!("{CLAUDE}/.kernels.json"), 0o000);
     nobody.run("skills add V2 --claude").expect_any(&[0, 1, 3]);
-    nobody
-        .run("skills add V2 --claude --force")
-        .expect_any(&[0, 1, 3]);
+    nobody.run("skills add V2 --claude --force").expect_any(&[0, 1, 3]);
     nobody.run("skills status --json").expect_any(&[0, 1]);
 }
 
@@ -152,9 +142,7 @@ fn to_a_file_of_the_source() {
     let nobody = AsNobody::new();
     let file = nobody.0.outside.join("v1/demo/references/3.md");
     fs::set_permissions(&file, Permissions::from_mode(0o000)).unwrap();
-    nobody
-        .run("skills add V1 --claude")
-        .expect(1, &["references/3.md", "ermission"]);
+    nobody.run("skills add V1 --claude").expect(1, &["references/3.md", "ermission"]);
     assert!(!nobody.0.at(".claude").exists());
 }
 

@@ -8,11 +8,7 @@ use super::scenarios::skipped;
 use super::trace::{Fault, Plan};
 use super::world::{Snapshot, World, snapshot};
 
-const DESTS: [&str; 3] = [
-    ".claude/skills/demo",
-    ".codex/skills/demo",
-    ".opencode/skills/demo",
-];
+const DESTS: [&str; 3] = [".claude/skills/demo", ".codex/skills/demo", ".opencode/skills/demo"];
 const KILLS: usize = 1_000;
 const COMMANDS: [&str; 12] = [
     "add sources/v1/demo --claude",
@@ -87,27 +83,17 @@ impl Chain {
             1 => format!("notes/{n}.md"),
             _ => "references/deep/a.md".to_owned(),
         };
-        self.world
-            .write(&format!("{dest}/{file}"), format!("edit {n}\n"));
+        self.world.write(&format!("{dest}/{file}"), format!("edit {n}\n"));
         self.made += 1;
-        self.edits.push(Edit {
-            tree: self.world.at(dest).unwrap(),
-            at: Some(dest),
-        });
+        self.edits.push(Edit { tree: self.world.at(dest).unwrap(), at: Some(dest) });
     }
 
     fn command(&mut self, n: usize) -> Result<(), String> {
         let typed = *self.random.pick(&COMMANDS);
         let at = self.random.below(50);
-        let fault = if self.random.below(2) == 0 {
-            Fault::KillBefore(at)
-        } else {
-            Fault::KillAfter(at)
-        };
+        let fault = if self.random.below(2) == 0 { Fault::KillBefore(at) } else { Fault::KillAfter(at) };
         let plain_renames = self.random.below(6) == 0;
-        let traced = self
-            .world
-            .traced(typed, Plan::changing(fault, plain_renames));
+        let traced = self.world.traced(typed, Plan::changing(fault, plain_renames));
         self.kills += usize::from(traced.code.is_none());
         let allowed = match traced.code {
             None => traced.hit.is_some(),
@@ -115,19 +101,11 @@ impl Chain {
             Some(1) => traced.err.contains("not installed"),
             Some(_) => false,
         };
-        let what = format!(
-            "{n}: {typed}, {fault:?} {:?}, renames {plain_renames}",
-            traced.hit
-        );
+        let what = format!("{n}: {typed}, {fault:?} {:?}, renames {plain_renames}", traced.hit);
         if !allowed {
             return Err(format!("{what}: {traced:?}"));
         }
-        self.check().map_err(|why| {
-            format!(
-                "{what}, exit {:?}: {why}\n{}{}",
-                traced.code, traced.out, traced.err
-            )
-        })
+        self.check().map_err(|why| format!("{what}, exit {:?}: {why}\n{}{}", traced.code, traced.out, traced.err))
     }
 
     /// Every destination is empty or holds a link, a released tree or a user's tree; every edit still exists.
@@ -152,10 +130,7 @@ impl Chain {
         }
         self.backups = backups;
         for edit in &mut self.edits {
-            if edit
-                .at
-                .is_some_and(|dest| self.world.at(dest).as_ref() == Some(&edit.tree))
-            {
+            if edit.at.is_some_and(|dest| self.world.at(dest).as_ref() == Some(&edit.tree)) {
                 continue;
             }
             if self.kept.contains(&edit.tree) {
@@ -165,10 +140,7 @@ impl Chain {
             }
         }
         let listed = self.world.listed();
-        if listed
-            .iter()
-            .any(|name| !["demo", "mine"].contains(&name.as_str()))
-        {
+        if listed.iter().any(|name| !["demo", "mine"].contains(&name.as_str())) {
             return Err(format!("agents would list {listed:?}"));
         }
         Ok(())
@@ -186,34 +158,20 @@ fn a_thousand_kills_in_one_project_lose_nothing() {
         if chain.random.below(3) == 0 {
             chain.edit(commands);
         }
-        chain
-            .command(commands)
-            .unwrap_or_else(|why| panic!("{why}"));
+        chain.command(commands).unwrap_or_else(|why| panic!("{why}"));
         commands += 1;
         assert!(commands < 20 * KILLS, "hardly anything is killed");
     }
-    chain
-        .world
-        .ok("add sources/v2/demo --claude --codex --opencode --force");
+    chain.world.ok("add sources/v2/demo --claude --codex --opencode --force");
     chain.check().unwrap();
     let areas = chain.world.areas();
     assert!(areas.changes.is_empty(), "{:?}", areas.changes);
     assert!(areas.strange.is_empty(), "{:?}", areas.strange);
     for dest in DESTS {
-        assert_eq!(
-            chain
-                .world
-                .word(&chain.world.status().unwrap(), dest)
-                .unwrap(),
-            "current"
-        );
+        assert_eq!(chain.world.word(&chain.world.status().unwrap(), dest).unwrap(), "current");
     }
     for edit in &chain.edits {
-        assert!(
-            chain.world.holds(&edit.tree, &DESTS, false),
-            "{:?}",
-            edit.tree
-        );
+        assert!(chain.world.holds(&edit.tree, &DESTS, false), "{:?}", edit.tree);
     }
     println!(
         "chain: {commands} commands, {} kills, {} edits, {} of them to be found, {} backups",

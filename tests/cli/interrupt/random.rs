@@ -6,10 +6,7 @@ pub struct Random(u64);
 impl Random {
     /// Seeded by `KERNELS_TEST_SEED`, or by `otherwise`; prints the seed.
     pub fn seeded(test: &str, otherwise: u64) -> Self {
-        let seed = std::env::var("KERNELS_TEST_SEED")
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(otherwise);
+        let seed = std::env::var("KERNELS_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise);
         println!("{test}: KERNELS_TEST_SEED={seed}");
         Self(seed)
     }

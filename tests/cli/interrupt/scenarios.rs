@@ -21,10 +21,7 @@ pub fn skipped() -> bool {
         return false;
     };
     println!("SKIPPED: nothing can be interrupted here: {why}");
-    assert!(
-        std::env::var_os("CI").is_none(),
-        "CI must be able to trace: {why}"
-    );
+    assert!(std::env::var_os("CI").is_none(), "CI must be able to trace: {why}");
     true
 }
 
@@ -80,12 +77,8 @@ const ADD_TO_DEST: Scenario = Scenario {
     typed: "add sources/v2/demo --dest .claude/skills",
     ..ADD
 };
-const ADD_OVER_STALE: Scenario = Scenario {
-    name: "add over an older version",
-    before: installed,
-    typed: "add sources/v2/demo --claude",
-    ..ADD
-};
+const ADD_OVER_STALE: Scenario =
+    Scenario { name: "add over an older version", before: installed, typed: "add sources/v2/demo --claude", ..ADD };
 const ADD_FORCE_OVER_EDITED: Scenario = Scenario {
     name: "add --force over edits",
     before: installed_and_edited,
@@ -130,28 +123,10 @@ const ADD_LINKS_OVER_COPIES: Scenario = Scenario {
     edited: Some(CODEX),
     ..ADD_LINKS
 };
-const UPDATE: Scenario = Scenario {
-    name: "update",
-    before: installed_then_a_new_version_came,
-    typed: "update",
-    ..ADD
-};
-const REPAIR: Scenario = Scenario {
-    name: "add where files are missing",
-    before: files_deleted,
-    ..ADD
-};
-const ADOPT: Scenario = Scenario {
-    name: "add where the receipt is missing",
-    before: receipt_deleted,
-    ..ADD
-};
-const REMOVE: Scenario = Scenario {
-    name: "remove",
-    before: installed,
-    typed: "remove demo",
-    ..ADD
-};
+const UPDATE: Scenario = Scenario { name: "update", before: installed_then_a_new_version_came, typed: "update", ..ADD };
+const REPAIR: Scenario = Scenario { name: "add where files are missing", before: files_deleted, ..ADD };
+const ADOPT: Scenario = Scenario { name: "add where the receipt is missing", before: receipt_deleted, ..ADD };
+const REMOVE: Scenario = Scenario { name: "remove", before: installed, typed: "remove demo", ..ADD };
 const REMOVE_FORCE_EDITED: Scenario = Scenario {
     name: "remove --force of edits",
     before: installed_and_edited,
@@ -168,10 +143,7 @@ const REMOVE_LINKS: Scenario = Scenario {
 };
 
 const fn without_exchange(scenario: Scenario) -> Scenario {
-    Scenario {
-        plain_renames: true,
-        ..scenario
-    }
+    Scenario { plain_renames: true, ..scenario }
 }
 
 fn each(scenarios: &[Scenario], unit: &str, sweep: impl Fn(&Scenario, &mut Tally)) {
@@ -190,11 +162,7 @@ fn kill(scenarios: &[Scenario]) {
 }
 
 fn kill_then_update(scenarios: &[Scenario]) {
-    each(
-        scenarios,
-        "kills before an update",
-        Scenario::kill_then_update,
-    );
+    each(scenarios, "kills before an update", Scenario::kill_then_update);
 }
 
 fn kill_the_recovery(scenarios: &[Scenario], first: &[&str]) {
@@ -215,11 +183,7 @@ fn killed_adding_for_three_agents() {
 
 #[test]
 fn killed_adding_with_force() {
-    let scenarios = [
-        ADD_FORCE_OVER_EDITED,
-        ADD_FORCE_OVER_FILE,
-        ADD_FORCE_OVER_LINK,
-    ];
+    let scenarios = [ADD_FORCE_OVER_EDITED, ADD_FORCE_OVER_FILE, ADD_FORCE_OVER_LINK];
     kill(&scenarios);
 }
 
@@ -294,10 +258,7 @@ fn killed_while_recovering_from_a_kill() {
 
 #[test]
 fn killed_while_recovering_where_no_two_paths_can_be_swapped() {
-    let scenarios = [
-        without_exchange(ADD_OVER_STALE),
-        without_exchange(ADD_FORCE_OVER_EDITED),
-    ];
+    let scenarios = [without_exchange(ADD_OVER_STALE), without_exchange(ADD_FORCE_OVER_EDITED)];
     kill_the_recovery(&scenarios, &["rename"]);
 }
 
@@ -334,10 +295,7 @@ fn the_disk_fails_while_removing() {
 
 #[test]
 fn the_disk_fails_where_no_two_paths_can_be_swapped() {
-    let scenarios = [
-        without_exchange(ADD_OVER_STALE),
-        without_exchange(ADD_FORCE_OVER_EDITED),
-    ];
+    let scenarios = [without_exchange(ADD_OVER_STALE), without_exchange(ADD_FORCE_OVER_EDITED)];
     fail(&scenarios, &ERRORS);
 }
 
@@ -349,21 +307,14 @@ fn a_quota_or_a_permission_stops_it() {
 
 #[test]
 fn looking_at_the_disk_fails() {
-    each(
-        &[ADD_OVER_STALE, ADD_FORCE_OVER_EDITED],
-        "failures",
-        |scenario, tally| {
-            scenario.fail_everywhere(&[Errno::EIO], Counted::OnDisk, 4, tally);
-        },
-    );
+    each(&[ADD_OVER_STALE, ADD_FORCE_OVER_EDITED], "failures", |scenario, tally| {
+        scenario.fail_everywhere(&[Errno::EIO], Counted::OnDisk, 4, tally);
+    });
 }
 
 /// Runs a command where symbolic links cannot be created, and returns its output.
 fn without_links(world: &World, typed: &str) -> String {
-    let plan = Plan {
-        no_links: true,
-        ..Plan::changing(Fault::None, false)
-    };
+    let plan = Plan { no_links: true, ..Plan::changing(Fault::None, false) };
     let traced = world.traced(typed, plan);
     assert_eq!(traced.code, Some(0), "{traced:#?}");
     traced.out + &traced.err
@@ -379,10 +330,7 @@ fn add_link_where_no_link_can_be_made_copies() {
     assert!(said.contains("no link can be made here; copied"), "{said}");
     for path in [CLAUDE, OPENCODE] {
         let installed = world.project.join(path);
-        assert!(
-            !installed.is_symlink() && installed.join("scripts/run.sh").is_file(),
-            "{path}"
-        );
+        assert!(!installed.is_symlink() && installed.join("scripts/run.sh").is_file(), "{path}");
     }
     world.ok("status");
 }

@@ -60,11 +60,7 @@ impl Standing {
         let each = |path: &&'static str| (*path, world.at(path));
         Self {
             trees: scenario.dests.iter().map(each).collect(),
-            words: scenario
-                .dests
-                .iter()
-                .map(|path| (*path, world.word(&status, path)))
-                .collect(),
+            words: scenario.dests.iter().map(|path| (*path, world.word(&status, path))).collect(),
             rest: world.rest(scenario.dests),
         }
     }
@@ -92,12 +88,7 @@ impl Tally {
         println!("{name}: {} {unit}, {} of them made", self.runs, self.kills);
         let count = self.failures.len();
         let shown: Vec<_> = self.failures.into_iter().take(8).collect();
-        assert!(
-            count == 0,
-            "{name}: {count} of {} {unit} broke the promise\n  {}",
-            self.runs,
-            shown.join("\n  ")
-        );
+        assert!(count == 0, "{name}: {count} of {} {unit} broke the promise\n  {}", self.runs, shown.join("\n  "));
     }
 }
 
@@ -111,15 +102,8 @@ impl Scenario {
         let undisturbed = world.traced(self.typed, Plan::changing(Fault::None, self.plain_renames));
         assert_eq!(undisturbed.code, Some(0), "{}: {undisturbed:#?}", self.name);
         let after = Standing::of(world, self);
-        let course = Course {
-            before,
-            after,
-            edits,
-            several_threads: undisturbed.several_threads,
-        };
-        course
-            .settled(self, world)
-            .unwrap_or_else(|why| panic!("{}: {why}", self.name));
+        let course = Course { before, after, edits, several_threads: undisturbed.several_threads };
+        course.settled(self, world).unwrap_or_else(|why| panic!("{}: {why}", self.name));
         course
     }
 
@@ -132,14 +116,7 @@ impl Scenario {
     /// The same, and runs `update`.
     pub fn kill_then_update(&self, tally: &mut Tally) {
         let (world, course) = self.begin();
-        self.kill_each(
-            &world,
-            &course,
-            Next::Update,
-            "",
-            &mut BTreeSet::new(),
-            tally,
-        );
+        self.kill_each(&world, &course, Next::Update, "", &mut BTreeSet::new(), tally);
     }
 
     /// `checked` are the states from which `next` was already verified.
@@ -194,12 +171,7 @@ impl Scenario {
     pub fn kill_at_any_call(&self, pick: &mut dyn FnMut(usize) -> usize, times: usize) -> Tally {
         let (world, course) = self.begin();
         world.reset();
-        let plan = |fault| Plan {
-            fault,
-            counted: Counted::Every,
-            plain_renames: self.plain_renames,
-            no_links: false,
-        };
+        let plan = |fault| Plan { fault, counted: Counted::Every, plain_renames: self.plain_renames, no_links: false };
         let calls = world.traced(self.typed, plan(Fault::None)).calls.len();
         let mut tally = Tally::default();
         let mut checked = BTreeSet::new();
@@ -209,10 +181,7 @@ impl Scenario {
             let traced = world.traced(self.typed, plan);
             if traced.hit.is_some() && traced.code.is_none() {
                 let result = course.after_kill(self, &world, &traced, Next::Same, &mut checked);
-                tally.check(
-                    || format!("{}, {plan:?} {:?}", self.name, traced.hit),
-                    result,
-                );
+                tally.check(|| format!("{}, {plan:?} {:?}", self.name, traced.hit), result);
             }
         }
         tally
@@ -249,13 +218,7 @@ impl Scenario {
     }
 
     /// Makes each call fail, or one call in `every`.
-    pub fn fail_everywhere(
-        &self,
-        errors: &[Errno],
-        counted: Counted,
-        every: usize,
-        tally: &mut Tally,
-    ) {
+    pub fn fail_everywhere(&self, errors: &[Errno], counted: Counted, every: usize, tally: &mut Tally) {
         let (world, course) = self.begin();
         let mut checked = BTreeSet::new();
         for error in errors {
@@ -324,9 +287,7 @@ impl Course {
             return Err(said());
         }
         let failed = traced.code != Some(0);
-        let names_a_path = traced
-            .err
-            .contains(world.project.to_str().unwrap_or_default())
+        let names_a_path = traced.err.contains(world.project.to_str().unwrap_or_default())
             || traced.err.contains("sources/")
             || traced.err.contains(".claude");
         if changing && failed && !names_a_path {
@@ -335,22 +296,14 @@ impl Course {
         let left = world.state();
         let known = checked.contains(&left);
         self.whole(scenario, world, false)
-            .and_then(|()| {
-                if known {
-                    Ok(())
-                } else {
-                    self.told(scenario, world)
-                }
-            })
+            .and_then(|()| if known { Ok(()) } else { self.told(scenario, world) })
             .map_err(|why| format!("{why}; {}", said()))?;
         if !failed && changing {
             // Only the clean-up may have failed, and is left to the next command.
-            self.done(scenario, world)
-                .map_err(|why| format!("{why}; yet {}", said()))?;
+            self.done(scenario, world).map_err(|why| format!("{why}; yet {}", said()))?;
         }
         if !known {
-            self.finish_with_the_same(scenario, world)
-                .map_err(|why| format!("{why}; it had said: {}", said()))?;
+            self.finish_with_the_same(scenario, world).map_err(|why| format!("{why}; it had said: {}", said()))?;
             checked.insert(left);
         }
         Ok(())
@@ -368,16 +321,12 @@ impl Course {
             }
             let kept = || old.as_ref().is_some_and(|old| world.holds(old, &[], true));
             if !(gap && there.is_none() && kept()) {
-                return Err(format!(
-                    "{path} is neither the old tree nor the new one: {there:?}"
-                ));
+                return Err(format!("{path} is neither the old tree nor the new one: {there:?}"));
             }
         }
         self.untouched(scenario, world)?;
         match &self.edits {
-            Some(edits) if !world.holds(edits, scenario.dests, true) => {
-                Err("the user's edits are nowhere".to_owned())
-            }
+            Some(edits) if !world.holds(edits, scenario.dests, true) => Err("the user's edits are nowhere".to_owned()),
             _ => Ok(()),
         }
     }
@@ -399,9 +348,7 @@ impl Course {
                 return Err(format!("status calls {path} {state:?}"));
             }
         }
-        let waiting = status["interrupted"]
-            .as_array()
-            .is_some_and(|all| !all.is_empty());
+        let waiting = status["interrupted"].as_array().is_some_and(|all| !all.is_empty());
         if waiting == world.areas().changes.is_empty() {
             let listed = &status["interrupted"];
             return Err(format!("status lists {listed}: {:?}", world.areas()));
@@ -416,20 +363,12 @@ impl Course {
                 .iter()
                 .filter(|(path, node)| self.before.rest.get(*path) != Some(node))
                 .map(|(path, _)| path)
-                .chain(
-                    self.before
-                        .rest
-                        .keys()
-                        .filter(|path| !rest.contains_key(*path)),
-                )
+                .chain(self.before.rest.keys().filter(|path| !rest.contains_key(*path)))
                 .collect();
             return Err(format!("something else was touched: {changed:?}"));
         }
         let listed = world.listed();
-        if listed
-            .iter()
-            .any(|name| !["demo", "mine"].contains(&name.as_str()))
-        {
+        if listed.iter().any(|name| !["demo", "mine"].contains(&name.as_str())) {
             return Err(format!("agents would list {listed:?}"));
         }
         if !super::world::list(&world.home).is_empty() {
@@ -451,8 +390,7 @@ impl Course {
                 return Err(format!("update: {update:?}"));
             }
         }
-        self.settled(scenario, world)
-            .map_err(|why| format!("{why}; after the same command again: {ran:?}"))
+        self.settled(scenario, world).map_err(|why| format!("{why}; after the same command again: {ran:?}"))
     }
 
     fn finish_with_update(&self, scenario: &Scenario, world: &World) -> Result<(), String> {

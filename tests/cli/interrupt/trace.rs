@@ -21,8 +21,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
 /// The fault to inject. Numbers count the calls selected by [`Plan::counted`], from 0.
@@ -62,12 +61,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn changing(fault: Fault, plain_renames: bool) -> Self {
-        Self {
-            fault,
-            counted: Counted::Changing,
-            plain_renames,
-            no_links: false,
-        }
+        Self { fault, counted: Counted::Changing, plain_renames, no_links: false }
     }
 }
 
@@ -269,9 +263,7 @@ fn spawn_filtered(command: &mut Command) -> nix::Result<Child> {
 /// The command, started by a shell after it has read a line.
 pub fn behind_a_shell(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", "read go; exec \"$0\" \"$@\"", program])
-        .args(arguments);
+    command.args(["-c", "read go; exec \"$0\" \"$@\"", program]).args(arguments);
     command
 }
 
@@ -283,16 +275,10 @@ pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
 /// The same, and calls `at_stop` at the entry and the exit of each call that can change something.
 pub fn watch(command: &mut Command, plan: Plan, at_stop: &mut dyn FnMut()) -> nix::Result<Traced> {
     let _here = OneProcessor::take();
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let every_call = plan.counted != Counted::Changing;
-    let mut child = if every_call {
-        command.spawn().expect("a shell can be started")
-    } else {
-        spawn_filtered(command)?
-    };
+    let mut child =
+        if every_call { command.spawn().expect("a shell can be started") } else { spawn_filtered(command)? };
     let pid = Pid::from_raw(child.id().cast_signed());
     let options = Options::PTRACE_O_TRACESYSGOOD
         | Options::PTRACE_O_TRACESECCOMP
@@ -390,9 +376,7 @@ impl Tracer<'_> {
                 WaitStatus::Signaled(pid, signal, _) if pid == self.main => {
                     return Ok((None, Some(signal)));
                 }
-                WaitStatus::PtraceEvent(pid, _, event)
-                    if event == Event::PTRACE_EVENT_SECCOMP as i32 && started =>
-                {
+                WaitStatus::PtraceEvent(pid, _, event) if event == Event::PTRACE_EVENT_SECCOMP as i32 && started => {
                     gone_is_fine(self.enter(pid).and_then(|()| resume(pid, true, None)))?;
                 }
                 WaitStatus::PtraceEvent(pid, _, event) => {
@@ -420,10 +404,7 @@ impl Tracer<'_> {
 
     fn enter(&mut self, pid: Pid) -> nix::Result<()> {
         let regs = ptrace::getregs(pid)?;
-        let call = Call {
-            number: registers::number(&regs),
-            changing: can_change(&regs),
-        };
+        let call = Call { number: registers::number(&regs), changing: can_change(&regs) };
         self.calls.push(call);
         if call.changing {
             (self.at_stop)();
@@ -491,22 +472,12 @@ fn is_symlink(number: i64) -> bool {
 
 /// A thread that died with its process cannot be inspected or resumed.
 fn gone_is_fine(result: nix::Result<()>) -> nix::Result<()> {
-    result.or_else(|error| {
-        if error == Errno::ESRCH {
-            Ok(())
-        } else {
-            Err(error)
-        }
-    })
+    result.or_else(|error| if error == Errno::ESRCH { Ok(()) } else { Err(error) })
 }
 
 /// Resumes a thread; with `to_a_call`, until the next entry or exit of a call.
 fn resume(pid: Pid, to_a_call: bool, signal: Option<Signal>) -> nix::Result<()> {
-    let resumed = if to_a_call {
-        ptrace::syscall(pid, signal)
-    } else {
-        ptrace::cont(pid, signal)
-    };
+    let resumed = if to_a_call { ptrace::syscall(pid, signal) } else { ptrace::cont(pid, signal) };
     match resumed {
         // The thread was killed meanwhile; the next wait reports it.
         Err(Errno::ESRCH) => Ok(()),

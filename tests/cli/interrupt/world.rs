@@ -68,11 +68,7 @@ impl World {
 
     fn in_folder(root: TempDir) -> Self {
         let real = root.path().canonicalize().unwrap();
-        let world = Self {
-            project: real.join("project"),
-            home: real.join("home"),
-            root,
-        };
+        let world = Self { project: real.join("project"), home: real.join("home"), root };
         fs::create_dir(&world.home).unwrap();
         world.furnish();
         world
@@ -92,22 +88,12 @@ impl World {
     pub fn write_skill(&self, folder: &str, n: u32) {
         let path = self.project.join(folder);
         let _ = fs::remove_dir_all(&path);
-        let header = format!(
-            "---\nname: demo\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"{n}.0\"\n---\n"
-        );
-        self.write(
-            &format!("{folder}/SKILL.md"),
-            format!("{header}# Demo {n}\n"),
-        );
-        self.write(
-            &format!("{folder}/references/deep/a.md"),
-            format!("a {n}\n"),
-        );
+        let header =
+            format!("---\nname: demo\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"{n}.0\"\n---\n");
+        self.write(&format!("{folder}/SKILL.md"), format!("{header}# Demo {n}\n"));
+        self.write(&format!("{folder}/references/deep/a.md"), format!("a {n}\n"));
         self.write(&format!("{folder}/references/only-{n}.md"), "");
-        self.write(
-            &format!("{folder}/scripts/run.sh"),
-            format!("#!/bin/sh\necho {n}\n"),
-        );
+        self.write(&format!("{folder}/scripts/run.sh"), format!("#!/bin/sh\necho {n}\n"));
         let script = path.join("scripts/run.sh");
         fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -140,11 +126,7 @@ impl World {
     }
 
     fn at_home<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command
-            .env_clear()
-            .env("HOME", &self.home)
-            .env("PATH", "/usr/bin:/bin")
-            .current_dir(&self.project)
+        command.env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin").current_dir(&self.project)
     }
 
     /// Runs `kernels skills` with these arguments.
@@ -176,16 +158,14 @@ impl World {
     pub fn watched(&self, typed: &str, plan: Plan, at_stop: &mut dyn FnMut()) -> Traced {
         let arguments: Vec<&str> = ["skills"].into_iter().chain(typed.split(' ')).collect();
         let mut command = trace::behind_a_shell(KERNELS, &arguments);
-        trace::watch(self.at_home(&mut command), plan, at_stop)
-            .expect("the program can be followed")
+        trace::watch(self.at_home(&mut command), plan, at_stop).expect("the program can be followed")
     }
 
     /// The contents of the project and of the home.
     pub fn state(&self) -> State {
         // Ids distinguish trees, so each becomes a number; times are only displayed.
-        static ID_OR_TIME: LazyLock<Regex> = LazyLock::new(|| {
-            Regex::new(r"([0-9a-f]{12,}-[0-9a-f]+-[0-9a-f]+)|\d{4}-?\d\d-?\d\dT[0-9:.]+Z").unwrap()
-        });
+        static ID_OR_TIME: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"([0-9a-f]{12,}-[0-9a-f]+-[0-9a-f]+)|\d{4}-?\d\d-?\d\dT[0-9:.]+Z").unwrap());
         let mut all = String::new();
         for folder in [&self.project, &self.home] {
             for (path, node) in whole_snapshot(folder).unwrap_or_default() {
@@ -217,9 +197,7 @@ impl World {
     pub fn why_untraceable(&self) -> Option<String> {
         let mut command = trace::behind_a_shell("/bin/true", &[]);
         let plan = Plan::changing(trace::Fault::None, false);
-        trace::run(self.at_home(&mut command), plan)
-            .err()
-            .map(|error| format!("ptrace: {error}"))
+        trace::run(self.at_home(&mut command), plan).err().map(|error| format!("ptrace: {error}"))
     }
 
     /// `status --json`, whose output must be JSON in every state.
@@ -235,9 +213,7 @@ impl World {
     pub fn word(&self, status: &Value, path: &str) -> Option<String> {
         let whole = self.project.join(path);
         let rows = status["installs"].as_array()?;
-        let row = rows
-            .iter()
-            .find(|row| row["path"].as_str() == whole.to_str())?;
+        let row = rows.iter().find(|row| row["path"].as_str() == whole.to_str())?;
         Some(row["state"].as_str()?.to_owned())
     }
 
@@ -250,8 +226,7 @@ impl World {
     pub fn rest(&self, dests: &[&str]) -> Snapshot {
         let mut all = snapshot(&self.project).unwrap_or_default();
         all.retain(|path, node| {
-            let free = dests.iter().any(|dest| path.starts_with(dest))
-                || path.iter().any(|part| part == ".kernels");
+            let free = dests.iter().any(|dest| path.starts_with(dest)) || path.iter().any(|part| part == ".kernels");
             // Commands may create and remove an empty skills folder.
             !free && !matches!(node, Node::Folder(_))
         });
@@ -304,9 +279,7 @@ impl World {
         if under_way {
             places.extend(areas.changes.iter().flat_map(|at| list(at)));
         }
-        places
-            .iter()
-            .any(|place| snapshot(place).as_ref() == Some(tree))
+        places.iter().any(|place| snapshot(place).as_ref() == Some(tree))
     }
 }
 
@@ -322,9 +295,8 @@ pub struct Areas {
 
 /// The sorted entries of a folder; none if it does not exist.
 pub fn list(folder: &Path) -> Vec<PathBuf> {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder)
-        .map(|entries| entries.map(|entry| entry.unwrap().path()).collect())
-        .unwrap_or_default();
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).map(|entries| entries.map(|entry| entry.unwrap().path()).collect()).unwrap_or_default();
     entries.sort();
     entries
 }

@@ -71,10 +71,7 @@ pub(crate) const MESSAGES: &[(&str, Proof)] = &[
             &["-arch=sm_90", "-D__CUDA_NO_HALF_CONVERSIONS__"],
         ),
     ),
-    (
-        "a __global__ function call must be configured",
-        Nvcc("__global__ void k(int) {}\nvoid f() { k(1); }", SM_90),
-    ),
+    ("a __global__ function call must be configured", Nvcc("__global__ void k(int) {}\nvoid f() { k(1); }", SM_90)),
     (
         "too few arguments in function call",
         Nvcc("__global__ void k(int, float) {}\nvoid f() { k<<<1, 32>>>(1); }", SM_90),
@@ -97,10 +94,7 @@ pub(crate) const MESSAGES: &[(&str, Proof)] = &[
     ),
     (
         "variable \"x\" was declared but never referenced",
-        Nvcc(
-            "__global__ void k() { int x = 1; }",
-            &["-arch=sm_90", "-Werror", "all-warnings"],
-        ),
+        Nvcc("__global__ void k() { int x = 1; }", &["-arch=sm_90", "-Werror", "all-warnings"]),
     ),
     ("bytes spill stores", Nvcc(SPILLS, VERBOSE)),
     ("bytes stack frame", Nvcc(SPILLS, VERBOSE)),
@@ -109,10 +103,8 @@ pub(crate) const MESSAGES: &[(&str, Proof)] = &[
     ("cannot find -lcudart", Not("cpp_extension compiles torch's whole headers: minutes")),
     (
         "‘aoti_torch_get_current_cuda_stream’ was not declared in this scope",
-        Gxx(
-            "#include <torch/csrc/inductor/aoti_torch/c/shim.h>
-             void* f() { void* s; aoti_torch_get_current_cuda_stream(0, &s); return s; }",
-        ),
+        Gxx("#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+             void* f() { void* s; aoti_torch_get_current_cuda_stream(0, &s); return s; }"),
     ),
     ("dynamic module does not define module export function (PyInit_…)", Python),
     ("undefined symbol: _ZN3c10…", Not("needs a build for another torch's C++ ABI")),
@@ -144,10 +136,7 @@ pub(crate) const MESSAGES: &[(&str, Proof)] = &[
     ("misaligned address", Runtime(716)),
     ("a kernel launch error has occurred due to cluster misconfiguration", Runtime(912)),
     ("operation not permitted when stream is capturing", Runtime(900)),
-    (
-        "operation would make the legacy stream depend on a capturing blocking stream",
-        Runtime(906),
-    ),
+    ("operation would make the legacy stream depend on a capturing blocking stream", Runtime(906)),
     ("Attempted to call function marked as skipped", Python),
     ("Dynamo does not know how to trace method", Python),
     ("There was no fake impl registered for", Python),

@@ -50,19 +50,12 @@ fn every_marked_region_is_quoted() {
     let mut quoted = BTreeSet::new();
     for page in pages() {
         let text = fs::read_to_string(&page).unwrap();
-        quoted.extend(
-            fences(&page, &text)
-                .iter()
-                .filter_map(|fence| fence.quote().map(str::to_owned)),
-        );
+        quoted.extend(fences(&page, &text).iter().filter_map(|fence| fence.quote().map(str::to_owned)));
     }
     assert!(!quoted.is_empty(), "nothing is quoted");
     for (path, source) in sources() {
         for region in source.regions.keys() {
-            assert!(
-                quoted.contains(&format!("{path}#{region}")),
-                "nobody quotes {path}#{region}"
-            );
+            assert!(quoted.contains(&format!("{path}#{region}")), "nobody quotes {path}#{region}");
         }
     }
 }
@@ -70,10 +63,7 @@ fn every_marked_region_is_quoted() {
 #[test]
 fn a_mark_that_is_wrong_is_told_of() {
     let whole = quotes::source("f", "a\n// [quote x]\nb\n  // [end quote]\nc\n");
-    assert_eq!(
-        (whole.whole.as_str(), whole.regions["x"].as_str()),
-        ("a\nb\nc\n", "b\n")
-    );
+    assert_eq!((whole.whole.as_str(), whole.regions["x"].as_str()), ("a\nb\nc\n", "b\n"));
     for wrong in [
         "// [quote x]\n",
         "// [end quote]\n",
@@ -86,10 +76,7 @@ fn a_mark_that_is_wrong_is_told_of() {
     let sources = BTreeMap::from([("k.cu".to_owned(), quotes::source("k.cu", "int a;\n"))]);
     let page = |quote: &str| format!("```cuda quote={quote}\n// file: k.cu\nint b;\n```\nrest\n");
     let shown = Path::new("page.md");
-    assert_eq!(
-        render(shown, &page("k.cu"), &sources),
-        page("k.cu").replace("int b;", "int a;")
-    );
+    assert_eq!(render(shown, &page("k.cu"), &sources), page("k.cu").replace("int b;", "int a;"));
     for quote in ["no.cu", "k.cu#none"] {
         let told = std::panic::catch_unwind(|| render(shown, &page(quote), &sources));
         assert!(told.is_err(), "{quote}");
@@ -99,11 +86,7 @@ fn a_mark_that_is_wrong_is_told_of() {
 #[test]
 fn it_costs_at_most_550_tokens_to_choose_it() {
     let text = fs::read_to_string(root().join("skills/cuda-kernels/SKILL.md")).unwrap();
-    assert!(
-        tokens::count(&text) <= 550,
-        "{} tokens",
-        tokens::count(&text)
-    );
+    assert!(tokens::count(&text) <= 550, "{} tokens", tokens::count(&text));
 }
 
 /// Each page begins with when to read it.
@@ -122,16 +105,10 @@ fn every_page_opens_with_when_to_read_it() {
             .and_then(|rest| rest.split(" tokens").next().map(|n| n.replace(',', "")))
             .and_then(|number| number.parse::<usize>().ok());
         match said {
-            None => assert!(
-                count < 5_000,
-                "{}: {count} tokens, and its first lines do not say so",
-                page.display()
-            ),
-            Some(said) => assert!(
-                count.abs_diff(said) * 10 <= said,
-                "{}: {count} tokens, not about {said}",
-                page.display()
-            ),
+            None => assert!(count < 5_000, "{}: {count} tokens, and its first lines do not say so", page.display()),
+            Some(said) => {
+                assert!(count.abs_diff(said) * 10 <= said, "{}: {count} tokens, not about {said}", page.display())
+            }
         }
     }
 }
@@ -143,36 +120,19 @@ fn the_limits_in_the_guides_are_the_cards() {
         let text = page(&format!("{guide}-optimization-guide.md"));
         let limits = Limits::of(arch).unwrap();
         let row = |name: &str| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix(&format!("| {name} | ")));
-            line.unwrap_or_else(|| panic!("{guide}: no row {name}"))
-                .trim_end_matches(" |")
-                .to_owned()
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("| {name} | ")));
+            line.unwrap_or_else(|| panic!("{guide}: no row {name}")).trim_end_matches(" |").to_owned()
         };
         let threads = limits.warps * 32;
-        assert_eq!(
-            row("threads an SM, a block"),
-            format!("{threads}, {}", limits.threads_a_block)
-        );
-        assert_eq!(
-            row("warps, blocks an SM"),
-            format!("{}, {}", limits.warps, limits.blocks)
-        );
+        assert_eq!(row("threads an SM, a block"), format!("{threads}, {}", limits.threads_a_block));
+        assert_eq!(row("warps, blocks an SM"), format!("{}, {}", limits.warps, limits.blocks));
         assert_eq!(limits.registers, 65_536);
         assert_eq!(row("32-bit registers an SM, a thread"), "65,536, 255");
         let shared = limits.shared / 1024;
         assert_eq!(row("shared memory an SM"), format!("{shared} KB"));
         let a_block = (limits.shared - limits.shared_reserved) / 1024;
-        assert!(
-            row("shared memory a block")
-                .starts_with(&format!("48 KB static; {a_block} KB dynamic")),
-            "{guide}"
-        );
-        assert!(
-            row("carve-outs of shared memory").ends_with(&format!("{shared} KB")),
-            "{guide}"
-        );
+        assert!(row("shared memory a block").starts_with(&format!("48 KB static; {a_block} KB dynamic")), "{guide}");
+        assert!(row("carve-outs of shared memory").ends_with(&format!("{shared} KB")), "{guide}");
     }
 }
 
@@ -192,16 +152,10 @@ fn the_figures_in_the_guides_are_those_of_the_vendors_documents() {
     for guide in ["h100", "a100", "t4"] {
         let text = page(&format!("{guide}-optimization-guide.md"));
         let said: BTreeSet<_> = limits_in(&text).into_iter().collect();
-        let known: BTreeSet<_> = vendor::FIGURES
-            .iter()
-            .filter(|figure| figure.0 == guide)
-            .map(|figure| (figure.1, figure.2))
-            .collect();
+        let known: BTreeSet<_> =
+            vendor::FIGURES.iter().filter(|figure| figure.0 == guide).map(|figure| (figure.1, figure.2)).collect();
         let wrong: Vec<_> = said.symmetric_difference(&known).collect();
-        assert!(
-            wrong.is_empty(),
-            "{guide}: not in the guide and in tests/skill/vendor.rs: {wrong:#?}"
-        );
+        assert!(wrong.is_empty(), "{guide}: not in the guide and in tests/skill/vendor.rs: {wrong:#?}");
     }
     for (guide, row, _, document) in vendor::FIGURES {
         assert!(!document.is_empty(), "{guide}: {row}");
@@ -224,38 +178,21 @@ fn what_the_guides_work_out_of_those_figures_is_right() {
     for card in vendor::CARDS {
         let text = page(&format!("{}-optimization-guide.md", card.guide));
         let one_line = in_one_line(&text);
-        assert_eq!(
-            numbers_before(&one_line, " SMs"),
-            BTreeSet::from([card.sms]),
-            "{}: SMs",
-            card.guide
-        );
-        assert_eq!(
-            numbers_before(&one_line, " MB of L2"),
-            BTreeSet::from([card.l2_mb]),
-            "{}: L2",
-            card.guide
-        );
+        assert_eq!(numbers_before(&one_line, " SMs"), BTreeSet::from([card.sms]), "{}: SMs", card.guide);
+        assert_eq!(numbers_before(&one_line, " MB of L2"), BTreeSet::from([card.l2_mb]), "{}: L2", card.guide);
         let fastest = f64::from(card.gbs[1]);
         // 1 GB/s is one byte per nanosecond.
         let each = (fastest / f64::from(card.sms)).round();
-        let rate = format!(
-            "{} over {} SMs is {each} bytes a nanosecond an SM",
-            card.as_said, card.sms
-        );
+        let rate = format!("{} over {} SMs is {each} bytes a nanosecond an SM", card.as_said, card.sms);
         assert!(one_line.contains(&rate), "{}: no '{rate}'", card.guide);
         let rotated = format!("{} MB", 4 * card.l2_mb);
         assert!(one_line.contains(&rotated), "{}: {rotated}", card.guide);
         // fp32 results, or instructions, for each 6 bytes.
-        let fits =
-            f64::from(card.sms * card.fp32_a_cycle) * card.boost_ghz * 6.0 / card.counted_gbs;
+        let fits = f64::from(card.sms * card.fp32_a_cycle) * card.boost_ghz * 6.0 / card.counted_gbs;
         let some = format!("some {}", fits.floor());
         assert!(one_line.contains(&some), "{}: no '{some}'", card.guide);
         if let Some((_, marker)) = text.split_once("<!-- evidence:h100 estimate ") {
-            let named: BTreeSet<u32> = marker
-                .split(' ')
-                .map_while(|word| word.parse().ok())
-                .collect();
+            let named: BTreeSet<u32> = marker.split(' ').map_while(|word| word.parse().ok()).collect();
             assert_eq!(named, BTreeSet::from(card.gbs), "{}: estimate", card.guide);
         }
     }
@@ -273,10 +210,7 @@ fn in_one_line(text: &str) -> String {
 /// The text of a page without code, tables generated from evidence/, and the table of limits.
 fn prose(page: &Path) -> String {
     let text = &fs::read_to_string(page).unwrap();
-    let inside: BTreeSet<usize> = fences(page, text)
-        .into_iter()
-        .flat_map(|f| f.lines)
-        .collect();
+    let inside: BTreeSet<usize> = fences(page, text).into_iter().flat_map(|f| f.lines).collect();
     let limits: BTreeSet<String> = if text.contains("| limit | value |") {
         let row = |(name, value)| format!("| {name} | {value} |");
         limits_in(text).into_iter().map(row).collect()
@@ -329,11 +263,7 @@ fn no_page_says_a_figure_that_nothing_holds() {
         let name = page.file_name().unwrap().to_string_lossy().into_owned();
         let mut text = prose(&page);
         for sentence in said.iter().filter(|sentence| sentence.page == name) {
-            assert!(
-                text.contains(&sentence.words),
-                "{name} does not say what was recorded: {}",
-                sentence.words
-            );
+            assert!(text.contains(&sentence.words), "{name} does not say what was recorded: {}", sentence.words);
             text = text.replace(&sentence.words, "");
         }
         for held in HELD {
@@ -357,15 +287,12 @@ fn a_copy_reaches_what_the_a100s_guide_says_of_the_h100s() {
         if path.extension().is_none_or(|end| end != "json") {
             continue;
         }
-        let record: serde_json::Value =
-            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let record: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let Some(peak) = record["card"]["peak_gbs"].as_f64() else {
             continue;
         };
         for case in record["cases"].as_array().into_iter().flatten() {
-            let (Some(bytes), Some(copy)) =
-                (case["bytes"].as_f64(), case["copy"]["median"].as_f64())
-            else {
+            let (Some(bytes), Some(copy)) = (case["bytes"].as_f64(), case["copy"]["median"].as_f64()) else {
                 continue;
             };
             if case["residency"] == "cold" && bytes >= 130e6 {
@@ -391,16 +318,11 @@ fn ptxas_has_the_instructions_where_the_guides_say() {
             "{guide}: '{words}' is in tests/cuda/skill/instructions.rs and not there"
         );
         let targets = instructions::TARGETS;
-        let at = targets
-            .iter()
-            .position(|target| target == first)
-            .expect("a target");
+        let at = targets.iter().position(|target| target == first).expect("a target");
         for target in &targets[at.saturating_sub(1)..=at] {
             fs::write(&source, instructions::kernel(instruction, target)).unwrap();
-            let (taken, said) = run(Command::new(&ptxas)
-                .arg(format!("-arch=sm_{target}"))
-                .args(["-o", "/dev/null"])
-                .arg(&source));
+            let (taken, said) =
+                run(Command::new(&ptxas).arg(format!("-arch=sm_{target}")).args(["-o", "/dev/null"]).arg(&source));
             assert_eq!(taken, target == first, "sm_{target}: {instruction}\n{said}");
             // The error is about the target, not about the syntax.
             assert!(taken || said.contains("target"), "{instruction}\n{said}");
@@ -421,9 +343,7 @@ fn the_kinds_of_inputs_are_named() {
     let docs = fs::read_to_string(root().join("docs/kernel-toml.md")).unwrap();
     let table = docs.split("| `inputs` | floating-point inputs are |\n|---|---|\n");
     let lines = table.last().unwrap().lines();
-    let kinds: Vec<_> = lines
-        .map_while(|line| line.strip_prefix("| ")?.split(" | ").next())
-        .collect();
+    let kinds: Vec<_> = lines.map_while(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
     assert!(kinds.len() > 4, "{kinds:?}");
     let text = page("kernel-templates.md");
     let cases = text.split("**The cases.**").nth(1).unwrap();
@@ -434,11 +354,7 @@ fn the_kinds_of_inputs_are_named() {
 }
 
 fn run(command: &mut Command) -> (bool, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     (status.success(), said.concat())
 }
@@ -452,15 +368,9 @@ fn extract(names: &[&str]) -> TempDir {
         .find(|block| block.starts_with("python3 - path/to/kernel-templates.md"))
         .and_then(|block| block.split("```\n").next())
         .expect("kernel-templates.md says how to extract its files");
-    let named: Vec<String> = names
-        .iter()
-        .map(|name| format!("'{}'", references().join(name).display()))
-        .collect();
+    let named: Vec<String> = names.iter().map(|name| format!("'{}'", references().join(name).display())).collect();
     let script = script.replace("path/to/kernel-templates.md", &named.join(" "));
-    let (done, said) = run(Command::new("bash")
-        .arg("-ec")
-        .arg(script)
-        .current_dir(&folder));
+    let (done, said) = run(Command::new("bash").arg("-ec").arg(script).current_dir(&folder));
     assert!(done, "{said}");
     folder
 }
@@ -554,26 +464,14 @@ fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
 #[test]
 fn the_launchers_of_gated_and_rope_compile_for_every_card() {
     for (name, source) in [("gated", "gated/launch.cu"), ("rope", "rope/launch.cu")] {
-        let folder = extract(&[
-            "kernel-templates.md",
-            &format!("kernel-templates-{name}.md"),
-        ]);
+        let folder = extract(&["kernel-templates.md", &format!("kernel-templates-{name}.md")]);
         let mut nvcc = nvcc();
         for arch in [75, 80, 90] {
-            nvcc.arg("-gencode")
-                .arg(format!("arch=compute_{arch},code=sm_{arch}"));
+            nvcc.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
         }
-        nvcc.args([
-            "-Werror",
-            "all-warnings",
-            "-I",
-            "kernel_src",
-            "-c",
-            "-o",
-            "launch.o",
-        ])
-        .arg(format!("kernel_src/{source}"))
-        .current_dir(&folder);
+        nvcc.args(["-Werror", "all-warnings", "-I", "kernel_src", "-c", "-o", "launch.o"])
+            .arg(format!("kernel_src/{source}"))
+            .current_dir(&folder);
         let (compiled, said) = run(&mut nvcc);
         assert!(compiled, "{name}: {said}");
     }
@@ -611,17 +509,11 @@ fn every_message_of_troubleshooting_has_its_proof() {
     }
     let python = fs::read_to_string(root().join("tests/skill/test_messages.py")).unwrap();
     for (message, proof) in MESSAGES {
-        assert!(
-            text.contains(message),
-            "troubleshooting.md has no '{message}'"
-        );
+        assert!(text.contains(message), "troubleshooting.md has no '{message}'");
         match proof {
             Proof::Python => {
                 let begins = message.split('…').next().unwrap();
-                assert!(
-                    python.contains(begins),
-                    "test_messages.py has no '{message}'"
-                );
+                assert!(python.contains(begins), "test_messages.py has no '{message}'");
             }
             Proof::Not(why) => {
                 println!("not run: '{message}': {why}");
@@ -643,22 +535,12 @@ fn the_compilers_say_what_troubleshooting_says_they_say() {
         let said = match proof {
             Proof::Nvcc(text, flags) => {
                 fs::write(&source, text).unwrap();
-                run(nvcc()
-                    .args(*flags)
-                    .args(["-c", "-o", "/dev/null"])
-                    .arg(&source))
-                .1
+                run(nvcc().args(*flags).args(["-c", "-o", "/dev/null"]).arg(&source)).1
             }
             Proof::Gxx(text) => {
                 fs::write(folder.path().join("source.cpp"), text).unwrap();
                 run(Command::new("g++")
-                    .args([
-                        "-std=c++17",
-                        "-DTORCH_TARGET_VERSION=0x020b000000000000",
-                        "-c",
-                        "-o",
-                        "/dev/null",
-                    ])
+                    .args(["-std=c++17", "-DTORCH_TARGET_VERSION=0x020b000000000000", "-c", "-o", "/dev/null"])
                     .arg("-I")
                     .arg(torch::headers().join("torch/include"))
                     .arg(folder.path().join("source.cpp"))
@@ -667,15 +549,10 @@ fn the_compilers_say_what_troubleshooting_says_they_say() {
             }
             Proof::Linker => {
                 fs::write(&source, "int main() { return 0; }").unwrap();
-                let (linked, said) = run(nvcc()
-                    .arg("-o")
-                    .arg(folder.path().join("program"))
-                    .arg(&source)
-                    .env_remove("LIBRARY_PATH"));
+                let (linked, said) =
+                    run(nvcc().arg("-o").arg(folder.path().join("program")).arg(&source).env_remove("LIBRARY_PATH"));
                 if linked {
-                    crate::support::not_run(
-                        "nvcc without its libraries' folder: this toolkit finds them",
-                    );
+                    crate::support::not_run("nvcc without its libraries' folder: this toolkit finds them");
                     continue;
                 }
                 said
@@ -693,9 +570,7 @@ fn the_runtime_and_the_launcher_say_it_too() {
     let mut text = String::from("#include <cstdio>\n#include <cuda_runtime.h>\nint main() {\n");
     for (_, proof) in MESSAGES {
         if let Proof::Runtime(code) = proof {
-            text.push_str(&format!(
-                "  puts(cudaGetErrorString(static_cast<cudaError_t>({code})));\n"
-            ));
+            text.push_str(&format!("  puts(cudaGetErrorString(static_cast<cudaError_t>({code})));\n"));
         }
     }
     // Negative rows and an unknown type are refused before the driver is called. Zero rows are not an error.
@@ -708,15 +583,7 @@ fn the_runtime_and_the_launcher_say_it_too() {
     );
     fs::write(folder.path().join("main.cu"), text).unwrap();
     let (built, said) = run(nvcc()
-        .args([
-            "-arch=sm_90",
-            "-I",
-            "kernel_src",
-            "-o",
-            "program",
-            "main.cu",
-            "kernel_src/rms_norm/launch.cu",
-        ])
+        .args(["-arch=sm_90", "-I", "kernel_src", "-o", "program", "main.cu", "kernel_src/rms_norm/launch.cu"])
         .arg("-L")
         .arg(cuda::home().join("lib"))
         .current_dir(&folder));
@@ -725,20 +592,10 @@ fn the_runtime_and_the_launcher_say_it_too() {
     assert!(done, "{said}");
     for (message, proof) in MESSAGES {
         if matches!(proof, Proof::Runtime(_)) {
-            assert!(
-                said.lines().any(|line| line == *message),
-                "{message}: {said}"
-            );
+            assert!(said.lines().any(|line| line == *message), "{message}: {said}");
         }
     }
-    for refused in [
-        "rows and width must not be negative",
-        "dtype must be 0 (f32), 1 (f16) or 2 (bf16)",
-        "no error",
-    ] {
-        assert!(
-            said.lines().any(|line| line == refused),
-            "{refused}: {said}"
-        );
+    for refused in ["rows and width must not be negative", "dtype must be 0 (f32), 1 (f16) or 2 (bf16)", "no error"] {
+        assert!(said.lines().any(|line| line == refused), "{refused}: {said}");
     }
 }

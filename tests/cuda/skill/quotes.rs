@@ -14,9 +14,7 @@ pub(crate) struct Fence {
 
 impl Fence {
     pub(crate) fn quote(&self) -> Option<&str> {
-        self.info
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix("quote="))
+        self.info.split_whitespace().find_map(|word| word.strip_prefix("quote="))
     }
 }
 
@@ -48,16 +46,8 @@ pub(crate) fn fences(page: &Path, text: &str) -> Vec<Fence> {
         match open.take() {
             None => open = Some((at + 1, rest.to_owned())),
             Some((first, info)) => {
-                assert!(
-                    rest.is_empty(),
-                    "{}:{}: a fence in a fence",
-                    page.display(),
-                    at + 1
-                );
-                found.push(Fence {
-                    info,
-                    lines: first..at,
-                });
+                assert!(rest.is_empty(), "{}:{}: a fence in a fence", page.display(), at + 1);
+                found.push(Fence { info, lines: first..at });
             }
         }
     }
@@ -72,9 +62,7 @@ enum Mark<'a> {
 
 fn mark(line: &str) -> Option<Mark<'_>> {
     let line = line.trim();
-    let text = line
-        .strip_prefix("// ")
-        .or_else(|| line.strip_prefix("# "))?;
+    let text = line.strip_prefix("// ").or_else(|| line.strip_prefix("# "))?;
     if text == "[end quote]" {
         return Some(Mark::Close);
     }
@@ -89,10 +77,7 @@ pub(crate) struct Source {
 }
 
 pub(crate) fn source(shown: &str, text: &str) -> Source {
-    let mut source = Source {
-        whole: String::new(),
-        regions: BTreeMap::new(),
-    };
+    let mut source = Source { whole: String::new(), regions: BTreeMap::new() };
     let mut open: Option<String> = None;
     for (at, line) in text.split_inclusive('\n').enumerate() {
         let at = at + 1;
@@ -127,16 +112,8 @@ pub(crate) fn sources() -> BTreeMap<String, Source> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path
-                .extension()
-                .is_some_and(|end| ["cu", "cuh", "h", "toml"].iter().any(|known| end == *known))
-            {
-                let shown = path
-                    .strip_prefix(root())
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .to_owned();
+            } else if path.extension().is_some_and(|end| ["cu", "cuh", "h", "toml"].iter().any(|known| end == *known)) {
+                let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
                 let text = fs::read_to_string(&path).unwrap();
                 found.insert(shown.clone(), source(&shown, &text));
             }
@@ -156,9 +133,8 @@ pub(crate) fn render(page: &Path, text: &str, sources: &BTreeMap<String, Source>
         };
         rendered.extend(lines[next..fence.lines.start].iter().copied());
         // The first line, which names the file to extract, is not part of the quote.
-        let file = lines
-            .get(fence.lines.start)
-            .filter(|line| line.starts_with("// file: ") || line.starts_with("# file: "));
+        let file =
+            lines.get(fence.lines.start).filter(|line| line.starts_with("// file: ") || line.starts_with("# file: "));
         rendered.extend(file.copied());
         rendered.push_str(&quoted(page, quote, sources));
         next = fence.lines.end;
@@ -168,12 +144,8 @@ pub(crate) fn render(page: &Path, text: &str, sources: &BTreeMap<String, Source>
 }
 
 fn quoted(page: &Path, quote: &str, sources: &BTreeMap<String, Source>) -> String {
-    let (path, region) = quote
-        .split_once('#')
-        .map_or((quote, None), |(p, r)| (p, Some(r)));
-    let source = sources
-        .get(path)
-        .unwrap_or_else(|| panic!("{}: quote={quote}: there is no {path}", page.display()));
+    let (path, region) = quote.split_once('#').map_or((quote, None), |(p, r)| (p, Some(r)));
+    let source = sources.get(path).unwrap_or_else(|| panic!("{}: quote={quote}: there is no {path}", page.display()));
     match region {
         None => source.whole.clone(),
         Some(name) => source.regions.get(name).cloned().unwrap_or_else(|| {

@@ -34,15 +34,7 @@ fn texts<'a>(value: &'a toml::Value, key: &str) -> Vec<&'a str> {
 fn cards() -> Vec<String> {
     let names = fs::read_dir(root().join("evidence")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names
-        .filter_map(|name| {
-            Some(
-                name.strip_prefix("trials-")?
-                    .strip_suffix(".json")?
-                    .to_owned(),
-            )
-        })
-        .collect()
+    names.filter_map(|name| Some(name.strip_prefix("trials-")?.strip_suffix(".json")?.to_owned())).collect()
 }
 
 /// Each trial applies to the current sources, and each record matches these trials and that code.
@@ -61,12 +53,7 @@ fn hold_on(card: &str) {
     let recorded = record["trials"].as_array().unwrap();
     let names = |of: Vec<&str>| of.join("\n");
     assert_eq!(
-        names(
-            recorded
-                .iter()
-                .map(|t| t["name"].as_str().unwrap())
-                .collect()
-        ),
+        names(recorded.iter().map(|t| t["name"].as_str().unwrap()).collect()),
         names(trials.iter().map(|t| t["name"].as_str().unwrap()).collect()),
         "evidence/trials-{card}.json is of other trials; benches/gpu/trials.py records them"
     );
@@ -74,24 +61,13 @@ fn hold_on(card: &str) {
         let text = |key: &str| trial[key].as_str().unwrap();
         let (name, project, operation) = (text("name"), text("project"), text("operation"));
         for edit in trial["edits"].as_array().unwrap() {
-            let (file, from) = (
-                edit["file"].as_str().unwrap(),
-                edit["from"].as_str().unwrap(),
-            );
+            let (file, from) = (edit["file"].as_str().unwrap(), edit["from"].as_str().unwrap());
             let source = root().join("kernels").join(project).join("kernel_src");
             let there = fs::read_to_string(source.join(file)).unwrap();
             assert_eq!(there.matches(from).count(), 1, "{name}: {from} in {file}");
         }
-        assert_eq!(
-            serde_json::to_value(&trial["edits"]).unwrap(),
-            of["edits"],
-            "{name}: recorded of other edits"
-        );
-        assert_eq!(
-            (of["project"].as_str(), of["operation"].as_str()),
-            (Some(project), Some(operation)),
-            "{name}"
-        );
+        assert_eq!(serde_json::to_value(&trial["edits"]).unwrap(), of["edits"], "{name}: recorded of other edits");
+        assert_eq!((of["project"].as_str(), of["operation"].as_str()), (Some(project), Some(operation)), "{name}");
         // tests/cuda/freshness.rs compares that file with the sources.
         let evidence = json(&format!("{operation}-{card}.json"));
         let fresh = of["device_digest"] == evidence["device_digest"];
@@ -99,19 +75,13 @@ fn hold_on(card: &str) {
             println!("not run: the trial {name} was recorded of other code: {why}");
             continue;
         }
-        assert!(
-            fresh,
-            "{name}: tried on other code; record it anew: benches/gpu/trials.py --only \"{name}\""
-        );
+        assert!(fresh, "{name}: tried on other code; record it anew: benches/gpu/trials.py --only \"{name}\"");
         let timed = evidence["cases"].as_array().unwrap();
         let cases = of["cases"].as_array().unwrap().iter();
         let cases: Vec<_> = cases.map(|case| case["case"].as_str().unwrap()).collect();
         assert_eq!(cases, texts(trial, "cases"), "{name}");
         for case in cases {
-            assert!(
-                timed.iter().any(|timed| timed["case"] == case),
-                "{name}: {case} is no case of {operation}"
-            );
+            assert!(timed.iter().any(|timed| timed["case"] == case), "{name}: {case} is no case of {operation}");
         }
     }
 }
@@ -120,19 +90,13 @@ fn hold_on(card: &str) {
 fn longer(trial: &Value) -> Vec<f64> {
     let median = |case: &Value, which: &str| case[which]["kernel"]["median"].as_f64().unwrap();
     let cases = trial["cases"].as_array().unwrap().iter();
-    cases
-        .map(|case| 100.0 * (median(case, "changed") / median(case, "as_it_is") - 1.0))
-        .collect()
+    cases.map(|case| 100.0 * (median(case, "changed") / median(case, "as_it_is") - 1.0)).collect()
 }
 
 /// 19 or, under one, 0.9; a gain has its sign.
 fn figure(value: f64) -> String {
     let tenths = (value * 10.0).round() / 10.0;
-    if tenths.abs() < 1.0 {
-        format!("{:.1}", tenths + 0.0)
-    } else {
-        format!("{value:.0}")
-    }
+    if tenths.abs() < 1.0 { format!("{:.1}", tenths + 0.0) } else { format!("{value:.0}") }
 }
 
 /// The sentences, their figures from the record of the card that trials.toml names.
@@ -159,10 +123,7 @@ pub(crate) fn said() -> Vec<Said> {
                 words = words.replace(name, figure);
             }
             assert!(!words.contains('{'), "no such trial: {words}");
-            Said {
-                page: sentence["page"].as_str().unwrap().to_owned(),
-                words,
-            }
+            Said { page: sentence["page"].as_str().unwrap().to_owned(), words }
         })
         .collect()
 }

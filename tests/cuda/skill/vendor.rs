@@ -5,27 +5,16 @@
 /// A line of a guide's table of limits: the guide, the line's name, its value, and the source.
 pub(crate) type Figure = (&'static str, &'static str, &'static str, &'static str);
 
-const GUIDE: &str =
-    "CUDA C++ Programming Guide 13.0, Compute Capabilities, Technical Specifications";
+const GUIDE: &str = "CUDA C++ Programming Guide 13.0, Compute Capabilities, Technical Specifications";
 const HOPPER: &str = "NVIDIA H100 Tensor Core GPU Architecture, whitepaper";
 const AMPERE: &str = "NVIDIA A100 Tensor Core GPU Architecture, whitepaper";
 const TURING: &str = "NVIDIA Turing GPU Architecture, whitepaper";
 
 pub(crate) const FIGURES: &[Figure] = &[
-    (
-        "h100",
-        "SMs (whitepaper)",
-        "132 (SXM, NVL, H200), 114 (PCIe)",
-        HOPPER,
-    ),
+    ("h100", "SMs (whitepaper)", "132 (SXM, NVL, H200), 114 (PCIe)", HOPPER),
     ("h100", "threads an SM, a block", "2048, 1024", GUIDE),
     ("h100", "warps, blocks an SM", "64, 32", GUIDE),
-    (
-        "h100",
-        "32-bit registers an SM, a thread",
-        "65,536, 255",
-        GUIDE,
-    ),
+    ("h100", "32-bit registers an SM, a thread", "65,536, 255", GUIDE),
     (
         "h100",
         "L1 and shared memory together, an SM",
@@ -51,12 +40,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         "8; 16 with `cudaFuncAttributeNonPortableClusterSizeAllowed`",
         "Hopper Tuning Guide, Thread Block Clusters",
     ),
-    (
-        "h100",
-        "L2 (whitepaper)",
-        "50 MB; an H200 reports 60",
-        HOPPER,
-    ),
+    ("h100", "L2 (whitepaper)", "50 MB; an H200 reports 60", HOPPER),
     (
         "h100",
         "memory bandwidth (datasheet)",
@@ -69,21 +53,11 @@ pub(crate) const FIGURES: &[Figure] = &[
         "989 TFLOP/s; TF32 495, fp8 1,979; twice that is for 2:4 sparsity",
         "NVIDIA H100 datasheet, which gives the sparse ones: 1,979, 989, 3,958",
     ),
-    (
-        "h100",
-        "fp32 outside tensor cores (datasheet, SXM)",
-        "67 TFLOP/s",
-        "NVIDIA H100 datasheet",
-    ),
+    ("h100", "fp32 outside tensor cores (datasheet, SXM)", "67 TFLOP/s", "NVIDIA H100 datasheet"),
     ("a100", "SMs (whitepaper)", "108", AMPERE),
     ("a100", "threads an SM, a block", "2048, 1024", GUIDE),
     ("a100", "warps, blocks an SM", "64, 32", GUIDE),
-    (
-        "a100",
-        "32-bit registers an SM, a thread",
-        "65,536, 255",
-        GUIDE,
-    ),
+    ("a100", "32-bit registers an SM, a thread", "65,536, 255", GUIDE),
     (
         "a100",
         "L1 and shared memory together, an SM",
@@ -111,32 +85,12 @@ pub(crate) const FIGURES: &[Figure] = &[
         "40 GB: 1,555 GB/s; 80 GB PCIe 1,935; 80 GB SXM 2,039",
         "NVIDIA A100 datasheet, of 40 GB and of 80 GB",
     ),
-    (
-        "a100",
-        "bf16 and fp16 matrix products, dense (datasheet)",
-        "312 TFLOP/s; TF32 156",
-        "NVIDIA A100 datasheet",
-    ),
-    (
-        "a100",
-        "fp32 outside tensor cores (datasheet)",
-        "19.5 TFLOP/s",
-        "NVIDIA A100 datasheet",
-    ),
-    (
-        "t4",
-        "SMs (datasheet: 2,560 cores)",
-        "40",
-        "NVIDIA T4 datasheet: 2,560 CUDA cores, of which a Turing SM has 64",
-    ),
+    ("a100", "bf16 and fp16 matrix products, dense (datasheet)", "312 TFLOP/s; TF32 156", "NVIDIA A100 datasheet"),
+    ("a100", "fp32 outside tensor cores (datasheet)", "19.5 TFLOP/s", "NVIDIA A100 datasheet"),
+    ("t4", "SMs (datasheet: 2,560 cores)", "40", "NVIDIA T4 datasheet: 2,560 CUDA cores, of which a Turing SM has 64"),
     ("t4", "threads an SM, a block", "1024, 1024", GUIDE),
     ("t4", "warps, blocks an SM", "32, 16", GUIDE),
-    (
-        "t4",
-        "32-bit registers an SM, a thread",
-        "65,536, 255",
-        GUIDE,
-    ),
+    ("t4", "32-bit registers an SM, a thread", "65,536, 255", GUIDE),
     (
         "t4",
         "L1 and shared memory together, an SM",
@@ -150,12 +104,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         "48 KB static; 64 KB dynamic with `cudaFuncAttributeMaxDynamicSharedMemorySize`",
         GUIDE,
     ),
-    (
-        "t4",
-        "carve-outs of shared memory",
-        "32, 64 KB",
-        "Turing Tuning Guide, Unified Shared Memory/L1/Texture Cache",
-    ),
+    ("t4", "carve-outs of shared memory", "32, 64 KB", "Turing Tuning Guide, Unified Shared Memory/L1/Texture Cache"),
     ("t4", "blocks of a cluster", "no clusters", GUIDE),
     ("t4", "L2 (whitepaper, TU104)", "4 MB", TURING),
     (
@@ -165,12 +114,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         "NVIDIA T4 product brief PB-09256, table 2; the datasheet says 300",
     ),
     ("t4", "power (datasheet)", "70 W", "NVIDIA T4 datasheet"),
-    (
-        "t4",
-        "fp16 matrix products; fp32 (datasheet)",
-        "65 TFLOP/s; 8.1 TFLOP/s",
-        "NVIDIA T4 datasheet",
-    ),
+    ("t4", "fp16 matrix products; fp32 (datasheet)", "65 TFLOP/s; 8.1 TFLOP/s", "NVIDIA T4 datasheet"),
 ];
 
 /// The figures that the guides' sentences calculate with.
