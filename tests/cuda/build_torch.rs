@@ -523,7 +523,7 @@ fn what_would_not_load_elsewhere_is_refused_by_name() {
 
 #[test]
 fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
-    let project = Project::new();
+    let project = Project::alone();
     project.edit("src/scale.cuh", "out[i] =", "out[j] =");
     project.refuses(&["src/scale.cu does not compile", "src/scale.cuh(6)", "\"j\" is undefined"]);
     project.edit("src/scale.cuh", "out[j] =", "out[i] =");
