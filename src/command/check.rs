@@ -109,7 +109,7 @@ fn show(dir: &Path, report: &Report, fixes: &[Fix], arguments: &Arguments, outpu
         let path = dir.join(&fix.path);
         match &fix.refused {
             Some(why) => {
-                output.error(format!("{} {} was not mended: it {why}", style::warning("left alone:"), path.display()))
+                output.error(format!("{} {} was not mended: it {why}", style::warning("left alone:"), path.display()));
             }
             None => {
                 for what in &fix.what {

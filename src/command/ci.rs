@@ -109,7 +109,7 @@ fn line(suite: &Suite, check: &Check, output: Output) {
                 .trim_end(),
         ),
         Status::Skipped { reason } => {
-            output.line(format!("  {} {name}  {}", style::warning("–"), style::warning(format!("skipped: {reason}"))))
+            output.line(format!("  {} {name}  {}", style::warning("–"), style::warning(format!("skipped: {reason}"))));
         }
         Status::Failed { text, .. } => {
             let lines = std::iter::once(name.as_str()).chain(text.lines());

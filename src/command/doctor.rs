@@ -135,7 +135,7 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
                 agent.name
             )),
             (Copies::Any, true) => {
-                problems.push(format!("{} sees {name} in different versions and may use any: {paths}", agent.name))
+                problems.push(format!("{} sees {name} in different versions and may use any: {paths}", agent.name));
             }
         }
     }

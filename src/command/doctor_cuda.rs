@@ -28,7 +28,7 @@ pub(crate) fn show(output: Output) -> Value {
     }
     match &host {
         Ok(host) => {
-            output.line(format!("{} {}  {}", label("host compiler"), host.version, style::faint(host.path.display())))
+            output.line(format!("{} {}  {}", label("host compiler"), host.version, style::faint(host.path.display())));
         }
         // Only nvcc needs a host compiler.
         Err(error) if toolchain.is_ok() => {

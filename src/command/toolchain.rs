@@ -93,7 +93,7 @@ fn show(output: Output) -> ExitCode {
     let rows = show_candidates(used.as_ref().ok(), output);
     match &host {
         Ok(host) => {
-            output.line(format!("host   {}  {}  {}", host.version, host.origin, style::faint(host.path.display())))
+            output.line(format!("host   {}  {}  {}", host.version, host.origin, style::faint(host.path.display())));
         }
         Err(error) => output.line(format!("{} {error}", style::bad("host  "))),
     }
@@ -154,7 +154,12 @@ fn show_torch(output: Output) -> Result<Torch, toolchain::ToolchainError> {
     let torch = Torch::find(None, oldest);
     match &torch {
         Ok(torch) => {
-            output.line(format!("torch  {}  {}  {}", torch.version, torch.origin, style::faint(torch.folder.display())))
+            output.line(format!(
+                "torch  {}  {}  {}",
+                torch.version,
+                torch.origin,
+                style::faint(torch.folder.display())
+            ));
         }
         Err(_) => output
             .line(style::faint("torch  no headers; for `kernels build --torch`: `kernels toolchain install --torch`")),

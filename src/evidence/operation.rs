@@ -50,7 +50,7 @@ pub(super) fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
         }
         text += &row(cells);
     }
-    let _ = write!(text, "\n{}. Roof: a copy of the same bytes, alternated with the kernel.", evidence.made_on(),);
+    let _ = write!(text, "\n{}. Roof: a copy of the same bytes, alternated with the kernel.", evidence.made_on());
     if let Some(peers) = peers {
         let _ = write!(
             text,

@@ -73,11 +73,11 @@ impl<'a> View<'a> {
             let bytes = &self.bytes[from..to];
             match self.dtype {
                 DType::F32 => {
-                    into.extend(bytes.chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))))
+                    into.extend(bytes.chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))));
                 }
                 DType::F16 => into.extend(bytes.chunks_exact(2).map(|c| f16_to_f64(u16::from_le_bytes([c[0], c[1]])))),
                 DType::BF16 => {
-                    into.extend(bytes.chunks_exact(2).map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))))
+                    into.extend(bytes.chunks_exact(2).map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))));
                 }
                 DType::I32 | DType::I64 => {
                     into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c)));

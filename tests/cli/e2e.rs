@@ -445,7 +445,7 @@ fn recorded_models_are_fresh_and_drawn_as_recorded() {
         let shown = path.file_name().unwrap().to_string_lossy().into_owned();
         let why = pending.get(&format!("e2e-{}", evidence.result.name));
         match (evidence.freshness(root()), why) {
-            (Freshness::Stale { .. }, Some(why)) => eprintln!("not run: {shown} is stale: {why}"),
+            (Freshness::Stale { .. }, Some(why)) => println!("not run: {shown} is stale: {why}"),
             (Freshness::Stale { what }, None) => wrong
                 .push(format!("{shown} is stale: {what}; on a card: kernels bench {} --e2e --record", evidence.folder)),
             (_, Some(_)) => wrong.push(format!("evidence/pending.toml names {shown}, which is fresh")),

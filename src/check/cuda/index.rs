@@ -248,10 +248,8 @@ fn is_narrow_count(code: &Code, at: usize, end: usize) -> bool {
         return false;
     };
     let words: Vec<&str> = code.words(start..end).collect();
-    match words.as_slice() {
-        ["static_cast", "<", _, ">", "(", inner @ .., ")"] | ["(", _, ")", inner @ ..] => is_numel(inner),
-        inner => is_numel(inner),
-    }
+    let (["static_cast", "<", _, ">", "(", value @ .., ")"] | ["(", _, ")", value @ ..] | value) = words.as_slice();
+    is_numel(value)
 }
 
 /// Whether a function checks 32-bit limits.

@@ -107,7 +107,7 @@ fn every_page_opens_with_when_to_read_it() {
         match said {
             None => assert!(count < 5_000, "{}: {count} tokens, and its first lines do not say so", page.display()),
             Some(said) => {
-                assert!(count.abs_diff(said) * 10 <= said, "{}: {count} tokens, not about {said}", page.display())
+                assert!(count.abs_diff(said) * 10 <= said, "{}: {count} tokens, not about {said}", page.display());
             }
         }
     }
