@@ -395,8 +395,9 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
     let whole = fs::read_to_string(path).unwrap();
     skill(&sandbox, &format!("```toml\n{whole}```\n"));
     assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
-    let wrong = whole.replacen("\"bf16\"", "\"bf61\"", 1);
-    let line = 2 + whole[..whole.find("\"bf16\"").unwrap()].matches('\n').count();
+    let at = whole.rfind("\"bf16\"").unwrap();
+    let wrong = format!("{}\"bf61\"{}", &whole[..at], &whole[at + 6..]);
+    let line = 2 + whole[..at].matches('\n').count();
     skill(&sandbox, &format!("```toml\n{wrong}```\n"));
     one(&report(plain(&sandbox, &[])), &format!("guide.md:{line} toml"), &["bf61", "as a kernel.toml"]);
     // A build.toml beside its sources is also compared with them.
