@@ -167,7 +167,8 @@ fn stand_in(library: &Path, soname: &str, scratch: &Path, host: &HostCompiler) -
     fs::rename(&made, library).map_err(|error| failed("put in place", library, &error))
 }
 
-/// The symbols of a library as assembly: all at one address, functions and data, strong and weak.
+/// The symbols of a library as assembly: functions and data, strong and weak. Each has an address of its own: for every
+/// weak symbol, GNU ld compares all symbols at the same address, which takes ten seconds per link where that is one.
 fn names(library: &Path) -> Result<String, Box<dyn std::error::Error>> {
     let cache = ReadCache::new(File::open(library)?);
     let elf = ElfFile64::<LittleEndian, _>::parse(&cache)?;
@@ -181,8 +182,7 @@ fn names(library: &Path) -> Result<String, Box<dyn std::error::Error>> {
         let name = std::str::from_utf8(name)?;
         let binding = if symbol.st_bind() == STB_WEAK { "weak" } else { "globl" };
         let kind = if symbol.st_type() == STT_OBJECT { "object" } else { "function" };
-        writeln!(text, ".{binding} \"{name}\"\n.type \"{name}\",@{kind}\n\"{name}\":")?;
+        writeln!(text, ".{binding} \"{name}\"\n.type \"{name}\",@{kind}\n\"{name}\":.byte 0")?;
     }
-    text.push_str(".byte 0\n");
     Ok(text)
 }
