@@ -1,10 +1,11 @@
 //! Times one `skills add`, as a whole process, beside other installers.
-//! Run it with `cargo bench --profile dist --bench install -- [--runs N] [--json FILE]`.
+//! Run it with `cargo bench --profile dist --bench install -- [--runs N] [--json FILE] [--busy]`; with `--busy`, another
+//! process writes to the same disk all the time (`dd oflag=dsync`).
 //!
 //! Every contender installs the same folder into a new project for every run; they
 //! take turns in one session, in an order that rotates; and a run counts only after every file of the
-//! skill has been found in its place, byte for byte. Ours syncs its writes to the disk, the others
-//! do not. The peers are npm packages at the versions in `benches/peers`, run by node directly, not
+//! skill has been found in its place, byte for byte. Ours waits for its journal, its receipt, and what it could not write
+//! again to reach the disk; the others wait for nothing. The peers are npm packages at the versions in `benches/peers`, run by node directly, not
 //! through npx, with telemetry switched off.
 
 // This program prints a table to standard output, and panics when a step fails.
@@ -28,6 +29,7 @@ const WARM_UP: usize = 3;
 struct Options {
     runs: usize,
     json: Option<PathBuf>,
+    busy: bool,
 }
 
 fn main() {
@@ -38,7 +40,7 @@ fn main() {
     }
     let options = options();
     let contenders = contenders();
-    let samples = measure(&contenders, WARM_UP, options.runs);
+    let samples = measure(&contenders, WARM_UP, options.runs, options.busy);
     let report = Report::new(&contenders, &samples);
     print!("{report}");
     if let Some(file) = options.json {
@@ -48,11 +50,12 @@ fn main() {
 }
 
 fn options() -> Options {
-    let mut options = Options { runs: 30, json: None };
+    let mut options = Options { runs: 30, json: None, busy: false };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--bench" => {}
+            "--busy" => options.busy = true,
             "--runs" => {
                 let value = arguments.next().expect("--runs needs a number");
                 options.runs = value.parse().expect("--runs needs a number");
@@ -62,7 +65,7 @@ fn options() -> Options {
                 let file = arguments.next().expect("--json needs a file");
                 options.json = Some(PathBuf::from(file));
             }
-            other => panic!("unknown option {other}; there are --runs N and --json FILE"),
+            other => panic!("unknown option {other}; there are --runs N, --json FILE and --busy"),
         }
     }
     options

@@ -1,5 +1,6 @@
 //! The command line: definitions, nothing else.
 
+pub mod hub;
 pub mod project;
 
 use std::ffi::OsString;
@@ -30,7 +31,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels toolchain install` (through pip) and `kernels bench --against hub:OWNER/NAME` use the network."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n  kernels publish my-norms           to the Kernel Hub, with its evidence\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels publish`, `kernels hub`, `kernels toolchain install` (through pip) and\n`kernels bench --against hub:OWNER/NAME` use the network."
 )]
 pub struct Cli {
     /// What to do.
@@ -80,6 +81,14 @@ pub enum Command {
         after_help = "Examples:\n  kernels ci kernels/rmsnorm --junit report.xml\n  kernels ci --workflow > .github/workflows/kernels.yml"
     )]
     Ci(project::Ci),
+    /// Publish a project's variants on the Kernel Hub, with the evidence for them (uses the network)
+    #[command(
+        after_help = "Examples:\n  kernels publish my-kernel --dry-run\n  kernels publish my-kernel --repo me/my-kernel\n  kernels publish my-kernel --tag v1.1 --json\n\nChecks first, offline: the rules of `kernels check`, every digest, one name and version, the libraries'\nABI, git's state, evidence. Then one commit to the version's branch, read back and compared, the page on\nmain, the tag. What is the same already is not sent; a run after an interrupted one completes it.\nUses the network through the program curl: HF_ENDPOINT, else https://huggingface.co. The token: HF_TOKEN,\nor the file that `hf auth login` writes; in CI without a secret HF_OIDC_RESOURCE=kernels/OWNER/NAME.\nExit code 3 where somebody else's files would be lost."
+    )]
+    Publish(hub::Publish),
+    /// Read the Kernel Hub: what a kernel is, its versions and variants; lock, download, verify (uses the network)
+    #[command(subcommand)]
+    Hub(hub::Hub),
     /// Show which CUDA compiler would be used, or install the pinned one
     #[command(
         args_conflicts_with_subcommands = true,
@@ -121,7 +130,7 @@ pub enum Command {
 pub enum Skills {
     /// Install a skill into agents
     #[command(
-        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add --global\n\nProject installs go to the git root, or to the current folder outside a repository."
+        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add --global\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill."
     )]
     Add(Add),
     /// List the embedded skills and where they are installed
@@ -129,7 +138,7 @@ pub enum Skills {
     List,
     /// Report whether each install is current; exit 1 if one is not
     #[command(
-        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  foreign        not installed by kernels"
+        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into."
     )]
     Status(Select),
     /// Show your edits to an installed skill, as a unified diff
@@ -137,12 +146,12 @@ pub enum Skills {
     Diff(Select),
     /// Update unmodified installs to this version
     #[command(
-        after_help = "Example:\n  kernels skills update\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first."
+        after_help = "Example:\n  kernels skills update\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. The last five\nbackups of a skill are kept."
     )]
     Update(Update),
     /// Remove an install
     #[command(
-        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3); --force moves it to a backup."
+        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
     )]
     Remove(Remove),
     /// Print a skill's SKILL.md

@@ -31,6 +31,9 @@ pub(crate) struct Record {
     pub(crate) library: PathBuf,
     /// The one folder that the process may write to.
     pub(crate) scratch: PathBuf,
+    /// Whether the driver is opened before files are limited, and its threads keep the rights of the user.
+    #[serde(default)]
+    pub(crate) driver_first: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

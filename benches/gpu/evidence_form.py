@@ -5,11 +5,12 @@ import os
 import pathlib
 
 LINE = 1500
+CASE = 4000
 
 
 def text(value, depth=0):
     line = json.dumps(value, ensure_ascii=False)
-    if isinstance(value, dict) and value and (depth == 0 or len(line) > LINE):
+    if isinstance(value, dict) and value and (depth == 0 or len(line) > (CASE if depth <= 2 else LINE)):
         fields = [f"{json.dumps(name, ensure_ascii=False)}: {text(inner, depth + 1)}" for name, inner in value.items()]
         return block("{", fields, "}", depth)
     if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -52,11 +52,17 @@ type Row = (Task, &'static str, &'static str, &'static [&'static str], &'static 
 
 /// All contenders, in the order of the table.
 const ROWS: &[Row] = &[
-    (Task::OneAgent, "kernels", "from the folder, synced to disk", &["kernels skills add FOLDER --claude"], CLAUDE),
+    (
+        Task::OneAgent,
+        "kernels",
+        "from the folder, all files waited for",
+        &["kernels skills add FOLDER --claude"],
+        CLAUDE,
+    ),
     (
         Task::OneAgent,
         "kernels, embedded",
-        "the skill inside the binary, synced to disk",
+        "the skill inside the binary, its receipt waited for",
         &["kernels skills add cuda-kernels --claude"],
         CLAUDE,
     ),
@@ -66,21 +72,21 @@ const ROWS: &[Row] = &[
     (
         Task::ThreeAgents,
         "kernels",
-        "3 copies from the folder, synced to disk",
+        "3 copies from the folder, all files waited for",
         &["kernels skills add FOLDER --claude --codex --opencode"],
         THREE,
     ),
     (
         Task::ThreeAgents,
         "kernels, embedded",
-        "3 copies, synced to disk",
+        "3 copies, their receipts waited for",
         &["kernels skills add cuda-kernels --claude --codex --opencode"],
         THREE,
     ),
     (
         Task::ThreeAgents,
         "kernels --link",
-        "1 copy from the folder and 2 links to it, synced to disk",
+        "1 copy from the folder and 2 links to it, all files waited for",
         &["kernels skills add FOLDER --link --claude --codex --opencode"],
         THREE,
     ),

@@ -1,8 +1,9 @@
 //! Runs the contenders in turn and checks the installed files after every run.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -11,13 +12,14 @@ use walkdir::WalkDir;
 use crate::contender::{Contender, skill};
 
 /// The times of each contender, in the order of `contenders`.
-pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> Vec<Vec<Duration>> {
+pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize, busy: bool) -> Vec<Vec<Duration>> {
     // In the build folder, which is on a real disk like a user's project; /tmp may be in memory,
     // where syncing costs nothing.
     let folder = TempDir::with_prefix_in("install-", env!("CARGO_TARGET_TMPDIR"))
         .unwrap_or_else(|error| panic!("cannot make a temporary folder: {error}"));
     let skill = skill();
     assert!(skill.join("SKILL.md").is_file(), "no skill in {}", skill.display());
+    let _writer = busy.then(|| Writer::start(&folder.path().join("busy")));
 
     let mut samples = vec![Vec::with_capacity(runs); contenders.len()];
     for round in 0..warm_up + runs {
@@ -38,6 +40,26 @@ pub(crate) fn measure(contenders: &[Contender], warm_up: usize, runs: usize) -> 
         }
     }
     samples
+}
+
+/// A process that writes 64 KB at a time and waits for the disk each time.
+struct Writer(Child);
+
+impl Writer {
+    fn start(file: &Path) -> Self {
+        let script = "while dd if=/dev/zero of=\"$0\" bs=64k count=1000 oflag=dsync 2>/dev/null; do :; done";
+        // A process group of its own, so that the shell and its child end together.
+        let child = Command::new("/bin/sh").args(["-c", script]).arg(file).process_group(0).spawn();
+        Self(child.unwrap_or_else(|error| panic!("cannot start a writer: {error}")))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
 }
 
 /// The time of all calls of `contender`, from the start of the process to its end.

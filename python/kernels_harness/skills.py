@@ -84,7 +84,7 @@ class Install:
     scope: str
     agents: tuple[str, ...]
     state: str
-    """`current`, `stale`, `newer`, `modified`, `missing files`, `foreign`, …"""
+    """`current`, `unchecked`, `stale`, `newer`, `modified`, `missing files`, `damaged`, `foreign`, …"""
     version: str | None
     available: str | None
     link: str | None

@@ -23,6 +23,11 @@ pub struct Seen {
 /// Every entry an agent looks at when it starts in the machine's current folder: the project's,
 /// nearest first, then the user's.
 pub fn of(agent: &Agent, machine: &Machine) -> Vec<Seen> {
+    folders(agent, machine).iter().flat_map(|(folder, scope)| entries(folder, *scope)).collect()
+}
+
+/// The folders that an agent looks into, without links, as far as they are there.
+pub fn folders(agent: &Agent, machine: &Machine) -> Vec<(PathBuf, Scope)> {
     let mut folders: Vec<(PathBuf, Scope)> = Vec::new();
     let bases: Vec<&Path> = match agent.project_roots {
         ProjectRoots::Cwd => vec![machine.cwd.as_path()],
@@ -42,7 +47,7 @@ pub fn of(agent: &Agent, machine: &Machine) -> Vec<Seen> {
         }
         _ => false,
     });
-    folders.iter().flat_map(|(folder, scope)| entries(folder, *scope)).collect()
+    folders
 }
 
 fn entries(folder: &Path, scope: Scope) -> Vec<Seen> {

@@ -49,6 +49,8 @@ pub enum Copies {
     User,
     /// It lists the project's.
     Project,
+    /// It lists one of them, and reports every other as a conflict, a link too.
+    Warn,
     /// It lists one of them; which one is not known, or is left to chance.
     Any,
 }
@@ -142,13 +144,15 @@ pub fn to_markdown() -> String {
          root; outside a repository it writes to the current folder, the only one Codex looks in \
          there.\n\n\
          Where a skill lies in two of an agent's folders: {} lists every real copy, so the second \
-         folder gets a relative link to the first. {} uses the user's copy, {} the project's. The \
-         others list one; OpenCode was seen to choose differently from run to run. `kernels \
+         folder gets a relative link to the first. {} uses the user's copy, {} the project's. {} \
+         reports every further copy as a conflict, so its own folder is left out where it finds the skill in another. \
+         The others list one; OpenCode was seen to choose differently from run to run. `kernels \
          doctor` tells when that matters.\n",
         named(&|a| a.project_roots == ProjectRoots::Cwd),
         named(&|a| a.copies == Copies::Each),
         named(&|a| a.copies == Copies::User),
         named(&|a| a.copies == Copies::Project),
+        named(&|a| a.copies == Copies::Warn),
     );
     page
 }

@@ -49,16 +49,21 @@ const fn row(arch: u32, by_default: bool, warps: u32, blocks: u32, shared_kib: u
     }
 }
 
-/// Architecture, compiled for by default, warps, blocks, KiB of shared memory. The defaults stand for T4, A100 and
-/// H100: machine code of 8.0 runs on 8.6 and 8.9 as well, and PTX of 9.0 on everything later.
-const TABLE: [Limits; 7] = [
+/// Architecture, compiled for by default, warps, blocks, KiB of shared memory. The defaults stand for T4, A100, L4 and
+/// L40S, H100, B200 and RTX PRO 6000: machine code of 8.0 runs on 8.6 and 8.7 as well, that of 10.0 on 10.3, that of 12.0
+/// on 12.1, and PTX on the rest.
+const TABLE: [Limits; 11] = [
     row(75, true, 32, 16, 64),
     row(80, true, 64, 32, 164),
     row(86, false, 48, 16, 100),
-    row(89, false, 48, 24, 100),
+    row(87, false, 48, 16, 164),
+    row(89, true, 48, 24, 100),
     row(90, true, 64, 32, 228),
-    row(100, false, 64, 32, 228),
-    row(120, false, 48, 24, 100),
+    row(100, true, 64, 32, 228),
+    row(103, false, 64, 32, 228),
+    row(110, false, 48, 24, 228),
+    row(120, true, 48, 24, 100),
+    row(121, false, 48, 24, 100),
 ];
 
 /// Every compute capability that NVIDIA has made since 5.0.
@@ -66,7 +71,10 @@ pub const EXISTING: [u32; 21] =
     [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];
 
 /// Those that kernel-builder compiles for.
-pub const KERNEL_BUILDER: [u32; 12] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 110, 120];
+pub const KERNEL_BUILDER: [u32; 13] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 110, 120, 121];
+
+/// Those that code in a skill's pages is compiled for: one for each generation of instructions that such code differs in.
+pub const REPRESENTATIVE: [u32; 3] = [75, 80, 90];
 
 /// The architectures that a project can be compiled for, in rising order.
 pub fn known() -> Vec<u32> {
@@ -77,6 +85,13 @@ pub fn known() -> Vec<u32> {
 pub fn defaults() -> Vec<u32> {
     let rows = TABLE.iter().filter(|limits| limits.by_default);
     rows.map(|limits| limits.arch).collect()
+}
+
+/// The defaults that a major version of CUDA compiles for: the first releases of CUDA 12 know nothing newer than 9.0,
+/// whose PTX runs on what came later.
+pub fn defaults_of(cuda: u32) -> Vec<u32> {
+    let newest = if cuda >= 13 { u32::MAX } else { 90 };
+    defaults().into_iter().filter(|&arch| arch <= newest).collect()
 }
 
 /// The oldest architecture that a major version of CUDA compiles for.

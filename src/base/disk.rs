@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, RenameFlags, renameat_with};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 /// Writes a file that must not be there yet, with these permission bits less the umask.
@@ -41,7 +41,11 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
 
 /// Reads a regular file of at most `limit` bytes; never follows a link and never waits on a pipe.
 pub fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open_plain(path)?;
+    read_limited(open_plain(path)?, limit)
+}
+
+/// Reads a file that must be a regular one of at most `limit` bytes.
+pub(super) fn read_limited(file: File, limit: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -51,33 +55,6 @@ pub fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("more than {limit} bytes")));
     }
     Ok(bytes)
-}
-
-/// What was written and is not known to be on the disk yet.
-#[derive(Debug, Default)]
-pub struct Written {
-    /// The files.
-    pub files: Vec<PathBuf>,
-    /// The folders, outermost first.
-    pub folders: Vec<PathBuf>,
-}
-
-impl Written {
-    /// Waits until everything is on the disk.
-    pub fn sync(&self) -> io::Result<()> {
-        // Started together, the files' blocks are allocated in one transaction of a journalling
-        // file system, and most of the waits below find it committed: half the time on ext4.
-        for path in &self.files {
-            if let Ok(file) = File::open(path) {
-                let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
-            }
-        }
-        let sync = |path: &PathBuf| File::open(path)?.sync_all();
-        for path in &self.files {
-            sync(path).map_err(|error| naming(path, &error))?;
-        }
-        self.folders.iter().rev().try_for_each(|folder| sync_folder(folder))
-    }
 }
 
 /// Waits until a folder's entries are on the disk. Some file systems cannot; that is no failure.
@@ -111,7 +88,7 @@ pub fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-fn is_unsupported(error: Errno) -> bool {
+pub(super) fn is_unsupported(error: Errno) -> bool {
     matches!(error, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
 }
 

@@ -1,4 +1,13 @@
-//! Lists for people, and the name that is closest to a misspelt one.
+//! Lists for people, characters that nobody sees, and the name that is closest to a misspelt one.
+
+/// Whether a character is not seen or reorders its neighbours: in a name, it makes one thing look like another.
+/// The bidirectional controls, zero-width characters, fillers, tags and interlinear annotations of Unicode 17.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')
+        || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}')
+        || matches!(c, '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
 
 /// `a`, `a and b`, `a, b and c`.
 pub(crate) fn and(words: &[String]) -> String {

@@ -1,44 +1,52 @@
-//! Times a graph between two copies by CUDA events, and checks them against the host's clock.
+//! Times a graph and a copy by CUDA events, and checks them against the host's clock.
 
 use std::time::Instant;
 
 use crate::gpu::device::Event;
 use crate::gpu::{Device, GpuError, Graph};
 
-/// Three events.
+/// Four events: before and behind the graph, before and behind the copy.
 #[derive(Debug)]
-pub(super) struct Clock([Event; 3]);
+pub(super) struct Clock([Event; 4]);
 
 impl Clock {
     /// Creates the events.
     pub(super) fn new() -> Result<Self, GpuError> {
-        Ok(Self([Event::new()?, Event::new()?, Event::new()?]))
+        Ok(Self([Event::new()?, Event::new()?, Event::new()?, Event::new()?]))
     }
 
-    /// Microseconds of `graph`, and of the copy that follows it.
+    /// Microseconds of `graph`, and of the copy that follows it; `twice`: of the second of two copies, which finds its buffers
+    /// in the L2. None: the stream had no work left when the host queued what is timed, so that its launches are in the time.
     ///
-    /// An untimed copy runs first: what is timed is queued behind it, so that the host's launches are not part of the time.
+    /// `before` queues untimed work, behind which the host queues the rest.
     ///
     /// # Errors
     /// An error of the driver, or events that span more time than the host waited.
     pub(super) fn time(
         &self,
         device: &Device,
+        before: impl FnOnce() -> Result<(), GpuError>,
         graph: &Graph,
-        copy: &Graph,
+        (copy, twice): (&Graph, bool),
         doing: &str,
-    ) -> Result<(f64, f64), GpuError> {
-        let [before, between, behind] = &self.0;
+    ) -> Result<Option<(f64, f64)>, GpuError> {
+        let [start, end, copying, copied] = &self.0;
         let host = Instant::now();
-        copy.launch(device)?;
-        before.record(device)?;
+        before()?;
+        start.record(device)?;
         graph.launch(device)?;
-        between.record(device)?;
+        end.record(device)?;
+        let mut late = start.reached()?;
+        if twice {
+            copy.launch(device)?;
+        }
+        copying.record(device)?;
         copy.launch(device)?;
-        behind.record(device)?;
-        behind.wait(doing)?;
+        copied.record(device)?;
+        late |= copying.reached()?;
+        copied.wait(doing)?;
         let host = host.elapsed().as_secs_f64() * 1e6;
-        let timed = (before.microseconds_to(between)?, between.microseconds_to(behind)?);
+        let timed = (start.microseconds_to(end)?, copying.microseconds_to(copied)?);
         let card = timed.0 + timed.1;
         if card > host * 1.01 + 5.0 {
             return Err(GpuError {
@@ -49,6 +57,6 @@ impl Clock {
                 sticky: false,
             });
         }
-        Ok(timed)
+        Ok((!late).then_some(timed))
     }
 }

@@ -43,8 +43,6 @@ impl Health {
                 .lines()
                 .filter(|line| line.split(',').next().map(str::trim) != Some(own.as_str()))
                 .filter(|line| !line.trim().is_empty())
-                // The recording process belongs to this program.
-                .filter(|line| !line.contains("kernels"))
                 .map(|line| line.trim().to_owned())
                 .collect();
         }

@@ -1,15 +1,17 @@
 //! Timing: rotating buffers, CUDA graphs, the copy roof, statistics.
 
 mod clock;
+mod draw;
 mod health;
 mod result;
 mod ring;
 mod roof;
 mod rotation;
+mod rounds;
 mod ruler;
 pub(crate) mod run;
 mod spread;
 
-pub use result::{Against, BenchReport, Beside, CaseBench, Residency, Spread};
+pub use result::{Against, BenchReport, Beside, CaseBench, Residency, Samples, Spread};
 pub use rotation::Rotation;
 pub use ruler::Ruler;

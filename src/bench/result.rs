@@ -23,6 +23,15 @@ pub struct Spread {
     pub samples: u32,
 }
 
+/// Microseconds per launch in each timed round, from which a [`Spread`] is computed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Samples {
+    /// The kernel.
+    pub kernel: Vec<f64>,
+    /// The copy.
+    pub copy: Vec<f64>,
+}
+
 /// Where the inputs of a launch are.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -60,10 +69,16 @@ pub struct CaseBench {
     pub kernel: Spread,
     /// A copy of the same number of bytes (half read, half written), timed in turn with the kernel.
     pub copy: Spread,
+    /// Every round; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Samples>,
     /// How the copy was made, the fastest way of those tried.
     pub copy_by: String,
     /// The kernels of one launch, as C++ writes them, with grid and block.
     pub launches: Vec<String>,
+    /// How many timed launches were compared with untimed ones on the same inputs, every byte.
+    #[serde(default)]
+    pub compared: u64,
     /// How many timed slots were compared with the oracle.
     pub checked: u32,
     /// Remarks: throttled, busy, unsteady.

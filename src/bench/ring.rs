@@ -1,215 +1,229 @@
-//! Rotating buffers: each launch of a round has its own inputs, which change before every round.
+//! The slots of a case on the card, in two images: `memory`, on which launches work, and `kept`, with what they must leave.
 
 use anyhow::Result;
 
+use super::draw::{content, distinct, drawn};
+use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
-use crate::gpu::{Buffer, Device};
-use crate::oracle::view::encode;
-use crate::project::{Bound, BoundTensor, DType, Role};
-use crate::verify::inputs::integer;
+use crate::gpu::{Buffer, Device, GpuError};
+use crate::project::{Bound, BoundTensor, Role};
 use crate::verify::layout::{Layout, runs};
-use crate::verify::random::Random;
-use crate::verify::slot::{Poison, Slot};
+use crate::verify::slot::Slot;
 
-/// Numbers in the pool that inputs are copied from.
-const POOL: usize = 1 << 21;
-/// Elements of an input that are overwritten before a round.
-const PATCH: u64 = 16;
-
-/// Normally distributed numbers of one type. Drawing hundreds of megabytes would take longer than timing.
+/// The memory of all cases, one after another.
 #[derive(Debug)]
-pub(super) struct Pool {
-    dtype: DType,
-    bytes: Vec<u8>,
+pub(super) struct Images {
+    pub(super) memory: Buffer,
+    kept: Buffer,
 }
 
-impl Pool {
-    /// Draws the numbers.
-    pub(super) fn new(dtype: DType, random: &mut Random) -> Self {
-        let mut bytes = Vec::with_capacity(POOL * dtype.size());
-        for _ in 0..POOL / 2 {
-            for value in random.normals() {
-                encode(dtype, if dtype.is_float() { value } else { value * 100.0 }, &mut bytes);
-            }
-        }
-        Self { dtype, bytes }
-    }
-
-    /// Fills a run of elements from random places of the pool, 64 KB at a time.
-    fn fill(&self, into: &mut [u8], random: &mut Random) {
-        let size = self.dtype.size();
-        for piece in into.chunks_mut(1 << 16) {
-            let room = self.bytes.len() - piece.len();
-            let start = usize::try_from(random.below((room / size) as u64 + 1)).unwrap_or(0) * size;
-            piece.copy_from_slice(&self.bytes[start..start + piece.len()]);
-        }
+impl Images {
+    /// Two images of as many bytes.
+    pub(super) fn new(device: &Device, bytes: u64) -> Result<Self, GpuError> {
+        Ok(Self { memory: device.allocate(bytes)?, kept: device.allocate(bytes)? })
     }
 }
 
-/// The slots of one case on the card, and their expected content on the host.
+/// Bytes from one slot to the next: an odd number of pages, so that slots whose size is a power of two use different memory
+/// channels.
+pub(super) fn step(layout: &Layout) -> u64 {
+    layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2)
+}
+
+/// What the host draws for a round, after the round before: no launch can know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// The seed of the inputs.
+    pub(super) seed: u64,
+    /// The word around the tensors.
+    around: u32,
+    /// The words in place of what the timed and the repeated launches write; their halves differ.
+    blanks: [u32; 2],
+}
+
+impl Round {
+    /// Another one.
+    pub(super) fn draw() -> Self {
+        use std::hash::{BuildHasher, Hasher};
+        // From the system's random numbers: nine digits of a seed could be tried on the card within a launch.
+        let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
+        let blank = low(word());
+        Self { seed: word(), around: low(word()), blanks: [blank, blank ^ (low(word()) | 0x0001_0001)] }
+    }
+}
+
+/// The slots of one case.
 #[derive(Debug)]
-pub(super) struct Ring {
-    /// The slots' memory.
-    pub memory: Buffer,
+pub(super) struct Ring<'a> {
+    device: &'a Device,
+    contents: &'a Contents,
+    images: &'a Images,
+    bound: &'a Bound,
+    layout: &'a Layout,
     /// How many.
-    pub slots: u32,
-    /// Bytes from one slot to the next.
-    pub step: u64,
-    /// The initial content of every slot: inputs, and poison elsewhere.
-    base: Vec<u8>,
-    /// The overwritten inputs of each slot, in order: offset and bytes.
-    patches: Vec<Vec<(usize, Vec<u8>)>>,
-    /// The initial content on the card, where a tensor is input and output.
-    fresh: Option<Buffer>,
+    slots: u32,
+    /// Each tensor without dimensions of stride 0, and where it lies.
+    tensors: Vec<(BoundTensor, Region)>,
 }
 
-/// The content of a slot other than inputs.
-const POISON: Poison = Poison::NotANumber;
-
-impl Ring {
-    /// Allocates `slots` slots, draws their inputs and poisons the rest.
+impl<'a> Ring<'a> {
+    /// Slots at the beginning of the images.
     pub(super) fn new(
-        device: &Device,
-        bound: &Bound,
-        layout: &Layout,
+        (device, contents, images): (&'a Device, &'a Contents, &'a Images),
+        bound: &'a Bound,
+        layout: &'a Layout,
         slots: u32,
-        pools: &mut Vec<Pool>,
-        random: &mut Random,
-    ) -> Result<Self> {
-        // An odd number of pages, so that slots whose size is a power of two use different memory channels.
-        let step = layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2);
-        let memory = device.allocate(step * u64::from(slots))?;
-        let mut base = vec![POISON.byte(); usize::try_from(layout.bytes)?];
-        for (index, tensor) in bound.tensors.iter().enumerate() {
+    ) -> Self {
+        let tensors = bound.tensors.iter().zip(&layout.starts).map(|(tensor, at)| {
+            let tensor = distinct(tensor);
+            let dimensions = if tensor.span() == tensor.elements() {
+                vec![(tensor.elements(), 1)]
+            } else {
+                tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect()
+            };
+            let region = Region { at: *at, step: step(layout), slots, size: tensor.dtype.size() as u64, dimensions };
+            (tensor, region)
+        });
+        Self { device, contents, images, bound, layout, slots, tensors: tensors.collect() }
+    }
+
+    fn bytes(&self) -> u64 {
+        step(self.layout) * u64::from(self.slots)
+    }
+
+    /// Draws all contents: inputs in both images, a word around them, and a word in place of what launches write.
+    pub(super) fn prepare(&self, round: &Round) -> Result<(), GpuError> {
+        let all = Region {
+            at: 0,
+            step: step(self.layout),
+            slots: self.slots,
+            size: 4,
+            dimensions: vec![(step(self.layout) / 4, 1)],
+        };
+        self.contents.write(self.device, &self.images.memory, &all, Content::Word(round.around.into()))?;
+        self.draw(round, 0)?;
+        driver_copy(self.device, (&self.images.kept, 0), (&self.images.memory, 0), self.bytes())?;
+        self.blank(round.blanks[0])
+    }
+
+    /// Makes a second launch possible: each slot gets the inputs of the next one, and another word in place of what is
+    /// written. A kernel that computes something else in some slots then differs from itself.
+    pub(super) fn again(&self, round: &Round) -> Result<(), GpuError> {
+        self.draw(round, self.shift())?;
+        self.blank(round.blanks[1])
+    }
+
+    /// How many slots further the inputs of the second launch come from.
+    fn shift(&self) -> u32 {
+        u32::from(self.slots > 1)
+    }
+
+    /// The slot whose inputs a slot has in the second launch.
+    pub(super) fn source(&self, slot: u32) -> u32 {
+        slot + self.shift()
+    }
+
+    fn draw(&self, round: &Round, shift: u32) -> Result<(), GpuError> {
+        for (index, (tensor, region)) in self.tensors.iter().enumerate().filter(|(_, (one, _))| one.role.is_given()) {
+            let content = content(tensor, index, round.seed).further(shift);
+            self.contents.write(self.device, &self.images.memory, region, content)?;
+        }
+        Ok(())
+    }
+
+    fn blank(&self, word: u32) -> Result<(), GpuError> {
+        let word = u64::from(word) << 32 | u64::from(word);
+        for region in self.of(|role| matches!(role, Role::Output | Role::Scratch)) {
+            self.contents.write(self.device, &self.images.memory, region, Content::Word(word))?;
+        }
+        Ok(())
+    }
+
+    /// Copies what launches may have written to `kept`, and compares everything: nothing else may have changed.
+    pub(super) fn keep(&self) -> Result<Option<u32>, GpuError> {
+        self.difference(0, Role::is_written)
+    }
+
+    /// Compares what a second launch left with what is kept of the slots whose inputs it had.
+    pub(super) fn repeated(&self) -> Result<Option<u32>, GpuError> {
+        self.difference(self.shift(), |role| role == Role::Scratch)
+    }
+
+    /// The first slot that differs from the kept one so many further, after copying the tensors of some roles.
+    fn difference(&self, shift: u32, copied: impl Fn(Role) -> bool) -> Result<Option<u32>, GpuError> {
+        let slots = self.slots - shift;
+        let memory = (&self.images.memory, 0);
+        let kept = (&self.images.kept, u64::from(shift) * step(self.layout));
+        for region in self.of(copied) {
+            self.contents.copy(self.device, kept, memory, &Region { slots, ..region.clone() })?;
+        }
+        let first = self.contents.compare(self.device, memory, kept, u64::from(slots) * step(self.layout))?;
+        Ok(first.map(|byte| u32::try_from(byte / step(self.layout)).unwrap_or(u32::MAX)))
+    }
+
+    fn of(&self, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = &Region> {
+        self.tensors.iter().filter(move |(tensor, _)| wanted(tensor.role)).map(|(_, region)| region)
+    }
+
+    /// Reads all slots into the L2, behind work that keeps the stream busy.
+    pub(super) fn warm(&self) -> Result<(), GpuError> {
+        self.contents.warm(self.device, &self.images.memory, self.bytes())
+    }
+
+    /// A slot as the last launch left it.
+    pub(super) fn left(&self, slot: u32) -> Result<Vec<u8>> {
+        self.download(&self.images.memory, slot)
+    }
+
+    /// A slot as it is kept.
+    pub(super) fn kept(&self, slot: u32) -> Result<Vec<u8>> {
+        self.download(&self.images.kept, slot)
+    }
+
+    fn download(&self, image: &Buffer, slot: u32) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.layout.bytes)?];
+        self.device.download(image, u64::from(slot) * step(self.layout), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The content of a slot before a round, computed on the host.
+    pub(super) fn expected(&self, round: &Round, slot: u32) -> Slot {
+        let mut bytes = vec![0; usize::try_from(self.layout.bytes).unwrap_or(0)];
+        for word in bytes.as_chunks_mut::<4>().0 {
+            *word = round.around.to_le_bytes();
+        }
+        for (index, (tensor, region)) in self.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
                 continue;
             }
-            let range = layout.range(bound, index);
-            let into = &mut base[range];
-            runs(tensor, |run| fill(tensor, &mut into[run], pools, random));
-        }
-        // Slots are equal at first and differ by their patches: a launch that recognises a slot by a sample of its inputs
-        // confuses it with another.
-        device.upload(&memory, 0, &base)?;
-        for slot in 1..u64::from(slots) {
-            driver_copy(device, (&memory, slot * step), (&memory, 0), layout.bytes)?;
-        }
-        let fresh = if bound.tensors.iter().any(|t| t.role == Role::InOut) {
-            let fresh = device.allocate(layout.bytes)?;
-            driver_copy(device, (&fresh, 0), (&memory, 0), layout.bytes)?;
-            Some(fresh)
-        } else {
-            None
-        };
-        device.finish("filling the slots")?;
-        Ok(Self { memory, slots, step, base, patches: vec![Vec::new(); slots as usize], fresh })
-    }
-
-    /// Restores tensors that are input and output, in every slot.
-    pub(super) fn restore(&self, device: &Device, bound: &Bound, layout: &Layout) -> Result<()> {
-        let Some(fresh) = &self.fresh else {
-            return Ok(());
-        };
-        for (index, tensor) in bound.tensors.iter().enumerate() {
-            let (at, bytes) = (layout.starts[index], layout.range(bound, index).len() as u64);
-            if tensor.role != Role::InOut || bytes == 0 {
-                continue;
-            }
-            for slot in 0..u64::from(self.slots) {
-                driver_copy(device, (&self.memory, slot * self.step + at), (fresh, at), bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The address of a slot.
-    pub(super) fn base(&self, slot: u32) -> u64 {
-        self.memory.address() + u64::from(slot) * self.step
-    }
-
-    /// Overwrites a few elements of every input of every slot.
-    pub(super) fn patch(
-        &mut self,
-        device: &Device,
-        bound: &Bound,
-        layout: &Layout,
-        pools: &mut Vec<Pool>,
-        random: &mut Random,
-    ) -> Result<()> {
-        for slot in 0..self.slots {
-            for (index, tensor) in bound.tensors.iter().enumerate() {
-                if tensor.role != Role::Input || tensor.elements() == 0 {
-                    continue;
-                }
-                let size = tensor.dtype.size() as u64;
-                let length = tensor.shape.last().copied().unwrap_or(1);
-                let row = random.below(tensor.elements() / length);
-                let view = crate::oracle::View::new(tensor, &[]);
-                let unit = tensor.strides.last().copied().unwrap_or(1) == 1;
-                let count = if unit { PATCH.min(length) } else { 1 };
-                let column = random.below(length - count + 1);
-                let stride = tensor.strides.last().copied().unwrap_or(1);
-                let at = layout.starts[index] + (view.row_start(row) + column * stride) * size;
-                let range = usize::try_from(at)?..usize::try_from(at + count * size)?;
-                let mut bytes = vec![0; range.len()];
-                fill(tensor, &mut bytes, pools, random);
-                device.upload(&self.memory, u64::from(slot) * self.step + at, &bytes)?;
-                self.patches[slot as usize].push((range.start, bytes));
-            }
-        }
-        Ok(())
-    }
-
-    /// Poisons the outputs and scratch of a slot.
-    pub(super) fn poison(&self, device: &Device, bound: &Bound, layout: &Layout, slot: u32) -> Result<()> {
-        let base = u64::from(slot) * self.step;
-        for (index, tensor) in bound.tensors.iter().enumerate() {
-            let range = layout.range(bound, index);
-            let at = base + layout.starts[index];
-            if matches!(tensor.role, Role::Output | Role::Scratch) {
-                device.fill(&self.memory, at, range.len() as u64, POISON.byte())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The expected content of a slot.
-    pub(super) fn expected(&self, slot: u32) -> Slot {
-        let mut bytes = self.base.clone();
-        for (at, patch) in &self.patches[slot as usize] {
-            bytes[*at..*at + patch.len()].copy_from_slice(patch);
+            let drawn = drawn(tensor, content(tensor, index, round.seed), slot);
+            let start = usize::try_from(region.at).unwrap_or(0);
+            let mut from = 0;
+            runs(tensor, |run| {
+                let length = run.len();
+                bytes[start + run.start..start + run.end].copy_from_slice(&drawn[from..from + length]);
+                from += length;
+            });
         }
         Slot { bytes }
     }
 
-    /// Downloads a slot.
-    pub(super) fn download(&self, device: &Device, slot: u32) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.base.len()];
-        device.download(&self.memory, u64::from(slot) * self.step, &mut bytes)?;
-        Ok(bytes)
+    /// The case's tensors and their places.
+    pub(super) fn case(&self) -> (&'a Bound, &'a Layout) {
+        (self.bound, self.layout)
     }
 }
 
-/// Fills a run of elements from the pool of the tensor's type, or with integers from the range in kernel.toml. Its list of
-/// other values is for verification alone.
-fn fill(tensor: &BoundTensor, into: &mut [u8], pools: &mut Vec<Pool>, random: &mut Random) {
-    let Some(from) = &tensor.integers else {
-        pool_of(tensor, pools, random).fill(into, random);
-        return;
+/// Bytes of memory that inputs and outputs occupy: the most that a launch need move. What is input and output counts twice.
+pub(super) fn most_bytes(bound: &Bound) -> u64 {
+    let of = |tensor: &BoundTensor| {
+        let times = match tensor.role {
+            Role::InOut => 2,
+            Role::Scratch => 0,
+            Role::Input | Role::Output => 1,
+        };
+        distinct(tensor).elements() * tensor.dtype.size() as u64 * times
     };
-    let mut bytes = Vec::with_capacity(into.len());
-    for _ in 0..into.len() / tensor.dtype.size() {
-        encode(tensor.dtype, integer(from, false, random), &mut bytes);
-    }
-    into.copy_from_slice(&bytes);
-}
-
-/// The pool of a tensor's type, drawn when first needed.
-fn pool_of<'a>(tensor: &BoundTensor, pools: &'a mut Vec<Pool>, random: &mut Random) -> &'a Pool {
-    let found = pools.iter().position(|pool| pool.dtype == tensor.dtype);
-    let index = found.unwrap_or_else(|| {
-        pools.push(Pool::new(tensor.dtype, random));
-        pools.len() - 1
-    });
-    &pools[index]
+    bound.tensors.iter().map(of).sum()
 }

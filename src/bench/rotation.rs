@@ -40,11 +40,46 @@ impl Rotation {
         };
         Self { sets, launches: sets * turns, residency }
     }
+
+    /// For launches that each have a set of their own. A cold case has sets for at least [`LEAST_LAUNCHES`] launches, where
+    /// `most` allows; none: fewer of a hot case fit in the L2 together.
+    pub(super) fn distinct(bytes: u64, l2: u64, wanted: Residency, most: u64) -> Option<Self> {
+        let least = u64::from(LEAST_LAUNCHES);
+        let (sets, residency) = match wanted {
+            Residency::Hot => {
+                let sets = (l2 * 3 / 4 / bytes.max(1)).min(u64::from(HOT_LAUNCHES));
+                return (least..=most).contains(&sets).then(|| Self::once(sets, Residency::Hot));
+            }
+            Residency::Cold => ((L2_TIMES * l2).div_ceil(bytes.max(1)).max(least), Residency::Cold),
+        };
+        Some(if sets > MOST_SETS {
+            Self::once(MOST_SETS, Residency::Hot)
+        } else {
+            Self::once(sets.min(most), residency)
+        })
+    }
+
+    fn once(sets: u64, residency: Residency) -> Self {
+        let sets = u32::try_from(sets).unwrap_or(u32::MAX);
+        Self { sets, launches: sets, residency }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_launch_of_a_benchmark_has_a_set_of_its_own() {
+        let of = |bytes, wanted, most| Rotation::distinct(bytes, 50 << 20, wanted, most);
+        let sets = |bytes, wanted, most| of(bytes, wanted, most).map(|rotation| (rotation.sets, rotation.residency));
+        assert_eq!(sets(1 << 30, Residency::Cold, 512), Some((8, Residency::Cold)));
+        assert_eq!(sets(1 << 30, Residency::Cold, 3), Some((3, Residency::Cold)), "as many as memory has room for");
+        assert_eq!(sets(2 << 20, Residency::Cold, 512), Some((100, Residency::Cold)));
+        assert_eq!(sets(1024, Residency::Cold, 512), Some((512, Residency::Hot)));
+        assert_eq!(sets(1 << 20, Residency::Hot, 512), Some((37, Residency::Hot)));
+        assert_eq!(sets(8 << 20, Residency::Hot, 512), None, "too few fit in the L2");
+    }
 
     #[test]
     fn sets_are_together_four_times_the_l2() {

@@ -15,6 +15,8 @@ use crate::verify::random::Random;
 
 /// Rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
+/// Times that a round may be tried for which the host is too late.
+const MOST_LATE: u32 = 20;
 
 /// A card, a clock and the copies.
 #[derive(Debug)]
@@ -82,12 +84,13 @@ impl Ruler {
         let roof = self.roof(bytes, rotation)?;
         let mut samples = vec![(Vec::new(), Vec::new()); graphs.len()];
         let mut random = Random::new(1, 0x0c10c);
+        let mut order: Vec<usize> = (0..graphs.len()).collect();
         for round in 0..rounds.max(5) + WARM {
             each_round()?;
-            for index in shuffled(graphs.len(), &mut random) {
+            random.shuffle(&mut order);
+            for index in order.iter().copied() {
                 let (name, graph) = &graphs[index];
-                let doing = format!("timing {name}");
-                let (launch, copy) = self.clock.time(&self.device, graph, &roof.graph, &doing)?;
+                let (launch, copy) = self.time(graph, &roof, &format!("timing {name}"))?;
                 if round >= WARM {
                     samples[index].0.push(launch);
                     samples[index].1.push(copy);
@@ -97,8 +100,8 @@ impl Ruler {
         remarks.extend(Health::ask(self.ordinal).remarks("after"));
         let mut timed = Vec::with_capacity(graphs.len());
         for (launch, copy) in &samples {
-            let launch = per_launch(launch, rotation.launches);
-            let copy = per_launch(copy, roof.copies);
+            let launch = Spread::of(&per_launch(launch, rotation.launches));
+            let copy = Spread::of(&per_launch(copy, roof.copies));
             let mut remarks = Vec::new();
             remarks.extend(launch.unsteady("it"));
             remarks.extend(copy.unsteady("the copy"));
@@ -119,12 +122,23 @@ impl Ruler {
         let roof = self.roof(bytes, rotation)?;
         let mut times = Vec::new();
         for round in 0..rounds.max(5) + WARM {
-            let (one, _) = self.clock.time(&self.device, &roof.graph, &roof.graph, "timing the copy")?;
+            let (one, _) = self.time(&roof.graph, &roof, "timing the copy")?;
             if round >= WARM {
                 times.push(one);
             }
         }
-        Ok((per_launch(&times, roof.copies), roof.manner.name(), rotation))
+        Ok((Spread::of(&per_launch(&times, roof.copies)), roof.manner.name(), rotation))
+    }
+
+    /// Microseconds of a graph and of the copies, in a round for which the host was not too late.
+    fn time(&self, graph: &Graph, roof: &Roof, doing: &str) -> Result<(f64, f64)> {
+        for _ in 0..MOST_LATE {
+            let before = || roof.graph.launch(&self.device);
+            if let Some(timed) = self.clock.time(&self.device, before, graph, (&roof.graph, false), doing)? {
+                return Ok(timed);
+            }
+        }
+        bail!("{doing}: the host was too late {MOST_LATE} times: its cores are busy with other work")
     }
 
     fn roof(&self, bytes: u64, rotation: Rotation) -> Result<Roof> {
@@ -133,14 +147,4 @@ impl Ruler {
         }
         Roof::measure(&self.device, &self.copier, bytes, rotation.sets, rotation.launches)
     }
-}
-
-/// The numbers below `count` in a random order.
-fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    for last in (1..count).rev() {
-        let other = usize::try_from(random.below(last as u64 + 1)).unwrap_or(last);
-        order.swap(last, other);
-    }
-    order
 }

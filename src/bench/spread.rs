@@ -31,10 +31,9 @@ impl Spread {
     }
 }
 
-/// The spread per launch, from times of graphs with `launches` launches.
-pub(super) fn per_launch(times: &[f64], launches: u32) -> Spread {
-    let each: Vec<f64> = times.iter().map(|time| time / f64::from(launches)).collect();
-    Spread::of(&each)
+/// Times per launch, from times of graphs with `launches` launches.
+pub(super) fn per_launch(times: &[f64], launches: u32) -> Vec<f64> {
+    times.iter().map(|time| time / f64::from(launches)).collect()
 }
 
 /// A quantile of sorted numbers, interpolated linearly.

@@ -5,6 +5,7 @@ use super::findings::Findings;
 use super::load::Project;
 use super::text::Text;
 use crate::base::arch::{Capability, KERNEL_BUILDER};
+use crate::compile;
 use crate::project::BUILD_TOML;
 use crate::project::diagnostic::{Document, Problem};
 use crate::project::manifest::{self, Fault, Kernel, Kind, Manifest, Words, is_kernel_name, numbers};
@@ -32,6 +33,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     repository(project, findings);
     backends(project, findings);
     architectures(project, findings);
+    flags(project, findings);
     depends(project, findings);
     package(project, findings);
 }
@@ -89,6 +91,10 @@ fn repository(project: &Project, findings: &mut Findings) {
         if !sound {
             let message = format!("`{}` is no repository of the Hub; write owner/name", id.value);
             findings.add("build-toml/repo-id", &project.build, &id.at, message);
+        } else if id.value.starts_with("your-name/") {
+            let message =
+                format!("`{}` is nobody's; write your account or organisation on the Hub as its owner", id.value);
+            findings.add("build-toml/placeholder-owner", &project.build, &id.at, message);
         }
     }
 }
@@ -137,7 +143,9 @@ fn architectures(project: &Project, findings: &mut Findings) {
     let kernels = manifest.kernels.iter();
     let lists = kernels.filter_map(|kernel| kernel.capabilities.as_ref());
     for list in lists.chain(framework.and_then(|one| one.capabilities.as_ref())) {
-        cuda_capabilities(&project.build, list, findings);
+        if !cuda_capabilities(&project.build, list, findings) {
+            newer_cards(&project.build, list, findings);
+        }
     }
     let kernels = manifest.kernels.iter();
     let lists = kernels.filter_map(|kernel| kernel.rocm_archs.as_ref());
@@ -146,15 +154,52 @@ fn architectures(project: &Project, findings: &mut Findings) {
     }
 }
 
-/// At least one capability must be supported by kernel-builder. Malformed ones are reported by the reader.
-fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) {
+/// At least one capability must be supported by kernel-builder. Malformed ones are reported by the reader. Whether it
+/// found none.
+fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) -> bool {
     let known = list.items.iter().filter_map(|word| Capability::parse(&word.value));
     let known: Vec<u32> = known.map(|capability| capability.number).collect();
     let built = known.iter().any(|number| KERNEL_BUILDER.contains(number));
-    if known.len() == list.items.len() && !known.is_empty() && !built {
+    let none = known.len() == list.items.len() && !known.is_empty() && !built;
+    if none {
         let all = KERNEL_BUILDER.map(|number| Capability::new(number).to_string());
         let message = format!("none of these is compiled by kernel-builder; add one of {}", all.join(", "));
         findings.add("build-toml/capability", text, &list.at, message);
+    }
+    none
+}
+
+/// Flags that `kernels` gives to no compiler.
+fn flags(project: &Project, findings: &mut Findings) {
+    let mut check = |list: Option<&Words>, refused: fn(&[String]) -> Option<(usize, String)>| {
+        let Some(list) = list else { return };
+        if let Some((at, why)) = refused(&Words::texts(Some(list))) {
+            let place = list.items.get(at).map_or(&list.at, |word| &word.at);
+            findings.add("build-toml/flag", &project.build, place, why);
+        }
+    };
+    let manifest = &project.manifest;
+    let cuda = |kernel: &&Kernel| kernel.backend.as_ref().is_some_and(|backend| backend.value == "cuda");
+    for kernel in manifest.kernels.iter().filter(cuda) {
+        check(kernel.cuda_flags.as_ref(), compile::flags::refused);
+        check(kernel.cxx_flags.as_ref(), compile::flags::refused_cxx);
+    }
+    check(manifest.framework().and_then(|one| one.cxx_flags.as_ref()), compile::flags::refused_cxx);
+}
+
+/// Some capability runs on all of Blackwell, by machine code or by PTX; a list with features of one architecture alone
+/// (9.0a) is for that one on purpose.
+fn newer_cards(text: &Text, list: &Words, findings: &mut Findings) {
+    let known: Vec<Capability> = list.items.iter().filter_map(|word| Capability::parse(&word.value)).collect();
+    let newer = |one: &Capability| one.number >= LAST_BLACKWELL || one.ptx || one.suffix.is_some();
+    if let Some(newest) = known.iter().max()
+        && !known.iter().any(newer)
+    {
+        let message = format!(
+            "nothing here runs on a card newer than {newest}, Blackwell's 12.0 among them: leave the key out, or add \
+             \"10.0\" and \"12.0+PTX\""
+        );
+        findings.add("build-toml/newer-cards", text, &list.at, message);
     }
 }
 
@@ -169,6 +214,8 @@ fn rocm_archs(text: &Text, list: &Words, findings: &mut Findings) {
         }
     }
 }
+
+const LAST_BLACKWELL: u32 = 120;
 
 /// Valid entries of `depends` in a [kernel.X].
 const DEPENDS: [&str; 11] = [

@@ -392,7 +392,7 @@ impl Code {
         None
     }
 
-    fn parameter(&self, part: Range<usize>) -> Parameter {
+    pub(super) fn parameter(&self, part: Range<usize>) -> Parameter {
         let mut end = part.end;
         for at in part.clone() {
             if matches!(self.word(at), "=" | "[") {

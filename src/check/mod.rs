@@ -6,6 +6,7 @@
 mod allow;
 mod build_toml;
 mod code;
+mod contract;
 mod cpp;
 mod cuda;
 mod finding;
@@ -15,6 +16,7 @@ mod imports;
 mod load;
 mod ops;
 mod package;
+mod prototype;
 mod python;
 mod rule;
 mod sources;
@@ -111,6 +113,8 @@ pub fn check(dir: &Path) -> Result<Report> {
     imports::check(&project, &mut findings);
     package::check(&project, &ops, &mut findings);
     cuda::check(&project, &mut findings);
+    prototype::check(&project, &mut findings);
+    contract::check(&project, &mut findings);
     let allowed = allow::apply(&project, &mut findings);
     let mut findings = findings.0;
     findings.sort_by(|a, b| (&a.path, a.place, a.rule, &a.message).cmp(&(&b.path, b.place, b.rule, &b.message)));

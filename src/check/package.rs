@@ -15,6 +15,7 @@ pub(super) fn check(project: &Project, ops: &Ops, findings: &mut Findings) {
         namespaces(module, findings);
         unknown_ops(project, module, ops, findings);
         exports(module, findings);
+        undefined(project, module, findings);
         layers(module, findings);
     }
 }
@@ -130,6 +131,30 @@ fn exports(module: &Module, findings: &mut Findings) {
         let first = python.lines[0].tokens.clone();
         let message = "no __all__, and only what it lists is the kernel's API; add __all__ = [\"…\"]";
         findings.add("python/no-all", &python.text, &python.bytes(&(first.start..first.start + 1)), message);
+    }
+}
+
+/// Names in `__all__` that occur nowhere else in the module, and are no module beside it.
+fn undefined(project: &Project, module: &Module, findings: &mut Findings) {
+    let python = &module.python;
+    let star = |import: &super::python::Import| import.names.iter().flatten().any(|name| name == "*");
+    let dynamic = (0..python.tokens.len()).any(|at| matches!(python.word(at), "__getattr__" | "globals"));
+    if dynamic || python.imports().iter().any(star) {
+        return;
+    }
+    let folder = python.text.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let has_file = |name: &str| project.package_files.iter().any(|path| path.starts_with(&format!("{folder}/{name}")));
+    for line in python.lines.iter().filter(|line| python.word(line.tokens.start) == "__all__") {
+        for at in line.tokens.clone() {
+            let Some(name) = python.string(at..at + 1) else {
+                continue;
+            };
+            let is_there = (0..python.tokens.len()).any(|other| python.is_name(other) && python.word(other) == name);
+            if !is_there && !has_file(&name) {
+                let message = format!("__all__ lists `{name}`, which this module neither defines nor imports");
+                findings.add("python/all-undefined", &python.text, &python.bytes(&(at..at + 1)), message);
+            }
+        }
     }
 }
 

@@ -38,9 +38,12 @@ rules! {
     Error   "build-toml" "no-backends" false "there is a backend to build for";
     Warning "build-toml" "backend-mismatch" false "backends and [kernel.X] sections agree";
     Error   "build-toml" "capability" false "architectures exist, and at least one of them is built";
+    Error   "build-toml" "flag" false "flags choose how code is generated, and nothing else";
+    Warning "build-toml" "newer-cards" false "a list of architectures has code or PTX for Blackwell";
     Error   "build-toml" "stable-abi" false "`stable-abi` is a version of torch, or one for each backend";
     Error   "build-toml" "version-range" false "minver is not above maxver";
     Error   "build-toml" "repo-id" false "`repo-id` is owner/name";
+    Warning "build-toml" "placeholder-owner" false "`repo-id` names an owner of its own";
     Error   "name" "kernel" false "the name is small letters, digits and hyphens";
     Error   "name" "package" false "the Python package has the kernel's name and an __init__.py";
     Error   "depends" "not-allowed" false "dependencies are those that the builder knows";
@@ -57,6 +60,7 @@ rules! {
     Warning "torch" "no-fake" false "an op that returns tensors has a fake implementation";
     Warning "torch" "undeclared-mutation" false "an op that returns nothing says which tensors it writes";
     Error   "torch" "op-mismatch" false "every op is both defined and implemented";
+    Error   "torch" "launcher-declaration" false "a function is declared as its source defines it";
     Error   "python" "absolute-import" true "the package imports its own modules relatively";
     Error   "python" "import-not-allowed" false "imports are the standard library, torch, or declared dependencies";
     Error   "python" "missing-module" false "relative imports name modules that are there";
@@ -66,6 +70,7 @@ rules! {
     Error   "python" "unknown-op" false "called ops are defined";
     Warning "python" "ops-fallback" false "the import of ._ops has no fallback";
     Warning "python" "no-all" false "__init__.py lists its API in __all__";
+    Error   "python" "all-undefined" false "what __all__ lists is there";
     Error   "python" "layer-state" false "layers have no constructor and no members of their own";
     Error   "cuda" "default-stream" false "launches name the caller's stream";
     Warning "cuda" "launch-unchecked" false "a failed launch is noticed";
@@ -73,6 +78,9 @@ rules! {
     Warning "cuda" "int32-count" false "numel() is not cut to 32 bits unchecked";
     Warning "cuda" "device-guard" false "a launch is on the device of its tensors";
     Error   "kernel-toml" "syntax" false "kernel.toml is TOML, with well-formed allows";
+    Error   "kernel-toml" "schema" false "kernel.toml is right by itself: its keys, names and cases";
+    Error   "kernel-toml" "launcher" false "launchers are there, and take what kernel.toml says";
+    Error   "kernel-toml" "oracle" false "a Python oracle's file has its function";
     Warning "allow" "unused" false "an allow matches a finding";
     Error   "allow" "no-reason" false "an allow gives its reason";
     Error   "allow" "unknown-rule" false "an allow names a rule that there is";

@@ -132,14 +132,32 @@ fn extra(project: &Project, findings: &mut Findings) {
     }
 }
 
+/// The folders below and beside those of listed sources, within the same folder of the project's.
+fn below(project: &Project, folders: &BTreeSet<String>) -> Vec<String> {
+    let tops: BTreeSet<&str> = folders.iter().filter_map(|folder| folder.split('/').next()).collect();
+    let mut found = Vec::new();
+    for top in tops.into_iter().filter(|top| !top.is_empty()) {
+        let hidden = |entry: &walkdir::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+        let walk = walkdir::WalkDir::new(project.root.join(top)).max_depth(6).into_iter();
+        for entry in walk.filter_entry(move |entry| !hidden(entry)).flatten().filter(|one| one.file_type().is_dir()) {
+            if let Ok(path) = entry.path().strip_prefix(&project.root) {
+                found.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
 /// By folder: unlisted sources beside listed ones.
 fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
     let listed = project.listed();
     let is_source = |path: &str| COMPILED.contains(&ending(path).as_str());
     let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let folders = listed.iter().filter(|path| is_source(path)).map(|path| folder_of(path));
+    let beside = listed.iter().filter(|path| is_source(path)).map(|path| folder_of(path));
+    let mut folders: BTreeSet<String> = beside.collect();
+    folders.extend(below(project, &folders));
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for folder in folders.collect::<BTreeSet<String>>() {
+    for folder in folders {
         let Ok(entries) = fs::read_dir(project.root.join(&folder)) else {
             continue;
         };

@@ -42,8 +42,9 @@ pub struct Init {
     /// The project's name: small letters, digits and hyphens
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// Its contents: families of operations, or operations; `blank` is a small kernel to start from
-    #[arg(long, value_name = "OP", value_delimiter = ',')]
+    /// Its contents, several as `a,b` or `a b`: families of operations, or operations, which bring their families; `blank`
+    /// is a small kernel to start from
+    #[arg(long, value_name = "OP", value_delimiter = ',', num_args = 1..)]
     pub op: Vec<String>,
     /// All that a model needs: ltx-video, qwen3
     #[arg(long = "for", value_name = "MODEL", value_delimiter = ',')]
@@ -150,6 +151,9 @@ pub struct Bench {
     /// Where --record writes [default: evidence/ of the git root, else of the project]
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
+    /// Sign what --record writes with this SSH key, through `ssh-keygen -Y sign`, into RECORD.json.sig
+    #[arg(long, value_name = "KEY", requires = "record")]
+    pub sign: Option<PathBuf>,
     /// Timed rounds of a case [default: 30; with --e2e what the script has]
     #[arg(long, value_name = "N")]
     pub rounds: Option<u32>,
@@ -173,7 +177,7 @@ pub struct Bench {
 }
 
 /// `kernels ci`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Ci {
     /// The projects
     #[arg(value_name = "DIR", default_value = ".")]
@@ -184,6 +188,9 @@ pub struct Ci {
     /// Recorded evidence to compare the code with [default: evidence/ of the git root]
     #[arg(long, value_name = "DIR")]
     pub evidence: Option<PathBuf>,
+    /// Who may sign evidence, as `ssh-keygen -Y verify` reads it: evidence that none of them signed fails
+    #[arg(long, value_name = "FILE")]
+    pub signers: Option<PathBuf>,
     /// Print a GitHub workflow that runs this command, and do nothing else
     #[arg(long)]
     pub workflow: bool,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::target;
 use crate::agent::{Machine, Scope};
+use crate::base::plural;
 use crate::cli;
 use crate::install::apply::{self, Done};
 use crate::install::plan;
@@ -36,16 +37,7 @@ pub(crate) fn install(
     dry_run: bool,
     output: Output,
 ) -> Result<Value> {
-    for finding in &skill.findings {
-        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
-        output.note(format!(
-            "{} {}{line}: {} [{}]",
-            style::warning(format!("{}:", finding.severity)),
-            finding.file,
-            finding.message,
-            finding.rule
-        ));
-    }
+    show_findings(skill, output);
     let (done, recovered, notes) = if dry_run {
         let plan = plan::plan(machine, skill, places, options);
         if !plan.refused.is_empty() {
@@ -77,6 +69,20 @@ pub(crate) fn install(
         "notes": notes,
         "findings": skill.findings,
     }))
+}
+
+/// Prints what is wrong with a skill that can be installed nevertheless.
+pub(crate) fn show_findings(skill: &Skill, output: Output) {
+    for finding in &skill.findings {
+        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+        output.note(format!(
+            "{} {}{line}: {} [{}]",
+            style::warning(format!("{}:", finding.severity)),
+            finding.file,
+            finding.message,
+            finding.rule
+        ));
+    }
 }
 
 fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: Output) {
@@ -175,7 +181,7 @@ fn detail(step: &Step, dry_run: bool) -> Option<String> {
     match &step.action {
         Action::Link { to, .. } | Action::KeepLink { to } => Some(format!("→ {}", to.display())),
         Action::Update { from: Some(from) } => Some(format!("was {from}")),
-        Action::Repair(changes) => Some(format!("{} missing files", changes.len())),
+        Action::Repair(changes) => Some(format!("{} missing or empty", plural(changes.len(), "file"))),
         Action::Replace { what } if dry_run => Some(format!("there is: {what}")),
         Action::Adopt => Some("the same files, now with a receipt".to_owned()),
         _ => None,

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if let Some(verified) = &verified {
         let recorded = session.record(arguments.evidence.as_deref(), &report, verified)?;
         for path in &recorded {
-            output.note(format!("recorded {}", path.display()));
+            output.note(format!("recorded {}{}", path.display(), prepare::signed(path, arguments.sign.as_deref())?));
         }
         output.json(&json!({ "bench": report, "verification": verified, "recorded": recorded }));
     } else {

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::failure::Usage;
+use super::prepare;
 use crate::against::Interpreter;
 use crate::cli::project::Bench;
 use crate::end_to_end::{EndToEnd, SCRIPT, run as run_script, sources};
@@ -61,7 +62,9 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         }
         recorded = evidence::end_to_end::record(&folder, dir, &result)?;
         for path in &recorded {
-            output.note(format!("recorded {}", path.display()));
+            let record = path.extension().is_some_and(|ending| ending == "json");
+            let signed = if record { prepare::signed(path, arguments.sign.as_deref())? } else { String::new() };
+            output.note(format!("recorded {}{signed}", path.display()));
         }
     }
     let findings = result.findings();

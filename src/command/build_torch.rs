@@ -1,6 +1,7 @@
 //! `kernels build --torch`.
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,11 +11,38 @@ use serde_json::json;
 use super::build::{archs, duration};
 use crate::base::plural;
 use crate::cli::project::Build as Arguments;
+use crate::evidence;
+use crate::evidence::coverage::{Coverage, coverage};
 use crate::install::Refusal;
 use crate::install::refusal::Refused;
 use crate::project::TorchProject;
 use crate::report::{Output, style};
 use crate::variant::{self, Options, Protected};
+
+/// Whether the machine code that was linked is what evidence was recorded of.
+fn said(coverage: &Coverage, dir: &Path) -> String {
+    let records = |paths: &[PathBuf]| plural(paths.len(), "record");
+    let other = match coverage.other.as_slice() {
+        [] => String::new(),
+        [first, ..] => format!(
+            "; of other machine code: {} of this project, {} the first",
+            records(&coverage.other),
+            first.display()
+        ),
+    };
+    if !coverage.same.is_empty() {
+        return format!("verified: this machine code is that of {}{other}", records(&coverage.same));
+    }
+    if !coverage.same_before.is_empty() {
+        let before = records(&coverage.same_before);
+        return format!("verified with an older set of cases: this machine code is that of {before}{other}");
+    }
+    let dir = dir.display();
+    format!(
+        "{} no evidence covers this machine code{other}: `kernels bench {dir} --record` on a card",
+        style::warning("unproved:")
+    )
+}
 
 /// How many files of a protected folder are named.
 const NAMED: usize = 12;
@@ -74,7 +102,22 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
             style::faint(format!("nvcc {}", variant.compiler))
         ),
     });
+    let coverage = match made {
+        Some(made) => {
+            let dir = evidence::folder(&project.root, None);
+            let coverage = coverage(&dir, &project.build.name, &made.device)?;
+            output.line(format!("  {}", said(&coverage, &arguments.compile.dir)));
+            Some(coverage)
+        }
+        None => None,
+    };
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>();
     output.json(&json!({
+        "evidence": coverage.map(|coverage| json!({
+            "of_this_machine_code": names(&coverage.same),
+            "of_this_machine_code_under_an_older_set": names(&coverage.same_before),
+            "of_other_machine_code": names(&coverage.other),
+        })),
         "project": project.build.name,
         "variant": variant.name,
         "id": variant.id,

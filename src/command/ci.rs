@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::failure::Usage;
 use super::workflow;
@@ -23,7 +26,31 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     for dir in &arguments.dirs {
         is_project(dir)?;
     }
-    Ok(run_in(&Here, arguments, output))
+    let so_far = Arc::new(Mutex::new(Vec::new()));
+    on_a_stop(&so_far, arguments, output)?;
+    Ok(run_in(&Here, arguments, output, &so_far))
+}
+
+/// Writes what was checked so far when the process is told to end, and ends it.
+fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, arguments: &Ci, output: Output) -> Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let (so_far, arguments) = (Arc::clone(so_far), arguments.clone());
+    std::thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else { return };
+        // Held until the process ends, so that nothing is written twice.
+        let mut suites = so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+        let rest: Vec<String> = arguments.dirs.iter().skip(suites.len()).map(|dir| dir.display().to_string()).collect();
+        let rest = if rest.is_empty() { String::new() } else { format!("; not begun: {}", rest.join(", ")) };
+        if let Some(suite) = suites.last_mut() {
+            let check = Check::failed("ci", "stopped", format!("stopped by {name} before it was done{rest}"));
+            line(suite, &check, output);
+            suite.checks.push(check);
+        }
+        let _ = finish(&arguments, &suites, output);
+        std::process::exit(128 + signal);
+    });
+    Ok(())
 }
 
 /// Rejects a wrong folder before anything runs, so that a typing mistake costs no minutes.
@@ -41,20 +68,41 @@ fn is_project(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Like `run`, on any [`Lab`].
-pub(crate) fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output) -> ExitCode {
-    let wanted = Wanted { evidence: arguments.evidence.as_deref(), require_card: arguments.require_card };
-    let mut suites: Vec<Suite> = Vec::new();
+/// Like `run`, on any [`Lab`]. `so_far` has the checks that have ended, at any time.
+fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output, so_far: &Mutex<Vec<Suite>>) -> ExitCode {
+    let wanted = Wanted {
+        evidence: arguments.evidence.as_deref(),
+        require_card: arguments.require_card,
+        signers: arguments.signers.as_deref(),
+    };
+    let locked = || so_far.lock().unwrap_or_else(PoisonError::into_inner);
     for dir in &arguments.dirs {
-        let suite = checks::suite(lab, dir, &wanted);
-        show(&suite, output);
-        suites.push(suite);
+        let mut started = |suite: &Suite| {
+            output.line(format!("{} {}", style::strong(&suite.name), style::faint(&suite.dir)));
+            locked().push(suite.clone());
+        };
+        let mut tell = |check: &Check| {
+            if let Some(suite) = locked().last_mut() {
+                line(suite, check, output);
+                suite.checks.push(check.clone());
+            }
+        };
+        let suite = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
+        output.line("");
+        if let Some(last) = locked().last_mut() {
+            *last = suite;
+        }
     }
-    let unwritten = write(arguments, &suites);
+    finish(arguments, &locked(), output)
+}
+
+/// Writes the files and the totals.
+fn finish(arguments: &Ci, suites: &[Suite], output: Output) -> ExitCode {
+    let unwritten = write(arguments, suites);
     for reason in &unwritten {
         output.error(format!("{} {reason}", style::bad("error:")));
     }
-    let counts = total(&suites);
+    let counts = total(suites);
     let ok = counts.failed == 0 && unwritten.is_empty();
     output.line(format!(
         "{}, {}, {}",
@@ -91,14 +139,6 @@ fn write(arguments: &Ci, suites: &[Suite]) -> Vec<String> {
         unwritten.push(format!("{error:#}"));
     }
     unwritten
-}
-
-fn show(suite: &Suite, output: Output) {
-    output.line(format!("{} {}", style::strong(&suite.name), style::faint(&suite.dir)));
-    for check in &suite.checks {
-        line(suite, check, output);
-    }
-    output.line("");
 }
 
 fn line(suite: &Suite, check: &Check, output: Output) {

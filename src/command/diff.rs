@@ -28,7 +28,7 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     }
     let mut reports = Vec::new();
     for install in installs.iter().filter(|install| install.link.is_none()) {
-        let offer = install.offer();
+        let offer = install.offer().ok();
         let judged = install.judge(offer.as_ref());
         let changes = judged.state.changes();
         if changes.is_empty() {

@@ -27,7 +27,10 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
     output.line(format!("{} {git}", style::strong("git root")));
     let mut agents = Vec::new();
     let mut absent = Vec::new();
+    let scopes = [Scope::Project, Scope::User];
+    let recovered = super::status::recover(machine, &discover::all_places(machine, &scopes), output);
     let mut problems: Vec<String> = home_problem(machine).into_iter().collect();
+    problems.extend(discover::blind_spots(machine, &scopes));
     for agent in table::all() {
         let presence = Presence::of(agent, machine);
         if !presence.is_present() {
@@ -60,6 +63,7 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         "agents": agents,
         "not_found": absent,
         "cuda": cuda,
+        "recovered": recovered,
         "problems": problems,
     }));
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -125,6 +129,9 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
             (Copies::Each, _) => {
                 problems.push(format!("{} lists {name} {} times: {paths}", agent.name, copies.len()));
             }
+            (Copies::Warn, _) => {
+                problems.push(format!("{} reports a conflict of {} {name}: {paths}", agent.name, copies.len()));
+            }
             (_, false) => {}
             (Copies::User, true) => problems.push(format!(
                 "{} uses the user's {name}, which hides the project's different one: {paths}",
@@ -143,20 +150,26 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
 }
 
 fn installs_problems(machine: &Machine) -> Vec<String> {
-    let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
     let mut problems = Vec::new();
-    for row in super::status::rows(discover::installs(&places, None)) {
-        let advice = match row.judged.state {
+    for row in super::status::rows(discover::installs(&discover::all_seen(machine), None)) {
+        // `update` alone goes to the agents' own folders.
+        let dest = match row.install.scope {
+            Scope::Dest => format!(" --dest {}", row.install.folder.display()),
+            _ => String::new(),
+        };
+        let advice = match &row.judged.state {
             State::Current { .. } => continue,
-            State::Stale | State::Missing(_) => "`kernels skills update` mends it",
-            State::Newer => "upgrade kernels",
-            State::Modified(_) => "`kernels skills diff` shows your edits",
+            State::Unchecked => row.why_unchecked().unwrap_or("its source is gone").to_owned(),
+            State::Stale | State::Missing(_) => format!("`kernels skills update{dest}` mends it"),
+            State::Newer => "upgrade kernels".to_owned(),
+            State::Modified(_) => format!("`kernels skills diff{dest}` shows your edits"),
             State::Foreign(_) => {
                 "not installed by kernels, which leaves it alone; `kernels skills add --force` moves it to a backup and \
                  installs its own"
+                    .to_owned()
             }
-            State::Absent => "a link to nothing; `kernels skills add --force` replaces it",
-            State::Unreadable(_) => "check its permissions",
+            State::Absent => "a link to nothing; `kernels skills add --force` replaces it".to_owned(),
+            State::Unreadable(why) => why.clone(),
         };
         problems.push(format!("{} is {} ({advice})", machine.show(&row.install.path), row.judged.state.word()));
     }

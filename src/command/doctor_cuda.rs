@@ -130,6 +130,7 @@ mod tests {
             driver: None,
             cuda: cuda.to_owned(),
             peak_gbs: None,
+            peak_l2_gbs: None,
         }
     }
 
@@ -150,7 +151,7 @@ mod tests {
         assert!(of("13.0.88", 90, "12.8").contains("loads nothing"));
         assert!(of("13.2.1", 90, "13.0").contains("refuses that PTX"));
         assert!(of("13.2.1", 90, "13.2").contains("not the pinned 13.0.88"));
-        assert!(of("13.0.88", 87, "13.0").contains("does not know sm_87"));
+        assert!(of("13.0.88", 130, "13.0").contains("does not know sm_130"));
         assert!(remarks(None, &[card(90, "12.0")]).is_empty());
     }
 }

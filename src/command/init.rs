@@ -22,13 +22,14 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let usage = |text: String| anyhow::Error::new(Usage(text));
-    let Some(name) = &arguments.name else {
+    let (name, operations) = name_and_operations(arguments, &catalog);
+    let Some(name) = name else {
         return Err(usage("say how the project is to be called: kernels init my-kernels --op rms_norm".to_owned()));
     };
     let name = Name::parse(name).map_err(|error| usage(error.to_string()))?;
     let owner = arguments.owner.as_deref().unwrap_or(NOBODY);
     check_owner(owner).map_err(|error| usage(error.to_string()))?;
-    let families = catalog.select(&arguments.op, &arguments.models).map_err(|error| usage(error.to_string()))?;
+    let families = catalog.select(operations, &arguments.models).map_err(|error| usage(error.to_string()))?;
     if families.is_empty() {
         return Err(usage(format!(
             "say what is to be in {name}: --op with some of {}, --op blank for a small kernel to start from, or --for {}; \
@@ -73,6 +74,16 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         "next": std::iter::once(go.as_str()).chain(NEXT.map(|(command, _)| command)).collect::<Vec<_>>(),
     }));
     Ok(ExitCode::SUCCESS)
+}
+
+/// `--op a b NAME` takes the name for one more operation.
+fn name_and_operations<'a>(arguments: &'a Init, catalog: &Catalog) -> (Option<&'a String>, &'a [String]) {
+    match (&arguments.name, &arguments.op[..]) {
+        (None, [operations @ .., last]) if !operations.is_empty() && !catalog.has_operation(last) => {
+            (Some(last), operations)
+        }
+        (name, operations) => (name.as_ref(), operations),
+    }
 }
 
 /// Next steps for a new project.

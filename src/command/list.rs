@@ -13,8 +13,10 @@ use crate::skill::bundled;
 use crate::skill::source::Skill;
 
 pub(crate) fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
-    let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let rows = status::rows(discover::installs(&places, None));
+    let scopes = [Scope::Project, Scope::User];
+    let recovered = status::recover(machine, &discover::all_places(machine, &scopes), output);
+    let rows = status::rows(discover::installs(&discover::all_seen(machine), None));
+    let problems = discover::blind_spots(machine, &scopes);
     let mut embedded = Vec::new();
     output.line(style::strong("embedded"));
     for name in bundled::names() {
@@ -37,9 +39,14 @@ pub(crate) fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
         output.line(style::faint("  nothing here and nothing at the user level; `kernels skills add` installs"));
     }
     status::show(machine, &rows, output);
+    for problem in &problems {
+        output.line(format!("{} {problem}", style::warning("problem")));
+    }
     output.json(&json!({
         "embedded": embedded,
         "installed": rows.iter().map(status::Row::to_json).collect::<Vec<_>>(),
+        "recovered": recovered,
+        "problems": problems,
     }));
     Ok(ExitCode::SUCCESS)
 }

@@ -11,11 +11,13 @@ mod diff;
 mod doctor;
 mod doctor_cuda;
 mod failure;
+mod hub;
 mod init;
 mod list;
 mod man;
 mod pack;
 mod prepare;
+mod publish;
 mod remove;
 mod show;
 mod status;
@@ -97,6 +99,8 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Bench(arguments) => bench::run(&arguments, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Ci(arguments) => ci::run(&arguments, output),
+        Command::Hub(command) => hub::run(&command, output),
+        Command::Publish(arguments) => publish::run(&arguments, output),
         Command::Toolchain(arguments) => toolchain::run(&arguments, output),
         Command::Worker { request } => worker::run(&request),
         Command::Doctor => Ok(doctor::run(&Machine::here()?, output)),

@@ -16,6 +16,7 @@ use crate::skill::source::Skill;
 
 pub(crate) fn run(arguments: &cli::Pack, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
+    super::add::show_findings(&skill, output);
     let bytes = archive::pack(&skill.name, &skill.tree).with_context(|| format!("cannot pack {}", skill.name))?;
     let path =
         arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{}", skill.name, archive::EXTENSION)));

@@ -1,9 +1,12 @@
-//! Shared by verify and bench: the card, the choice of cases, the heading of a report.
+//! Shared by verify and bench: the card, the choice of cases, the heading of a report, signatures.
+
+use std::path::Path;
 
 use anyhow::Result;
 
 use crate::cli::project::Selection;
 use crate::command::failure::Usage;
+use crate::evidence::signature;
 use crate::gpu::{self, Card};
 use crate::project::DType;
 use crate::report::{Output, style};
@@ -52,4 +55,12 @@ pub(crate) fn show_heading(project: &str, card: &Card, compiler: &str, seed: u64
         card.name,
         card.driver.as_deref().unwrap_or("unknown"),
     ));
+}
+
+/// Signs a record, or removes the signature of the one that it replaced; what is said of it.
+pub(crate) fn signed(record: &Path, key: Option<&Path>) -> Result<String> {
+    match key {
+        Some(key) => Ok(format!(", signed in {}", signature::sign(record, key)?.display())),
+        None => signature::remove(record).map(|()| ", unsigned: --sign KEY signs it".to_owned()),
+    }
 }

@@ -8,16 +8,16 @@ use serde_json::json;
 use super::{add, target};
 use crate::agent::{Machine, Scope};
 use crate::cli;
-use crate::install::apply;
 use crate::install::discover::{self, Install};
-use crate::install::remove::{self, Removal};
+use crate::install::remove::{self, Removal, Removed};
 use crate::install::step::Options;
+use crate::install::{Refusal, apply};
 use crate::report::{Output, style};
 
 /// Removes a skill from the named places, or from all of one level.
 pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result<ExitCode> {
     let name = &arguments.name;
-    let named = !target::agents(&arguments.targets).is_empty() || !arguments.targets.dest.is_empty();
+    let named = target::is_named(&arguments.targets);
     let level = if arguments.targets.global { Scope::User } else { Scope::Project };
     let places = if named {
         target::places_to_search(machine, &arguments.targets)?
@@ -37,14 +37,17 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) ->
         return not_there(machine, name, &all);
     }
     let options = Options { force: arguments.force, link: false };
-    let (removals, notes) = if arguments.dry_run {
-        (remove::plan(&targets, &all, options)?, Vec::new())
+    let Removed { removals, put_back, notes } = if arguments.dry_run {
+        Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
     show(machine, &removals, arguments.dry_run, output);
     for note in &notes {
         output.note(format!("{} {note}", style::warning("note:")));
+    }
+    if !put_back.is_empty() {
+        return Err(Refusal(put_back).into());
     }
     output.json(&json!({
         "dry_run": arguments.dry_run,

@@ -5,20 +5,22 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use super::target;
+use super::{add, target};
 use crate::agent::{Machine, Scope, table};
 use crate::cli::Select;
-use crate::install::State;
 use crate::install::area::Area;
-use crate::install::discover::Install;
+use crate::install::discover::{self, Install};
 use crate::install::state::{Foreign, Judgement};
+use crate::install::transaction::Recovered;
+use crate::install::{Place, State, apply};
 use crate::report::{Output, style};
 
 /// One install and how it stands.
 pub(crate) struct Row {
     pub(crate) install: Install,
     pub(crate) judged: Judgement,
-    pub(crate) available: Option<String>,
+    /// The skill it was compared with, by its version, or why there was none.
+    offer: Result<Option<String>, String>,
 }
 
 pub(crate) fn rows(installs: Vec<Install>) -> Vec<Row> {
@@ -26,15 +28,36 @@ pub(crate) fn rows(installs: Vec<Install>) -> Vec<Row> {
         .into_iter()
         .map(|install| {
             let offer = install.offer();
-            let judged = install.judge(offer.as_ref());
-            Row { judged, available: offer.and_then(|offer| offer.version), install }
+            let judged = install.judge(offer.as_ref().ok());
+            Row { judged, offer: offer.map(|offer| offer.version), install }
         })
         .collect()
 }
 
-/// Shows the state of each install; exit 1 when one is not current.
+/// Finishes what interrupted runs left. What cannot be finished is a note, since the caller was only asked to look.
+pub(crate) fn recover(machine: &Machine, places: &[Place], output: Output) -> Vec<Recovered> {
+    let mut recovered = Vec::new();
+    for place in places {
+        match apply::recover(std::slice::from_ref(place)) {
+            Ok(more) => recovered.extend(more),
+            Err(error) => output.note(format!("{} {error:#}", style::warning("note:"))),
+        }
+    }
+    add::show_recovered(machine, &recovered, output);
+    recovered
+}
+
+/// Shows the state of each install; exit 1 when one is not current, or when there may be one that cannot be seen.
 pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
-    let rows = rows(target::installs(machine, select)?);
+    let places = target::places_to_search(machine, &select.targets)?;
+    let recovered = recover(machine, &places, output);
+    let rows = rows(target::seen(machine, select)?);
+    let scopes: &[Scope] = match target::is_named(&select.targets) {
+        true => &[],
+        false if select.targets.global => &[Scope::User],
+        false => &[Scope::Project, Scope::User],
+    };
+    let problems = discover::blind_spots(machine, scopes);
     if rows.is_empty() {
         if let Some(name) = &select.name {
             bail!("{name} is not installed there; `kernels skills add {name}` installs it");
@@ -42,23 +65,25 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         output.line(style::faint("nothing is installed; `kernels skills add` installs"));
     }
     show(machine, &rows, output);
-    let interrupted = interrupted(machine, select)?;
+    let interrupted = interrupted(&places);
     for path in &interrupted {
-        output.note(format!(
-            "{} an interrupted change waits in {path}; the next `kernels skills update` finishes it",
-            style::warning("note:")
-        ));
+        output.note(format!("{} an interrupted change waits in {path}", style::warning("note:")));
+    }
+    for problem in &problems {
+        output.line(format!("{} {problem}", style::warning("problem")));
     }
     output.json(&json!({
         "installs": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+        "recovered": recovered,
         "interrupted": interrupted,
+        "problems": problems,
     }));
     let current = rows.iter().all(|row| matches!(row.judged.state, State::Current { .. }));
-    Ok(if current && interrupted.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if current && interrupted.is_empty() && problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
-    let mut found: Vec<String> = target::places_to_search(machine, &select.targets)?
+fn interrupted(places: &[Place]) -> Vec<String> {
+    let mut found: Vec<String> = places
         .iter()
         .filter(|place| place.folder.is_dir())
         .map(|place| Area::of(&place.folder))
@@ -67,7 +92,7 @@ fn interrupted(machine: &Machine, select: &Select) -> Result<Vec<String>> {
         .collect();
     found.sort();
     found.dedup();
-    Ok(found)
+    found
 }
 
 pub(crate) fn show(machine: &Machine, rows: &[Row], output: Output) {
@@ -99,7 +124,8 @@ impl Row {
         };
         let agents: Vec<_> =
             self.install.agents.iter().filter_map(|id| table::find(id)).map(|agent| agent.name.as_str()).collect();
-        let version = match (&self.judged.version, &self.available, &self.judged.state) {
+        let available = self.offer.as_ref().ok().and_then(Option::as_ref);
+        let version = match (&self.judged.version, available, &self.judged.state) {
             (Some(here), Some(there), State::Stale | State::Newer) => {
                 format!("{here}, here is {there}; ")
             }
@@ -111,10 +137,16 @@ impl Row {
             State::Foreign(Foreign::LaterReceipt) => "by a later kernels; ".to_owned(),
             State::Foreign(Foreign::NotAFolder) => "not a folder; ".to_owned(),
             State::Absent => "the link leads nowhere; ".to_owned(),
+            State::Unchecked => self.why_unchecked().map(|why| format!("{why}; ")).unwrap_or_default(),
             State::Current { receipt: false } => "without a receipt; ".to_owned(),
             _ => String::new(),
         };
         format!("{link}{version}{why}{}", agents.join(", "))
+    }
+
+    /// Why it was compared with nothing.
+    pub(crate) fn why_unchecked(&self) -> Option<&str> {
+        self.offer.as_ref().err().map(String::as_str)
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -127,7 +159,7 @@ impl Row {
             "link": self.install.link.as_ref().map(|to| to.to_string_lossy()),
             "state": self.judged.state.word(),
             "version": self.judged.version,
-            "available": self.available,
+            "available": self.offer.as_ref().ok().and_then(Option::as_ref),
             "changes": self.judged.state.changes(),
             "installed": receipt.map(|receipt| &receipt.installed),
             "by": receipt.map(|receipt| &receipt.by),

@@ -92,15 +92,32 @@ pub(crate) fn places_to_search(machine: &Machine, targets: &Targets) -> Result<V
     Ok(discover::all_places(machine, scopes))
 }
 
+/// Whether agents or folders were named.
+pub(crate) fn is_named(targets: &Targets) -> bool {
+    !targets.agents.0.is_empty() || !targets.dest.is_empty()
+}
+
 /// The installs of a selection.
 pub(crate) fn installs(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
     let places = places_to_search(machine, &select.targets)?;
-    let mut found = discover::installs(&places, select.name.as_deref());
+    Ok(installs_at(machine, select, &places))
+}
+
+/// The installs of a selection; without one, all that agents find from here.
+pub(crate) fn seen(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
+    if is_named(&select.targets) || select.targets.global {
+        return installs(machine, select);
+    }
+    Ok(installs_at(machine, select, &discover::all_seen(machine)))
+}
+
+fn installs_at(machine: &Machine, select: &Select, places: &[Place]) -> Vec<Install> {
+    let mut found = discover::installs(places, select.name.as_deref());
     // All places must be known to decide whether a link is ours.
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
     let all = discover::installs(&everywhere, select.name.as_deref());
     for install in &mut found {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
-    Ok(found)
+    found
 }

@@ -39,9 +39,12 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
             continue;
         }
         let shown = machine.show(&install.path);
-        let Some(offer) = install.offer() else {
-            left.push(format!("{shown}: what it was installed from is gone; left as it is"));
-            continue;
+        let offer = match install.offer() {
+            Ok(offer) => offer,
+            Err(why) => {
+                left.push(format!("{shown}: {why}; left as it is"));
+                continue;
+            }
         };
         let judged = install.judge(Some(&offer));
         if matches!(judged.state, State::Newer) && !arguments.force {

@@ -50,6 +50,12 @@ pub(crate) fn show(report: &VerifyReport, output: Output) {
             path.seconds
         ));
     }
+    for operation in &report.operations {
+        output.line(style::faint(format!("  {}: {}", operation.operation, operation.words())));
+        for own in operation.own() {
+            output.line(format!("{} {own}", style::warning("remark")));
+        }
+    }
     for finding in &report.findings {
         show_finding(finding, output);
     }

@@ -10,8 +10,9 @@ type Header = FileHeader64<LittleEndian>;
 pub(super) struct Cubin<'a> {
     bytes: &'a [u8],
     sections: SectionTable<'a, Header>,
-    entries: Vec<(String, usize)>,
-    variables: Vec<String>,
+    /// Kernels by name: their number in the table of symbols, and their section.
+    entries: Vec<(String, u32, usize)>,
+    pub(super) variables: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) struct Entry<'a> {
     pub(super) code: &'a [u8],
     /// The maximum block size, if the source declares it.
     pub(super) max_threads: Option<u32>,
+    /// Registers per thread.
+    pub(super) registers: u32,
 }
 
 /// `st_other` of a kernel, unlike a device function.
@@ -45,19 +48,29 @@ impl<'a> Cubin<'a> {
             let section = symbols
                 .symbol_section(LittleEndian, symbol, SymbolIndex(index.0))?
                 .with_context(|| format!("no machine code for {}", String::from_utf8_lossy(name)))?;
-            entries.push((String::from_utf8_lossy(name).into_owned(), section.0));
+            entries.push((String::from_utf8_lossy(name).into_owned(), u32::try_from(index.0)?, section.0));
         }
         entries.sort();
         Ok(Self { bytes, sections, entries, variables })
     }
 
     pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>> {
+        let all = self.section(".nv.info")?.map(register_counts).transpose()?.unwrap_or_default();
         self.entries
             .iter()
-            .map(|(symbol, section)| {
-                let code = self.sections.section(object::SectionIndex(*section))?.data(LittleEndian, self.bytes)?;
+            .map(|(symbol, number, section)| {
+                let header = self.sections.section(object::SectionIndex(*section))?;
+                let code = header.data(LittleEndian, self.bytes)?;
                 let info = self.section(&format!(".nv.info.{symbol}"))?;
-                Ok(Entry { max_threads: info.map(max_threads).transpose()?.flatten(), symbol: symbol.clone(), code })
+                Ok(Entry {
+                    max_threads: info.map(max_threads).transpose()?.flatten(),
+                    registers: all
+                        .iter()
+                        .find_map(|(of, count)| (of == number).then_some(*count))
+                        .with_context(|| format!("the cubin does not say how many registers {symbol} has"))?,
+                    symbol: symbol.clone(),
+                    code,
+                })
             })
             .collect()
     }
@@ -67,7 +80,7 @@ impl<'a> Cubin<'a> {
         let mut names: Vec<&str> = self
             .entries
             .iter()
-            .map(|(symbol, _)| symbol.as_str())
+            .map(|(symbol, ..)| symbol.as_str())
             .chain(self.variables.iter().map(String::as_str))
             .collect();
         names.sort_unstable();
@@ -121,6 +134,14 @@ pub(super) fn attributes(mut info: &[u8]) -> Result<Vec<Attribute<'_>>> {
         }
     }
     Ok(all)
+}
+
+/// `EIATTR_REGCOUNT`: a kernel's number in the table of symbols, and its registers a thread.
+fn register_counts(info: &[u8]) -> Result<Vec<(u32, u32)>> {
+    const REGCOUNT: u8 = 0x2f;
+    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let counts = attributes(info)?.into_iter().filter(|one| one.kind == REGCOUNT && one.value.len() == 8);
+    Ok(counts.map(|one| (word(&one.value[..4]), word(&one.value[4..]))).collect())
 }
 
 /// `__launch_bounds__`: `EIATTR_MAX_THREADS`; `__block_size__`: `EIATTR_REQNTID`. Three words, x y z.

@@ -1,15 +1,16 @@
 //! A digest of the device code alone.
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use object::LittleEndian;
 use object::elf::SHT_NOBITS;
 use object::read::elf::SectionHeader as _;
 
-use super::Build;
 use super::cubin::{Cubin, attributes};
 use super::key::Key;
+use super::{Build, Target};
 
 impl Build {
     /// The same digest for the same machine code, independent of comments.
@@ -17,23 +18,31 @@ impl Build {
     /// SHA-256 over machine code, constants, initial values, launch attributes, and the sizes of shared and global memory, for
     /// each architecture, unit and section in order. The project's path has no effect.
     pub fn device_digest(&self) -> Result<String> {
-        let mut key = Key::new("kernels device code 1");
-        for target in &self.targets {
-            key.field(target.arch.to_be_bytes());
-            let mut units: Vec<_> = target.units.iter().collect();
-            units.sort_by(|a, b| a.source.cmp(&b.source));
-            for unit in units {
-                let bytes = fs::read(&unit.cubin).with_context(|| format!("cannot read {}", unit.cubin.display()))?;
-                let sections = sections(&bytes).with_context(|| format!("cannot read {}", unit.cubin.display()))?;
-                key.field(unit.source.as_os_str().as_encoded_bytes());
-                key.field((sections.len() as u64).to_be_bytes());
-                for (name, content) in sections {
-                    key.field(name).field(content);
-                }
+        let units =
+            |target: &Target| target.units.iter().map(|unit| (unit.source.clone(), unit.cubin.clone())).collect();
+        let targets: Vec<_> = self.targets.iter().map(|target| (target.arch, units(target))).collect();
+        device_digest(&targets)
+    }
+}
+
+/// [`Build::device_digest`] of architectures in rising order, each with its sources and their cubins.
+pub(crate) fn device_digest(targets: &[(u32, Vec<(PathBuf, PathBuf)>)]) -> Result<String> {
+    let mut key = Key::new("kernels device code 1");
+    for (arch, units) in targets {
+        key.field(arch.to_be_bytes());
+        let mut units: Vec<_> = units.iter().collect();
+        units.sort();
+        for (source, cubin) in units {
+            let bytes = fs::read(cubin).with_context(|| format!("cannot read {}", cubin.display()))?;
+            let sections = sections(&bytes).with_context(|| format!("cannot read {}", cubin.display()))?;
+            key.field(source.as_os_str().as_encoded_bytes());
+            key.field((sections.len() as u64).to_be_bytes());
+            for (name, content) in sections {
+                key.field(name).field(content);
             }
         }
-        Ok(key.finish())
     }
+    Ok(key.finish())
 }
 
 /// The digested sections of a cubin, sorted by name.

@@ -9,6 +9,7 @@ use super::key::Key;
 use super::share::OBJECT;
 use super::store::Store;
 use super::unit::Made;
+use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 
 const LIBRARY: &str = "library.so";
@@ -45,10 +46,16 @@ pub(super) fn library(
     for folder in &toolchain.library_dirs {
         command.arg("-L").arg(folder);
     }
-    let output = command
-        .args(["-lcudart_static", "-ldl", "-lrt", "-lpthread"])
-        .args(["-Wl,--exclude-libs,ALL", "-Wl,-z,defs", "-Wl,--build-id=none"])
-        .output()
+    command.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread"]).args([
+        "-Wl,--exclude-libs,ALL",
+        "-Wl,-z,defs",
+        "-Wl,--build-id=none",
+    ]);
+    let output = Cell::new(&host.path, toolchain.root())
+        .reads(units.iter().map(|unit| &unit.found.folder))
+        .reads(&toolchain.library_dirs)
+        .writes(&work.path)
+        .output(&mut command)
         .with_context(|| format!("cannot run {}", host.path.display()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -3,6 +3,7 @@
 mod budget;
 mod cubin;
 mod digest;
+pub(crate) mod flags;
 pub(crate) mod key;
 mod link;
 pub(crate) mod name;
@@ -14,14 +15,22 @@ mod share;
 pub(crate) mod store;
 pub(crate) mod unit;
 
+pub(crate) use digest::device_digest;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::base::arch::Limits;
+use crate::confine;
 use crate::project::Project;
 use crate::toolchain::{HostCompiler, Toolchain};
+
+/// The device variables of a cubin.
+pub(crate) fn variables(cubin: &[u8]) -> anyhow::Result<Vec<String>> {
+    Ok(cubin::Cubin::parse(cubin)?.variables)
+}
 
 /// A project compiled.
 #[derive(Clone, Debug)]
@@ -110,6 +119,9 @@ pub fn build(
     let root =
         project.root.canonicalize().with_context(|| format!("cannot read the project {}", project.root.display()))?;
     let host = HostCompiler::find()?;
+    if let Some(why) = confine::compiler::unprotected() {
+        tell(why);
+    }
     let store = store::Store::open()?;
     let compiler = unit::Compiler::new(project, root, toolchain, &host, archs[0])?;
     let jobs: Vec<(u32, &PathBuf)> =

@@ -1,47 +1,18 @@
-//! nvcc's command line: permitted project flags and paths; dependency files.
+//! nvcc's command line: default flags, permitted paths; dependency files.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::toolchain::HostCompiler;
 
 /// System headers; the host compiler's version represents them in cache keys.
 pub(crate) const SYSTEM: [&str; 2] = ["/usr/include", "/usr/lib"];
 
-/// Options that this program sets itself.
-const OURS: [&str; 31] = [
-    "-arch",
-    "--gpu-architecture",
-    "-gencode",
-    "--generate-code",
-    "-code",
-    "--gpu-code",
-    "-o",
-    "--output-file",
-    "-c",
-    "--compile",
-    "-ccbin",
-    "--compiler-bindir",
-    "-keep",
-    "--keep",
-    "-keep-dir",
-    "--keep-dir",
-    "-MF",
-    "-MD",
-    "-MMD",
-    "-M",
-    "-MM",
-    "-E",
-    "-cubin",
-    "--cubin",
-    "-ptx",
-    "--ptx",
-    "-fatbin",
-    "--fatbin",
-    "-dryrun",
-    "--dryrun",
-    "-lib",
-];
-const RELOCATABLE: [&str; 6] = ["-rdc", "-rdc=true", "--relocatable-device-code", "-dc", "--device-c", "-dlto"];
+/// What `build --torch` compiles device code with, and so what is verified.
+pub(crate) const SHIPPED: [&str; 5] =
+    ["-DNDEBUG", "--expt-relaxed-constexpr", "-DENABLE_FP8", "-DCUDA_KERNEL", "-DUSE_CUDA=1"];
 
 /// Optimisation and language standard, unless the project's flags set them.
 pub(crate) fn defaults(own: &[String]) -> Vec<String> {
@@ -59,21 +30,6 @@ pub(crate) fn defaults(own: &[String]) -> Vec<String> {
     flags
 }
 
-/// Rejects `cuda-flags` that conflict with this program's, and relocatable device code. `why` and `instead` end
-/// the two messages.
-pub(crate) fn check_flags(own: &[String], why: &str, instead: &str) -> Result<()> {
-    for flag in own {
-        let name = flag.split('=').next().unwrap_or(flag);
-        ensure!(!OURS.contains(&name), "cuda-flags: {flag} cannot be set by a project; {why}");
-        ensure!(
-            !RELOCATABLE.contains(&flag.as_str()) && !RELOCATABLE.contains(&name) || flag.ends_with("=false"),
-            "cuda-flags: {flag} asks for relocatable device code, which is not supported: every kernel must be whole in \
-             its own .cu file; {instead}"
-        );
-    }
-    Ok(())
-}
-
 /// Rejects a path with shell metacharacters: nvcc passes paths to a shell in double quotes.
 pub(crate) fn check_path(path: &Path) -> Result<()> {
     let shown = path.display();
@@ -88,6 +44,24 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// How a file that the digest does not cover is refused.
+pub(crate) const UNREADABLE: &str = ": compilers read, of a project, the source files (.cu, .cuh, .h, .inc, …) in the folders \
+     of the sources and in `include` of build.toml, which the project's digest covers; give the file such an ending, or list \
+     its folder";
+
+/// A hint if a compiler was kept from reading a file.
+pub(crate) fn unreadable(said: &str) -> String {
+    if said.contains("Permission denied") { format!("\na file cannot be read{UNREADABLE}") } else { String::new() }
+}
+
+/// The host compiler's flag for a list of what the assembler reads; none if it has no such list, or a path that commas or
+/// quotes would split.
+pub(crate) fn assembler_dependencies(host: &HostCompiler, to: &Path) -> Option<String> {
+    let path = to.to_str().filter(|path| path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+".contains(c)))?;
+    // clang has an assembler of its own.
+    (!host.version.contains("clang")).then(|| format!("-Wa,--MD,{path}"))
+}
+
 /// A hint if the disk was full.
 pub(crate) fn no_room(said: &str, folder: &Path) -> String {
     let full = ["No space left on device", "File size limit exceeded"];
@@ -96,6 +70,18 @@ pub(crate) fn no_room(said: &str, folder: &Path) -> String {
     } else {
         String::new()
     }
+}
+
+/// The files besides the source that a compiler read, by the dependency files of its preprocessor and of its assembler; of the
+/// latter's, those of the project in `root` that do not lie in `scratch`.
+pub(crate) fn read_files(root: &Path, scratch: &Path, compiled: &Path, assembled: &Path) -> Result<Vec<PathBuf>> {
+    let text = fs::read(compiled).with_context(|| format!("cannot read {}", compiled.display()))?;
+    let mut read: Vec<PathBuf> = prerequisites(&text).into_iter().skip(1).collect();
+    // Not every assembler writes one.
+    let assembled = fs::read(assembled).unwrap_or_default();
+    let of_the_project = |path: &PathBuf| !path.starts_with(scratch) && root.join(path).is_file();
+    read.extend(prerequisites(&assembled).into_iter().filter(of_the_project));
+    Ok(read)
 }
 
 /// The prerequisites of a dependency file, the source first, with gcc's make escapes undone.

@@ -12,6 +12,7 @@ use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::cubin::Cubin;
+use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, clean};
 
 /// Files of a compiled unit.
@@ -85,7 +86,7 @@ impl Drop for Begun<'_> {
 
 impl Host {
     /// Creates the object for the machine code in `work`; false if that fails.
-    pub(super) fn graft(&self, work: &Path, compiler: &HostCompiler) -> bool {
+    pub(super) fn graft(&self, work: &Path, compiler: &HostCompiler, cell: &Cell) -> bool {
         let registered = |path: &Path| -> Option<Vec<String>> {
             let bytes = fs::read(path).ok()?;
             let names = Cubin::parse(&bytes).ok()?;
@@ -96,16 +97,11 @@ impl Host {
             return false;
         }
         let to = work.join(OBJECT);
-        let done = Command::new(objcopy(compiler))
-            .arg("--update-section")
-            .arg({
-                let mut argument = std::ffi::OsString::from(format!("{SECTION}="));
-                argument.push(work.join(FATBIN));
-                argument
-            })
-            .arg(&self.object)
-            .arg(&to)
-            .output();
+        let mut section = std::ffi::OsString::from(format!("{SECTION}="));
+        section.push(work.join(FATBIN));
+        let mut command = Command::new(objcopy(compiler));
+        command.arg("--update-section").arg(section).arg(&self.object).arg(&to);
+        let done = cell.clone().reads([&self.object]).writes(work).output(&mut command);
         done.is_ok_and(|output| output.status.success()) && to.is_file()
     }
 }

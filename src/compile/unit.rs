@@ -5,7 +5,7 @@
 //! A unit's first architecture is compiled in full. For the others only device code is compiled, and the first one's host
 //! code is reused ([`super::share`]): host compilation takes half the time of a small unit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -15,13 +15,16 @@ use std::time::{Instant, SystemTime};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::cubin::Cubin;
 use super::key::{Key, sha256};
-use super::nvcc::{self, SYSTEM, check_path, no_room, prerequisites};
+use super::nvcc::{self, check_path, no_room};
+use super::ptxas::{self, Usage};
 use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
 use super::store::{Found, Store, Work, with_headers};
-use super::{Kernel, Unit, cubin, name, ptxas, sass};
+use super::{Kernel, Unit, name, sass};
 use crate::base::arch::Limits;
-use crate::project::Project;
+use crate::confine::compiler::Cell;
+use crate::project::{Project, source_digest};
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 
 pub(super) struct Compiler<'a> {
@@ -30,6 +33,9 @@ pub(super) struct Compiler<'a> {
     host: &'a HostCompiler,
     /// Flags common to all units.
     flags: Vec<String>,
+    /// What the compilers reach: of the project, the files that its digest covers.
+    cell: Cell,
+    covered: BTreeSet<PathBuf>,
     identity: String,
     /// SHA-256 of headers, read once per build.
     digests: Mutex<HashMap<PathBuf, Option<String>>>,
@@ -81,6 +87,7 @@ impl<'a> Compiler<'a> {
             );
         }
         let mut flags = nvcc::defaults(&project.cuda_flags);
+        flags.extend(nvcc::SHIPPED.map(str::to_owned));
         for flag in ["-Werror", "all-warnings", "-Xptxas", "-v", "-Xcompiler", "-fPIC"] {
             flags.push(flag.to_owned());
         }
@@ -88,14 +95,15 @@ impl<'a> Compiler<'a> {
             flags.push("-I".to_owned());
             flags.push(include.display().to_string());
         }
-        nvcc::check_flags(
-            &project.cuda_flags,
-            "this program sets it for every architecture it compiles for",
-            "include what it calls",
-        )?;
+        if let Some((_, why)) = super::flags::refused(&project.cuda_flags) {
+            bail!("{why}");
+        }
         flags.extend(project.cuda_flags.iter().cloned());
+        let covered = source_digest::files(&root, &project.sources, &project.includes)?;
         Ok(Self {
             identity: identity(&root, project, toolchain, host),
+            cell: Cell::new(&host.path, toolchain.root()).reads(covered.iter().map(|file| root.join(file))),
+            covered,
             root,
             toolchain,
             host,
@@ -115,7 +123,10 @@ impl<'a> Compiler<'a> {
             let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let base = self.base(source, &bytes, arch);
             let digest = |header: &Path| self.digest(header);
-            if !force && let Some(found) = store.recall(&base, digest) {
+            if !force
+                && let Some(found) = store.recall::<Facts>(&base, digest)
+                && found.facts.are_of(&found.folder.join(CUBIN), arch)
+            {
                 self.offer(begun, source, &bytes, &found);
                 return Ok(Made { found, seconds: None });
             }
@@ -140,8 +151,9 @@ impl<'a> Compiler<'a> {
             if part == Part::Device {
                 let host = self.hosts.wait(source);
                 let wanted = self.host_key(source, &bytes, &headers);
-                let fits =
-                    host.is_some_and(|host| Some(&host.key) == wanted.as_ref() && host.graft(&work.path, self.host));
+                let fits = host.is_some_and(|host| {
+                    Some(&host.key) == wanted.as_ref() && host.graft(&work.path, self.host, &self.cell)
+                });
                 if !fits {
                     part = Part::Whole;
                     continue;
@@ -178,7 +190,7 @@ impl<'a> Compiler<'a> {
 
     /// The cache key before the included headers are known.
     fn base(&self, source: &Path, bytes: &[u8], arch: u32) -> String {
-        let mut key = Key::new("kernels unit 1");
+        let mut key = Key::new("kernels unit 2");
         key.field(&self.identity);
         for flag in &self.flags {
             key.field(flag);
@@ -233,12 +245,19 @@ impl<'a> Compiler<'a> {
             .arg(format!("arch=compute_{arch},code=[sm_{arch},compute_{arch}]"))
             .arg("-ccbin")
             .arg(&self.host.path)
-            .args(["-MMD", "-MF"])
+            .args(["-MD", "-MF"])
             .arg(&dependencies)
             .args(["--keep", "--keep-dir"])
             .arg(&work.path)
             .args(&self.flags);
-        let output = command.output().with_context(|| format!("cannot run {}", self.toolchain.nvcc.display()))?;
+        // What `.incbin` reads is in no other list.
+        let assembled = work.path.join("assembled.d");
+        if let Some(flag) = nvcc::assembler_dependencies(self.host, &assembled) {
+            command.arg(format!("-Xcompiler={}", flag.replace(',', "\\,")));
+        }
+        let cell = self.cell.clone().writes(&work.path);
+        let output =
+            cell.output(&mut command).with_context(|| format!("cannot run {}", self.toolchain.nvcc.display()))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
             let out = String::from_utf8_lossy(&output.stdout);
@@ -247,32 +266,36 @@ impl<'a> Compiler<'a> {
             let status = output.status;
             let killed = status.code().is_none().then(|| format!(" ({status})"));
             bail!(
-                "{} does not compile for sm_{arch}{}:\n{readable}{}",
+                "{} does not compile for sm_{arch}{}:\n{readable}{}{}",
                 source.display(),
                 killed.unwrap_or_default(),
-                no_room(&readable, &work.path)
+                no_room(&readable, &work.path),
+                nvcc::unreadable(&readable)
             );
         }
         for (ending, to) in [("cubin", CUBIN), ("ptx", PTX)] {
             let from = kept(&work.path, ending)?;
             fs::rename(&from, work.path.join(to)).with_context(|| format!("cannot rename {}", from.display()))?;
         }
-        let text = fs::read(&dependencies).with_context(|| format!("cannot read {}", dependencies.display()))?;
-        Ok((said, self.headers(&text)))
+        let read = nvcc::read_files(self.root, &work.path, &dependencies, &assembled)?;
+        Ok((said, self.headers(read)?))
     }
 
-    /// The headers of a dependency file, except the compiler's and the system's.
-    fn headers(&self, text: &[u8]) -> Vec<PathBuf> {
-        let own = self.toolchain.root();
-        let mut headers: Vec<PathBuf> = prerequisites(text)
-            .into_iter()
-            .skip(1)
-            .map(|path| path.strip_prefix(&self.root).map_or(path.clone(), Path::to_owned))
-            .filter(|path| !(path.starts_with(own) || SYSTEM.iter().any(|system| path.starts_with(system))))
-            .collect();
-        headers.sort();
-        headers.dedup();
-        headers
+    /// Of the files that were read, those of the project; an error if the project's digest does not cover one. Others are
+    /// the compiler's and the system's, which the identity stands for.
+    fn headers(&self, read: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+        let mut headers = BTreeSet::new();
+        for path in read {
+            let full = self.root.join(&path);
+            let plain = path.components().all(|part| part != Component::ParentDir);
+            let full = if plain { full } else { full.canonicalize().unwrap_or(full) };
+            match full.strip_prefix(&self.root) {
+                Ok(path) if self.covered.contains(path) => drop(headers.insert(path.to_owned())),
+                Err(_) if self.cell.is_system(&full) => {}
+                _ => bail!("{} was read{}", path.display(), nvcc::UNREADABLE),
+            }
+        }
+        Ok(headers.into_iter().collect())
     }
 
     /// Compiler output without ptxas's statistics, with the paths of the project.
@@ -294,6 +317,25 @@ impl Made {
             ptx: self.found.folder.join(PTX),
             kernels: self.found.facts.kernels.clone(),
         }
+    }
+}
+
+impl Facts {
+    /// Whether a cubin in the cache has these figures, as far as machine code shows them: what lies beside it may have been
+    /// edited. Spills and stacks are known to ptxas only.
+    fn are_of(&self, cubin: &Path, arch: u32) -> bool {
+        let usage = |symbol: &str| {
+            let known = self.kernels.iter().find(|kernel| kernel.symbol == symbol)?;
+            Some(Usage {
+                registers: 0,
+                spill_stores: known.spill_stores,
+                spill_loads: known.spill_loads,
+                stack: known.stack,
+                shared: known.shared,
+            })
+        };
+        let read = fs::read(cubin).map_err(anyhow::Error::from);
+        read.and_then(|bytes| kernels(&bytes, arch, usage)).is_ok_and(|kernels| kernels == self.kernels)
     }
 }
 
@@ -355,30 +397,37 @@ fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
 fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
     let bytes = fs::read(work.path.join(CUBIN)).context("cannot read the cubin")?;
     let usage = ptxas::parse(said);
+    let kernels = kernels(&bytes, arch, |symbol| usage.get(symbol).copied())?;
+    let remarks =
+        said.lines().filter(|line| !ptxas::is_info(line) && !line.trim().is_empty()).map(str::to_owned).collect();
+    Ok(Facts { kernels, remarks })
+}
+
+/// The kernels of a cubin. `usage` has what only ptxas knows.
+fn kernels(cubin: &[u8], arch: u32, usage: impl Fn(&str) -> Option<Usage>) -> Result<Vec<Kernel>> {
     let limits = Limits::of(arch)?;
     let mut kernels = Vec::new();
-    for entry in cubin::Cubin::parse(&bytes)?.entries()? {
-        let Some(usage) = usage.get(&entry.symbol) else {
+    for entry in Cubin::parse(cubin)?.entries()? {
+        let Some(usage) = usage(&entry.symbol) else {
             bail!("ptxas said nothing of {}", entry.symbol);
         };
+        let registers = entry.registers;
         let max_threads = entry.max_threads.unwrap_or(limits.threads_a_block);
         let (loads, stores) = sass::accesses(entry.code, arch);
         kernels.push(Kernel {
             name: name::demangled(&entry.symbol),
-            registers: usage.registers,
+            registers,
             spill_stores: usage.spill_stores,
             spill_loads: usage.spill_loads,
             stack: usage.stack,
             shared: usage.shared,
             max_threads,
-            occupancy: limits.occupancy(usage.registers, usage.shared, max_threads),
+            occupancy: limits.occupancy(registers, usage.shared, max_threads),
             loads,
             stores,
             symbol: entry.symbol,
         });
     }
     kernels.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.symbol.cmp(&b.symbol)));
-    let remarks =
-        said.lines().filter(|line| !ptxas::is_info(line) && !line.trim().is_empty()).map(str::to_owned).collect();
-    Ok(Facts { kernels, remarks })
+    Ok(kernels)
 }

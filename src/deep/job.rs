@@ -169,7 +169,7 @@ impl<'d> Page<'d, '_> {
 
     fn push(&mut self, block: &'d Block, is_cuda: bool, source: PathBuf) {
         let archs = match block.attribute("arch").map(archs) {
-            None => arch::defaults().iter().map(u32::to_string).collect(),
+            None => arch::REPRESENTATIVE.iter().map(u32::to_string).collect(),
             Some(Some(archs)) => archs,
             Some(None) => {
                 let message = "arch= is a list of compute capabilities without the point: arch=80,90a";

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::recorded::{DIGITS, whole_numbers};
+use super::recorded::whole_numbers;
+use super::rounds::DIGITS;
 use super::{FORMAT, Freshness, Standing, form};
 use crate::end_to_end::{EndToEnd, sources};
 use crate::gpu::slug;
@@ -203,6 +204,7 @@ pub fn check(dir: &Path, project: &Path) -> Result<Vec<Standing>> {
             file: Some(path),
             card: evidence.result.card.as_ref().map(|card| card.name.clone()),
             freshness: evidence.freshness(&root),
+            form: 0,
         });
     }
     Ok(standings)

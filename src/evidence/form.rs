@@ -9,6 +9,8 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// An object longer than this has one line per field.
 const LINE: usize = 1500;
+/// The same of a record's cases, which hold every round.
+const CASE: usize = 4000;
 
 /// The text of a record. `benches/gpu/evidence_form.py` writes the same form.
 pub fn text(record: &impl Serialize) -> Result<String> {
@@ -23,7 +25,9 @@ pub fn text(record: &impl Serialize) -> Result<String> {
 fn put(text: &mut String, value: &Value, depth: usize) -> Result<()> {
     let line = on_a_line(value)?;
     match value {
-        Value::Object(fields) if !fields.is_empty() && (depth == 0 || line.chars().count() > LINE) => {
+        Value::Object(fields)
+            if !fields.is_empty() && (depth == 0 || line.chars().count() > if depth <= 2 { CASE } else { LINE }) =>
+        {
             text.push('{');
             for (at, (name, value)) in fields.iter().enumerate() {
                 start(text, at, depth + 1);

@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::Evidence;
 use crate::project::Project;
 use crate::toolchain::Toolchain;
+use crate::verify::SET;
 
 /// Evidence compared with the code.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,6 +19,11 @@ pub enum Freshness {
     Stale {
         /// What differs.
         what: String,
+    },
+    /// It matches the code and kernel.toml, and was verified with an older set of cases than this program's.
+    OlderSet {
+        /// The set.
+        set: u32,
     },
     /// The cases match; without the pinned compiler, the code cannot be compared.
     Unknown,
@@ -36,6 +42,8 @@ pub struct Standing {
     pub card: Option<String>,
     /// Fresh or not.
     pub freshness: Freshness,
+    /// The record's format; 0 where there is none of its own.
+    pub form: u32,
 }
 
 /// Digests of a project's files.
@@ -94,6 +102,7 @@ pub fn check(
             file: Some(path.clone()),
             card: Some(evidence.card.name.clone()),
             freshness,
+            form: evidence.format,
         });
     }
     for operation in operations {
@@ -103,6 +112,7 @@ pub fn check(
                 file: None,
                 card: None,
                 freshness: Freshness::Missing,
+                form: 0,
             });
         }
     }
@@ -110,13 +120,14 @@ pub fn check(
 }
 
 impl Evidence {
-    /// Fresh when all digests are those recorded and the compiler is the pinned one.
+    /// Fresh when all digests are those recorded, the compiler is the pinned one, and it was verified as it would be now.
     pub fn freshness(&self, device_digest: &str, texts: Texts) -> Freshness {
         match self.stale_text(texts) {
             Some(what) => Freshness::Stale { what },
             None if self.device_digest != device_digest => {
                 Freshness::Stale { what: "the compiled device code is not the recorded one".to_owned() }
             }
+            None if self.verification.set < SET => Freshness::OlderSet { set: self.verification.set },
             None => Freshness::Fresh,
         }
     }
@@ -127,10 +138,10 @@ impl Evidence {
             return Some(format!("recorded with nvcc {}, and {} is pinned now", self.toolchain, Toolchain::PINNED));
         }
         if self.spec_digest != texts.spec_digest {
-            return Some("kernel.toml is not the recorded one".to_owned());
+            return Some("the operations, cases or budgets of kernel.toml are not the recorded ones".to_owned());
         }
-        let recorded = self.source_digest.as_ref()?;
         // Host code chooses the kernel of a launch, and is not part of the device digest.
-        (recorded != texts.source_digest).then(|| "the sources are not the recorded ones, comments apart".to_owned())
+        (self.source_digest != texts.source_digest)
+            .then(|| "the sources, flags or oracles are not the recorded ones, comments apart".to_owned())
     }
 }

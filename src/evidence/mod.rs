@@ -6,6 +6,7 @@
 //! ([`EndToEndEvidence`]).
 
 mod brief;
+pub(crate) mod coverage;
 pub mod end_to_end;
 pub mod form;
 pub mod freshness;
@@ -15,6 +16,8 @@ pub mod page;
 pub mod peers;
 pub mod recorded;
 mod records;
+mod rounds;
+pub mod signature;
 mod summary;
 
 pub use end_to_end::EndToEndEvidence;
@@ -32,7 +35,7 @@ use serde_json::Value;
 
 use crate::agent::project::git_root;
 
-/// The format of all records.
+/// The format of records of peers, models and trials.
 const FORMAT: u32 = 1;
 
 /// The evidence folder of a project: the named one, else `evidence/` of its git root, else its own.
@@ -47,15 +50,21 @@ pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
 
 /// Reads a record; errors name the file.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    read_of(path, &[FORMAT])
+}
+
+/// Reads a record of one of these formats.
+fn read_of<T: DeserializeOwned>(path: &Path, known: &[u32]) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
     let format = value.get("format").unwrap_or(&Value::Null);
     ensure!(
-        *format == FORMAT,
-        "{} is no record that this kernels can read: its format is {format}, and {FORMAT} is known",
+        known.iter().any(|known| *format == *known),
+        "{} is no record that this kernels can read: its format is {format}, and {known:?} is known",
         path.display()
     );
-    serde_json::from_value(value).with_context(|| format!("{} is no record of format {FORMAT}", path.display()))
+    let format = format.clone();
+    serde_json::from_value(value).with_context(|| format!("{} is no record of format {format}", path.display()))
 }
 
 /// The `.json` files of a folder with a wanted name, sorted by name; none if the folder does not exist.

@@ -9,6 +9,7 @@ use crate::base::plural;
 use crate::bench::Residency;
 use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
+use crate::verify::OperationReport;
 
 /// Every operation's table below its name.
 pub(super) fn sections(records: &Records) -> String {
@@ -67,8 +68,15 @@ pub(super) fn table(evidence: &Evidence, peers: Option<&Peers>) -> String {
         plural(verified.paths.len(), "code path"),
         figure::times(verified.worst),
     );
+    let own = verified.operation.as_ref().map(OperationReport::own).unwrap_or_default();
+    if let Some(operation) = &verified.operation {
+        let _ = writeln!(text, "Of this operation: {}.", cell(&operation.words()));
+    }
+    for own in &own {
+        let _ = writeln!(text, "\n**{}.**", cell(own.trim_end_matches('.')));
+    }
     text += &note(&others);
-    for remark in &evidence.remarks {
+    for remark in evidence.remarks.iter().filter(|remark| !own.contains(remark)) {
         let _ = writeln!(text, "\nRemark: {}.", cell(remark.trim_end_matches('.')));
     }
     text

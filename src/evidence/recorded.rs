@@ -1,4 +1,4 @@
-//! The record of one operation on one card, format 1, and how it is written.
+//! The record of one operation on one card, and how it is written.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,22 +8,21 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FORMAT, Texts, form};
-use crate::bench::{BenchReport, CaseBench, Spread};
+use super::rounds::{self, FORMAT, KNOWN, rounded};
+use super::{Texts, form};
+use crate::bench::{BenchReport, CaseBench};
 use crate::gpu::Card;
+use crate::report::file;
 use crate::report::markdown::cell;
-use crate::report::{figure, file};
 use crate::toolchain::Toolchain;
-use crate::verify::{PathReport, VerifyReport};
-
-/// Significant digits of recorded figures; the rest is noise, and would fill diffs.
-pub(super) const DIGITS: usize = 4;
+use crate::verify::finding::first_set;
+use crate::verify::{OperationReport, PathReport, VerifyReport};
 
 /// The measurements of one operation on one card.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// [`FORMAT`].
+    /// 2; 1 for records that keep no rounds.
     pub format: u32,
     /// The project's name.
     pub project: String,
@@ -31,11 +30,10 @@ pub struct Evidence {
     pub operation: String,
     /// `Build::device_digest` of the build for `archs` with `toolchain`.
     pub device_digest: String,
-    /// `Project::spec_digest`: a digest of kernel.toml.
+    /// `Project::spec_digest`: of what kernel.toml means.
     pub spec_digest: String,
-    /// `Project::source_digest`, of host code and device code; absent in older records.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source_digest: Option<String>,
+    /// `Project::source_digest`: of every file that the compiler or an oracle reads, and the flags.
+    pub source_digest: String,
     /// The compiler's version, the pinned one.
     pub toolchain: String,
     /// The architectures that the digested build was for, in rising order.
@@ -66,6 +64,12 @@ pub struct Verification {
     pub launches: u64,
     /// The largest error in units of its budget, under 1.
     pub worst: f64,
+    /// `verify::SET` of that version.
+    #[serde(default = "first_set")]
+    pub set: u32,
+    /// What was verified of this operation, and by what; absent in records of the first set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationReport>,
     /// What held the child in which the launcher ran.
     pub confinement: Vec<String>,
     /// The code paths.
@@ -139,6 +143,11 @@ fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
         verify.project,
         verify.card.name
     );
+    ensure!(
+        !bench.card.name.starts_with("stand-in"),
+        "nothing is recorded: {} runs kernels on the processor",
+        bench.card.name
+    );
     ensure!(!bench.cases.is_empty(), "nothing is recorded: no case was timed");
     ensure!(verify.paths.iter().any(|path| path.elements > 0), "nothing is recorded: verification compared no element");
     for case in &bench.cases {
@@ -155,6 +164,12 @@ fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
             case.operation,
             case.case
         );
+        ensure!(
+            case.rounds.is_some(),
+            "nothing is recorded: the rounds of {} {} were not kept",
+            case.operation,
+            case.case
+        );
     }
     Ok(())
 }
@@ -164,6 +179,7 @@ impl Evidence {
         let archs: BTreeSet<u32> = verify.paths.iter().map(|path| path.arch).collect();
         let mut card = bench.card.clone();
         card.peak_gbs = card.peak_gbs.map(rounded);
+        card.peak_l2_gbs = card.peak_l2_gbs.map(rounded);
         let paths: Vec<PathReport> = verify
             .paths
             .iter()
@@ -175,23 +191,20 @@ impl Evidence {
             operation: operation.to_owned(),
             device_digest: device_digest.to_owned(),
             spec_digest: texts.spec_digest.to_owned(),
-            source_digest: Some(texts.source_digest.to_owned()),
+            source_digest: texts.source_digest.to_owned(),
             toolchain: bench.compiler.clone(),
             archs: archs.into_iter().collect(),
             card,
             seed: bench.seed,
             remarks: bench.remarks.clone(),
-            cases: bench
-                .cases
-                .iter()
-                .filter(|case| case.operation == operation)
-                .map(|case| CaseBench { kernel: spread(case.kernel), copy: spread(case.copy), ..case.clone() })
-                .collect(),
+            cases: bench.cases.iter().filter(|case| case.operation == operation).map(rounds::kept).collect(),
             verification: Verification {
                 harness: crate::base::bundle::version().to_owned(),
                 seed: verify.seed,
                 elements: paths.iter().map(|path| path.elements).sum(),
                 launches: paths.iter().map(|path| path.launches).sum(),
+                set: verify.set,
+                operation: verify.operations.iter().find(|report| report.operation == operation).cloned(),
                 worst: paths.iter().map(|path| path.worst).fold(0.0, f64::max),
                 confinement: verify.confinement.clone(),
                 paths,
@@ -223,7 +236,7 @@ impl Evidence {
 
     /// Reads a file. Errors name it: one that is no evidence, of a later format, or under another's name.
     pub fn read(path: &Path) -> Result<Self> {
-        let evidence: Self = super::read(path)?;
+        let evidence: Self = super::read_of(path, &KNOWN)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         ensure!(
             name == evidence.file_name(),
@@ -231,6 +244,9 @@ impl Evidence {
             path.display(),
             evidence.file_name()
         );
+        evidence.cases.iter().try_for_each(|case| rounds::check(case, evidence.format)).with_context(|| {
+            format!("{} was changed by hand; `kernels bench --record` on a card records it anew", path.display())
+        })?;
         Ok(evidence)
     }
 
@@ -247,20 +263,6 @@ impl Evidence {
 /// belongs to tests/cheats.
 fn of_an_operation(name: &str) -> bool {
     !["peers-", "harness-", "e2e-", "trials-"].iter().any(|other| name.starts_with(other))
-}
-
-fn rounded(value: f64) -> f64 {
-    figure::significant(value, DIGITS)
-}
-
-fn spread(spread: Spread) -> Spread {
-    Spread {
-        median: rounded(spread.median),
-        p10: rounded(spread.p10),
-        p90: rounded(spread.p90),
-        min: rounded(spread.min),
-        samples: spread.samples,
-    }
 }
 
 /// Sizes are written as `4096`, not as `4096.0`.

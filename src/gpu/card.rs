@@ -25,6 +25,9 @@ pub struct Card {
     pub cuda: String,
     /// Peak memory bandwidth in GB/s, from memory clock and bus width.
     pub peak_gbs: Option<f64>,
+    /// The most that the L2 can deliver in GB/s: 64 bytes a clock and multiprocessor, at the highest clock.
+    #[serde(default)]
+    pub peak_l2_gbs: Option<f64>,
 }
 
 impl Card {
@@ -76,18 +79,21 @@ pub(super) fn describe(ordinal: i32, cuda: i32) -> Result<Card, GpuError> {
     let (clock, width) =
         (ask(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?, ask(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?);
     let peak = f64::from(clock) * 1e3 * f64::from(width) / 8.0 * 2.0 / 1e9;
+    let sms = ask(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let l2 = f64::from(ask(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?) * 1e3 * 64.0 * f64::from(sms) / 1e9;
     Ok(Card {
         name,
         arch: number(
             ask(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10
                 + ask(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         ),
-        sms: number(ask(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
+        sms: number(sms),
         l2_bytes: u64::from(number(ask(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?)),
         memory_bytes: memory as u64,
         driver: driver_version(),
         cuda: format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
         peak_gbs: (peak > 0.0).then_some(peak),
+        peak_l2_gbs: (l2 > 0.0).then_some(l2),
     })
 }
 

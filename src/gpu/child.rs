@@ -1,7 +1,8 @@
 //! The recording process: it runs a candidate's host code, calls launchers under stream capture, and reports what they
 //! launched.
 //!
-//! No kernel executes here. Pointer arguments are addresses of the parent's context, unmapped in this one.
+//! Under capture no kernel executes, and pointer arguments are addresses of the parent's context, unmapped in this one. On
+//! request, a launcher is called outside of capture as well, on memory of this process (`direct.rs`).
 
 use std::fs::File;
 use std::io::{BufRead, Write};
@@ -10,14 +11,21 @@ use cudarc::driver::{result, sys};
 
 use super::driver::{self, GpuError, Said};
 use super::launcher::Library;
-use super::recording::{Calls, Outcome, Reply, Value};
-use super::{capture, confine};
+use super::recording::{Ask, Calls, Outcome, Reply, Value};
+use super::{capture, direct};
+use crate::confine::launcher;
 use crate::worker::Record;
 
 /// Answers each line of standard input with a line of the original standard output, until the input ends.
 pub(crate) fn serve(setup: &Record) -> anyhow::Result<()> {
-    let mut reply = confine::private_stdout()?;
-    confine::limit();
+    // What the parent's own parent left open: sockets, locks, a job server.
+    // SAFETY: nothing here has opened a file yet.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::close_range(3, u32::MAX, 0);
+    }
+    let mut reply = launcher::private_stdout()?;
+    launcher::limit();
     let stage = match Stage::new(setup) {
         Ok((stage, confinement)) => {
             say(&mut reply, &Reply::Ready { confinement })?;
@@ -26,15 +34,13 @@ pub(crate) fn serve(setup: &Record) -> anyhow::Result<()> {
         Err(why) => return say(&mut reply, &Reply::Refused { why }),
     };
     for line in std::io::stdin().lock().lines() {
-        let request: Calls = serde_json::from_str(&line?)?;
-        let mut outcomes = Vec::with_capacity(request.calls.len());
-        for values in &request.calls {
-            match stage.record(&request, values) {
-                Ok(outcome) => outcomes.push(outcome),
-                Err(error) => outcomes.push(Outcome::Escaped(error.to_string())),
+        let answer = match serde_json::from_str(&line?)? {
+            Ask::Record(request) => stage.all(&request),
+            Ask::Run(request) => {
+                Reply::Ran { nonce: request.nonce, ran: direct::run(&stage.library, stage.stream, &request) }
             }
-        }
-        say(&mut reply, &Reply::Recorded { nonce: request.nonce, outcomes })?;
+        };
+        say(&mut reply, &answer)?;
     }
     // Without running the library's destructors.
     std::process::exit(0)
@@ -55,11 +61,25 @@ struct Stage {
 
 impl Stage {
     fn new(setup: &Record) -> Result<(Self, Vec<String>), String> {
+        // A thread that the driver starts before keeps its rights, and shares its memory with the candidate.
+        let early = (!setup.driver_first).then(|| launcher::limit_files(&setup.scratch));
         let stream = open(setup.ordinal).map_err(|error| error.to_string())?;
-        let confinement = confine::lock_down(&setup.scratch)?;
+        direct::warm_up(stream).map_err(|error| error.to_string())?;
+        let files = early
+            .unwrap_or_else(|| format!("{}, apart from the driver's threads", launcher::limit_files(&setup.scratch)));
+        let mut confinement = launcher::limit_calls()?;
+        confinement.insert(1, files);
         // SAFETY: the library's constructors run locked down.
         let library = unsafe { Library::open(&setup.library) }?;
         Ok((Self { stream, library }, confinement))
+    }
+
+    /// Makes all calls of a request under capture.
+    fn all(&self, request: &Calls) -> Reply {
+        let one = |values: &Vec<Value>| {
+            self.record(request, values).unwrap_or_else(|error| Outcome::Escaped(error.to_string()))
+        };
+        Reply::Recorded { nonce: request.nonce, outcomes: request.calls.iter().map(one).collect() }
     }
 
     /// Calls a launcher under capture.

@@ -167,6 +167,15 @@ impl Event {
         }
     }
 
+    /// Whether the stream has reached it.
+    pub(crate) fn reached(&self) -> Result<bool, GpuError> {
+        // SAFETY: the event is alive.
+        match unsafe { result::event::query(self.0) } {
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => other.said("asking for an event").map(|()| true),
+        }
+    }
+
     /// Microseconds from this event to a later one; the stream has reached both.
     pub(crate) fn microseconds_to(&self, later: &Self) -> Result<f64, GpuError> {
         // SAFETY: both events are alive and recorded.

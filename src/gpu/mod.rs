@@ -9,9 +9,12 @@ mod buffer;
 mod capture;
 mod card;
 pub(crate) mod child;
-mod confine;
+#[cfg(all(test, target_os = "linux"))]
+mod confined;
+pub(crate) mod contents;
 pub(crate) mod copy;
 pub mod device;
+pub(crate) mod direct;
 mod driver;
 pub(crate) mod graph;
 pub mod launcher;
@@ -19,6 +22,7 @@ mod module;
 pub(crate) mod muffle;
 mod recorder;
 pub mod recording;
+mod state;
 
 pub use buffer::Buffer;
 pub use card::{Card, probe, slug};
@@ -28,3 +32,4 @@ pub use graph::Graph;
 pub use module::Modules;
 pub(crate) use recorder::{Answer, Recorder};
 pub use recording::{Launch, Recording};
+pub(crate) use state::State;

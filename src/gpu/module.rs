@@ -7,7 +7,7 @@ use std::ffi::{CString, c_void};
 use cudarc::driver::{result, sys};
 
 use super::driver::{GpuError, Said};
-use super::{Device, Launch};
+use super::{Device, Launch, State};
 
 /// The modules of one code path of a project.
 #[derive(Debug)]
@@ -68,6 +68,11 @@ impl Modules {
         })?;
         self.functions.borrow_mut().insert(symbol.to_owned(), found);
         Some(found)
+    }
+
+    /// The device variables with these names.
+    pub(crate) fn state(&self, names: &[String]) -> Result<State, GpuError> {
+        State::read(&self.modules, names)
     }
 
     /// Whether one of the modules has the kernel.

@@ -1,6 +1,7 @@
 //! The harness's end of the recording process: starts it, sends calls, and limits its time and memory.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::driver::patience;
-use super::recording::{Calls, Outcome, Reply, Value};
+use super::recording::{Ask, Calls, Outcome, Ran, Reply, Run, Value};
 use crate::worker::{Record, Request};
 
 /// Resident bytes above which the process is killed.
@@ -47,13 +48,21 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Starts a process for a library.
     pub(crate) fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
+        match Self::started(ordinal, library, false) {
+            // A driver that wants more files than are known here. The candidate has not run yet.
+            Err(Answer::Refused(_)) => Self::started(ordinal, library, true),
+            answer => answer,
+        }
+    }
+
+    fn started(ordinal: usize, library: &Path, driver_first: bool) -> Result<Self, Answer> {
         let refused = |what: &str, error: io::Error| Answer::Refused(format!("{what}: {error}"));
         let scratch = tempfile::Builder::new()
             .prefix("kernels-record-")
             .tempdir()
             .map_err(|error| refused("creating a scratch folder", error))?;
-        let request =
-            Request::Record(Record { ordinal, library: library.to_path_buf(), scratch: scratch.path().to_path_buf() });
+        let (library, folder) = (library.to_path_buf(), scratch.path().to_path_buf());
+        let request = Request::Record(Record { ordinal, library, scratch: folder, driver_first });
         let mut child = request
             .command()
             .and_then(|command| confined(command, scratch.path()).spawn())
@@ -72,7 +81,7 @@ impl Recorder {
                 Ok(recorder)
             }
             Reply::Refused { why } => Err(Answer::Refused(why)),
-            Reply::Recorded { .. } => Err(Answer::BadReport("a recording before any was requested".to_owned())),
+            _ => Err(Answer::BadReport("a result before any was requested".to_owned())),
         }
     }
 
@@ -86,23 +95,51 @@ impl Recorder {
         let wanted = calls.len();
         let request =
             Calls { nonce: fresh_number(), launcher: launcher.to_owned(), error: error.map(str::to_owned), calls };
-        if let Ok(early) = self.replies.try_recv() {
-            return Err(Answer::BadReport(format!(
-                "a line that nobody requested: {}",
-                beginning(&early.unwrap_or_else(|why| why))
-            )));
-        }
-        self.send(&request)?;
+        let number = request.nonce;
+        self.send(&Ask::Record(request))?;
         match self.receive()? {
-            Reply::Recorded { nonce, outcomes } if nonce == request.nonce && outcomes.len() == wanted => Ok(outcomes),
-            Reply::Recorded { nonce, .. } if nonce != request.nonce => {
+            Reply::Recorded { nonce, outcomes } if nonce == number && outcomes.len() == wanted => Ok(outcomes),
+            Reply::Recorded { nonce, .. } if nonce != number => {
                 Err(Answer::BadReport("a reply to another request".to_owned()))
             }
             _ => Err(Answer::BadReport("not one outcome for each call".to_owned())),
         }
     }
 
-    fn send(&mut self, what: &impl serde::Serialize) -> Result<(), Answer> {
+    /// Calls a launcher once outside of capture, in that process, on a slot with this content: digests of the parts of the slot
+    /// afterwards. Pointers among the arguments are offsets in the slot.
+    pub(crate) fn run(
+        &mut self,
+        launcher: &str,
+        values: Vec<Value>,
+        content: &[u8],
+        parts: Vec<Range<usize>>,
+    ) -> Result<Ran, Answer> {
+        let refused = |error: io::Error| Answer::Refused(format!("writing a slot for the recording process: {error}"));
+        // Not in the scratch folder, where the process could have put a link in its place.
+        let mut file = tempfile::NamedTempFile::with_prefix("kernels-slot-").map_err(refused)?;
+        file.write_all(content).map_err(refused)?;
+        let (nonce, wanted) = (fresh_number(), parts.len());
+        let content = file.path().to_path_buf();
+        self.send(&Ask::Run(Run { nonce, launcher: launcher.to_owned(), values, content, parts }))?;
+        match self.receive()? {
+            Reply::Ran { nonce: number, ran } if number == nonce => match ran {
+                Ran::Left(parts) if parts.len() != wanted => {
+                    Err(Answer::BadReport("not one digest for each part".to_owned()))
+                }
+                ran => Ok(ran),
+            },
+            _ => Err(Answer::BadReport("a reply to another request".to_owned())),
+        }
+    }
+
+    fn send(&mut self, what: &Ask) -> Result<(), Answer> {
+        if let Ok(early) = self.replies.try_recv() {
+            return Err(Answer::BadReport(format!(
+                "a line that nobody requested: {}",
+                beginning(&early.unwrap_or_else(|why| why))
+            )));
+        }
         let mut line = serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
         line.push(b'\n');
         let sent = match &mut self.requests {

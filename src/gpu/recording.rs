@@ -1,5 +1,8 @@
 //! Kernel launches as data, and the messages between the harness and the recording process.
 
+use std::ops::Range;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// The launches of one call of a launcher.
@@ -28,7 +31,42 @@ pub struct Launch {
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// A request to the recording process: call a launcher once for each list of arguments.
+/// A request to the recording process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) enum Ask {
+    /// Calls under capture.
+    Record(Calls),
+    /// A call outside of capture.
+    Run(Run),
+}
+
+/// A request to call a launcher outside of capture, on device memory of the recording process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Run {
+    /// Chosen by the harness; the reply repeats it.
+    pub(crate) nonce: u64,
+    /// The launcher's symbol.
+    pub(crate) launcher: String,
+    /// The arguments; pointers are offsets in the slot, and 0 is null.
+    pub(crate) values: Vec<Value>,
+    /// The file with the slot's content.
+    pub(crate) content: PathBuf,
+    /// The parts of the slot that are digested after the launch.
+    pub(crate) parts: Vec<Range<usize>>,
+}
+
+/// The result of a call outside of capture.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) enum Ran {
+    /// The launcher returned 0: SHA-256 of each part of the slot afterwards, in hexadecimal.
+    Left(Vec<String>),
+    /// The launcher returned an error code.
+    Code(i32),
+    /// The driver failed.
+    Failed(String),
+}
+
+/// A request to call a launcher under capture, once for each list of arguments.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Calls {
     /// Chosen by the harness; the reply repeats it.
@@ -77,6 +115,13 @@ pub(crate) enum Reply {
         nonce: u64,
         /// In the order of the calls.
         outcomes: Vec<Outcome>,
+    },
+    /// The outcome of a call outside of capture.
+    Ran {
+        /// That of the request.
+        nonce: u64,
+        /// What it left.
+        ran: Ran,
     },
 }
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use anyhow::{Result, bail};
 
-use super::area::Area;
+use super::area::{Area, Held};
 use super::discover::all_places;
 use super::lock::Lock;
 use super::place::{Place, create_folders, merge, remove_empty};
@@ -37,14 +37,17 @@ pub(crate) fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
     let mut areas = Vec::new();
     for place in places {
         let area = Area::of(&place.folder);
-        if !area.interrupted().is_empty() {
+        if area.has_leftovers() {
             areas.push(area);
         }
     }
-    let _locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
+    let locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
     let mut recovered = Vec::new();
     for area in &areas {
-        recovered.extend(recover_area(area)?);
+        // Without a lock, its host is gone.
+        if let Ok(area) = area.held(&locks) {
+            recovered.extend(recover_area(&area)?);
+        }
     }
     Ok(recovered)
 }
@@ -122,10 +125,10 @@ fn install_locked(
     wanted: &[Place],
     made: &mut Vec<(PathBuf, usize)>,
 ) -> Result<Outcome> {
-    let (areas, _locks) = lock_folders(wanted, made)?;
+    let (areas, locks) = lock_folders(wanted, made)?;
     let mut recovered = Vec::new();
     for area in &areas {
-        recovered.extend(recover_area(area)?);
+        recovered.extend(recover_area(&area.held(&locks)?)?);
     }
     let plan = plan(machine, skill, places, options);
     refuse(&plan)?;
@@ -138,8 +141,10 @@ fn install_locked(
         let created = created.map_or(0, |(_, count)| *count) + step.created_folders;
         (step, created)
     };
-    let staged =
-        together(plan.steps.into_iter().map(folders).collect(), |(step, created)| prepare(skill, step, created));
+    let staged = together(plan.steps.into_iter().map(folders).collect(), |(step, created)| {
+        let area = Area::of(&step.place.folder).held(&locks)?;
+        prepare(skill, &area, step, created)
+    });
     let mut outcome = Outcome { done: Vec::new(), recovered, notes: plan.notes };
     outcome.done = swap_in(skill, all_or_none(staged)?, &mut outcome.notes)?;
     Ok(outcome)
@@ -198,7 +203,7 @@ fn swap_in(skill: &Skill, staged: Vec<Prepared>, notes: &mut Vec<String>) -> Res
         for result in together(group, commit) {
             match result {
                 Ok((step, note, settled)) => {
-                    notes.extend(note.into_iter().chain(settled.note()));
+                    notes.extend(note.into_iter().chain(settled.notes()));
                     done.push(Done { step, backup: settled.backup });
                 }
                 Err(error) => failure = Some(error),
@@ -225,11 +230,10 @@ fn refuse(plan: &Plan) -> Result<()> {
 
 /// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy is not
 /// allowed.
-fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prepared> {
-    let area = Area::of(&step.place.folder);
+fn prepare(skill: &Skill, area: &Held, mut step: Step, created_folders: usize) -> Result<Prepared> {
     let mut note = None;
     if let Action::Link { to, only, replaces } = &step.action {
-        if let Some(transaction) = Transaction::stage_link(&area, &skill.name, to, &step.old)? {
+        if let Some(transaction) = Transaction::stage_link(area, &skill.name, to, &step.old)? {
             return Ok(Prepared { step, transaction: Some(transaction), note });
         }
         let dest = step.place.dest(&skill.name);
@@ -251,7 +255,7 @@ fn prepare(skill: &Skill, mut step: Step, created_folders: usize) -> Result<Prep
     }
     let folder = step.place.folder.clone();
     let source = recordable(&skill.source, &folder, step.place.project().as_deref());
-    let transaction = Transaction::stage(&area, skill, &step.old, |id| Receipt {
+    let transaction = Transaction::stage(area, skill, &step.old, |id| Receipt {
         created_folders,
         ..Receipt::new(skill, id, source)
     })?;

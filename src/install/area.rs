@@ -1,17 +1,23 @@
 //! The area beside a skills folder: where changes are prepared and backups are kept.
 
-use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::FileType;
 
+use super::lock::Lock;
 use super::place::hint;
+use crate::base::dir::Dir;
 use crate::base::disk;
 
 const AREA: &str = ".kernels";
 const BACKUPS: &str = "backups";
+/// How many backups of a skill stay in an area.
+pub(crate) const KEPT: usize = 5;
+/// The length of the time in a backup's name, `20261123T152331Z`.
+const STAMP: usize = 16;
 const PREFIX: &str = "txn-";
 const GITIGNORE: &str = ".gitignore";
 const IGNORE_ALL: &[u8] = b"*\n";
@@ -55,127 +61,187 @@ impl Area {
         &self.host
     }
 
+    fn root(&self) -> PathBuf {
+        self.host.join(AREA)
+    }
+
+    /// The folders of changes that were never finished.
+    pub(crate) fn interrupted(&self) -> Vec<PathBuf> {
+        // A link at this path is not followed: it is not ours.
+        let root = Dir::open_last(&self.root());
+        root.map_or(Vec::new(), |root| changes(&root).iter().map(|name| root.path().join(name)).collect())
+    }
+
+    /// Whether a run that was killed left something: a change, or an area without use.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        Dir::open_last(&self.root()).is_ok_and(|root| !changes(&root).is_empty() || is_needless(&root))
+    }
+
+    /// The area below its host's lock, which must be among `locks`.
+    pub(crate) fn held(&self, locks: &[Lock]) -> Result<Held> {
+        let lock = locks.iter().find(|lock| lock.folder().path() == self.host);
+        let lock = lock.with_context(|| format!("{} is gone; run the command again", self.host.display()))?;
+        Ok(Held { host: lock.folder().again()?, folder: self.folder.clone() })
+    }
+}
+
+/// An area whose host is locked, through the lock's descriptor.
+#[derive(Debug)]
+pub(crate) struct Held {
+    host: Dir,
+    folder: String,
+}
+
+impl Held {
+    pub(super) fn again(&self) -> io::Result<Self> {
+        Ok(Self { host: self.host.again()?, folder: self.folder.clone() })
+    }
+
+    /// The folder that is locked.
+    pub(super) fn host(&self) -> &Path {
+        self.host.path()
+    }
+
     /// The name of the skills folder in the host; empty where they are the same.
     pub(super) fn folder_name(&self) -> &str {
         &self.folder
     }
 
     /// The skills folder of this name in the host, which may have two of them.
-    pub(super) fn folder_named(&self, name: &str) -> PathBuf {
+    pub(super) fn skills(&self, name: &str) -> io::Result<Dir> {
+        if name.is_empty() { self.host.again() } else { self.host.dir(name) }
+    }
+
+    /// The same as a path, for messages.
+    pub(super) fn skills_path(&self, name: &str) -> PathBuf {
         // `join("")` would add a slash.
-        if name.is_empty() { self.host.clone() } else { self.host.join(name) }
+        if name.is_empty() { self.host().to_path_buf() } else { self.host().join(name) }
     }
 
-    pub(super) fn transaction(&self, id: &str) -> PathBuf {
-        self.root().join(format!("{PREFIX}{id}"))
+    /// The folder of the area, if it is there.
+    pub(super) fn root(&self) -> io::Result<Dir> {
+        self.host.dir(AREA)
     }
 
-    pub(super) fn root(&self) -> PathBuf {
-        self.host.join(AREA)
+    /// The names of the changes that were never finished.
+    pub(super) fn interrupted(&self) -> Vec<String> {
+        self.root().map_or(Vec::new(), |root| changes(&root))
     }
 
-    /// Creates the area, with a `.gitignore` that keeps it out of commits.
+    /// Creates the folder of a change, in an area with a `.gitignore` that keeps it out of commits.
     ///
     /// A repository can contain links and pipes at these paths; none is followed or opened.
-    pub(super) fn create_root(&self, keep: bool) -> Result<()> {
-        let root = self.root();
-        create_real_folder(&root)?;
+    pub(super) fn begin(&self, id: &str, keep: bool) -> Result<Dir> {
+        let root = make_dir(&self.host, AREA)?;
         if keep {
-            create_real_folder(&root.join(BACKUPS))?;
+            make_dir(&root, BACKUPS)?;
         }
-        let ignore = root.join(GITIGNORE);
-        match fs::symlink_metadata(&ignore) {
-            Ok(meta) if meta.is_file() && meta.len() > 0 => {}
-            Ok(meta) if !meta.is_file() => bail!("{} is in the way; remove it", ignore.display()),
+        let ignore = root.path().join(GITIGNORE);
+        let kind = root.stat(GITIGNORE).map(|meta| (FileType::from_raw_mode(meta.st_mode), meta.st_size));
+        match kind {
+            Ok((FileType::RegularFile, 1..)) => {}
+            Ok((kind, _)) if kind != FileType::RegularFile => bail!("{} is in the way; remove it", ignore.display()),
             // Missing, or a run was killed before it was written.
-            there => there
-                .and_then(|_| fs::remove_file(&ignore))
-                .or_else(|error| match error.kind() {
-                    io::ErrorKind::NotFound => Ok(()),
-                    _ => Err(error),
-                })
-                .and_then(|()| disk::write_new(&ignore, IGNORE_ALL, 0o644))
-                .map_err(|error| {
+            _ => root.delete(GITIGNORE).and_then(|()| root.write_new(GITIGNORE, IGNORE_ALL, 0o644)).map(drop).map_err(
+                |error| {
                     let what = format!("cannot write {}{}", ignore.display(), hint(&error));
                     anyhow::Error::new(error).context(what)
-                })?,
+                },
+            )?,
         }
-        Ok(())
+        make_dir(&root, &format!("{PREFIX}{id}"))
     }
 
     /// Removes the area when nothing but its `.gitignore` is left.
     pub(super) fn tidy(&self) {
-        let root = self.root();
-        if !is_real_folder(&root) {
+        let Ok(root) = self.root() else {
             return;
-        }
-        let ignore = root.join(GITIGNORE);
-        let only_ours = fs::read_dir(&root).is_ok_and(|entries| entries.flatten().all(|entry| entry.path() == ignore));
-        let ours = || disk::read_plain(&ignore, 64).is_ok_and(|text| IGNORE_ALL.starts_with(&text));
-        if only_ours && (fs::symlink_metadata(&ignore).is_err() || ours()) {
-            let _ = fs::remove_file(ignore);
-            let _ = fs::remove_dir(root);
+        };
+        if is_needless(&root) {
+            let _ = root.remove_dir(BACKUPS);
+            let _ = root.remove_file(GITIGNORE);
+            let _ = self.host.remove_dir(AREA);
         }
     }
 
-    /// The folders of changes that were never finished.
-    pub(crate) fn interrupted(&self) -> Vec<PathBuf> {
-        let root = self.root();
-        // Do not follow a link at this path: it is not ours.
-        if !is_real_folder(&root) {
-            return Vec::new();
-        }
-        let Ok(entries) = fs::read_dir(&root) else {
+    /// Deletes the oldest backups of a skill beyond [`KEPT`], and returns them.
+    pub(super) fn prune(&self, skill: &str) -> Vec<PathBuf> {
+        let Ok(backups) = self.root().and_then(|root| root.dir(BACKUPS)) else {
             return Vec::new();
         };
-        let mut found: Vec<_> = entries
-            .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
-            .map(|entry| entry.path())
-            .collect();
-        found.sort();
-        found
+        let mut all = ages(&backups, skill);
+        all.sort();
+        all.truncate(all.len().saturating_sub(KEPT));
+        let gone = all.into_iter().map(|(_, name)| name).filter(|name| backups.delete(name).is_ok());
+        gone.map(|name| backups.path().join(name)).collect()
     }
 
     /// Moves a tree to the backups, under an unused name.
-    pub(super) fn move_to_backups(&self, tree: &Path, skill: &str) -> io::Result<PathBuf> {
-        let backups = self.root().join(BACKUPS);
-        create_real_folder(&backups).map_err(io::Error::other)?;
+    pub(super) fn move_to_backups(&self, folder: &Dir, tree: &str, skill: &str) -> io::Result<PathBuf> {
+        let backups = self.root()?.make_dir(BACKUPS)?;
         let stamp = super::receipt::now().replace(['-', ':'], "");
-        let first = format!("{skill}-{stamp}");
-        let others = (2..1000).map(|n| format!("{first}-{n}"));
-        for name in std::iter::once(first.clone()).chain(others) {
-            let backup = backups.join(name);
-            match disk::move_new(tree, &backup) {
+        // Behind those of the same second, so that names sort by age.
+        let taken = ages(&backups, skill).into_iter().filter(|((time, _), _)| *time == stamp);
+        let first = taken.map(|((_, number), _)| number + 1).max().unwrap_or(1);
+        for number in first..first + 1000 {
+            let number = if number == 1 { String::new() } else { format!("-{number}") };
+            let name = format!("{skill}-{stamp}{number}");
+            match folder.move_new(tree, &backups, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    disk::sync_folder(&backups)?;
-                    return Ok(backup);
+                    backups.sync()?;
+                    return Ok(backups.path().join(name));
                 }
             }
         }
-        Err(io::Error::other(format!("{} is full of backups", backups.display())))
+        Err(io::Error::other(format!("{} is full of backups", backups.path().display())))
     }
 }
 
-fn is_real_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+/// The names of the changes in an area.
+fn changes(root: &Dir) -> Vec<String> {
+    let folders = root.entries().into_iter().flatten().filter(|entry| entry.kind == FileType::Directory);
+    folders.filter_map(|entry| entry.name.into_string().ok()).filter(|name| name.starts_with(PREFIX)).collect()
 }
 
-fn create_real_folder(path: &Path) -> Result<()> {
-    match fs::create_dir(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if !is_real_folder(path) {
-                bail!("{} is in the way; it must be a folder: move it away", path.display());
-            }
-            Ok(())
+/// Whether an area holds nothing but its own `.gitignore`.
+fn is_needless(root: &Dir) -> bool {
+    let Ok(entries) = root.entries() else {
+        return false;
+    };
+    entries.iter().all(|entry| match entry.name.to_str() {
+        Some(GITIGNORE) => root.read_plain(GITIGNORE, 64).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
+        Some(BACKUPS) => root.dir(BACKUPS).and_then(|backups| backups.entries()).is_ok_and(|all| all.is_empty()),
+        _ => false,
+    })
+}
+
+/// The backups of a skill, with the time and the number of each.
+fn ages(backups: &Dir, skill: &str) -> Vec<((String, usize), String)> {
+    let names = backups.entries().into_iter().flatten().filter_map(|entry| entry.name.into_string().ok());
+    names.filter_map(|name| Some((age(&name, skill)?, name))).collect()
+}
+
+/// When the backup of this name was made: the time, and the number among those of one second.
+fn age(name: &str, skill: &str) -> Option<(String, usize)> {
+    let (time, number) = name.strip_prefix(skill)?.strip_prefix('-')?.split_at_checked(STAMP)?;
+    let form = |(at, byte): (usize, u8)| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    let number = if number.is_empty() { 1 } else { number.strip_prefix('-')?.parse().ok()? };
+    time.bytes().enumerate().all(form).then(|| (time.to_owned(), number))
+}
+
+fn make_dir(folder: &Dir, name: &str) -> Result<Dir> {
+    folder.make_dir(name).map_err(|error| {
+        let path = folder.path().join(name);
+        if error.kind() == io::ErrorKind::NotADirectory {
+            return anyhow!("{} is in the way; it must be a folder: move it away", path.display());
         }
-        Err(error) => {
-            let hint = hint(&error);
-            Err(error).with_context(|| format!("cannot create {}{hint}", path.display()))
-        }
-    }
+        let what = format!("cannot create {}{}", path.display(), hint(&error));
+        anyhow::Error::new(error).context(what)
+    })
 }

@@ -1,12 +1,13 @@
 //! Finds installed skills.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::place::{Place, merge};
+use super::place::{self, Place, merge};
 use super::receipt::Receipt;
 use super::state::{Judgement, judge};
-use crate::agent::{Machine, Scope, table};
+use crate::agent::{Machine, Scope, sight, table};
 use crate::skill::bundled;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::{Skill, Source};
@@ -37,24 +38,33 @@ impl Install {
         }
     }
 
-    /// The skill to compare with: the embedded one, or the folder or archive it was installed from,
-    /// if that still exists.
-    pub(crate) fn offer(&self) -> Option<Skill> {
+    /// The skill to compare with: the embedded one, or the folder or archive it was installed from. An error says why
+    /// there is none.
+    pub(crate) fn offer(&self) -> Result<Skill, String> {
         let real = self.real();
         let source = Receipt::read(&real).map(|receipt| receipt.source);
         let path = match source {
-            Err(_) | Ok(Source::Embedded) => return Skill::bundled(&self.name).ok(),
-            Ok(Source::Folder { path } | Source::Archive { path }) => path?,
+            Err(_) | Ok(Source::Embedded) => {
+                return Skill::bundled(&self.name).map_err(|_| "this kernels does not carry it".to_owned());
+            }
+            Ok(Source::Folder { path } | Source::Archive { path }) => path,
         };
-        let mut path = real.parent()?.join(path);
+        let again = "`kernels skills add PATH` compares and updates it";
+        let unnamed = || format!("it was installed from outside the project, which its receipt does not name; {again}");
+        let named = real.parent().unwrap_or(&real).join(path.ok_or_else(unnamed)?);
+        let gone = |error: &dyn std::fmt::Display| format!("what it was installed from is gone: {error}");
+        let mut path = named.canonicalize().map_err(|error| gone(&format!("{}: {error}", named.display())))?;
         if self.scope != Scope::User {
             // A project's receipt may come from anybody with the project; it must not make us read files
             // elsewhere on this machine.
-            let project = self.place().project()?.canonicalize().ok()?;
-            path = path.canonicalize().ok().filter(|path| path.starts_with(&project))?;
+            let project = self.place().project().and_then(|project| project.canonicalize().ok());
+            path = project.filter(|project| path.starts_with(project)).map(|_| path).ok_or_else(unnamed)?;
         }
-        let skill = Skill::read(&path).ok()?;
-        (skill.name == self.name).then_some(skill)
+        match Skill::read(&path) {
+            Ok(skill) if skill.name == self.name => Ok(skill),
+            Ok(skill) => Err(format!("{} is now called {}", path.display(), skill.name)),
+            Err(error) => Err(format!("{error:#}")),
+        }
     }
 
     pub(crate) fn judge(&self, offer: Option<&Skill>) -> Judgement {
@@ -77,6 +87,56 @@ pub(crate) fn all_places(machine: &Machine, scopes: &[Scope]) -> Vec<Place> {
         }
     }
     merge(places)
+}
+
+/// The places of [`all_places`], and all others in which agents find skills from here, which `add` does not write to by
+/// itself: folders that are reached by a link out of the project, or that lie between here and the git root.
+pub(crate) fn all_seen(machine: &Machine) -> Vec<Place> {
+    let mut places = all_places(machine, &[Scope::Project, Scope::User]);
+    for agent in table::all() {
+        for (folder, scope) in sight::folders(agent, machine) {
+            let Ok(folder) = folder.canonicalize() else {
+                continue;
+            };
+            if !places.iter().any(|place| place.folder == folder) {
+                let scope = if scope == Scope::User { Scope::User } else { Scope::Dest };
+                places.push(Place { folder, scope, agents: vec![agent] });
+            }
+        }
+    }
+    places
+}
+
+/// What keeps agents, or this program, from the folders of the table: links to nothing or out of the project, files in
+/// the place of folders, folders that may not be read.
+pub(crate) fn blind_spots(machine: &Machine, scopes: &[Scope]) -> Vec<String> {
+    let mut found = Vec::new();
+    for scope in scopes {
+        for folder in table::all().iter().flat_map(|agent| machine.folders_read(agent, *scope)) {
+            found.extend(blind_spot(machine, &folder, *scope));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn blind_spot(machine: &Machine, folder: &Path, scope: Scope) -> Option<String> {
+    let real = match place::resolve(folder) {
+        Ok(real) => real,
+        Err(error) => return Some(format!("{error:#}")),
+    };
+    match fs::read_dir(&real) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Some(format!("{} cannot be looked into: {error}", machine.show(&real)));
+        }
+        _ => {}
+    }
+    let project = machine.project().canonicalize().ok()?;
+    (scope == Scope::Project && !real.starts_with(project)).then(|| {
+        let (named, real) = (machine.show(folder), real.display());
+        format!("{named} is a link that leaves the project, to {real}; only --dest {real} writes there")
+    })
 }
 
 /// Every install at `places` made by `kernels`, and every entry with an embedded skill's name.

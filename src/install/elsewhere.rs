@@ -26,6 +26,7 @@ pub(super) fn notes(machine: &Machine, skill: &Skill, steps: &[Step]) -> Vec<Str
                 let differs = !matches!(judge(&real, &skill.name, Some(skill)).state, State::Current { .. });
                 let effect = match (agent.copies, scope, step.place.scope) {
                     (Copies::Each, ..) => "lists both",
+                    (Copies::Warn, ..) => "reports a conflict",
                     _ if !differs => continue,
                     (Copies::User, Scope::User, Scope::Project) | (Copies::Project, Scope::Project, Scope::User) => {
                         "uses that one"

@@ -1,15 +1,16 @@
 //! One change at a time below a folder, across processes.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::io::Errno;
+
+use super::place::hint;
+use crate::base::dir::Dir;
 
 /// How long to wait for another process; its changes take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,13 +18,17 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A lock on a folder, released on drop or when the process dies.
 ///
-/// The folder itself is locked, so that no lock file is left in a repository.
+/// The folder itself is locked, so that no lock file is left in a repository. Everything that a change does, it does
+/// through the descriptor that holds the lock: whatever the folder's path leads to meanwhile, it stays in this folder.
 #[derive(Debug)]
-pub(crate) struct Lock {
-    _folder: File,
-}
+pub(crate) struct Lock(Dir);
 
 impl Lock {
+    /// The locked folder.
+    pub(crate) fn folder(&self) -> &Dir {
+        &self.0
+    }
+
     /// Locks all existing `folders`, in sorted order, so that two processes cannot deadlock.
     pub(crate) fn all(mut folders: Vec<PathBuf>) -> Result<Vec<Self>> {
         folders.sort();
@@ -34,21 +39,22 @@ impl Lock {
     fn one(folder: &Path) -> Result<Option<Self>> {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            let file = match File::open(folder) {
-                Ok(file) => file,
+            let dir = match Dir::open(folder) {
+                Ok(dir) => dir,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => {
-                    return Err(error).with_context(|| format!("cannot open {} to lock it", folder.display()));
+                    let hint = hint(&error);
+                    return Err(error).with_context(|| format!("cannot open {} to lock it{hint}", folder.display()));
                 }
             };
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) if is_still(&file, folder) => return Ok(Some(Self { _folder: file })),
+            match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_still(&dir, folder) => return Ok(Some(Self(dir))),
                 // Another process removed and recreated the folder: lock the new one.
                 Ok(()) | Err(Errno::WOULDBLOCK | Errno::INTR) => {}
                 // A file system without locks: continue without one; each swap is a single rename, which is
                 // atomic anyway.
                 Err(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS | Errno::INVAL | Errno::BADF) => {
-                    return Ok(Some(Self { _folder: file }));
+                    return Ok(Some(Self(dir)));
                 }
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot lock {}", folder.display()));
@@ -66,9 +72,10 @@ impl Lock {
     }
 }
 
-fn is_still(file: &File, folder: &Path) -> bool {
-    match (file.metadata(), folder.metadata()) {
-        (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
+fn is_still(held: &Dir, folder: &Path) -> bool {
+    let there = Dir::open(folder).and_then(|there| Ok(fstat(&there)?));
+    match (fstat(held), there) {
+        (Ok(held), Ok(there)) => (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino),
         _ => false,
     }
 }

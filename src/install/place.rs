@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rustix::io::Errno;
 
 use super::refusal::{Refusal, Refused};
 use crate::agent::{Agent, Machine, Scope};
+use crate::base::dir::Dir;
 
 /// A skills folder that an install goes to, and the agents it is for.
 #[derive(Clone, Debug)]
@@ -158,15 +160,27 @@ pub(crate) fn create_folders(folder: &Path) -> Result<usize> {
 }
 
 fn try_create_folders(folder: &Path) -> Result<usize, (PathBuf, io::Error)> {
-    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
+    let missing: Vec<&Path> = folder.ancestors().take_while(|above| fs::symlink_metadata(above).is_err()).collect();
+    let there = folder.ancestors().nth(missing.len()).unwrap_or(folder);
+    let mut at = Dir::open_unread(there).map_err(|error| (there.to_path_buf(), error))?;
     let mut created = 0;
     for folder in missing.into_iter().rev() {
-        match fs::create_dir(folder) {
-            Ok(()) => created += 1,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        let name = folder.file_name().unwrap_or_default();
+        let made = match at.create_dir(name) {
+            Ok(()) => {
+                created += 1;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        };
+        // With an odd umask, a folder that was just created cannot be opened; it goes as well.
+        let there = if made.is_ok() { Some(folder) } else { folder.parent() };
+        match made.and_then(|()| at.dir(name)) {
+            Ok(dir) => at = dir,
             Err(error) => {
-                if let Some(above) = folder.parent() {
-                    remove_empty(above, created);
+                if let Some(there) = there {
+                    remove_empty(there, created);
                 }
                 return Err((folder.to_path_buf(), error));
             }
@@ -187,6 +201,8 @@ pub(crate) fn hint(error: &io::Error) -> &'static str {
             " (the folder cannot be moved: it is a mount point, or lies in a layer of a container \
              image; make a fresh copy of it first: cp -a X X.new && rm -r X && mv X.new X)"
         }
+        io::ErrorKind::NotADirectory => " (a folder has become a link or a file)",
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => " (a folder has become a link)",
         _ => "",
     }
 }
@@ -194,8 +210,11 @@ pub(crate) fn hint(error: &io::Error) -> &'static str {
 /// Removes up to `count` empty folders from `folder` upwards.
 pub(crate) fn remove_empty(folder: &Path, count: usize) {
     for folder in folder.ancestors().take(count) {
-        // `remove_dir` takes empty folders alone, so nothing can be lost.
-        if fs::remove_dir(folder).is_err() {
+        let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else {
+            break;
+        };
+        // Only an empty folder can be removed so, and nothing can be lost.
+        if Dir::open_unread(above).and_then(|above| above.remove_dir(name)).is_err() {
             break;
         }
     }

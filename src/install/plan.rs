@@ -31,6 +31,7 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
     let mut plan = Plan::default();
     let mut places = merge(places);
     follow_links(machine, &skill.name, &mut places);
+    let left_out = leave_out(machine, skill, &mut places);
     let links = choose_links(machine, &skill.name, &mut places, options);
     plan.folders = places.iter().map(|place| place.folder.clone()).collect();
     for place in places {
@@ -52,7 +53,42 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
     // Create a link only after its target.
     plan.steps.sort_by_key(|step| matches!(step.action, Action::Link { .. }));
     plan.notes = elsewhere::notes(machine, skill, &plan.steps);
+    plan.notes.extend(left_out);
     plan
+}
+
+/// Drops the empty places of agents that report a second copy as a conflict, a link too, where they find the skill in
+/// another of their folders.
+fn leave_out(machine: &Machine, skill: &Skill, places: &mut Vec<Place>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let all = places.clone();
+    places.retain(|place| {
+        let dest = place.dest(&skill.name);
+        let warns = !place.agents.is_empty() && place.agents.iter().all(|agent| agent.copies == Copies::Warn);
+        if !warns || fs::symlink_metadata(&dest).is_ok() {
+            return true;
+        }
+        let is_there = |folder: &PathBuf| {
+            let there = folder.join(&skill.name).canonicalize();
+            let current =
+                |there: PathBuf| matches!(judge(&there, &skill.name, Some(skill)).state, State::Current { .. });
+            *folder != place.folder && (all.iter().any(|other| other.folder == *folder) || there.is_ok_and(current))
+        };
+        let finds = |agent: &&Agent| {
+            let folders = machine.folders_read(agent, place.scope);
+            folders.iter().filter_map(|folder| super::place::resolve(folder).ok()).find(is_there)
+        };
+        let found: Vec<_> = place.agents.iter().map(|agent| finds(agent).map(|folder| (agent, folder))).collect();
+        let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else {
+            return true;
+        };
+        notes.extend(found.iter().map(|(agent, folder)| {
+            let (name, there) = (&agent.name, machine.show(&folder.join(&skill.name)));
+            format!("{}: left out; {name} finds {there} and would report a conflict", machine.show(&dest))
+        }));
+        false
+    });
+    notes
 }
 
 /// A place whose skill is to be a link.
@@ -181,7 +217,7 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
         State::Absent => Ok((Action::Install, OldTree::default())),
         State::Current { receipt: true } => Ok((Action::Unchanged, clean)),
         State::Current { receipt: false } => Ok((Action::Adopt, clean)),
-        State::Stale => Ok((Action::Update { from: judged.version.clone() }, clean)),
+        State::Stale | State::Unchecked => Ok((Action::Update { from: judged.version.clone() }, clean)),
         State::Missing(changes) => Ok((Action::Repair(changes.clone()), clean)),
         State::Foreign(Foreign::Link(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
             Ok((Action::KeepLink { to: to.clone() }, OldTree::default()))
@@ -198,7 +234,7 @@ fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -
     let place = |replaces| Action::Link { to: to.clone(), only: link.only, replaces };
     match &judged.state {
         State::Absent => Ok((place(None), OldTree::default())),
-        State::Current { .. } | State::Stale | State::Missing(_) => {
+        State::Current { .. } | State::Unchecked | State::Stale | State::Missing(_) => {
             Ok((place(None), OldTree { keep: false, fingerprint: judged.fingerprint.clone() }))
         }
         State::Foreign(Foreign::Link(there)) if *there == to => {

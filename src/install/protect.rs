@@ -12,7 +12,7 @@ pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command
     let see = format!("`kernels skills diff {skill}` shows the edits");
     let upgrade = "upgrade kernels to manage it".to_owned();
     let (what, reason, mut advice) = match &judged.state {
-        State::Absent | State::Current { .. } | State::Stale | State::Missing(_) => {
+        State::Absent | State::Current { .. } | State::Unchecked | State::Stale | State::Missing(_) => {
             return Ok(String::new());
         }
         State::Unreadable(why) => ("", format!("cannot be read: {why}"), vec![]),

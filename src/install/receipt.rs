@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::base::disk;
+use crate::base::dir::Dir;
 use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::source::{Skill, Source};
 use crate::skill::tree::RECEIPT;
@@ -88,11 +88,15 @@ impl Receipt {
     }
 
     pub(crate) fn read(folder: &Path) -> Result<Self, ReceiptError> {
+        Self::read_in(&Dir::open_last(folder)?)
+    }
+
+    pub(crate) fn read_in(folder: &Dir) -> Result<Self, ReceiptError> {
         #[derive(Deserialize)]
         struct Head {
             format: u32,
         }
-        let bytes = disk::read_plain(&folder.join(RECEIPT), LIMIT)?;
+        let bytes = folder.read_plain(RECEIPT, LIMIT)?;
         let head: Head = serde_json::from_slice(&bytes)?;
         if head.format > FORMAT {
             return Err(ReceiptError::Later(head.format));

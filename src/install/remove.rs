@@ -21,7 +21,18 @@ use crate::agent::Machine;
 pub(crate) struct Removal {
     pub(crate) install: Install,
     pub(crate) backup: Option<PathBuf>,
-    keep: bool,
+    /// How to treat its tree: as it was judged, whatever has happened to it since.
+    old: OldTree,
+    created_folders: usize,
+}
+
+/// The outcome of a removal.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    pub(crate) removals: Vec<Removal>,
+    /// Installs that somebody edited meanwhile; they are in their places.
+    pub(crate) put_back: Vec<Refused>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Determines what to remove: everything selected, or, when anything is protected, a refusal. `all` is
@@ -33,7 +44,7 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
         let judged = judge(&install.path, &install.name, None);
         let keep = match &judged.state {
             State::Foreign(Foreign::Link(_)) if install.link_is_ours => false,
-            State::Current { .. } | State::Stale | State::Newer | State::Missing(_) => false,
+            State::Current { .. } | State::Unchecked | State::Stale | State::Newer | State::Missing(_) => false,
             _ => match protect(&install.path, &judged, options, "remove") {
                 Ok(_) => true,
                 Err(why) => {
@@ -46,7 +57,18 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
             refused.push(why);
             continue;
         }
-        removals.push(Removal { install: install.clone(), backup: None, keep });
+        let fingerprint = match &install.link {
+            Some(to) => Some(link_fingerprint(to)),
+            None => judged.fingerprint,
+        };
+        // A link has no receipt; its skills folder and the parent are removed only when empty.
+        let created_folders = match judged.receipt {
+            Some(receipt) => receipt.created_folders,
+            None if install.link.is_some() => 2,
+            None => 0,
+        };
+        let old = OldTree { keep, fingerprint };
+        removals.push(Removal { install: install.clone(), backup: None, old, created_folders });
     }
     if refused.is_empty() { Ok(removals) } else { Err(Refusal(refused)) }
 }
@@ -70,46 +92,46 @@ fn dangling(install: &Install, targets: &[Install], all: &[Install]) -> Option<R
     })
 }
 
-/// Removes the installs, links before their targets; also returns notes for the user.
-pub(crate) fn remove(
-    machine: &Machine,
-    targets: &[Install],
-    all: &[Install],
-    options: Options,
-) -> Result<(Vec<Removal>, Vec<String>)> {
+fn edited_meanwhile(install: &Install) -> Refused {
+    Refused {
+        path: install.path.clone(),
+        reason: "was edited while it was being removed, and was put back:".to_owned(),
+        changes: judge(&install.path, &install.name, None).state.changes().to_vec(),
+        advice: vec!["--force moves it to a backup, then removes it".to_owned()],
+    }
+}
+
+/// Removes the installs, links before their targets. Each is moved away first and judged again there, where nobody
+/// finds it by its path: one that was edited since the plan is put back.
+pub(crate) fn remove(machine: &Machine, targets: &[Install], all: &[Install], options: Options) -> Result<Removed> {
     let mut areas = Vec::new();
     for install in targets {
         areas.push(Area::of(&install.folder));
     }
     let locks = Lock::all(areas.iter().map(|area| area.host().to_path_buf()).collect())?;
     for area in &areas {
-        recover_area(area)?;
+        if let Ok(area) = area.held(&locks) {
+            recover_area(&area)?;
+        }
     }
     // Another process may have removed some since.
     let targets: Vec<_> = targets.iter().filter(|i| fs::symlink_metadata(&i.path).is_ok()).cloned().collect();
-    let mut removals = plan(&targets, all, options)?;
-    removals.sort_by_key(|removal| removal.install.link.is_none());
+    let mut planned = plan(&targets, all, options)?;
+    planned.sort_by_key(|removal| removal.install.link.is_none());
     let mut emptied = Vec::new();
-    let mut notes = Vec::new();
-    for removal in &mut removals {
+    let mut removed = Removed::default();
+    for mut removal in planned {
         let install = &removal.install;
-        let judged = judge(&install.path, &install.name, None);
-        let fingerprint = match &install.link {
-            Some(to) => Some(link_fingerprint(to)),
-            None => judged.fingerprint,
-        };
-        let old = OldTree { keep: removal.keep, fingerprint };
-        let area = Area::of(&install.folder);
-        let settled = Transaction::removal(&area, &install.name, &old)?.commit()?;
-        notes.extend(settled.note());
+        let area = Area::of(&install.folder).held(&locks)?;
+        let settled = Transaction::removal(&area, &install.name, &removal.old)?.commit()?;
+        removed.notes.extend(settled.notes());
+        if settled.put_back {
+            removed.put_back.push(edited_meanwhile(install));
+            continue;
+        }
+        emptied.push((install.folder.clone(), removal.created_folders));
         removal.backup = settled.backup;
-        // A link has no receipt; its skills folder and the parent are removed only when empty.
-        let created = match judged.receipt {
-            Some(receipt) => receipt.created_folders,
-            None if install.link.is_some() => 2,
-            None => 0,
-        };
-        emptied.push((install.folder.clone(), created));
+        removed.removals.push(removal);
     }
     for (folder, created) in emptied {
         // Never delete the project's folder or the home, whatever a receipt says.
@@ -120,5 +142,5 @@ pub(crate) fn remove(
         remove_empty(&folder, created.min(limit));
     }
     drop(locks);
-    Ok((removals, notes))
+    Ok(removed)
 }

@@ -2,23 +2,52 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, Stat};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use walkdir::WalkDir;
 
-use crate::base::disk::open_plain;
+use crate::base::dir::{Dir, Entry};
 use crate::skill::digest::{Digest, FileDigests};
-use crate::skill::path::RelPath;
+use crate::skill::path::{MAX_DEPTH, RelPath};
 use crate::skill::tree::{RECEIPT, is_executable};
 
 /// The files found below a folder, by their path in it.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) struct Scan(BTreeMap<Name, Found>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scan {
+    found: BTreeMap<Name, Found>,
+    /// Every file and link that was looked at, also those that do not count, as it was then.
+    seen: BTreeMap<PathBuf, Stamp>,
+}
+
+/// What tells whether a file was written to since: any write moves its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_sign_loss,
+        clippy::cast_possible_wrap,
+        reason = "the types differ by system"
+    )]
+    fn of(meta: &Stat) -> Self {
+        Self {
+            inode: (meta.st_dev as u64, meta.st_ino as u64),
+            size: meta.st_size as u64,
+            modified: (meta.st_mtime as i64, meta.st_mtime_nsec as i64),
+            changed: (meta.st_ctime as i64, meta.st_ctime_nsec as i64),
+        }
+    }
+}
 
 /// A path in the folder. Names that no skill can have are kept byte for byte: printed, one could look
 /// like a file of the skill.
@@ -66,6 +95,8 @@ enum Found {
     File {
         digest: Digest,
         other_mode: Digest,
+        /// It is empty or zeros: what a power cut leaves of a file that had not reached the disk.
+        blank: bool,
     },
     /// A link or a pipe, described by the text.
     Odd(String),
@@ -93,6 +124,15 @@ pub(crate) enum ChangeKind {
     /// It was not installed.
     Added,
     Missing,
+    /// It is empty or holds only zeros, which is not what was installed.
+    Emptied,
+}
+
+impl Change {
+    /// Whether nothing of a user's is in it: what was installed is gone, and can be put back.
+    pub(crate) fn is_loss(&self) -> bool {
+        matches!(self.kind, ChangeKind::Missing | ChangeKind::Emptied)
+    }
 }
 
 impl ChangeKind {
@@ -103,35 +143,71 @@ impl ChangeKind {
             Self::Mode => 'm',
             Self::Added => 'A',
             Self::Missing => 'D',
+            Self::Emptied => '0',
         }
     }
 }
 
 impl Scan {
-    /// Looks at everything below `folder` but the receipt and what Python and Finder leave behind.
-    pub(crate) fn of(folder: &Path) -> io::Result<Self> {
-        let mut found = BTreeMap::new();
-        for entry in WalkDir::new(folder).follow_links(false).follow_root_links(false) {
-            let entry = entry.map_err(io::Error::from)?;
-            let at = entry.path();
-            let inside = at.strip_prefix(folder).unwrap_or(at);
-            if entry.depth() == 0 || entry.file_type().is_dir() {
-                continue;
-            }
-            let name = entry.file_name().to_string_lossy();
-            if (entry.depth() == 1 && name == RECEIPT) || is_worthless(&name) {
-                continue;
-            }
-            let (key, what) = look(at, inside, entry.file_type())?;
-            found.insert(key, what);
+    /// Looks at everything below `folder` but the receipt and what Python and Finder write again by themselves.
+    pub(crate) fn of(folder: &Dir) -> io::Result<Self> {
+        let mut scan = Self::default();
+        scan.look_into(folder, Path::new(""), None, 1)?;
+        Ok(scan)
+    }
+
+    fn look_into(&mut self, folder: &Dir, inside: &Path, above: Option<&Dir>, depth: usize) -> io::Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(io::Error::other(format!("folders are nested more than {MAX_DEPTH} deep")));
         }
-        Ok(Self(found))
+        for entry in folder.entries()? {
+            let path = inside.join(&entry.name);
+            if entry.kind == FileType::Directory {
+                self.look_into(&folder.dir(&entry.name)?, &path, Some(folder), depth + 1)?;
+                continue;
+            }
+            // Before the content: a write that comes between the two shows in the stamp.
+            self.seen.insert(path.clone(), Stamp::of(&folder.stat(&entry.name)?));
+            if path == Path::new(RECEIPT) || is_worthless(folder, &entry, above) {
+                continue;
+            }
+            let (key, what) = look(folder, &entry, &path)?;
+            self.found.insert(key, what);
+        }
+        Ok(())
+    }
+
+    /// Deletes the files below `folder`, the scanned folder under another name, that are still as they were seen.
+    /// `Ok(false)`: something else is in it, which was written since and is left.
+    pub(crate) fn delete_seen(&self, folder: &Dir) -> io::Result<bool> {
+        let all = self.delete_below(folder, Path::new(""), 1)?;
+        // Last: with it, a later run can tell what else is left.
+        if all {
+            let _ = folder.remove_file(RECEIPT);
+        }
+        Ok(all)
+    }
+
+    fn delete_below(&self, folder: &Dir, inside: &Path, depth: usize) -> io::Result<bool> {
+        let mut all = true;
+        for entry in folder.entries()? {
+            let path = inside.join(&entry.name);
+            if entry.kind == FileType::Directory {
+                all &= depth < MAX_DEPTH && self.delete_below(&folder.dir(&entry.name)?, &path, depth + 1)?;
+            } else if folder.stat(&entry.name).is_ok_and(|meta| self.seen.get(&path) != Some(&Stamp::of(&meta))) {
+                all = false;
+            } else if path != Path::new(RECEIPT) {
+                // What the system does not delete now is left to the caller.
+                let _ = folder.remove_file(&entry.name);
+            }
+        }
+        Ok(all)
     }
 
     /// The digest of a skill tree of exactly these files, if they can be one.
     pub(crate) fn tree_digest(&self) -> Option<Digest> {
         let mut files = FileDigests::new();
-        for (name, found) in &self.0 {
+        for (name, found) in &self.found {
             let (Name::Plain(path), Found::File { digest, .. }) = (name, found) else {
                 return None;
             };
@@ -140,10 +216,15 @@ impl Scan {
         Some(Digest::of_files(&files))
     }
 
+    /// Whether nothing was found that counts.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     /// A fingerprint of everything found, special files included: equal when nothing changed.
     pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
-        for (name, found) in &self.0 {
+        for (name, found) in &self.found {
             let what = match found {
                 Found::File { digest, .. } => digest.to_string(),
                 Found::Odd(text) => format!("odd {text}"),
@@ -159,7 +240,7 @@ impl Scan {
     /// The differences from `files`. Modes are not compared where the file system keeps none.
     pub(crate) fn changes(&self, files: &FileDigests, modes: bool) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (name, found) in &self.0 {
+        for (name, found) in &self.found {
             let expected = match name {
                 Name::Plain(path) => files.get(path),
                 Name::Odd(_) => None,
@@ -173,11 +254,12 @@ impl Scan {
                     }
                     ChangeKind::Mode
                 }
+                (Some(_), Found::File { blank: true, .. }) => ChangeKind::Emptied,
                 (Some(_), _) => ChangeKind::Edited,
             };
             changes.push(Change { path: name.to_string(), file: name.path(), kind });
         }
-        for path in files.keys().filter(|path| !self.0.contains_key(&Name::Plain((*path).clone()))) {
+        for path in files.keys().filter(|path| !self.found.contains_key(&Name::Plain((*path).clone()))) {
             let file = PathBuf::from(path.as_str());
             changes.push(Change { path: path.to_string(), file, kind: ChangeKind::Missing });
         }
@@ -186,18 +268,36 @@ impl Scan {
     }
 }
 
-/// Files that running a script or opening a folder creates; nothing else is deleted unasked.
-fn is_worthless(name: &str) -> bool {
-    name == ".DS_Store" || name.ends_with(".pyc")
+/// Whether a file is one that Python or Finder writes again by itself; nothing else is deleted unasked. The name alone
+/// does not say it: a module may be shipped as bytecode only.
+fn is_worthless(folder: &Dir, entry: &Entry, above: Option<&Dir>) -> bool {
+    let starts = |skip: usize, magic: &[u8]| {
+        let mut start = Vec::new();
+        let read = folder.open_plain(&entry.name).and_then(|file| file.take(16).read_to_end(&mut start));
+        read.is_ok() && start.get(skip..skip + magic.len()) == Some(magic)
+    };
+    let name = entry.name.to_string_lossy();
+    if entry.kind != FileType::RegularFile {
+        return false;
+    }
+    if name == ".DS_Store" {
+        return starts(0, b"\0\0\0\x01Bud1");
+    }
+    // `__pycache__/run.cpython-312.pyc` is made from `run.py` beside the folder.
+    let Some((module, _)) = name.strip_suffix(".pyc").and_then(|name| name.split_once('.')) else {
+        return false;
+    };
+    let source = above.filter(|_| folder.path().ends_with("__pycache__"));
+    source.is_some_and(|above| above.has(format!("{module}.py"))) && starts(2, b"\r\n")
 }
 
-fn look(at: &Path, inside: &Path, kind: fs::FileType) -> io::Result<(Name, Found)> {
+fn look(folder: &Dir, entry: &Entry, inside: &Path) -> io::Result<(Name, Found)> {
     let name = Name::of(inside);
-    if kind.is_symlink() {
-        let to = fs::read_link(at)?;
+    if entry.kind == FileType::Symlink {
+        let to = folder.read_link(&entry.name)?;
         return Ok((name, Found::Odd(format!("link to {}", to.display()))));
     }
-    if !kind.is_file() {
+    if entry.kind != FileType::RegularFile {
         return Ok((name, Found::Odd("neither a file nor a folder".to_owned())));
     }
     // A name that no skill can have has no digest by the rules; hash its bytes.
@@ -205,32 +305,41 @@ fn look(at: &Path, inside: &Path, kind: fs::FileType) -> io::Result<(Name, Found
         Name::Plain(path) => path.clone(),
         Name::Odd(_) => RelPath::parse("odd").map_err(io::Error::other)?,
     };
-    let mut file = open_plain(at)?;
+    let mut file = folder.open_plain(&entry.name)?;
     let meta = file.metadata()?;
     let executable = is_executable(&meta);
-    let mut content = Sha256Both::new(&path, executable, meta.len());
+    let mut content = Content::new(&path, executable, meta.len());
     io::copy(&mut file, &mut content)?;
-    let (digest, other_mode) = content.finish();
-    Ok((name, Found::File { digest, other_mode }))
+    Ok((name, content.finish()))
 }
 
-/// A file's digest and its digest with the other mode, in one pass.
-struct Sha256Both(Sha256, Sha256);
+/// A file's digest and its digest with the other mode, in one pass, and whether it holds anything.
+struct Content {
+    digest: Sha256,
+    other_mode: Sha256,
+    blank: bool,
+}
 
-impl Sha256Both {
+impl Content {
     fn new(path: &RelPath, executable: bool, length: u64) -> Self {
-        Self(Digest::start_file(path, executable, length), Digest::start_file(path, !executable, length))
+        Self {
+            digest: Digest::start_file(path, executable, length),
+            other_mode: Digest::start_file(path, !executable, length),
+            blank: true,
+        }
     }
 
-    fn finish(self) -> (Digest, Digest) {
-        (Digest::finish(self.0), Digest::finish(self.1))
+    fn finish(self) -> Found {
+        let (digest, other_mode) = (Digest::finish(self.digest), Digest::finish(self.other_mode));
+        Found::File { digest, other_mode, blank: self.blank }
     }
 }
 
-impl io::Write for Sha256Both {
+impl io::Write for Content {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        self.1.update(bytes);
+        self.digest.update(bytes);
+        self.other_mode.update(bytes);
+        self.blank &= bytes.iter().all(|byte| *byte == 0);
         Ok(bytes.len())
     }
 

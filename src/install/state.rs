@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::receipt::{Receipt, ReceiptError};
 use super::scan::{Change, ChangeKind, Scan};
+use crate::base::dir::Dir;
 use crate::skill::digest::Digest;
 use crate::skill::lineage;
 use crate::skill::source::{Skill, Source, is_newer};
@@ -20,13 +21,15 @@ pub(crate) enum State {
         /// Whether it has a receipt; without one it is recognised by its digest.
         receipt: bool,
     },
+    /// As it was installed; whether what it was installed from has changed since is not known.
+    Unchecked,
     /// An older version, unmodified.
     Stale,
     /// A later version, unmodified.
     Newer,
     /// The user changed, added or removed files.
     Modified(Vec<Change>),
-    /// Files are missing, and nothing else differs.
+    /// Files are missing or empty, and nothing else differs.
     Missing(Vec<Change>),
     /// Not installed by `kernels`.
     Foreign(Foreign),
@@ -60,9 +63,11 @@ impl State {
         match self {
             Self::Absent => "absent",
             Self::Current { .. } => "current",
+            Self::Unchecked => "unchecked",
             Self::Stale => "stale",
             Self::Newer => "newer",
             Self::Modified(_) => "modified",
+            Self::Missing(changes) if changes.iter().any(|change| change.kind == ChangeKind::Emptied) => "damaged",
             Self::Missing(_) => "missing files",
             Self::Foreign(_) => "foreign",
             Self::Unreadable(_) => "unreadable",
@@ -111,12 +116,13 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
     if !meta.is_dir() {
         return bare(State::Foreign(Foreign::NotAFolder));
     }
-    let scan = match Scan::of(dest) {
-        Ok(scan) => scan,
+    let scanned = Dir::open_last(dest).and_then(|folder| Ok((Scan::of(&folder)?, folder)));
+    let (scan, folder) = match scanned {
+        Ok(scanned) => scanned,
         Err(error) => return unreadable(&error),
     };
     let fingerprint = Some(scan.fingerprint());
-    match Receipt::read(dest) {
+    match Receipt::read_in(&folder) {
         Ok(receipt) if receipt.skill == name => {
             let state = by_receipt(&scan, &receipt, offer);
             let version = receipt.version.clone();
@@ -133,7 +139,7 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
 
 fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {
     let changes = scan.changes(&receipt.files, receipt.modes);
-    if changes.iter().any(|change| change.kind != ChangeKind::Missing) {
+    if !changes.iter().all(Change::is_loss) {
         return State::Modified(changes);
     }
     if !changes.is_empty() {
@@ -147,7 +153,8 @@ fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {
                 _ => State::Stale,
             }
         }
-        _ => State::Current { receipt: true },
+        Some(_) => State::Current { receipt: true },
+        None => State::Unchecked,
     }
 }
 

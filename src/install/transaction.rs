@@ -5,17 +5,17 @@
 //! belongs to whom, deletes only trees that are provably its own or unmodified, and keeps everything else as a
 //! backup.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::area::Area;
+use super::area::{Held, KEPT};
 use super::place::hint;
 use super::receipt::Receipt;
-use super::scan::Scan;
+use super::scan::{Change as FileChange, Scan};
+use crate::base::dir::Dir;
 use crate::base::disk;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::Skill;
@@ -25,6 +25,8 @@ const JOURNAL: &str = "journal.json";
 const STAGED: &str = "new";
 const OLD: &str = "old";
 const TRASH: &str = "trash";
+/// The receipt, before it has its name.
+const BESIDE: &str = "receipt";
 /// An upper bound: our journals are smaller.
 const JOURNAL_LIMIT: u64 = 64 * 1024;
 
@@ -76,57 +78,67 @@ pub(crate) struct Settled {
     pub(crate) backup: Option<PathBuf>,
     /// Where the remainder lies that the system would not delete.
     pub(crate) undeletable: Option<PathBuf>,
+    /// It was to be removed, had been written to since it was judged, and is in its place again.
+    pub(crate) put_back: bool,
+    /// The oldest backups, deleted for the new one.
+    pub(crate) pruned: Vec<PathBuf>,
 }
 
 impl Settled {
     /// What the user should know about it.
-    pub(crate) fn note(&self) -> Option<String> {
-        let left = self.undeletable.as_deref()?;
-        Some(format!("the old files could not all be deleted (permissions); the rest lies in {}", left.display()))
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(left) = self.undeletable.as_deref() {
+            let left = left.display();
+            notes.push(format!("the old files could not all be deleted (permissions); the rest lies in {left}"));
+        }
+        for pruned in &self.pruned {
+            notes.push(format!("the last {KEPT} backups are kept; {} was deleted", pruned.display()));
+        }
+        notes
     }
 }
 
-/// Finishes or undoes the interrupted changes in an area. Its host must be locked.
-pub(crate) fn recover_area(area: &Area) -> Result<Vec<Recovered>> {
+/// Finishes or undoes the interrupted changes in an area.
+pub(crate) fn recover_area(area: &Held) -> Result<Vec<Recovered>> {
     let mut recovered = Vec::new();
-    for at in area.interrupted() {
-        recovered.extend(Transaction::resume(area, &at)?);
+    for name in area.interrupted() {
+        recovered.extend(Transaction::resume(area, &name)?);
     }
     area.tidy();
     Ok(recovered)
 }
 
-fn read_journal(at: &Path) -> Option<Journal> {
-    let journal: Journal = serde_json::from_slice(&disk::read_plain(&at.join(JOURNAL), JOURNAL_LIMIT).ok()?).ok()?;
+fn read_journal(at: &Dir) -> Option<Journal> {
+    let journal: Journal = serde_json::from_slice(&at.read_plain(JOURNAL, JOURNAL_LIMIT).ok()?).ok()?;
     let folder_is_plain = matches!(journal.folder.as_str(), "" | "skills" | "skill");
     (folder_is_plain && is_valid_name(&journal.skill)).then_some(journal)
 }
 
 /// Removes the folder of a change that died before its journal was written: it has changed nothing.
-fn remove_unstarted(at: &Path) -> Result<()> {
-    let started = [STAGED, OLD, TRASH].iter().any(|name| fs::symlink_metadata(at.join(name)).is_ok());
+fn remove_unstarted(root: &Dir, name: &str, at: &Dir) -> Result<()> {
+    let started = [STAGED, OLD, TRASH].iter().any(|name| at.has(name));
     if started {
         bail!(
             "{} holds an interrupted change without a readable journal; look into it, keep what \
              you need, and remove it",
-            at.display()
+            at.path().display()
         );
     }
-    disk::delete(at).with_context(|| format!("cannot remove {}", at.display()))
+    root.delete(name).with_context(|| format!("cannot remove {}", at.path().display()))
 }
 
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    area: Area,
-    at: PathBuf,
+    area: Held,
+    at: Dir,
     journal: Journal,
 }
 
 impl Transaction {
     /// Starts a change of `skill` by writing its journal.
-    fn begin(area: &Area, skill: &str, change: Change, old: &OldTree) -> Result<Self> {
+    fn begin(area: &Held, skill: &str, change: Change, old: &OldTree) -> Result<Self> {
         let id = disk::unique();
-        let at = area.transaction(&id);
         let journal = Journal {
             id,
             change,
@@ -135,49 +147,49 @@ impl Transaction {
             keep: old.keep,
             old: old.fingerprint.clone(),
         };
-        area.create_root(old.keep).inspect_err(|_| area.tidy())?;
-        let written = fs::create_dir(&at).and_then(|()| {
-            let bytes = serde_json::to_vec(&journal).map_err(io::Error::other)?;
-            disk::write_atomic(&at.join(JOURNAL), &bytes, 0o644)
-        });
-        if let Err(error) = written {
-            let _ = disk::delete(&at);
-            area.tidy();
+        let at = area.begin(&journal.id, old.keep).inspect_err(|_| area.tidy())?;
+        let transaction = Self { area: area.again()?, at, journal };
+        let bytes = serde_json::to_vec(&transaction.journal)?;
+        // On the disk before anything else is: without it, nobody could tell whose the trees are.
+        if let Err(error) = transaction.at.write_atomic(JOURNAL, &bytes, 0o644) {
+            transaction.finish();
             let hint = hint(&error);
-            return Err(error).with_context(|| format!("cannot write to {}{hint}", at.display()));
+            return Err(error).with_context(|| format!("cannot write to {}{hint}", transaction.at.path().display()));
         }
-        Ok(Self { area: area.clone(), at, journal })
+        Ok(transaction)
     }
 
-    /// Finishes or undoes the interrupted change that lies in `at`.
-    pub(crate) fn resume(area: &Area, at: &Path) -> Result<Vec<Recovered>> {
-        let Some(journal) = read_journal(at) else {
-            remove_unstarted(at)?;
+    /// Finishes or undoes the interrupted change in the folder of this name.
+    fn resume(area: &Held, name: &str) -> Result<Vec<Recovered>> {
+        let root = area.root()?;
+        let at = root.dir(name)?;
+        let Some(journal) = read_journal(&at) else {
+            remove_unstarted(&root, name, &at)?;
             return Ok(Vec::new());
         };
-        let transaction = Self { area: area.clone(), at: at.to_path_buf(), journal };
         // A change starts from a folder's real path. A link here was put by somebody else, perhaps
         // by the repository, and could lead anywhere.
-        let folder = transaction.folder();
-        if fs::symlink_metadata(&folder).is_ok_and(|meta| meta.is_symlink()) {
+        if let Err(error) = area.skills(&journal.folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             bail!(
-                "{} holds an interrupted change of {}, which is a link; look into it, keep what you \
+                "{} holds an interrupted change of {}, which is a link or no folder; look into it, keep what you \
                  need, and remove it",
-                at.display(),
-                folder.display()
+                at.path().display(),
+                area.skills_path(&journal.folder).display()
             );
         }
+        let transaction = Self { area: area.again()?, at, journal };
         let recovered = transaction
             .recover()
-            .with_context(|| format!("cannot finish the interrupted change in {}", at.display()))?;
+            .with_context(|| format!("cannot finish the interrupted change in {}", transaction.at.path().display()))?;
         transaction.finish();
         Ok(recovered)
     }
 
-    /// Stages a skill for the skills folder of `area`: afterwards all of it is on the disk, and the
-    /// installed skill is unchanged.
+    /// Stages a skill for the skills folder of `area`; the installed skill is unchanged.
     pub(crate) fn stage(
-        area: &Area,
+        area: &Held,
         skill: &Skill,
         old: &OldTree,
         receipt: impl FnOnce(&str) -> Receipt,
@@ -194,33 +206,30 @@ impl Transaction {
     }
 
     fn write_staged(&self, skill: &Skill, mut receipt: Receipt) -> io::Result<()> {
-        let root = self.staged();
-        fs::create_dir(&root)?;
+        let root = self.at.make_dir(STAGED)?;
         // The receipt is written first, atomically: it identifies the tree as ours.
-        let file = root.join(RECEIPT);
-        self.write_receipt(&file, &receipt)?;
-        let mut written = skill.tree.write(&root)?;
-        receipt.modes = keeps_modes(&root, skill)?;
-        if !receipt.modes {
-            self.write_receipt(&file, &receipt)?;
+        self.write_receipt(&root, &receipt)?;
+        let written = skill.tree.write(&root)?;
+        if !written.modes {
+            receipt.modes = false;
+            self.write_receipt(&root, &receipt)?;
         }
-        written.files.push(file);
-        written.sync()
+        // A power cut may leave files empty that were not waited for. Then the receipt, which is on the disk, tells that
+        // they are damaged, and `update` writes them again, where it has what to write.
+        if receipt.source.is_repeatable() { Ok(()) } else { written.sync() }
     }
 
-    fn write_receipt(&self, file: &Path, receipt: &Receipt) -> io::Result<()> {
-        let beside = self.at.join("receipt");
+    fn write_receipt(&self, root: &Dir, receipt: &Receipt) -> io::Result<()> {
         let bytes = receipt.to_json().map_err(io::Error::other)?;
-        disk::write_new(&beside, &bytes, 0o644)?;
-        fs::rename(beside, file)
+        self.at.write_new(BESIDE, &bytes, 0o644)?.sync_all()?;
+        self.at.move_over(BESIDE, root, RECEIPT)
     }
 
     /// Stages a link to `to`, relative to the skills folder. `Ok(None)`: links are not supported.
-    pub(crate) fn stage_link(area: &Area, skill: &str, to: &Path, old: &OldTree) -> Result<Option<Self>> {
+    pub(crate) fn stage_link(area: &Held, skill: &str, to: &Path, old: &OldTree) -> Result<Option<Self>> {
         let change = Change::Link { to: to.to_path_buf() };
         let transaction = Self::begin(area, skill, change, old)?;
-        let made = std::os::unix::fs::symlink(to, transaction.staged());
-        match made {
+        match transaction.at.symlink(to, STAGED) {
             Ok(()) => Ok(Some(transaction)),
             Err(error) => {
                 transaction.abandon();
@@ -234,179 +243,238 @@ impl Transaction {
         }
     }
 
-    pub(crate) fn removal(area: &Area, skill: &str, old: &OldTree) -> Result<Self> {
+    pub(crate) fn removal(area: &Held, skill: &str, old: &OldTree) -> Result<Self> {
         Self::begin(area, skill, Change::Remove, old)
     }
 
-    fn staged(&self) -> PathBuf {
-        self.at.join(STAGED)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.area.folder_named(&self.journal.folder)
+    fn skills(&self) -> io::Result<Dir> {
+        self.area.skills(&self.journal.folder)
     }
 
     fn dest(&self) -> PathBuf {
-        self.folder().join(&self.journal.skill)
+        self.area.skills_path(&self.journal.folder).join(&self.journal.skill)
     }
 
     /// Makes the change, in one rename where the file system supports it, and returns the outcome for
     /// the old tree.
     pub(crate) fn commit(self) -> Result<Settled> {
-        let dest = self.dest();
-        let there = fs::symlink_metadata(&dest).is_ok();
-        // The journal and the staged tree must be durable before the swap.
-        let prepared = disk::sync_folder(&self.at).and_then(|()| disk::sync_folder(&self.area.root()));
-        let swapped = prepared.and_then(|()| match (&self.journal.change, there) {
-            (Change::Remove, _) => disk::move_new(&dest, &self.at.join(OLD)),
-            (_, false) => disk::move_new(&self.staged(), &dest),
-            (_, true) => self.replace(&dest),
-        });
-        if let Err(error) = swapped {
-            let hint = match error.kind() {
-                io::ErrorKind::ResourceBusy => " (it is in use, perhaps a mount point)",
-                io::ErrorKind::AlreadyExists => " (it appeared just now; run the command again)",
-                _ => hint(&error),
-            };
-            let what = if self.journal.change == Change::Remove { "remove" } else { "put in place" };
-            self.abandon();
-            return Err(error).with_context(|| format!("cannot {what} {}{hint}", dest.display()));
+        match self.swap() {
+            Err(error) => {
+                let hint = match error.kind() {
+                    io::ErrorKind::ResourceBusy => " (it is in use, perhaps a mount point)",
+                    io::ErrorKind::AlreadyExists => " (it appeared just now; run the command again)",
+                    _ => hint(&error),
+                };
+                let what = if self.journal.change == Change::Remove { "remove" } else { "put in place" };
+                self.abandon();
+                Err(error).with_context(|| format!("cannot {what} {}{hint}", self.dest().display()))
+            }
+            Ok(skills) => {
+                let kept = self.make_durable(&skills).and_then(|()| self.settle()).with_context(|| {
+                    let dest = self.dest();
+                    format!(
+                        "{} is in place, but cleaning up failed; the next run of kernels goes on with it",
+                        dest.display()
+                    )
+                })?;
+                self.finish();
+                Ok(kept)
+            }
         }
-        let kept = self.make_durable(there).and_then(|()| self.settle()).with_context(|| {
-            format!("{} is in place, but cleaning up failed; the next run of kernels goes on with it", dest.display())
-        })?;
-        self.finish();
-        Ok(kept)
     }
 
-    fn replace(&self, dest: &Path) -> io::Result<()> {
-        if disk::exchange(&self.staged(), dest)? {
+    fn swap(&self) -> io::Result<Dir> {
+        let skills = self.skills()?;
+        let name = &self.journal.skill;
+        if self.journal.keep {
+            // A user's work is moved: the way back to it must be on the disk first.
+            self.at.sync()?;
+            self.area.root()?.sync()?;
+        }
+        match &self.journal.change {
+            Change::Remove => skills.move_new(name, &self.at, OLD)?,
+            _ if skills.has(name) => self.replace(&skills)?,
+            _ => self.at.move_new(STAGED, &skills, name)?,
+        }
+        Ok(skills)
+    }
+
+    fn replace(&self, skills: &Dir) -> io::Result<()> {
+        let name = &self.journal.skill;
+        if self.at.exchange(STAGED, skills, name)? {
             return Ok(());
         }
         // Two renames. A crash between them leaves the journal and both trees, and the next run restores
         // the old one.
-        let old = self.at.join(OLD);
-        disk::move_new(dest, &old)?;
-        let placed = disk::sync_folder(&self.at).and_then(|()| disk::move_new(&self.staged(), dest));
-        placed.inspect_err(|_| {
-            let _ = disk::move_new(&old, dest);
+        skills.move_new(name, &self.at, OLD)?;
+        self.at.move_new(STAGED, skills, name).inspect_err(|_| {
+            let _ = self.at.move_new(OLD, skills, name);
         })
     }
 
-    fn make_durable(&self, replaced: bool) -> io::Result<()> {
-        disk::sync_folder(&self.folder())?;
-        if replaced { disk::sync_folder(&self.at) } else { Ok(()) }
+    fn make_durable(&self, skills: &Dir) -> io::Result<()> {
+        if self.journal.keep {
+            skills.sync()?;
+            self.at.sync()?;
+        }
+        Ok(())
     }
 
     /// Settles the tree that the change replaced, wherever the swap left it.
     fn settle(&self) -> io::Result<Settled> {
-        let (old, staged) = (self.at.join(OLD), self.staged());
-        match [old, staged].into_iter().find(|tree| fs::symlink_metadata(tree).is_ok()) {
-            Some(tree) => self.settle_tree(&tree),
+        match [OLD, STAGED].into_iter().find(|tree| self.at.has(tree)) {
+            Some(tree) => self.settle_tree(tree),
             None => Ok(Settled::default()),
         }
     }
 
-    /// Deletes a replaced tree; keeps it if it must be kept or differs from what was judged: then
-    /// it was written to meanwhile.
-    fn settle_tree(&self, tree: &Path) -> io::Result<Settled> {
-        if self.journal.keep || !self.is_as_judged(tree) {
-            let backup = self.area.move_to_backups(tree, &self.journal.skill)?;
-            return Ok(Settled { backup: Some(backup), undeletable: None });
+    /// Deletes a replaced tree, if it is what was judged. Otherwise it was written to meanwhile: it is put back if it was
+    /// to be removed, and kept as a backup if something else has taken its place.
+    fn settle_tree(&self, tree: &str) -> io::Result<Settled> {
+        if self.journal.keep {
+            return self.keep(tree);
         }
-        Ok(Settled { backup: None, undeletable: self.discard(tree)? })
+        if let Ok(to) = self.at.read_link(tree) {
+            if self.journal.old == Some(link_fingerprint(&to)) {
+                self.at.remove_file(tree)?;
+                return Ok(Settled::default());
+            }
+        } else if let Ok(scan) = self.at.dir(tree).and_then(|folder| Scan::of(&folder))
+            && self.journal.old == Some(scan.fingerprint())
+        {
+            return self.discard(tree, &scan);
+        }
+        if self.journal.change == Change::Remove
+            && let Ok(skills) = self.skills()
+            && self.at.move_new(tree, &skills, &self.journal.skill).is_ok()
+        {
+            skills.sync()?;
+            return Ok(Settled { put_back: true, ..Settled::default() });
+        }
+        self.keep(tree)
     }
 
-    fn is_as_judged(&self, tree: &Path) -> bool {
-        match (&self.journal.old, fs::read_link(tree)) {
-            (Some(judged), Ok(to)) => *judged == link_fingerprint(&to),
-            (Some(judged), Err(_)) => Scan::of(tree).is_ok_and(|scan| scan.fingerprint() == *judged),
-            (None, _) => false,
-        }
+    fn keep(&self, tree: &str) -> io::Result<Settled> {
+        let backup = self.area.move_to_backups(&self.at, tree, &self.journal.skill)?;
+        let pruned = self.area.prune(&self.journal.skill);
+        Ok(Settled { backup: Some(backup), pruned, ..Settled::default() })
     }
 
     /// Removes the change's folder once it contains only the journal. If anything else is left, the
     /// journal stays for the next run.
     fn finish(&self) {
-        let done =
-            fs::read_dir(&self.at).is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == JOURNAL));
+        let done = self.at.entries().is_ok_and(|entries| entries.iter().all(|entry| entry.name == JOURNAL));
         if done {
-            let _ = fs::remove_file(self.at.join(JOURNAL));
-            let _ = fs::remove_dir(&self.at);
+            let _ = self.at.remove_file(JOURNAL);
+            let name = self.at.path().file_name().unwrap_or_default();
+            let _ = self.area.root().and_then(|root| root.remove_dir(name));
         }
         self.area.tidy();
     }
 
-    /// Deletes a tree that is no longer needed. The rename marks it for a later run, however many files
-    /// are gone by then. Files that the system will not delete (another user's bytecode, say) are moved
-    /// aside, so that they do not block later changes.
-    fn discard(&self, tree: &Path) -> io::Result<Option<PathBuf>> {
-        let left = self.empty_trash()?;
-        let trash = self.at.join(TRASH);
-        fs::rename(tree, &trash)?;
-        Ok(self.empty_trash()?.or(left))
+    /// Deletes a tree that was judged, as it was seen then. The rename marks it for a later run, however many files are
+    /// gone by then. What somebody has written into it since (an editor that had a file open) is kept.
+    fn discard(&self, tree: &str, scan: &Scan) -> io::Result<Settled> {
+        self.at.move_new(tree, &self.at, TRASH)?;
+        if scan.delete_seen(&self.at.dir(TRASH)?)? {
+            return Ok(Settled { undeletable: self.empty_trash()?, ..Settled::default() });
+        }
+        self.keep(TRASH)
     }
 
+    /// Deletes the tree that this change staged.
+    fn discard_staged(&self) -> io::Result<()> {
+        self.at.move_new(STAGED, &self.at, TRASH)?;
+        self.empty_trash().map(|_| ())
+    }
+
+    /// Deletes the trash. Files that the system will not delete (another user's bytecode, say) are moved aside, so that
+    /// they do not block later changes.
     fn empty_trash(&self) -> io::Result<Option<PathBuf>> {
-        let trash = self.at.join(TRASH);
-        match disk::delete(&trash) {
+        match self.at.delete(TRASH) {
             Ok(()) => Ok(None),
-            Err(_) => self.area.move_to_backups(&trash, &self.journal.skill).map(Some),
+            Err(_) => self.area.move_to_backups(&self.at, TRASH, &format!("{}-rest", self.journal.skill)).map(Some),
         }
+    }
+
+    /// Settles a trash that an interrupted run left: some of its files are gone, and all others were judged, unless
+    /// somebody wrote into it since.
+    fn settle_trash(&self) -> io::Result<Option<PathBuf>> {
+        if !self.at.has(TRASH) {
+            return Ok(None);
+        }
+        let unedited = |trash: Dir| -> io::Result<bool> {
+            let scan = Scan::of(&trash)?;
+            Ok(match Receipt::read_in(&trash) {
+                Ok(receipt) => scan.changes(&receipt.files, receipt.modes).iter().all(FileChange::is_loss),
+                Err(_) => scan.is_empty(),
+            })
+        };
+        let is_link = self.at.read_link(TRASH).is_ok();
+        if is_link || self.is_ours(TRASH) || self.at.dir(TRASH).and_then(unedited).is_ok_and(|unedited| unedited) {
+            self.empty_trash()?;
+            return Ok(None);
+        }
+        self.area.move_to_backups(&self.at, TRASH, &self.journal.skill).map(Some)
     }
 
     /// Abandons a change that has not touched the destination.
     pub(crate) fn abandon(&self) {
-        let _ = disk::delete(&self.at.join("receipt"));
-        if self.is_ours(&self.staged()) {
-            let _ = self.discard(&self.staged());
+        let _ = self.at.delete(BESIDE);
+        if self.is_ours(STAGED) {
+            let _ = self.discard_staged();
         }
         self.finish();
     }
 
-    /// Whether the tree in the staging slot is the one this change staged, not the one it replaced.
-    fn is_ours(&self, tree: &Path) -> bool {
-        if let Ok(to) = fs::read_link(tree) {
+    /// Whether the tree of this name is the one this change staged, not the one it replaced.
+    fn is_ours(&self, tree: &str) -> bool {
+        if let Ok(to) = self.at.read_link(tree) {
             // A link is defined by its target: equal links are interchangeable.
             return matches!(&self.journal.change, Change::Link { to: ours } if *ours == to);
         }
-        let empty = || fs::read_dir(tree).is_ok_and(|mut entries| entries.next().is_none());
-        match Receipt::read(tree) {
+        let Ok(tree) = self.at.dir(tree) else {
+            return false;
+        };
+        match Receipt::read_in(&tree) {
             Ok(receipt) => receipt.id == self.journal.id,
-            Err(_) => empty(),
+            Err(_) => tree.entries().is_ok_and(|entries| entries.is_empty()),
         }
     }
 
     fn recover(&self) -> io::Result<Vec<Recovered>> {
-        let mut recovered = Vec::new();
-        let (staged, old, dest) = (self.staged(), self.at.join(OLD), self.dest());
-        self.empty_trash()?;
-        disk::delete(&self.at.join("receipt"))?;
-        for entry in fs::read_dir(&self.at)?.flatten() {
+        let dest = self.dest();
+        let mut kept: Vec<PathBuf> = self.settle_trash()?.into_iter().collect();
+        self.at.delete(BESIDE)?;
+        for entry in self.at.entries()? {
             // An incomplete journal or receipt.
-            if entry.file_name().to_string_lossy().ends_with(".tmp") {
-                disk::delete(&entry.path())?;
+            if entry.name.to_string_lossy().ends_with(".tmp") {
+                self.at.delete(&entry.name)?;
             }
         }
-        if fs::symlink_metadata(&staged).is_ok() && self.is_ours(&staged) {
-            self.discard(&staged)?;
+        if self.at.has(STAGED) && self.is_ours(STAGED) {
+            self.discard_staged()?;
         }
-        let dest_is_free = fs::symlink_metadata(&dest).is_err();
-        if fs::symlink_metadata(&old).is_ok() && self.journal.change != Change::Remove && dest_is_free {
-            disk::move_new(&old, &dest)?;
-            disk::sync_folder(&self.folder())?;
-            let what = "put back: an earlier run was interrupted while replacing it".to_owned();
-            recovered.push(Recovered { what, path: dest });
+        let mut recovered = Vec::new();
+        let mut tell = |what: &str, path: PathBuf| recovered.push(Recovered { what: what.to_owned(), path });
+        if self.at.has(OLD) && self.journal.change != Change::Remove {
+            let skills = self.skills()?;
+            if !skills.has(&self.journal.skill) {
+                self.at.move_new(OLD, &skills, &self.journal.skill)?;
+                skills.sync()?;
+                tell("put back: an earlier run was interrupted while replacing it", dest.clone());
+            }
         }
-        let removing = self.journal.change == Change::Remove && fs::symlink_metadata(&old).is_ok();
+        let removing = self.journal.change == Change::Remove && self.at.has(OLD);
         let settled = self.settle()?;
-        if removing {
-            let what = "removed: an earlier run was interrupted while removing it".to_owned();
-            recovered.push(Recovered { what, path: self.dest() });
+        match (removing, settled.put_back) {
+            (true, true) => tell("put back: it was edited while an earlier run was removing it", dest),
+            (true, false) => tell("removed: an earlier run was interrupted while removing it", dest),
+            (false, _) => {}
         }
-        if let Some(backup) = settled.backup {
-            let what = "kept: an earlier run was interrupted after replacing it".to_owned();
-            recovered.push(Recovered { what, path: backup });
+        kept.extend(settled.backup);
+        for backup in kept {
+            tell("kept: an earlier run was interrupted after replacing it", backup);
         }
         Ok(recovered)
     }
@@ -415,14 +483,4 @@ impl Transaction {
 /// The fingerprint of a link in a journal.
 pub(crate) fn link_fingerprint(to: &Path) -> String {
     format!("link {}", to.display())
-}
-
-fn keeps_modes(root: &Path, skill: &Skill) -> io::Result<bool> {
-    for (path, entry) in skill.tree.iter() {
-        let meta = fs::metadata(path.under(root))?;
-        if crate::skill::tree::is_executable(&meta) != entry.executable {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::adaln::{self, AdaLn};
 use super::arguments::Arguments;
@@ -20,6 +20,8 @@ use super::rope3d_table::Rope3dTable;
 use super::softmax::Softmax;
 use super::transpose::Transpose;
 use super::{Oracle, Tensors};
+use crate::base::text::nearest;
+use crate::project::{KERNEL_TOML, OracleRef, Project};
 
 /// The names of the bundled operations.
 pub const BUNDLED: &[&str] = &[
@@ -53,6 +55,29 @@ pub const BUNDLED: &[&str] = &[
     "swiglu_packed",
     "transpose",
 ];
+
+/// Refuses a project with an oracle that is not bundled, before anything is compiled for it.
+///
+/// # Errors
+/// An operation names none that there is.
+pub fn check_names(project: &Project) -> Result<()> {
+    for operation in &project.spec.operations {
+        if let OracleRef::Bundled(name) = &operation.oracle
+            && !BUNDLED.contains(&name.as_str())
+        {
+            let near = nearest(name, BUNDLED.iter().copied());
+            let near = near.map(|near| format!(" Is it `{near}`?")).unwrap_or_default();
+            bail!(
+                "{}: operation `{}` has no oracle: none named `{name}` is bundled.{near} Name one of {}, or a function of \
+                 your own: oracle = {{ python = \"reference.py\", function = \"…\" }}",
+                project.root.join(KERNEL_TOML).display(),
+                operation.name,
+                BUNDLED.join(", ")
+            );
+        }
+    }
+    Ok(())
+}
 
 /// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
 ///

@@ -28,6 +28,6 @@ pub(crate) mod threads;
 mod transpose;
 pub mod view;
 
-pub use bundled::{BUNDLED, bundled};
+pub use bundled::{BUNDLED, bundled, check_names};
 pub use oracle::{Expected, Oracle};
 pub use view::{Tensors, View};

@@ -38,7 +38,8 @@ impl RowSum {
             let d = scale * x - max;
             let e = d.exp();
             sum += e;
-            distance += e * d.abs();
+            // Not of -inf, which is at no distance that would matter.
+            distance += if e > 0.0 { e * d.abs() } else { 0.0 };
         }
         // Each term's own error, weighted, and that of the sum: a plain loop is allowed, whose n/2 half-units of rounding
         // on average partly cancel.
@@ -81,7 +82,7 @@ impl Oracle for Softmax {
             let value = d.exp() / total.sum;
             // The exponential, the sum, a reciprocal of the card (2) and the product with it.
             let error = (EXPONENTIAL + ARGUMENT * d.abs() + 4.0) * FP32 + total.error;
-            expected.push(value, value * error + UNDERFLOW);
+            expected.push(value, UNDERFLOW + if value > 0.0 { value * error } else { 0.0 });
         }
     }
 }

@@ -90,7 +90,7 @@ mod tests {
         let turned = View::dense(dtype, &[batch, columns, rows], &out);
         tensors.views.insert("out".to_owned(), turned);
         let oracle = Transpose::new(&given(&tensors)).unwrap();
-        compare(&oracle, &tensors, &tensors).wrong
+        compare(&oracle, &tensors, &tensors, crate::verify::compare::Scope::default()).wrong
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub struct BuildToml {
     pub upstream: Option<String>,
     /// `[general] source`.
     pub source: Option<String>,
+    /// `[general.hub] repo-id`.
+    pub repo_id: Option<String>,
+    /// `[general.hub] branch`.
+    pub branch: Option<String>,
     /// `[general.cuda]` minver and maxver.
     pub cuda_range: Range<Option<String>>,
     /// Python packages that the kernel needs with CUDA.
@@ -153,6 +157,8 @@ impl Resolver<'_> {
             cuda_flags: kernels.last().map(|kernel| kernel.cuda_flags.clone()).unwrap_or_default(),
             upstream: text(&manifest.upstream),
             source: text(&manifest.source),
+            repo_id: text(&manifest.repo_id),
+            branch: text(&manifest.branch),
             cuda_range: range(&manifest.cuda),
             python_depends: python.flat_map(|(_, list)| Words::texts(Some(list))).collect(),
             kernel_depends: depends.map(|(_, kernel)| kernel.clone()).collect(),

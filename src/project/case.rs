@@ -1,6 +1,7 @@
 //! One row of the cases: every name with a value; and how a table of cases becomes rows.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -29,10 +30,12 @@ pub enum Inputs {
     Constant,
     /// One large element a row among small ones.
     Spike,
+    /// Normal, with NaN and infinity at a few places of each tensor. Not for kernel.toml: a verification adds such cases.
+    NonFinite,
 }
 
 impl Inputs {
-    /// All kinds.
+    /// All kinds that kernel.toml may name.
     pub const ALL: [Self; 6] = [Self::Normal, Self::Wide, Self::Tiny, Self::Sparse, Self::Constant, Self::Spike];
 
     /// As `kernel.toml` names it.
@@ -44,6 +47,7 @@ impl Inputs {
             Self::Sparse => "sparse",
             Self::Constant => "constant",
             Self::Spike => "spike",
+            Self::NonFinite => "non-finite",
         }
     }
 
@@ -337,15 +341,39 @@ impl Operation {
         words.push(case.dtype.name().to_owned());
         let words = words.join(" ");
         match set {
-            Some(set) => format!("{set}: {words}"),
+            Some(set) => format!("{}: {words}", self.titled(set, case)),
             None => words,
         }
+    }
+
+    /// The name of a set with the values of a case in it.
+    fn titled(&self, set: &str, case: &Case) -> String {
+        let mut title = String::new();
+        let mut end = 0;
+        for (name, part) in placeholders(set) {
+            title.push_str(&set[end..part.start]);
+            end = part.end;
+            match case.values.get(name) {
+                Some(value) if self.types.contains_key(name) => title.push_str(DType::code_name(*value)),
+                Some(value) => title.push_str(&number(*value)),
+                None => title.push_str(&set[part]),
+            }
+        }
+        title + &set[end..]
     }
 }
 
 /// `4096`, `0.5`, `1e-6`.
 pub(super) fn number(value: f64) -> String {
     if value != 0.0 && !(1e-3..1e16).contains(&value.abs()) { format!("{value:e}") } else { value.to_string() }
+}
+
+/// The names in braces, and where they stand, braces included.
+pub(super) fn placeholders(text: &str) -> impl Iterator<Item = (&str, Range<usize>)> {
+    text.match_indices('{').filter_map(|(start, _)| {
+        let (name, _) = text[start + 1..].split_once('}')?;
+        Some((name, start..start + name.len() + 2))
+    })
 }
 
 /// The parts between commas, those inside parentheses left alone.

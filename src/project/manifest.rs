@@ -38,6 +38,7 @@ pub(crate) struct Manifest {
     pub(crate) source: Option<Word>,
     pub(crate) backends: Option<Words>,
     pub(crate) repo_id: Option<Word>,
+    pub(crate) branch: Option<Word>,
     /// Python packages, by the backend that needs them; none: every backend.
     pub(crate) python_depends: Vec<(Option<&'static str>, Words)>,
     /// Other kernels, in the same way.
@@ -317,7 +318,7 @@ impl File<'_> {
         {
             let inner = Fields::new(&self.reader, "[general.hub]", table, value.span());
             manifest.repo_id = self.word(&inner, "repo-id");
-            self.word(&inner, "branch");
+            manifest.branch = self.word(&inner, "branch");
             inner.finish();
         }
         fields.finish();

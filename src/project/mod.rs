@@ -18,6 +18,7 @@ pub(crate) mod path;
 mod read;
 pub(crate) mod source_digest;
 pub mod spec;
+mod spec_digest;
 mod standard;
 mod table;
 pub(crate) mod torch;
@@ -42,9 +43,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use sha2::{Digest as _, Sha256};
 
-use crate::base::hex;
 use build_toml::Purpose;
 use diagnostic::Document;
 
@@ -71,9 +70,9 @@ pub struct Project {
     pub oldest: u32,
     /// kernel.toml.
     pub spec: Spec,
-    /// SHA-256 of what kernel.toml says, in hexadecimal: comments, white space and the order of keys do not count.
+    /// SHA-256 of the operations, cases and budgets that kernel.toml means, in hexadecimal: how it says them does not count.
     pub spec_digest: String,
-    /// SHA-256 of the sources' text, in hexadecimal: comments and white space do not count.
+    /// SHA-256 of sources, flags and oracles in Python, in hexadecimal: comments and white space do not count.
     pub source_digest: String,
 }
 
@@ -98,8 +97,8 @@ impl Project {
                 (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error.into()),
                 (Err(first), Err(second)) => return Err(first.and(&second).into()),
             };
-        let canonical = serde_json::to_vec(&spec).context("kernel.toml cannot be digested")?;
-        let source_digest = source_digest::of(&root, &build.sources, &build.includes)?;
+        let spec_digest = spec_digest::of(&spec)?;
+        let source_digest = source_digest::of(&root, &build, &spec)?;
         Ok(Self {
             root,
             oldest: build.oldest(),
@@ -108,7 +107,7 @@ impl Project {
             includes: build.includes,
             cuda_flags: build.cuda_flags,
             spec,
-            spec_digest: hex(&Sha256::digest(canonical)),
+            spec_digest,
             source_digest,
         })
     }
@@ -128,6 +127,11 @@ impl Project {
         );
         Ok(fit)
     }
+}
+
+/// A kernel.toml by itself, and each of its problems; `root`, which is canonical, has the files that it names.
+pub(crate) fn kernel_toml_problems(text: &str, root: &Path) -> (Option<Spec>, Vec<diagnostic::Problem>) {
+    read::with_problems(&Document::new(KERNEL_TOML.into(), text.to_owned()), root)
 }
 
 /// Reads a kernel.toml by itself, against the files of `root`, which is canonical. Problems name it `kernel.toml`.

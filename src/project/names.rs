@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::dtype::Element;
-use super::{Argument, DType, Formula, Integers, Operation};
+use super::{Argument, DType, Formula, Integers, Operation, Role};
 
 /// Why a case cannot be made or bound. The text names the operation or tensor, the name and what is allowed.
 #[derive(Clone, Debug, Error)]
@@ -53,6 +53,28 @@ impl Operation {
             formula.names().for_each(|(name, _)| add(name));
         }
         names
+    }
+
+    /// The bytes of all tensors that are read or written, each once, and twice where it is both.
+    pub(super) fn bytes_of_tensors(&self) -> Formula {
+        let terms = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Tensor { role: Role::Scratch, .. } => None,
+            Argument::Tensor { role, dtype, shape, present, .. } => {
+                let times = if *role == Role::InOut { "2" } else { "1" };
+                let sizes = shape.iter().map(|size| format!(" * ({})", size.text));
+                let there = present.iter().map(|formula| format!(" * (({}) != 0)", formula.text));
+                let of = match dtype {
+                    Element::T => "T",
+                    Element::Fixed(dtype) => dtype.name(),
+                    Element::Parameter(name) => name,
+                };
+                Some(format!("{times}{}{} * size({of})", sizes.collect::<String>(), there.collect::<String>()))
+            }
+            _ => None,
+        });
+        let text = terms.collect::<Vec<_>>().join(" + ");
+        // A sum of formulas that were read one by one.
+        Formula::parse(&text).unwrap_or_else(|_| Formula::number(0.0))
     }
 
     /// A name that is a stride has as default what makes its tensor contiguous.

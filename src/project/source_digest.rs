@@ -1,4 +1,7 @@
-//! A digest of the sources' text, in which comments and white space do not count.
+//! A digest of what determines a project's code and its expected results: the text of every file that a compiler may read,
+//! in which comments and white space do not count, the flags, and the oracles in Python.
+//!
+//! Compilers are let read no other file of the project (`compile/unit.rs`), so the digest covers what they read.
 //!
 //! The compiled device code cannot tell which of its kernels a launcher starts: a row of a tuning table is host code.
 
@@ -8,40 +11,85 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
+use walkdir::{DirEntry, WalkDir};
+
+use super::build_toml::BuildToml;
+use super::spec::{OracleRef, Spec};
 
 /// What is taken for source text.
-const ENDINGS: [&str; 7] = ["cu", "cuh", "h", "hpp", "cc", "cpp", "inl"];
+const ENDINGS: [&str; 15] =
+    ["cu", "cuh", "h", "hh", "hpp", "hxx", "c", "cc", "cpp", "cxx", "inl", "inc", "ipp", "tpp", "def"];
+/// Folders of build outputs and tools.
+const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"];
 
-/// SHA-256, in hexadecimal, over the names and the text of all source files in the folders of a project's sources and
-/// includes. Runs of white space are one space, comments as well.
-pub(super) fn of(root: &Path, sources: &[PathBuf], includes: &[PathBuf]) -> Result<String> {
-    let folders: BTreeSet<PathBuf> = sources
-        .iter()
-        .map(|source| source.parent().unwrap_or(Path::new("")).to_path_buf())
-        .chain(includes.iter().cloned())
-        .collect();
+/// SHA-256, in hexadecimal, over the flags, the lists of sources and include folders, the names and the text of
+/// [`files`], and the Python files of the oracles' folders.
+pub(super) fn of(root: &Path, build: &BuildToml, spec: &Spec) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut field = |text: &str| hash.update(format!("{}\0{text}\0", text.len()));
+    field("kernels sources 2");
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    for list in [build.cuda_flags.clone(), paths(&build.sources), paths(&build.includes)] {
+        field(&list.len().to_string());
+        for one in &list {
+            field(one);
+        }
+    }
+    for file in files(root, &build.sources, &build.includes)? {
+        field(&file.to_string_lossy());
+        field(&plain(&read(&root.join(file))?));
+    }
+    let oracles = spec.operations.iter().filter_map(|operation| match &operation.oracle {
+        OracleRef::Python { file, .. } => Some(folder(file)),
+        OracleRef::Bundled(_) => None,
+    });
+    // An oracle can import the files beside it.
+    for file in below(root, &oracles.collect(), &["py"])? {
+        field(&file.to_string_lossy());
+        field(&read(&root.join(file))?);
+    }
+    Ok(crate::base::hex(&hash.finalize()))
+}
+
+/// The project's files that a compiler may read: all source files below the folders of the sources and includes.
+pub(crate) fn files(root: &Path, sources: &[PathBuf], includes: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
+    let folders = sources.iter().map(|source| folder(source)).chain(includes.iter().cloned()).collect();
+    let mut files = below(root, &folders, &ENDINGS)?;
+    files.extend(sources.iter().cloned());
+    Ok(files)
+}
+
+fn folder(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).to_path_buf()
+}
+
+fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The files below folders of the project with one of these endings, and links to such files.
+fn below(root: &Path, folders: &BTreeSet<PathBuf>, endings: &[&str]) -> Result<BTreeSet<PathBuf>> {
+    let ends = |path: &Path| path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known));
+    let holds = |entry: &DirEntry| {
+        let name = entry.file_name().to_string_lossy();
+        let other = name.starts_with('.') || NOT_SOURCES.contains(&&*name) || entry.path().join("pyvenv.cfg").exists();
+        entry.depth() == 0 || !entry.file_type().is_dir() || !other
+    };
     let mut files = BTreeSet::new();
     for folder in folders {
-        let path = root.join(&folder);
-        let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        for entry in entries {
-            let name = entry.with_context(|| format!("cannot read {}", path.display()))?.file_name();
-            let file = folder.join(&name);
-            let is_source = file.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known));
-            if is_source && root.join(&file).is_file() {
-                files.insert(file);
+        let top = root.join(folder);
+        for entry in WalkDir::new(&top).into_iter().filter_entry(holds) {
+            let entry = entry.with_context(|| format!("cannot read {}", top.display()))?;
+            let path = entry.path();
+            // What a link names must be source text as well: it may lie outside the project.
+            let real = if entry.path_is_symlink() { path.canonicalize().ok() } else { Some(path.to_owned()) };
+            if ends(path) && real.is_some_and(|real| ends(&real) && real.is_file()) {
+                files.insert(path.strip_prefix(root).unwrap_or(path).to_owned());
             }
         }
     }
-    let mut hash = Sha256::new();
-    for file in files {
-        let path = root.join(&file);
-        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let text = plain(&String::from_utf8_lossy(&bytes));
-        let name = file.to_string_lossy().replace('\\', "/");
-        hash.update(format!("{}\0{name}\0{}\0{text}", name.len(), text.len()));
-    }
-    Ok(crate::base::hex(&hash.finalize()))
+    Ok(files)
 }
 
 /// The text with comments and runs of white space as one space each. What stands in quotes is left as it is.

@@ -51,6 +51,9 @@ pub struct Operation {
     pub reject: Vec<CaseSet>,
     /// Overrides of the error budget derived from the dtype; only for oracles in Python.
     pub tolerance: Tolerance,
+    /// Why it is not verified with NaN and infinity among its inputs. Left out of digests: every report and record says it.
+    #[serde(skip)]
+    pub finite_only: Option<String>,
 }
 
 /// What says the right answer.
@@ -135,6 +138,17 @@ pub enum Argument {
     },
     /// The `cudaStream_t`.
     Stream,
+}
+
+impl Argument {
+    /// Its name in kernel.toml.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Tensor { name, .. } | Self::Scalar { name, .. } => name,
+            Self::DType { .. } => "dtype",
+            Self::Stream => "stream",
+        }
+    }
 }
 
 /// What the elements of an input of integers are drawn from; `N` is a formula, or a number where sizes are filled in.

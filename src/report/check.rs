@@ -69,6 +69,37 @@ impl Check {
     }
 }
 
+/// The checks of a project so far: each is told as it ends.
+pub struct Checks<'a> {
+    /// In the order in which they ended.
+    pub done: Vec<Check>,
+    tell: &'a mut dyn FnMut(&Check),
+}
+
+impl<'a> Checks<'a> {
+    /// None yet.
+    pub fn new(tell: &'a mut dyn FnMut(&Check)) -> Self {
+        Self { done: Vec::new(), tell }
+    }
+
+    /// Adds one that ended.
+    pub fn push(&mut self, check: Check) {
+        (self.tell)(&check);
+        self.done.push(check);
+    }
+
+    /// Adds some that ended together.
+    pub fn extend(&mut self, checks: impl IntoIterator<Item = Check>) {
+        checks.into_iter().for_each(|check| self.push(check));
+    }
+}
+
+impl std::fmt::Debug for Checks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.done.fmt(f)
+    }
+}
+
 /// Everything checked of one project.
 #[derive(Clone, Debug, Serialize)]
 pub struct Suite {

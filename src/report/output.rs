@@ -6,6 +6,8 @@ use std::sync::Mutex;
 
 use serde::Serialize;
 
+use crate::base::text::is_invisible;
+
 /// The output mode of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
@@ -139,7 +141,7 @@ pub fn lost() -> Option<io::Error> {
     LOST.lock().ok()?.take()
 }
 
-/// Removes control characters except line ends, tabs and colours: text from elsewhere (a name in a
+/// Removes control characters except line ends, tabs and colours, and those that nobody sees or that reorder a line: text from elsewhere (a name in a
 /// repository, a version in a receipt) must not control the terminal.
 fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -153,6 +155,8 @@ fn harmless(text: &str) -> String {
         }
         if c.is_control() && !matches!(c, '\n' | '\t') {
             safe.extend(c.escape_debug());
+        } else if is_invisible(c) {
+            safe.extend(c.escape_unicode());
         } else {
             safe.push(c);
         }
@@ -185,6 +189,7 @@ mod tests {
             ("\u{1b}[2J", "\\u{1b}[2J"),
             ("\u{1b}[", "\\u{1b}["),
             ("a\rb", "a\\rb"),
+            ("a\u{202e}b\u{200b}", "a\\u{202e}b\\u{200b}"),
             ("\u{9b}1m", "\\u{9b}1m"),
         ] {
             assert_eq!(harmless(text), shown);

@@ -78,6 +78,11 @@ impl Catalog {
         })
     }
 
+    /// Whether `--op` takes a name.
+    pub fn has_operation(&self, name: &str) -> bool {
+        self.families.iter().any(|family| family.answers_to(name))
+    }
+
     /// The families of some operations and sets, each once, in the catalog's order.
     pub fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<&Family>, Unknown> {
         let mut chosen = BTreeSet::new();

@@ -96,7 +96,10 @@ pub(super) fn start(folder: &Path, message: &str) -> Repository {
             .stdin(Stdio::null())
             .output()
     };
-    match git(&["init", "--quiet"]) {
+    let has_branch = git(&["config", "--get", "init.defaultBranch"]).is_ok_and(|output| output.status.success());
+    let start: &[&str] =
+        if has_branch { &["init", "--quiet"] } else { &["-c", "init.defaultBranch=main", "init", "--quiet"] };
+    match git(start) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Repository::NoGit,
         Err(error) => {
             return Repository::Failed { why: error.to_string() };

@@ -21,6 +21,7 @@ pub(super) fn compose(parts: &[Part]) -> Result<String> {
         let own = own.with_context(|| format!("{path} is not embedded"))?;
         let (_, own) = own.split_once("\nformat = 1\n").with_context(|| format!("{path} has no line `format = 1`"))?;
         let _ = write!(text, "\n# {} {} {}\n", "-".repeat(8), part.name, "-".repeat(8));
+        let own = own.trim_start();
         let folder = format!("{FOLDER}/{}", part.name);
         // A path of a part is one of its folder in the project.
         let own = own.replace(&format!("\"{FOLDER}/"), &format!("\"{folder}/"));

@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::compose::Project;
 use super::git::{self, Repository};
 use crate::agent::project::git_root;
+use crate::base::dir::Dir;
 use crate::base::disk;
 use crate::install::place::hint;
 use crate::install::refusal::{Refusal, Refused};
@@ -107,7 +108,9 @@ impl Destination {
             anyhow::Error::new(error).context(what)
         })?;
         let inside = stage.path.join("project");
-        let staged = fs::create_dir(&inside).and_then(|()| tree.write(&inside)).and_then(|written| written.sync());
+        let staged = fs::create_dir(&inside)
+            .and_then(|()| tree.write(&Dir::open_last(&inside)?))
+            .and_then(|written| written.sync());
         if let Err(error) = staged {
             let hint = hint(&error);
             return Err(error).with_context(|| format!("cannot write {}{hint}", self.path.display()));

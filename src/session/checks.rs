@@ -10,11 +10,13 @@ use crate::base::plural;
 use crate::bench::BenchReport;
 use crate::check::{self, Severity};
 use crate::compile::{Build, Target};
+use crate::evidence::signature::{self, Signed};
 use crate::evidence::{self, Evidence, Freshness};
+use crate::oracle;
 use crate::project::Project;
-use crate::report::check::{Check, Suite};
+use crate::report::check::{Check, Checks, Suite};
 use crate::report::figure;
-use crate::verify::{Finding, PathReport, VerifyReport};
+use crate::verify::{Finding, OperationReport, PathReport, SET, VerifyReport};
 
 /// The options of the command line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,31 +25,43 @@ pub struct Wanted<'a> {
     pub evidence: Option<&'a Path>,
     /// A missing card is a failure.
     pub require_card: bool,
+    /// Who may have signed evidence, if named; then evidence that none of them signed is a failure.
+    pub signers: Option<&'a Path>,
 }
 
-/// Checks the project in a folder. The suite lists every check: passed, failed, or skipped with its reason.
-pub fn suite(lab: &dyn Lab, dir: &Path, wanted: &Wanted) -> Suite {
+/// Checks the project in a folder. `started` is told its name, and `tell` every check as it ends: passed, failed, or skipped
+/// with its reason.
+pub fn suite(
+    lab: &dyn Lab,
+    dir: &Path,
+    wanted: &Wanted,
+    started: &mut dyn FnMut(&Suite),
+    tell: &mut dyn FnMut(&Check),
+) -> Suite {
     let start = Instant::now();
     let mut suite =
         Suite { name: dir.display().to_string(), dir: dir.display().to_string(), checks: Vec::new(), seconds: 0.0 };
-    match Project::open(dir) {
+    let mut checks = Checks::new(tell);
+    let project = Project::open(dir);
+    if let Ok(project) = &project {
+        suite.name.clone_from(&project.name);
+    }
+    started(&suite);
+    match project {
         Ok(project) => {
-            suite.name.clone_from(&project.name);
-            suite.checks.push(Check::passed(
-                "read",
-                "build.toml and kernel.toml",
-                plural(project.spec.operations.len(), "operation"),
-            ));
-            suite.checks.push(text(dir));
-            suite.checks.extend(project_checks(lab, &project, dir, wanted));
+            let operations = plural(project.spec.operations.len(), "operation");
+            checks.push(Check::passed("read", "build.toml and kernel.toml", operations));
+            checks.push(text(dir));
+            project_checks(lab, &project, dir, wanted, &mut checks);
         }
         Err(error) => {
-            suite.checks.push(Check::failed("read", "build.toml and kernel.toml", format!("{error:#}")));
+            checks.push(Check::failed("read", "build.toml and kernel.toml", format!("{error:#}")));
             for group in ["check", "build", "budgets", "evidence", "verify", "bench"] {
-                suite.checks.push(Check::skipped(group, "all", "the project cannot be read"));
+                checks.push(Check::skipped(group, "all", "the project cannot be read"));
             }
         }
     }
+    suite.checks = checks.done;
     suite.seconds = start.elapsed().as_secs_f64();
     suite
 }
@@ -80,17 +94,18 @@ fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
 }
 
 /// The checks of a project that was read; `dir` is its folder as given.
-pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted) -> Vec<Check> {
+pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted, checks: &mut Checks) {
     let card = lab.card();
     let mut archs = BTreeSet::from_iter(arch::defaults());
     if let Ok(card) = &card {
         archs.insert(card.arch);
     }
     let archs: Vec<u32> = archs.into_iter().collect();
-    let (mut checks, build) = match project.of_archs(&archs) {
+    let (ended, build) = match project.of_archs(&archs) {
         Ok(archs) => build(lab, project, &archs),
         Err(why) => (vec![Check::failed("build", "all", why.to_string())], None),
     };
+    checks.extend(ended);
     match &build {
         Some(build) => checks.push(budgets(project, build)),
         None => checks.push(Check::skipped("budgets", "all", "the project did not build")),
@@ -113,14 +128,16 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
                 checks.push(Check::skipped(group, "all", "the project did not build"));
             }
         }
-        (Ok(_), Some(build)) => checks.extend(on_the_card(lab, project, &build)),
+        (Ok(_), Some(build)) => on_the_card(lab, project, &build, checks),
     }
-    checks
 }
 
 fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option<Build>) {
     let start = Instant::now();
     let failed = |text: String| (vec![Check::failed("build", "all", text)], None);
+    if let Err(error) = oracle::check_names(project) {
+        return failed(format!("{error:#}"));
+    }
     let toolchain = match lab.toolchain() {
         Ok(toolchain) => toolchain,
         Err(why) => return failed(why),
@@ -185,7 +202,10 @@ fn end_to_end(project: &Project, named: &Path, wanted: &Wanted) -> Vec<Check> {
                     named.display()
                 ),
             ),
-            _ => Check::passed("evidence", name, file.to_string()),
+            _ => match signed(&file.to_string(), 0, wanted.signers) {
+                Ok(detail) => Check::passed("evidence", name, detail),
+                Err(error) => Check::failed("evidence", name, format!("{error:#}")),
+            },
         }
     };
     standings.into_iter().map(check).collect()
@@ -229,9 +249,15 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
         let fail = |text| Check::failed("evidence", &name, text);
         let skip = |reason| Check::skipped("evidence", &name, reason);
         match standing.freshness {
-            Freshness::Fresh => Check::passed("evidence", &name, file),
+            Freshness::Fresh => match signed(&file, standing.form, wanted.signers) {
+                Ok(detail) => Check::passed("evidence", &name, detail),
+                Err(error) => fail(format!("{error:#}")),
+            },
             Freshness::Unknown => skip(pinned.as_ref().err().cloned().unwrap_or_default()),
             Freshness::Stale { what } => fail(format!("{file} is stale: {what}\n{record} anew")),
+            Freshness::OlderSet { set } => {
+                skip(format!("{file} was verified under set {set}, and set {SET} is verified now; {record} anew"))
+            }
             Freshness::Missing if wanted.evidence.is_some() => fail(missing.clone()),
             Freshness::Missing => skip(missing.clone()),
         }
@@ -239,24 +265,34 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
     standings.into_iter().map(check).collect()
 }
 
-fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {
+/// What is said of a fresh record: who signed it, and if it keeps no rounds.
+fn signed(file: &str, format: u32, signers: Option<&Path>) -> anyhow::Result<String> {
+    let signed = match signature::verify(Path::new(file), signers)? {
+        Signed::Not => "unsigned".to_owned(),
+        Signed::Unverified => "signed; --signers FILE says by whom".to_owned(),
+        Signed::By(who) => format!("signed by {who}"),
+    };
+    let older = if format == 1 { ", in the older form without rounds" } else { "" };
+    Ok(format!("{file}, {signed}{older}"))
+}
+
+fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) {
     let start = Instant::now();
-    let (mut checks, right) = match lab.verify(project, build) {
+    let (mut done, right) = match lab.verify(project, build) {
         Ok(report) => (verified(&report), report.passed()),
         Err(error) => (vec![Check::failed("verify", "all", format!("{error:#}"))], false),
     };
-    if let Some(first) = checks.first_mut()
+    if let Some(first) = done.first_mut()
         && first.seconds == 0.0
     {
         first.seconds = start.elapsed().as_secs_f64();
     }
+    checks.extend(done);
     if !right {
-        checks.push(Check::skipped("bench", "all", "what is not right is not timed"));
-        return checks;
+        return checks.push(Check::skipped("bench", "all", "what is not right is not timed"));
     }
     if project.spec.operations.iter().all(|operation| operation.bench.is_empty()) {
-        checks.push(Check::skipped("bench", "all", "kernel.toml has no cases to time"));
-        return checks;
+        return checks.push(Check::skipped("bench", "all", "kernel.toml has no cases to time"));
     }
     let start = Instant::now();
     let mut timed = match lab.bench(project, build) {
@@ -266,13 +302,16 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build) -> Vec<Check> {
     if let Some(first) = timed.first_mut() {
         first.seconds = start.elapsed().as_secs_f64();
     }
-    checks.append(&mut timed);
-    checks
+    checks.extend(timed);
 }
 
 /// One check per code path, and one per place of a finding that is no path.
 pub fn verified(report: &VerifyReport) -> Vec<Check> {
     let mut left: Vec<&Finding> = report.findings.iter().collect();
+    // What is the project's own word stands in the first line, which every report shows.
+    let own: Vec<String> = report.operations.iter().flat_map(OperationReport::own).collect();
+    let words = |operation: &OperationReport| format!("{}, all paths: {}", operation.operation, operation.words());
+    let operations: Vec<String> = report.operations.iter().map(words).collect();
     let mut checks: Vec<Check> = report
         .paths
         .iter()
@@ -286,6 +325,8 @@ pub fn verified(report: &VerifyReport) -> Vec<Check> {
                 plural(path.elements, "element"),
                 figure::times(path.worst),
             );
+            let detail = std::iter::once(detail).chain(own.iter().cloned()).collect::<Vec<_>>().join("; ");
+            let detail = std::iter::once(detail).chain(operations.iter().cloned()).collect::<Vec<_>>().join("\n");
             check("verify", name, detail, &here).taking(path.seconds)
         })
         .collect();

@@ -9,10 +9,13 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipArchive, ZipWriter};
 
 use super::path::{PathError, RelPath};
-use super::tree::{Entry, MAX_BYTES, MAX_FILES, Tree, TreeError, is_left_behind};
+use super::tree::{Entry, MAX_BYTES, MAX_FILES, Tree, TreeError, is_left_behind, is_secret};
 
 /// The extension of a skill archive.
 pub const EXTENSION: &str = "skill";
+
+/// The most bytes of an archive: what it unpacks to is limited as well.
+pub const MAX_ARCHIVE: u64 = 2 * MAX_BYTES;
 
 /// Why an archive is refused. Nothing is unpacked before the whole archive has been read.
 #[derive(Debug, Error)]
@@ -37,6 +40,9 @@ pub enum ArchiveError {
     /// More entries than [`MAX_FILES`], folders counted.
     #[error("more than {MAX_FILES} entries")]
     TooMany,
+    /// Over [`MAX_ARCHIVE`].
+    #[error("more than {} MB", MAX_ARCHIVE / 1_000_000)]
+    TooLarge,
     /// An encrypted entry.
     #[error("'{0}' is encrypted")]
     Encrypted(String),
@@ -100,6 +106,10 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
         if rest.split('/').any(|part| is_left_behind(part) || part == super::tree::RECEIPT) {
             continue;
         }
+        if rest.split('/').any(is_secret) {
+            tree.leave_out(rest.to_owned());
+            continue;
+        }
         // The size in the archive's directory is only a claim; limit the bytes that are inflated.
         let left = MAX_BYTES - tree.bytes();
         let mut content = Vec::new();
@@ -120,6 +130,9 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
 pub fn open(path: &Path) -> anyhow::Result<(String, Tree)> {
     use anyhow::Context;
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    if file.metadata().is_ok_and(|meta| meta.len() > MAX_ARCHIVE) {
+        return Err(ArchiveError::TooLarge).with_context(|| format!("{} is refused", path.display()));
+    }
     read(std::io::BufReader::new(file)).with_context(|| format!("{} is refused", path.display()))
 }
 

@@ -1,5 +1,7 @@
 //! The YAML header of a SKILL.md, with the line of every key for the findings.
 
+use std::collections::HashSet;
+
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use thiserror::Error;
 
@@ -39,6 +41,9 @@ pub struct Document {
     pub body_line: usize,
 }
 
+/// The most bytes of a header. Agents load every skill's header into their prompt: one is a few hundred bytes long.
+pub const MAX_HEADER: usize = 64 * 1024;
+
 /// Why there is no header. Lines count from 1.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
@@ -51,6 +56,9 @@ pub enum HeaderError {
     /// No closing line.
     #[error("the header that '---' opens on line 1 is never closed by another '---' line")]
     Unclosed,
+    /// Over [`MAX_HEADER`].
+    #[error("the header has {0} bytes, and at most {MAX_HEADER} are read; move text into the body or a file")]
+    TooLarge(usize),
     /// The YAML does not parse.
     #[error("{message}")]
     Yaml {
@@ -91,6 +99,9 @@ impl Document {
         for line in lines {
             number += 1;
             if line.trim_end() == "---" {
+                if end - start > MAX_HEADER {
+                    return Err(HeaderError::TooLarge(end - start));
+                }
                 let fields = parse_fields(&text[start..end])?;
                 let body = text[end + line.len()..].to_owned();
                 return Ok(Self { fields, body, body_line: number + 1 });
@@ -252,17 +263,19 @@ fn node<'a>(
         }
         Event::MappingStart(..) => {
             let mut fields: Vec<(Node, Node)> = Vec::new();
+            let mut known: HashSet<String> = HashSet::new();
             loop {
                 match next(events, yaml)? {
                     (Event::MappingEnd, _) => break Value::Map(fields),
                     (event, span) => {
                         let key = node(event, span, events, yaml, depth + 1)?;
-                        if fields.iter().any(|(known, _)| known.value == key.value) {
-                            let name = key.text().unwrap_or("?").to_owned();
-                            return Err(HeaderError::Yaml {
-                                line: key.line,
-                                message: format!("the key '{name}' is there twice"),
-                            });
+                        let Some(name) = key.text() else {
+                            let message = "a key must be a word, not a list or a map".to_owned();
+                            return Err(HeaderError::Yaml { line: key.line, message });
+                        };
+                        if !known.insert(name.to_owned()) {
+                            let message = format!("the key '{name}' is there twice");
+                            return Err(HeaderError::Yaml { line: key.line, message });
                         }
                         let (event, span) = next(events, yaml)?;
                         fields.push((key, node(event, span, events, yaml, depth + 1)?));

@@ -27,12 +27,13 @@ pub(super) fn find(tree: &Tree) -> Vec<BadLink> {
             continue;
         };
         let body = body_start(text);
+        let line_ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         for (event, range) in Parser::new(&text[body..]).into_offset_iter() {
             let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else {
                 continue;
             };
             if let Some((rule, message)) = check(file, &dest_url, &known) {
-                let line = text[..body + range.start].matches('\n').count() + 1;
+                let line = line_ends.partition_point(|end| *end < body + range.start) + 1;
                 bad.push(BadLink { rule, file: file.to_owned(), line, message });
             }
         }

@@ -43,13 +43,17 @@ pub struct Finding {
 
 /// Every rule: its id, its severity, and what it requires. The documentation lists this table.
 pub const RULES: &[(&str, Severity, &str)] = &[
-    ("tree", Severity::Fatal, "regular files with portable UTF-8 names, no links, at most 1,000 files and 25 MB"),
+    (
+        "tree",
+        Severity::Fatal,
+        "regular files with portable UTF-8 names of up to 255 bytes, up to 32 deep, no links, at most 1,000 files and 25 MB",
+    ),
     ("skill-md-missing", Severity::Fatal, "a file SKILL.md, in upper case, directly in the folder"),
     ("skill-md-utf8", Severity::Fatal, "SKILL.md is UTF-8"),
     (
         "header",
         Severity::Fatal,
-        "SKILL.md starts with '---', YAML keys, '---': no byte-order mark, no text before it, no key twice",
+        "SKILL.md starts with '---', YAML keys, '---': no byte-order mark, no text before it, no key twice, at most 64 KB",
     ),
     ("name-missing", Severity::Fatal, "the header has a name"),
     ("name-format", Severity::Fatal, "the name is 1 to 64 of a-z, 0-9 and single hyphens between them"),
@@ -73,6 +77,11 @@ pub const RULES: &[(&str, Severity, &str)] = &[
     ("link-outside", Severity::Error, "links are relative and stay inside the skill"),
     ("link-broken", Severity::Warning, "links name files that are there"),
     ("link-deep", Severity::Warning, "files that SKILL.md names lie at most one folder deep"),
+    (
+        "secret-file",
+        Severity::Warning,
+        "no .env, .env.NAME or .envrc: they hold secrets, and are left out of installs and archives",
+    ),
     ("nested-skill", Severity::Warning, "no second SKILL.md below the first: only some agents would see it"),
 ];
 
@@ -81,6 +90,8 @@ const MAX_DESCRIPTION: usize = 1_024;
 const MAX_COMPATIBILITY: usize = 500;
 const MAX_BODY_LINES: usize = 500;
 const MAX_BODY_TOKENS: usize = 5_000;
+/// Where counting stops.
+const COUNTED_TOKENS: usize = 2 * MAX_BODY_TOKENS;
 const KEYS: [&str; 6] = ["name", "description", "license", "compatibility", "metadata", "allowed-tools"];
 
 impl fmt::Display for Severity {
@@ -112,6 +123,10 @@ pub fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<
         check_description(&document, &mut findings);
         check_optional_keys(&document, &mut findings);
         check_body(&document, &mut findings);
+    }
+    for path in tree.left_out() {
+        let message = "is left out: such files hold secrets; name a template .env.example".to_owned();
+        findings.add("secret-file", path, None, message);
     }
     for link in links::find(tree) {
         findings.add(link.rule, &link.file, Some(link.line), link.message);
@@ -276,9 +291,11 @@ fn check_body(document: &Document, findings: &mut Findings) {
     }
     // A token has at least one byte, so most bodies need no counting.
     if document.body.len() >= MAX_BODY_TOKENS {
-        let tokens = tokens::count(&document.body);
+        let tokens = tokens::count_up_to(&document.body, COUNTED_TOKENS);
         if tokens >= MAX_BODY_TOKENS {
-            let message = format!("{tokens} tokens; keep it under {MAX_BODY_TOKENS} and move the rest to references/");
+            let more = if tokens >= COUNTED_TOKENS { "at least " } else { "" };
+            let message =
+                format!("{more}{tokens} tokens; keep it under {MAX_BODY_TOKENS} and move the rest to references/");
             findings.header("body-tokens", line, message);
         }
     }

@@ -1,10 +1,20 @@
 //! A file's place inside a skill: relative, with `/`, and safe to create on any system.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::base::text::is_invisible;
+
+/// The most folders and the file in a path: no skill needs a fraction of it, and each level costs every reader time.
+pub const MAX_DEPTH: usize = 32;
+/// The most bytes in one name: the limit of every common file system.
+pub const MAX_NAME: usize = 255;
+/// The most bytes in a path: with the project's folder before it, it must be one that macOS opens.
+pub const MAX_PATH: usize = 768;
 
 /// A relative path of one or more plain components joined by `/`.
 ///
@@ -28,6 +38,20 @@ pub enum PathError {
     /// A character that some file system or archive reader treats specially.
     #[error("{0:?} has a backslash, a colon or a control character; rename the file")]
     Unportable(String),
+    /// A character that is not seen, or that reorders the others.
+    #[error("{0:?} has a character that nobody sees or that reorders text; rename the file")]
+    Invisible(String),
+    /// A name over [`MAX_NAME`] bytes, or a path over [`MAX_PATH`].
+    #[error("'{}…' is too long: at most {MAX_NAME} bytes a name and {MAX_PATH} a path; shorten it", start_of(.0))]
+    TooLong(String),
+    /// More than [`MAX_DEPTH`] components.
+    #[error("'{}…' is nested more than {MAX_DEPTH} deep; flatten the folders", start_of(.0))]
+    TooDeep(String),
+}
+
+/// Enough of a long path to recognise it.
+fn start_of(text: &str) -> String {
+    text.chars().take(60).collect()
 }
 
 impl RelPath {
@@ -46,6 +70,15 @@ impl RelPath {
         }
         if text.chars().any(|c| matches!(c, '\\' | ':') || c.is_control()) {
             return Err(PathError::Unportable(text.to_owned()));
+        }
+        if text.chars().any(is_invisible) {
+            return Err(PathError::Invisible(text.to_owned()));
+        }
+        if text.split('/').count() > MAX_DEPTH {
+            return Err(PathError::TooDeep(text.to_owned()));
+        }
+        if text.len() > MAX_PATH || text.split('/').any(|part| part.len() > MAX_NAME) {
+            return Err(PathError::TooLong(text.to_owned()));
         }
         Ok(Self(text.to_owned()))
     }
@@ -70,6 +103,13 @@ impl RelPath {
     /// The parent folders of the file, outermost first, without the skill's own.
     pub fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.match_indices('/').map(|(at, _)| &self.0[..at])
+    }
+}
+
+/// Paths are ordered as their texts are, so a map of them can be asked for a text.
+impl Borrow<str> for RelPath {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -118,6 +158,11 @@ mod tests {
             "a:b",
             "a\0b",
             "a\nb",
+            "a\u{202e}b",
+            "a\u{200b}",
+            &"x".repeat(256),
+            &format!("{}x", "a long name of a folder by itself/".repeat(MAX_DEPTH - 1)),
+            &format!("{}x", "x/".repeat(MAX_DEPTH)),
         ] {
             assert!(RelPath::parse(text).is_err(), "{text:?} was accepted");
         }

@@ -33,6 +33,16 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// Whether what was installed can be read again from what a receipt says.
+    pub fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Embedded => true,
+            Self::Folder { path } | Self::Archive { path } => path.is_some(),
+        }
+    }
+}
+
 /// An installable skill: it passed every fatal rule.
 #[derive(Clone, Debug)]
 pub struct Skill {

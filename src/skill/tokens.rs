@@ -51,15 +51,36 @@ fn vocabulary() -> Vec<Vec<u8>> {
 
 /// Merging is quadratic in the length of a piece. No word is this long; a longer piece (a blob of base64) is
 /// counted in parts, with at most one extra token per part.
-const LONGEST_PIECE: usize = 1024;
+const LONGEST_PIECE: usize = 128;
+/// No token is longer.
+const LONGEST_TOKEN: usize = 128;
 
 /// The number of o200k_base tokens in `text`.
 pub fn count(text: &str) -> usize {
+    counts(text).sum()
+}
+
+/// The same, but no more than `enough` are counted: a body of many megabytes takes minutes.
+pub fn count_up_to(text: &str, enough: usize) -> usize {
+    if text.len() >= enough * LONGEST_TOKEN {
+        return enough;
+    }
+    let mut sum = 0;
+    for tokens in counts(text) {
+        sum += tokens;
+        if sum >= enough {
+            break;
+        }
+    }
+    sum
+}
+
+/// The number of tokens of each part of `text`.
+fn counts(text: &str) -> impl Iterator<Item = usize> {
     let pieces = TOKENIZER.pieces.find_iter(text).filter_map(Result::ok);
     pieces
         .flat_map(|piece| piece.as_str().as_bytes().chunks(LONGEST_PIECE))
         .map(|part| count_part(&TOKENIZER.ranks, part))
-        .sum()
 }
 
 /// Byte-pair encoding: join the neighbours with the lowest rank until no join is a token.

@@ -1,19 +1,23 @@
 //! The files of a skill, in memory: what is packed, hashed and installed.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use unicode_normalization::UnicodeNormalization;
 use walkdir::WalkDir;
 
-use super::path::{PathError, RelPath};
-use crate::base::disk::{self, Written, open_plain};
+use super::path::{MAX_DEPTH, PathError, RelPath};
+use crate::base::dir::{Dir, Written};
+use crate::base::disk::{self, open_plain};
 
 /// The most files in a skill.
 pub const MAX_FILES: usize = 1_000;
+/// The most files and folders below a skill's folder that are looked at, files of tools not counted.
+pub const MAX_ENTRIES: usize = 10 * MAX_FILES;
 /// The most bytes of a skill's files, unpacked.
 pub const MAX_BYTES: u64 = 25_000_000;
 /// The file that makes a folder a skill.
@@ -49,6 +53,8 @@ pub struct Tree {
     bytes: u64,
     /// The first spelling of each case-folded path prefix; two spellings would collide on some disks.
     spellings: HashMap<String, String>,
+    /// What was found and is no part of the tree, because it may be secret.
+    left_out: Vec<String>,
 }
 
 /// Why files do not form a skill tree.
@@ -80,6 +86,9 @@ pub enum TreeError {
     /// Too many files.
     #[error("more than {MAX_FILES} files; a skill is a folder of text, not a package")]
     TooManyFiles,
+    /// Too many files and folders to look at.
+    #[error("more than {MAX_ENTRIES} files and folders; a skill is a folder of text, not a package")]
+    TooManyEntries,
     /// Too many bytes.
     #[error("more than {} MB; move large data out of the skill", MAX_BYTES / 1_000_000)]
     TooLarge,
@@ -108,8 +117,9 @@ impl Tree {
         }
         // A file where another path has a folder: the same spelling, but not both are possible.
         let below = format!("{path}/");
-        let folder_too = self.entries.keys().any(|known| known.as_str().starts_with(&below));
-        let file_above = path.parents().any(|p| RelPath::parse(p).is_ok_and(|p| self.entries.contains_key(&p)));
+        let next = self.entries.range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded)).next();
+        let folder_too = next.is_some_and(|(known, _)| known.as_str().starts_with(&below));
+        let file_above = path.parents().any(|above| self.entries.contains_key(above));
         if folder_too || file_above {
             return Err(TreeError::Duplicate(path));
         }
@@ -134,11 +144,22 @@ impl Tree {
     pub fn read_what_is_readable(folder: &Path) -> (Self, Vec<TreeError>) {
         let mut tree = Self::default();
         let mut errors = Vec::new();
-        let walk = WalkDir::new(folder).follow_links(false).follow_root_links(true);
+        let mut secrets = Vec::new();
+        let walk = WalkDir::new(folder).max_depth(MAX_DEPTH + 1).follow_links(false).follow_root_links(true);
         let wanted = |entry: &walkdir::DirEntry| {
-            entry.depth() == 0 || !entry.file_name().to_str().is_some_and(|n| n == RECEIPT || is_left_behind(n))
+            let name = entry.file_name().to_string_lossy();
+            if entry.depth() > 0 && is_secret(&name) {
+                let inside = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+                secrets.push(inside.to_string_lossy().into_owned());
+                return false;
+            }
+            entry.depth() == 0 || !(name == RECEIPT || is_left_behind(&name))
         };
-        for found in walk.into_iter().filter_entry(wanted) {
+        for (count, found) in walk.into_iter().filter_entry(wanted).enumerate() {
+            if count > MAX_ENTRIES {
+                errors.push(TreeError::TooManyEntries);
+                break;
+            }
             let added = found
                 .map_err(|error| TreeError::Io {
                     path: error.path().unwrap_or(folder).to_path_buf(),
@@ -154,7 +175,18 @@ impl Tree {
                 Err(error) => errors.push(error),
             }
         }
+        tree.left_out = secrets;
         (tree, errors)
+    }
+
+    /// The paths that were found and are no part of the tree, because such files hold secrets.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// Notes a path that is no part of the tree.
+    pub fn leave_out(&mut self, path: String) {
+        self.left_out.push(path);
     }
 
     fn add_found(&mut self, folder: &Path, found: &walkdir::DirEntry) -> Result<(), TreeError> {
@@ -168,10 +200,10 @@ impl Tree {
         if kind.is_symlink() {
             return Err(TreeError::Symlink(at.to_path_buf()));
         }
-        if kind.is_dir() {
+        if kind.is_dir() && found.depth() <= MAX_DEPTH {
             return Ok(());
         }
-        if !kind.is_file() {
+        if !kind.is_file() && !kind.is_dir() {
             return Err(TreeError::Special(at.to_path_buf()));
         }
         let path = RelPath::parse(text).map_err(|error| TreeError::Path { within: folder.to_path_buf(), error })?;
@@ -204,19 +236,24 @@ impl Tree {
     }
 
     /// Writes all files below `root`, which exists.
-    pub fn write(&self, root: &Path) -> std::io::Result<Written> {
-        let mut written = Written { files: Vec::new(), folders: vec![root.to_path_buf()] };
+    pub fn write(&self, root: &Dir) -> std::io::Result<Written> {
+        let mut written = Written { root: root.again()?, files: Vec::new(), folders: Vec::new(), modes: true };
+        let mut made = BTreeSet::new();
         for (path, entry) in self.iter() {
+            let mut folder = root.again()?;
             for above in path.parents() {
-                let folder = root.join(above);
-                if !written.folders.contains(&folder) {
-                    std::fs::create_dir(&folder).map_err(|error| disk::naming(&folder, &error))?;
-                    written.folders.push(folder);
+                let name = above.rsplit('/').next().unwrap_or(above);
+                if made.insert(above) {
+                    folder.create_dir(name).map_err(|error| disk::naming(&folder.path().join(name), &error))?;
+                    written.folders.push(above.to_owned());
                 }
+                folder = folder.dir(name)?;
             }
-            let file = path.under(root);
-            disk::write_new(&file, &entry.content, entry.mode()).map_err(|error| disk::naming(&file, &error))?;
-            written.files.push(file);
+            let file = folder
+                .write_new(path.file_name(), &entry.content, entry.mode())
+                .map_err(|error| disk::naming(&path.under(root.path()), &error))?;
+            written.modes &= is_executable(&file.metadata()?) == entry.executable;
+            written.files.push(path.to_string());
         }
         Ok(written)
     }
@@ -226,6 +263,12 @@ impl Tree {
 /// neither installed nor packed.
 pub fn is_left_behind(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | "node_modules" | ".DS_Store") || name.ends_with(".pyc")
+}
+
+/// Whether a name is one of files with secrets: `.env`, `.env.local`, `.envrc`, but not `.env.example`.
+pub fn is_secret(name: &str) -> bool {
+    let template = |kind: &str| matches!(kind, "example" | "sample" | "template" | "dist" | "defaults" | "schema");
+    matches!(name, ".env" | ".envrc") || name.strip_prefix(".env.").is_some_and(|kind| !template(kind))
 }
 
 /// Whether a file starts with a shebang. The rule for trees without permission bits: files

@@ -70,6 +70,16 @@ impl Torch {
         }))
     }
 
+    /// Its version and that of its CUDA, if it has one, of the first torch of an environment, with or without headers.
+    pub(crate) fn seen(python: Option<&Path>) -> Option<(Version, Option<Version>)> {
+        let texts = places(python).ok()?.into_iter().filter(|(origin, _)| !origin.starts_with('`'));
+        let mut texts = texts.filter_map(|(_, folder)| fs::read_to_string(folder.join("version.py")).ok());
+        texts.find_map(|text| {
+            let cuda = assigned(&text, "cuda").and_then(Version::parse);
+            Some((Version::parse(assigned(&text, "__version__")?)?, cuda))
+        })
+    }
+
     /// The include folders for `-isystem`.
     pub(crate) fn includes(&self) -> [PathBuf; 2] {
         let include = self.folder.join("include");

@@ -14,7 +14,7 @@ pub(super) fn of(kernel: &KernelTable, asked: &[u32], cuda: u32) -> Result<Vec<C
     let mut archs = if !kernel.capabilities.is_empty() {
         kernel.capabilities.clone()
     } else if asked.is_empty() {
-        arch::defaults().into_iter().map(Capability::new).collect()
+        arch::defaults_of(cuda).into_iter().map(Capability::new).collect()
     } else {
         asked.iter().copied().map(Capability::new).collect()
     };
@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn the_newest_without_a_suffix_keeps_its_ptx() {
-        assert_eq!(shown(&[], &[], 13).unwrap(), "7.5 8.0 9.0+PTX");
+        assert_eq!(shown(&[], &[], 13).unwrap(), "7.5 8.0 8.9 9.0 10.0 12.0+PTX");
+        assert_eq!(shown(&[], &[], 12).unwrap(), "7.5 8.0 8.9 9.0+PTX");
         assert_eq!(shown(&[], &[90, 80], 13).unwrap(), "8.0 9.0+PTX");
         assert_eq!(shown(&["9.0a", "8.0", "12.0"], &[], 13).unwrap(), "8.0 9.0a 12.0+PTX");
         assert_eq!(shown(&["9.0a"], &[], 13).unwrap(), "9.0a");

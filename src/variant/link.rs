@@ -16,6 +16,7 @@ use super::rename;
 use crate::compile::key::Key;
 use crate::compile::nvcc::no_room;
 use crate::compile::store::{Store, Work};
+use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, TORCH_LIBRARIES, Toolchain, Torch, clean};
 
 const LIBRARY: &str = "library.so";
@@ -57,7 +58,8 @@ pub(super) fn library(
     let cudart = cudart(toolchain)?;
     let soname = cudart.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let work = store.work()?;
-    let linker = Linker { plan, objects: named(plan, objects, &work)?, host, torch, cudart: &cudart, work: &work };
+    let linker =
+        Linker { plan, objects: named(plan, objects, &work)?, toolchain, host, torch, cudart: &cudart, work: &work };
     let torch_libraries: Vec<PathBuf> = TORCH_LIBRARIES.iter().map(|name| torch.libraries().join(name)).collect();
     let libraries = torch_libraries.iter().chain([&cudart]);
     let provided = abi::provided(libraries.map(PathBuf::as_path))?;
@@ -70,6 +72,7 @@ pub(super) fn library(
 struct Linker<'a> {
     plan: &'a Plan,
     objects: Vec<PathBuf>,
+    toolchain: &'a Toolchain,
     host: &'a HostCompiler,
     torch: &'a Torch,
     cudart: &'a Path,
@@ -131,8 +134,13 @@ impl Linker<'_> {
         for library in TORCH_LIBRARIES {
             command.arg(format!("-l:{library}"));
         }
-        let output =
-            command.arg(self.cudart).output().with_context(|| format!("cannot run {}", self.host.path.display()))?;
+        command.arg(self.cudart);
+        let output = Cell::new(&self.host.path, self.toolchain.root())
+            .reads(&self.objects)
+            .reads([self.torch.libraries().as_path(), self.cudart])
+            .writes(folder)
+            .output(&mut command)
+            .with_context(|| format!("cannot run {}", self.host.path.display()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("the objects do not link ({}):\n{}{}", output.status, said.trim(), no_room(&said, folder));

@@ -27,6 +27,8 @@ struct Metadata<'a> {
     python_depends: &'a [String],
     kernel_depends: &'a [KernelDepend],
     backend: Backend,
+    /// A key of this program's own, which loaders pass over: by it evidence is found for the variant.
+    source_digest: &'a str,
     digest: &'a Digest,
 }
 
@@ -57,7 +59,7 @@ impl Digest {
     }
 }
 
-pub(super) fn text(project: &TorchProject, plan: &Plan, digest: &Digest) -> Result<String> {
+pub(super) fn text(project: &TorchProject, plan: &Plan, source_digest: &str, digest: &Digest) -> Result<String> {
     let build = &project.build;
     let metadata = Metadata {
         name: &build.name,
@@ -69,6 +71,7 @@ pub(super) fn text(project: &TorchProject, plan: &Plan, digest: &Digest) -> Resu
         python_depends: &build.python_depends,
         kernel_depends: &build.kernel_depends,
         backend: Backend { r#type: "cuda", archs: plan.archs.iter().map(ToString::to_string).collect() },
+        source_digest,
         digest,
     };
     let mut text = serde_json::to_string_pretty(&metadata).context("metadata.json")?;

@@ -14,16 +14,18 @@ mod sources;
 
 pub(crate) use place::Protected;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::compile::key::Key;
 use crate::compile::parallel;
 use crate::compile::store::Store;
-use crate::project::TorchProject;
+use crate::project::{TorchProject, source_digest};
 use crate::toolchain::{HostCompiler, Known, Toolchain, Torch, Version};
 
+use abi::{Needs, Violation};
 use metadata::{Digest, METADATA};
 use object::Compiler;
 use place::{Existing, Stage};
@@ -62,6 +64,9 @@ pub(crate) struct Variant {
     pub(crate) notes: Vec<String>,
 }
 
+/// Machine code by architecture, `90` or `90a`: sources and their cubins.
+pub(crate) type Device = BTreeMap<String, Vec<(PathBuf, PathBuf)>>;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     /// The version of the torch whose headers were used.
@@ -78,6 +83,8 @@ pub(crate) struct Made {
     pub(crate) compat: Vec<String>,
     /// Compiler warnings by file.
     pub(crate) warnings: Vec<String>,
+    /// The machine code by architecture, `90` or `90a`: sources and cubins.
+    pub(crate) device: Device,
     /// Where the replaced files were moved.
     pub(crate) backup: Option<PathBuf>,
 }
@@ -102,6 +109,12 @@ pub(crate) fn build(project: &TorchProject, options: Options<'_>, tell: &(dyn Fn
     let linked =
         link::library(&builder.plan, &objects, &builder.toolchain, &builder.host, &torch, &store, options.force)?;
     let backup = builder.install(&linked.path, &variant.path)?;
+    let mut device = Device::new();
+    for (unit, made) in builder.plan.units.iter().zip(&objects) {
+        for (arch, cubin) in &made.cubins {
+            device.entry(arch.clone()).or_default().push((unit.source.clone(), cubin.clone()));
+        }
+    }
     let compiled = objects.iter().filter(|made| made.seconds.is_some()).count();
     variant.made = Some(Made {
         torch: torch.version,
@@ -115,6 +128,7 @@ pub(crate) fn build(project: &TorchProject, options: Options<'_>, tell: &(dyn Fn
             .filter(|made| made.seconds.is_some() && !made.said.is_empty())
             .map(|made| made.said)
             .collect(),
+        device,
         backup,
     });
     Ok(variant)
@@ -124,6 +138,35 @@ pub(crate) fn build(project: &TorchProject, options: Options<'_>, tell: &(dyn Fn
 pub(crate) fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
     let options = Options { archs, ..Options::default() };
     Ok(Builder::new(project, options)?.plan.id)
+}
+
+/// A digest of the kernels' sources and nvcc's options: what evidence is about. The same on every machine.
+pub(crate) fn sources(project: &TorchProject) -> Result<String> {
+    let build = &project.build;
+    let mut key = Key::new("kernels variant's sources 1");
+    for file in source_digest::files(&project.root, &build.sources, &build.includes)? {
+        let path = project.root.join(&file);
+        let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        key.field(&*file.to_string_lossy()).field(source_digest::plain(&String::from_utf8_lossy(&text)));
+    }
+    for kernel in &build.kernels {
+        key.field(&kernel.name).field(kernel.cuda_flags.join("\n"));
+    }
+    Ok(key.finish())
+}
+
+/// The shared object of a built variant, if it has one.
+pub(crate) fn library(variant: &Path, id: &str) -> Option<PathBuf> {
+    Some(variant.join(format!("{id}.abi3.so"))).filter(|path| path.is_file())
+}
+
+/// Why a variant's library would not load on every system, as far as it tells by itself: where a symbol comes from that
+/// torch should define is not looked up.
+pub(crate) fn portability(library: &Path, id: &str, cuda: Option<Version>) -> Result<Vec<String>> {
+    let cudart = cuda.map_or_else(String::new, |cuda| format!("libcudart.so.{}", cuda.major));
+    let violations = Needs::of(library)?.violations(id, &HashSet::new(), &cudart);
+    let own = violations.iter().filter(|violation| !matches!(violation, Violation::Nowhere(_)));
+    Ok(own.map(ToString::to_string).collect())
 }
 
 struct Builder<'a> {
@@ -188,7 +231,7 @@ impl<'a> Builder<'a> {
     }
 
     fn metadata(&self, files: BTreeMap<String, String>) -> Result<String> {
-        metadata::text(self.project, &self.plan, &Digest::new(files))
+        metadata::text(self.project, &self.plan, &sources(self.project)?, &Digest::new(files))
     }
 
     fn compile(&self, torch: &Torch, store: &Store, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<object::Made>> {

@@ -12,12 +12,16 @@ use super::plan::{Plan, REGISTRATION, UnitPlan};
 use super::rename;
 use super::sources::Sources;
 use crate::compile::key::{Key, sha256};
-use crate::compile::nvcc::{SYSTEM, check_path, no_room, prerequisites};
-use crate::compile::store::{Store, Work, with_headers};
+use crate::compile::nvcc::{self, SYSTEM, check_path, no_room};
+use crate::compile::store::{Found, Store, Work, with_headers};
+use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
 
 /// The object's name in its cache entry.
 pub(super) const OBJECT: &str = "unit.o";
+
+/// Where nvcc leaves the machine code that it puts into the object.
+const KEPT: &str = "kept";
 
 pub(super) struct Compiler<'a> {
     pub(super) root: &'a Path,
@@ -37,6 +41,8 @@ pub(super) struct Made {
     pub(super) object: PathBuf,
     /// Whether it contains [`Plan::placeholder`] in place of the module's name.
     pub(super) unnamed: bool,
+    /// The machine code in the object: `90` or `90a`, and a cubin.
+    pub(super) cubins: Vec<(String, PathBuf)>,
     /// Compiler output.
     pub(super) said: String,
     /// Compile time; `None` if from the cache.
@@ -46,6 +52,27 @@ pub(super) struct Made {
 #[derive(Deserialize, Serialize)]
 struct Facts {
     said: String,
+    /// The architectures of the machine code in the object.
+    cubins: Vec<String>,
+}
+
+/// The name of an architecture's machine code in a cache entry.
+fn cubin(arch: &str) -> String {
+    format!("unit.sm_{arch}.cubin")
+}
+
+impl Made {
+    fn of(found: Found<Facts>, seconds: Option<f64>) -> Self {
+        let cubins = found.facts.cubins.into_iter().map(|arch| (arch.clone(), found.folder.join(cubin(&arch))));
+        Self {
+            key: found.key,
+            object: found.folder.join(OBJECT),
+            unnamed: false,
+            cubins: cubins.collect(),
+            said: found.facts.said,
+            seconds,
+        }
+    }
 }
 
 /// The first torch whose headers need C++20.
@@ -91,13 +118,7 @@ impl<'a> Compiler<'a> {
         if !self.force
             && let Some(found) = self.store.recall::<Facts>(&base, digest)
         {
-            return Ok(Made {
-                key: found.key,
-                object: found.folder.join(OBJECT),
-                unnamed: false,
-                said: found.facts.said,
-                seconds: None,
-            });
+            return Ok(Made::of(found, None));
         }
         let work = self.store.work()?;
         let started = Instant::now();
@@ -112,8 +133,11 @@ impl<'a> Compiler<'a> {
             );
         };
         let kept = (headers, key);
-        let found = self.store.keep(&base, kept, &work, &[OBJECT], Facts { said })?;
-        Ok(Made { key: found.key, object: found.folder.join(OBJECT), unnamed: false, said: found.facts.said, seconds })
+        let cubins = if unit.cuda { collect(&work.path, &unit.flags)? } else { Vec::new() };
+        let names: Vec<String> = cubins.iter().map(|arch| cubin(arch)).collect();
+        let files: Vec<&str> = std::iter::once(OBJECT).chain(names.iter().map(String::as_str)).collect();
+        let found = self.store.keep(&base, kept, &work, &files, Facts { said, cubins })?;
+        Ok(Made::of(found, seconds))
     }
 
     /// Whether a file changed after it was read for the identity.
@@ -123,7 +147,7 @@ impl<'a> Compiler<'a> {
 
     /// The cache key before the included headers are known.
     fn base(&self, unit: &UnitPlan, name: &str) -> String {
-        let mut key = Key::new("kernels torch unit 1");
+        let mut key = Key::new("kernels torch unit 2");
         key.field(&self.toolchain.version)
             .field(&self.host.version)
             .field(self.host.path.as_os_str().as_encoded_bytes())
@@ -173,7 +197,7 @@ impl<'a> Compiler<'a> {
             .args(self.flags(unit, name))
             .arg("-I")
             .arg(&own)
-            .args(["-MMD", "-MF"])
+            .args(["-MD", "-MF"])
             .arg(&dependencies)
             .arg("-c")
             .arg(&unit.source)
@@ -183,6 +207,9 @@ impl<'a> Compiler<'a> {
             command.arg("-isystem").arg(folder);
         }
         if unit.cuda {
+            let kept = work.path.join(KEPT);
+            fs::create_dir(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
+            command.arg("--keep").arg("--keep-dir").arg(&kept);
             command.arg("-ccbin").arg(&self.host.path);
             if self.threads > 1 {
                 command.arg(format!("--threads={}", self.threads));
@@ -194,26 +221,36 @@ impl<'a> Compiler<'a> {
             // Messages contain header paths; map them to relative ones.
             command.arg(format!("-ffile-prefix-map={}/=", self.torch.folder.display()));
         }
-        let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
+        let assembled = work.path.join("assembled.d");
+        if let Some(flag) = nvcc::assembler_dependencies(self.host, &assembled) {
+            let passed = || format!("-Xcompiler={}", flag.replace(',', "\\,"));
+            command.arg(if unit.cuda { passed() } else { flag.clone() });
+        }
+        let cell = Cell::new(&self.host.path, self.toolchain.root())
+            .reads(self.sources.code.keys().map(|file| self.root.join(file)))
+            .reads(self.torch.includes())
+            .writes(&work.path);
+        let output = cell.output(&mut command).with_context(|| format!("cannot run {}", program.display()))?;
         let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let said = self.readable(&said, work);
         if !output.status.success() {
             bail!(
-                "{} does not compile ({}):\n{said}{}",
+                "{} does not compile ({}):\n{said}{}{}",
                 unit.source.display(),
                 output.status,
-                no_room(&said, &work.path)
+                no_room(&said, &work.path),
+                nvcc::unreadable(&said)
             );
         }
-        let text = fs::read(&dependencies).with_context(|| format!("cannot read {}", dependencies.display()))?;
-        Ok((said, self.headers(unit, &text, &work.path)?))
+        let read = nvcc::read_files(self.root, &work.path, &dependencies, &assembled)?;
+        Ok((said, self.headers(unit, read, &work.path)?))
     }
 
     /// The project's headers in a dependency file. One outside the identity is an error: the build would not notice its
     /// changes, and kernel-builder does not copy it.
-    fn headers(&self, unit: &UnitPlan, text: &[u8], work: &Path) -> Result<Vec<PathBuf>> {
+    fn headers(&self, unit: &UnitPlan, used: Vec<PathBuf>, work: &Path) -> Result<Vec<PathBuf>> {
         let mut headers = Vec::new();
-        for path in prerequisites(text).into_iter().skip(1) {
+        for path in used {
             // `kernel_src/../common/a.cuh` lexically, and as the file system resolves it.
             let full = self.root.join(&path);
             let real = full.canonicalize().unwrap_or_else(|_| full.clone());
@@ -254,6 +291,30 @@ impl<'a> Compiler<'a> {
         }
         text.trim().to_owned()
     }
+}
+
+/// Moves the machine code that nvcc kept to names that a cache entry has; answers the architectures.
+fn collect(work: &Path, flags: &[String]) -> Result<Vec<String>> {
+    // `-gencode=arch=compute_90,code=sm_90`, or `code=[sm_90,compute_90]`.
+    let words = flags.iter().filter(|flag| flag.contains("gencode")).flat_map(|flag| flag.split(['=', ',', '[', ']']));
+    let asked: Vec<&str> = words.filter_map(|word| word.strip_prefix("sm_")).collect();
+    let mut archs = Vec::new();
+    for entry in fs::read_dir(work.join(KEPT))?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(stem) = name.strip_suffix(".cubin") else { continue };
+        // `name.compute_75.cubin`; where PTX is kept as well, `name.compute_90.sm_90.cubin`; of one architecture, `name.cubin`.
+        let named = |arch: &&&str| {
+            stem.strip_suffix(**arch).is_some_and(|rest| rest.ends_with("compute_") || rest.ends_with("sm_"))
+        };
+        let arch = match (asked.iter().find(named), &asked[..]) {
+            (Some(arch), _) | (None, [arch]) => *arch,
+            _ => bail!("nvcc left machine code of an unknown architecture, {name}"),
+        };
+        fs::rename(entry.path(), work.join(cubin(arch)))?;
+        archs.push(arch.to_owned());
+    }
+    archs.sort();
+    Ok(archs)
 }
 
 /// A path with `..` resolved lexically.

@@ -8,6 +8,7 @@ use super::arch;
 use super::rename::TAIL;
 use super::sources::{Sources, csrc};
 use crate::base::arch::Capability;
+use crate::compile::flags;
 use crate::compile::key::Key;
 use crate::compile::nvcc::{self, check_path};
 use crate::project::TorchProject;
@@ -213,10 +214,8 @@ fn cuda_unit(
     archs: &[Capability],
 ) -> Result<UnitPlan> {
     let mut flags = nvcc::defaults(own);
+    flags.extend(nvcc::SHIPPED.map(str::to_owned));
     for flag in [
-        "-DNDEBUG",
-        "--expt-relaxed-constexpr",
-        "-DENABLE_FP8",
         // Reduces the size to a third.
         "-Xfatbin=-compress-all",
         "-Xcompiler=-fPIC",
@@ -227,11 +226,9 @@ fn cuda_unit(
     flags.extend(definitions(project));
     flags.extend(archs.iter().map(|arch| arch.gencode()));
     flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
-    nvcc::check_flags(
-        own,
-        "cuda-capabilities says what is compiled for",
-        "include what it calls, or build with kernel-builder",
-    )?;
+    if let Some((_, why)) = flags::refused(own) {
+        bail!("{why}");
+    }
     flags.extend(own.iter().cloned());
     Ok(UnitPlan { source: source.to_owned(), cuda: true, flags, named: true })
 }
@@ -243,10 +240,8 @@ fn cxx_unit(
     include: &[&Path],
     own: &[String],
 ) -> Result<UnitPlan> {
-    for flag in own {
-        let refused = ["-o", "-c", "-E", "-S", "-M", "-x", "-fno-pic"].iter().any(|option| flag == option)
-            || flag.starts_with("-D_GLIBCXX_USE_CXX11_ABI");
-        ensure!(!refused, "cxx-flags: {flag} cannot be set by a project; take it out");
+    if let Some((_, why)) = flags::refused_cxx(own) {
+        bail!("{why}");
     }
     let mut flags: Vec<String> = ["-O3", "-DNDEBUG", "-fPIC"].map(str::to_owned).to_vec();
     // clang lacks this option.

@@ -40,8 +40,9 @@ impl Sources {
             let top = root.join(&folder);
             for entry in WalkDir::new(&top).into_iter().filter_entry(may_hold) {
                 let entry = entry.with_context(|| format!("cannot read the folder {}", top.display()))?;
-                let ending = entry.path().extension().and_then(|ending| ending.to_str());
-                if entry.file_type().is_dir() || !ending.is_some_and(|e| CODE.contains(&e)) {
+                // What a link names must be code as well: it may lie outside the project.
+                let real = entry.path().canonicalize().unwrap_or_else(|_| entry.path().to_owned());
+                if entry.file_type().is_dir() || !is_code(entry.path()) || !is_code(&real) {
                     continue;
                 }
                 let path = entry.path().strip_prefix(root).unwrap_or(entry.path());
@@ -52,6 +53,10 @@ impl Sources {
         }
         Ok(Self { code, package: package(project)? })
     }
+}
+
+fn is_code(path: &Path) -> bool {
+    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| CODE.contains(&ending))
 }
 
 /// Every include folder of the project. kernel-builder always adds `csrc`.

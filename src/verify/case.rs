@@ -2,33 +2,21 @@
 
 use anyhow::{Result, bail};
 
-use super::compare::compare;
+use super::compare::{Scope, compare};
 use super::finding::Kind;
 use super::judge::{damaged, differing, judge, unwritten};
 use super::layout::Layout;
+use super::memory::Memory;
 use super::path::{CodePath, Fault};
+use super::random::fresh_seed;
 use super::reference::oracle_for;
+use super::select::{COMPARED, Chosen};
 use super::slot::{Poison, Slot, results, tensors};
 use crate::base::cores;
 use crate::gpu::recording::Outcome;
 use crate::gpu::{Buffer, Device, GpuError, Recording};
 use crate::oracle::Oracle;
-use crate::project::{Bound, BoundTensor, Case, Operation, OracleRef, Project};
-
-/// Device memory that cases use one after another.
-#[derive(Debug, Default)]
-pub(super) struct Arena(Option<Buffer>);
-
-impl Arena {
-    /// A buffer of at least `bytes`.
-    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<&Buffer, GpuError> {
-        let buffer = match self.0.take().filter(|buffer| buffer.bytes() >= bytes) {
-            Some(buffer) => buffer,
-            None => device.allocate(bytes.next_multiple_of(1 << 22))?,
-        };
-        Ok(self.0.insert(buffer))
-    }
-}
+use crate::project::{Bound, BoundTensor, Case, Inputs, Operation, OracleRef, Project};
 
 /// The result of one case.
 #[derive(Debug, Default)]
@@ -40,6 +28,10 @@ pub(super) struct CaseOutcome {
     pub(super) elements: u64,
     /// The largest error in units of its budget.
     pub(super) worst: f64,
+    /// Launches outside of capture.
+    pub(super) direct: u64,
+    /// Whether its outputs are compared with the oracle by the bench alone.
+    pub(super) left_to_bench: bool,
     /// The context is lost: nothing more can be run.
     pub(super) lost: bool,
 }
@@ -55,12 +47,19 @@ pub(super) struct Setting<'a> {
     pub(super) device: &'a Device,
     pub(super) project: &'a Project,
     pub(super) operation: &'a Operation,
-    pub(super) case: &'a Case,
+    pub(super) chosen: &'a Chosen,
 }
 
-/// The runs that are compared with the oracle. The second differs from the first only in poison: its outputs are compared
-/// with the first run's instead.
-const COMPARED: [usize; 3] = [0, 2, 3];
+/// The largest slot that is handed to the recording process for a launch outside of capture, which reads and digests it
+/// within the processor time that it may use.
+const MOST_DIRECT: u64 = 1 << 27;
+
+/// A shape that the bench times is compared with the oracle there alone, if it takes more operations: the host computes some
+/// 10^11 a second.
+const MANY_OPERATIONS: f64 = 5e10;
+
+/// The largest slot of a shape that the bench times and that is verified as well: the host holds a dozen of them.
+pub(super) const MOST_TIMED: u64 = 1 << 29;
 
 /// References in Python that run at once for one code path; up to three paths run side by side.
 const REFERENCES: usize = 3;
@@ -80,10 +79,18 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Binds the case and draws its inputs.
-    pub(super) fn new(project: &Project, operation: &Operation, case: &Case, seed: u64) -> Result<Self> {
+    /// Binds the case and draws its inputs. None: a shape of the bench that is too large.
+    pub(super) fn new(
+        project: &Project,
+        operation: &Operation,
+        Chosen { case, timed, .. }: &Chosen,
+        seed: u64,
+    ) -> Result<Option<Self>> {
         let bound = operation.bind(case)?;
         let layout = Layout::new(&bound);
+        if *timed && layout.bytes > MOST_TIMED {
+            return Ok(None);
+        }
         let draw = |poison, stream: u64| {
             let seed = seed.wrapping_add(stream);
             Slot::new(&bound, &layout, poison, case.inputs, seed)
@@ -96,7 +103,7 @@ impl Prepared {
         if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
             prepared.references = prepared.references(project, operation)?;
         }
-        Ok(prepared)
+        Ok(Some(prepared))
     }
 
     fn references(&self, project: &Project, operation: &Operation) -> Result<Vec<Box<dyn Oracle>>> {
@@ -126,12 +133,12 @@ impl Prepared {
     }
 
     /// Checks the case on a code path.
-    pub(super) fn check(&self, setting: &Setting, arena: &mut Arena, path: &mut CodePath) -> Result<CaseOutcome> {
-        let Setting { device, case, .. } = setting;
+    pub(super) fn check(&self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<CaseOutcome> {
+        let Setting { device, chosen: Chosen { case, direct, .. }, .. } = *setting;
         let (bound, layout) = (&self.bound, &self.layout);
-        let buffer = arena.reserve(device, 2 * layout.bytes)?;
+        let address = memory.reserve(device, 2 * layout.bytes)?.address();
         let places = [0, layout.bytes];
-        let bases = places.map(|place| buffer.address() + place);
+        let bases = places.map(|place| address + place);
         let launcher = &setting.operation.launcher;
         let recordings = match path.record(launcher, bound, layout, &bases)? {
             Ok(recordings) => recordings,
@@ -140,10 +147,15 @@ impl Prepared {
         let mut outcome = CaseOutcome::default();
         let mut after: Vec<Vec<u8>> = Vec::new();
         for (slot, place) in &self.runs {
-            let memory = (buffer, places[*place]);
+            let at = (memory.reserve(device, 2 * layout.bytes)?, places[*place]);
             let doing = format!("running {}", case.label);
-            match replay(device, path, memory, slot, &recordings[*place], &doing) {
-                Ok(bytes) => after.push(bytes),
+            let replayed = replay(device, path, at, slot, &recordings[*place], &doing)
+                .and_then(|bytes| Ok((bytes, memory.disturbed(device, places[*place], layout.bytes)?)));
+            match replayed {
+                Ok((bytes, disturbed)) => {
+                    after.push(bytes);
+                    outcome.faults.extend(disturbed.map(|what| (Kind::RedZone, what)));
+                }
                 Err(error) => {
                     outcome.lost = error.sticky;
                     outcome.faults.push((Kind::LaunchFailed, error.to_string()));
@@ -153,6 +165,11 @@ impl Prepared {
             outcome.launches += 1;
         }
         self.judge(setting, &after, &mut outcome)?;
+        if let Some(run) = direct.filter(|_| outcome.faults.is_empty() && layout.bytes <= MOST_DIRECT) {
+            outcome.direct = 1;
+            let slots = (self.runs[run].0.bytes.as_slice(), after[run].as_slice());
+            outcome.faults.extend(path.direct(launcher, bound, layout, slots)?);
+        }
         Ok(outcome)
     }
 
@@ -165,15 +182,19 @@ impl Prepared {
             outcome.faults.push((Kind::Unwritten, what));
             return Ok(());
         }
-        for (place, index) in COMPARED.into_iter().enumerate() {
+        let Chosen { case, timed, .. } = setting.chosen;
+        outcome.left_to_bench = *timed && bound.flops > MANY_OPERATIONS;
+        let compared = if outcome.left_to_bench { &[][..] } else { &COMPARED };
+        let scope = Scope { non_finite: case.inputs == Inputs::NonFinite, sampled: timed.then(fresh_seed) };
+        for (place, index) in compared.iter().copied().enumerate() {
             let given = tensors(bound, layout, &self.runs[index].0.bytes, &after[index]);
             let got = results(bound, layout, &after[index]);
             let comparison = if let Some(oracle) = self.references.get(place) {
-                compare(oracle.as_ref(), &given, &got)
+                compare(oracle.as_ref(), &given, &got, scope)
             } else {
                 let (project, operation) = (setting.project, setting.operation);
                 let oracle = oracle_for(project, operation, bound, &given, cores())?;
-                compare(oracle.as_ref(), &given, &got)
+                compare(oracle.as_ref(), &given, &got, scope)
             };
             outcome.elements += comparison.elements;
             outcome.worst = outcome.worst.max(comparison.worst);

@@ -1,5 +1,8 @@
 //! Compares outputs with the oracle, element by element, on all cores.
 
+use std::collections::BTreeSet;
+
+use super::random::Random;
 use crate::base::cores;
 use crate::oracle::rounding::{largest, smallest_normal, ulp};
 use crate::oracle::threads::share;
@@ -30,8 +33,8 @@ pub(crate) struct Wrong {
     pub row: u64,
     /// The column.
     pub column: u64,
-    /// What the oracle says.
-    pub expected: f64,
+    /// What the oracle says; none: nothing.
+    pub expected: Option<f64>,
     /// What the candidate stored.
     pub got: f64,
     /// The error in units of the last place.
@@ -81,12 +84,36 @@ struct Part {
     loose: bool,
 }
 
+/// What of a case is compared, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scope {
+    /// NaN and infinity are among the inputs: where the oracle says NaN, NaN is right, and infinity of the same sign where it
+    /// says infinity. Otherwise neither ever is.
+    pub non_finite: bool,
+    /// Where an output is large, only rows that are drawn from this seed.
+    pub sampled: Option<u64>,
+}
+
+/// Elements of an output above which rows are drawn, where [`Scope::sampled`] is set.
+const SAMPLE: u64 = 1 << 22;
+
+impl Scope {
+    /// The drawn rows, with the first and the last; none: all are compared.
+    fn rows(self, rows: u64, elements: u64) -> Option<Vec<u64>> {
+        let seed = self.sampled.filter(|_| rows.saturating_mul(elements) > SAMPLE)?;
+        let mut random = Random::new(seed, rows);
+        let count = (SAMPLE / elements.max(1)).max(64);
+        let drawn = (0..count).map(|_| random.below(rows)).chain([0, rows - 1]);
+        Some(drawn.collect::<BTreeSet<_>>().into_iter().collect())
+    }
+}
+
 /// Compares all outputs of a case: `got`, with the oracle's for `given`.
-pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Comparison {
+pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors, scope: Scope) -> Comparison {
     let mut total = Comparison::default();
     for (index, name) in oracle.outputs().iter().enumerate() {
         let Some(view) = got.get(name) else { continue };
-        let sum = output(oracle, given, view, index, name);
+        let sum = output(oracle, given, view, (index, name), scope);
         total.elements += sum.elements;
         total.wrong += sum.wrong;
         total.worst = total.worst.max(sum.worst);
@@ -110,8 +137,9 @@ pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors) -> Co
 }
 
 /// One output, on all cores.
-fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name: &str) -> Part {
-    let rows = oracle.rows(index);
+fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, (index, name): (usize, &str), scope: Scope) -> Part {
+    let drawn = scope.rows(oracle.rows(index), view.row_length().max(oracle.reads(index)));
+    let rows = drawn.as_ref().map_or(oracle.rows(index), |drawn| drawn.len() as u64);
     // A thread costs about as much as some thousand elements.
     let threads = cores() as u64;
     let threads = threads.min(rows * view.row_length().max(oracle.reads(index)) / 16_384);
@@ -120,9 +148,10 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
         let mut expected = Expected::default();
         let mut got = Vec::new();
         for row in rows {
+            let row = drawn.as_ref().map_or(row, |drawn| drawn[usize::try_from(row).unwrap_or(0)]);
             oracle.row(given, index, row, &mut expected);
             view.row(row, &mut got);
-            part.row(view.dtype, &mut expected, &got, (name, row));
+            part.row((view.dtype, scope.non_finite), &expected, &got, (name, row));
         }
         part
     });
@@ -143,30 +172,33 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, index: usize, name:
 
 impl Part {
     /// Adds a row.
-    fn row(&mut self, dtype: DType, expected: &mut Expected, got: &[f64], (name, row): (&str, u64)) {
-        // NaN never passes: an element that the oracle does not give is wrong.
-        expected.values.resize(got.len(), f64::NAN);
-        expected.slack.resize(got.len(), 0.0);
-        let pairs = got.iter().zip(&expected.values).zip(&expected.slack);
-        for (column, ((&got, &value), &slack)) in pairs.enumerate() {
-            let unit = ulp(dtype, value);
-            // The candidate rounds its own value, whose unit may be larger.
-            let budget = ulp(dtype, value.abs() + slack) / 2.0 + slack;
-            let error = error(dtype, got, value, budget);
+    fn row(&mut self, (dtype, non_finite): (DType, bool), expected: &Expected, got: &[f64], (name, row): (&str, u64)) {
+        for (column, &got) in got.iter().enumerate() {
             self.elements += 1;
-            self.error += if error.is_finite() { error * error } else { f64::INFINITY };
-            self.reference += value * value;
-            self.fourth += value.powi(4);
-            self.subnormal += subnormal(dtype, value);
-            self.loose |= unit > value.abs() / 64.0 && value != 0.0 || slack > 4.0 * unit && dtype != DType::F32;
-            let share = error / budget;
-            // A comparison with NaN is false: passing must be what is compared.
-            if share <= 1.0 {
-                self.worst = self.worst.max(share);
-                continue;
-            }
+            let value = expected.values.get(column).copied();
+            let budget = match value {
+                // Of these the oracle says all that there is to say.
+                Some(value) if non_finite && !value.is_finite() => {
+                    if value.is_nan() && got.is_nan() || got.to_bits() == value.to_bits() {
+                        continue;
+                    }
+                    None
+                }
+                Some(value) => {
+                    let slack = slack_of(expected.slack.get(column).copied(), value, non_finite);
+                    let budget = self.element(dtype, value, got, slack);
+                    if budget.is_none() {
+                        continue;
+                    }
+                    budget
+                }
+                None => None,
+            };
             self.wrong += 1;
+            let (error, budget) = budget.unwrap_or((f64::INFINITY, 1.0));
+            let share = error / budget;
             self.worst = if share.is_nan() { f64::INFINITY } else { self.worst.max(share) };
+            let unit = ulp(dtype, value.unwrap_or(0.0));
             self.first.get_or_insert_with(|| Wrong {
                 name: name.to_owned(),
                 row,
@@ -177,6 +209,34 @@ impl Part {
                 allowed: budget / unit,
             });
         }
+    }
+
+    /// Adds an element whose exact value is known: its error and its budget, where it is outside.
+    fn element(&mut self, dtype: DType, value: f64, got: f64, slack: f64) -> Option<(f64, f64)> {
+        let unit = ulp(dtype, value);
+        // The candidate rounds its own value, whose unit may be larger.
+        let budget = ulp(dtype, value.abs() + slack) / 2.0 + slack;
+        let error = error(dtype, got, value, budget);
+        self.error += if error.is_finite() { error * error } else { f64::INFINITY };
+        self.reference += value * value;
+        self.fourth += value.powi(4);
+        self.subnormal += subnormal(dtype, value);
+        self.loose |= unit > value.abs() / 64.0 && value != 0.0 || slack > 4.0 * unit && dtype != DType::F32;
+        let share = error / budget;
+        // A comparison with NaN is false: passing must be what is compared.
+        if share <= 1.0 {
+            self.worst = self.worst.max(share);
+            return None;
+        }
+        Some((error, budget))
+    }
+}
+
+/// The slack of an element. Beside infinite ones the oracle may know none: a finite value then need only be near.
+fn slack_of(slack: Option<f64>, value: f64, non_finite: bool) -> f64 {
+    match slack.unwrap_or(0.0) {
+        slack if non_finite && !slack.is_finite() => value.abs() / 64.0,
+        slack => slack,
     }
 }
 
@@ -203,6 +263,50 @@ mod tests {
         let count = f64::from(count);
         let bound = with_subnormal(norm_bound(dtype, count), count * subnormal(dtype, value), count * value * value);
         (error / value, bound)
+    }
+
+    /// Compares a row with what an oracle gives: how many are wrong.
+    fn wrong(non_finite: bool, expected: &[f64], slack: &[f64], got: &[f64]) -> u64 {
+        let expected = Expected { values: expected.to_vec(), slack: slack.to_vec() };
+        let mut part = Part::default();
+        part.row((DType::F32, non_finite), &expected, got, ("out", 0));
+        part.wrong
+    }
+
+    #[test]
+    fn nan_and_infinity_are_right_where_the_oracle_says_them_and_only_beside_such_inputs() {
+        const INF: f64 = f64::INFINITY;
+        let both = [f64::NAN, INF, -INF, 1.0];
+        assert_eq!(wrong(true, &both, &[0.0; 4], &both), 0);
+        // Without such inputs an oracle that says NaN says nothing, and infinity is nobody's exact value.
+        assert!(wrong(false, &both, &[0.0; 4], &both) >= 1);
+        for (said, got) in
+            [(f64::NAN, 0.0), (f64::NAN, INF), (INF, -INF), (INF, f64::NAN), (INF, 3.4e38), (0.0, f64::NAN), (1.0, INF)]
+        {
+            assert_eq!(wrong(true, &[said], &[0.0], &[got]), 1, "{said} {got}");
+        }
+        // An infinite slack lets nothing pass but what is near.
+        assert_eq!(wrong(true, &[2.0], &[f64::NAN], &[2.01]), 0);
+        assert_eq!(wrong(true, &[2.0, 0.0], &[INF, INF], &[2.5, 1e-30]), 2);
+    }
+
+    #[test]
+    fn an_element_that_the_oracle_does_not_give_is_wrong() {
+        for non_finite in [false, true] {
+            assert_eq!(wrong(non_finite, &[1.0], &[0.0], &[1.0, f64::NAN, 0.0]), 2);
+        }
+    }
+
+    #[test]
+    fn rows_of_large_outputs_are_drawn_with_the_ends_among_them() {
+        let scope = Scope { sampled: Some(7), ..Scope::default() };
+        assert_eq!(scope.rows(1024, 4096), None);
+        assert_eq!(Scope::default().rows(1 << 20, 4096), None);
+        let rows = scope.rows(1 << 20, 4096).unwrap_or_default();
+        assert!(rows.len() > 1000 && rows[0] == 0 && rows.last() == Some(&((1 << 20) - 1)));
+        assert!(rows.windows(2).all(|pair| pair[0] < pair[1]));
+        // Rows that are wider than all that is drawn.
+        assert!(scope.rows(1000, 1 << 23).is_some_and(|rows| rows.len() > 50));
     }
 
     #[test]

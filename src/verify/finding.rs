@@ -4,7 +4,20 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::plural;
 use crate::gpu::Card;
+use crate::project::{Operation, OracleRef, Tolerance};
+
+/// The version of what a verification adds to the cases of kernel.toml, and of what it looks for. Evidence under an older one is
+/// not fresh.
+///
+/// 2: NaN and infinity among the inputs; launches outside of capture; the shapes of the bench; all memory guarded.
+pub const SET: u32 = 2;
+
+/// That of reports which do not say.
+pub(crate) fn first_set() -> u32 {
+    1
+}
 
 /// A kind of fault. Reports name it in kebab-case.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -36,6 +49,8 @@ pub enum Kind {
     ForeignKernel,
     /// Work escaped the captured stream: another stream, a synchronisation, an illegal access under capture.
     EscapedStream,
+    /// Called outside of capture, the launcher leaves other bytes than its recorded launches.
+    OutsideCapture,
     /// The recording process died, exceeded its time or memory, or was stopped at a forbidden system call.
     ChildStopped,
     /// The recording process sent an invalid reply.
@@ -50,6 +65,8 @@ pub enum Kind {
     TimedOutput,
     /// The time is less than the memory needs to move the bytes.
     TooFast,
+    /// kernel.toml says that more bytes move than the tensors have.
+    TooManyBytes,
     /// compute-sanitizer found an error.
     Sanitizer,
 }
@@ -97,10 +114,106 @@ pub struct PathReport {
     pub launches: u64,
     /// How many output elements were compared.
     pub elements: u64,
+    /// How many cases were launched outside of capture as well.
+    #[serde(default)]
+    pub direct: u64,
     /// The largest error in units of its budget; under 1 where all passed.
     pub worst: f64,
     /// Seconds.
     pub seconds: f64,
+}
+
+/// What was verified of one operation, on all code paths, and by what.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct OperationReport {
+    /// Its name.
+    pub operation: String,
+    /// What says the right answer: `built in: rms_norm`, or `the project's own: reference.py, rms_norm`.
+    pub oracle: String,
+    /// The project's own tolerance, in words; none: that of this program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<String>,
+    /// Why NaN and infinity were not among the inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finite_only: Option<String>,
+    /// Cases, without those that a launcher must refuse.
+    pub cases: u64,
+    /// Output elements that were compared.
+    pub elements: u64,
+    /// Cases with NaN and infinity among the inputs.
+    pub non_finite: u64,
+    /// Cases that were launched outside of capture as well.
+    pub direct: u64,
+    /// Cases that are here because the bench times their shape.
+    pub timed: u64,
+    /// Of these, those whose outputs the oracle judges in the bench alone, for their size.
+    pub left_to_bench: u64,
+}
+
+impl OperationReport {
+    /// Nothing verified yet.
+    pub(crate) fn new(operation: &Operation) -> Self {
+        let Tolerance { ulps, relative_norm, absolute } = operation.tolerance;
+        let parts = [("ulps", ulps), ("absolute", absolute), ("relative_norm", relative_norm)];
+        let parts = parts.iter().filter_map(|(name, number)| number.map(|number| format!("{name} = {number:e}")));
+        let tolerance = parts.collect::<Vec<_>>().join(", ");
+        Self {
+            operation: operation.name.clone(),
+            oracle: match &operation.oracle {
+                OracleRef::Bundled(name) => format!("built in: {name}"),
+                OracleRef::Python { file, function } => {
+                    format!("the project's own: {}, {function}", file.display())
+                }
+            },
+            tolerance: (!tolerance.is_empty()).then_some(tolerance),
+            finite_only: operation.finite_only.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what another code path verified of the same operation.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.cases += other.cases;
+        self.elements += other.elements;
+        self.non_finite += other.non_finite;
+        self.direct += other.direct;
+        self.timed += other.timed;
+        self.left_to_bench += other.left_to_bench;
+    }
+
+    /// What was verified, in one line.
+    pub fn words(&self) -> String {
+        let mut words = vec![
+            plural(self.cases, "case"),
+            format!("{} compared", plural(self.elements, "element")),
+            format!("oracle {}", self.oracle),
+            format!("{} with NaN and infinity", self.non_finite),
+            format!("{} launched outside of capture as well", self.direct),
+        ];
+        if self.timed > 0 {
+            words.push(format!("{} timed by bench", self.timed));
+        }
+        if self.left_to_bench > 0 {
+            words.push(format!("{} of these compared with the oracle by bench alone", self.left_to_bench));
+        }
+        words.join(", ")
+    }
+
+    /// What the project says in place of this program, each in one line.
+    pub fn own(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.oracle.starts_with("built in") {
+            let word = self.oracle.trim_start_matches("the project's own: ");
+            lines.push(format!("{}: what is right is said by the project's own {word}", self.operation));
+        }
+        if let Some(tolerance) = &self.tolerance {
+            lines.push(format!("{}: judged by the project's own tolerance, {tolerance}", self.operation));
+        }
+        if let Some(why) = &self.finite_only {
+            lines.push(format!("{}: not verified with NaN and infinity; kernel.toml says: {why}", self.operation));
+        }
+        lines
+    }
 }
 
 /// A whole verification.
@@ -116,6 +229,12 @@ pub struct VerifyReport {
     pub seed: u64,
     /// The restrictions of the recording process.
     pub confinement: Vec<String>,
+    /// The version of the set of cases that this program adds to those of kernel.toml, and of what it looks for.
+    #[serde(default = "first_set")]
+    pub set: u32,
+    /// The operations.
+    #[serde(default)]
+    pub operations: Vec<OperationReport>,
     /// The code paths.
     pub paths: Vec<PathReport>,
     /// The faults; none: the project passed.
@@ -126,5 +245,30 @@ impl VerifyReport {
     /// Whether there are no findings.
     pub fn passed(&self) -> bool {
         self.findings.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_projects_own_word_is_said_and_what_is_ours_is_not() {
+        let mut report = OperationReport { oracle: "built in: rms_norm".to_owned(), ..OperationReport::default() };
+        assert!(report.own().is_empty());
+        report.oracle = "the project's own: reference.py, norm".to_owned();
+        report.tolerance = Some("absolute = 1e9".to_owned());
+        report.finite_only = Some("maxima drop NaN".to_owned());
+        let own = report.own().join("\n");
+        for words in ["reference.py, norm", "absolute = 1e9", "maxima drop NaN"] {
+            assert!(own.contains(words), "{own}");
+        }
+        report.cases = 3;
+        report.elements = 1;
+        assert!(
+            report.words().starts_with("3 cases, 1 element compared, oracle the project's own"),
+            "{}",
+            report.words()
+        );
     }
 }

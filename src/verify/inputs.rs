@@ -12,6 +12,8 @@ use super::random::Random;
 const POOL: usize = 1 << 20;
 /// Tensors of at least this many elements are filled on all cores.
 const MANY: u64 = 1 << 16;
+/// Makes the places of NaN and infinity differ from other draws.
+const NOT_FINITE: u64 = 0x6e6f_7420_6669_6e69;
 
 /// The elements of a tensor in row-major order, without the gaps of its strides, as bytes.
 ///
@@ -23,6 +25,7 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
     if tensor.elements() == 0 || row_bytes == 0 {
         return Vec::new();
     }
+    let special = inputs == Inputs::NonFinite && tensor.integers.is_none();
     let inputs = if tensor.shape.len() < 2 { Inputs::Normal } else { inputs };
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size()];
     let fill = |first: usize, into: &mut [u8]| {
@@ -56,7 +59,30 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
             }
         });
     }
+    if special && tensor.dtype.is_float() {
+        not_finite(&mut bytes, tensor, length, &mut Random::new(seed ^ NOT_FINITE, stream));
+    }
     bytes
+}
+
+/// Puts NaN and infinity in place of one to three elements.
+fn not_finite(bytes: &mut [u8], tensor: &BoundTensor, length: usize, random: &mut Random) {
+    let size = tensor.dtype.size();
+    let below = |random: &mut Random, bound: usize| usize::try_from(random.below(bound as u64)).unwrap_or(0);
+    for _ in 0..=random.below(3) {
+        let row = below(random, bytes.len() / size / length);
+        // Rows begin and end where kernels differ.
+        let column = match random.below(4) {
+            0 => 0,
+            1 => length - 1,
+            _ => below(random, length),
+        };
+        let value = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][below(random, 3)];
+        let mut encoded = Vec::with_capacity(size);
+        encode(tensor.dtype, value, &mut encoded);
+        let at = (row * length + column) * size;
+        bytes[at..at + size].copy_from_slice(&encoded);
+    }
 }
 
 /// An integer from the range in kernel.toml; with `also`, one in eight from its list of other values. An empty range gives its
@@ -99,7 +125,7 @@ fn fill(row: &mut Vec<f64>, index: u64, length: usize, dtype: DType, inputs: Inp
     }
     let half = dtype == DType::F16;
     match inputs {
-        Inputs::Normal => {}
+        Inputs::Normal | Inputs::NonFinite => {}
         Inputs::Wide => {
             // f16 has exponents from -24 to 15; a row spans several around its own.
             let (least, range) = if half { (-8, 15) } else { (-12, 25) };
@@ -181,6 +207,24 @@ mod tests {
         assert_ne!(few, draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 8, 1));
         assert_ne!(few, draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 2));
         assert_ne!(many[..4000], many[4000..8000]);
+    }
+
+    #[test]
+    fn few_elements_are_not_finite_wherever_they_lie_and_of_every_kind() {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let (mut kinds, mut edges) = (std::collections::BTreeSet::new(), 0);
+            for seed in 0..100 {
+                let bytes = draw(&tensor(40, 33, dtype), Inputs::NonFinite, seed, 0);
+                let values =
+                    bytes.chunks_exact(dtype.size()).map(|element| crate::oracle::view::decode(dtype, element));
+                let found: Vec<(usize, f64)> = values.enumerate().filter(|(_, value)| !value.is_finite()).collect();
+                assert!((1..=3).contains(&found.len()), "{dtype:?} {seed}: {found:?}");
+                kinds.extend(found.iter().map(|(_, value)| value.to_string()));
+                edges += found.iter().filter(|(at, _)| at % 33 == 32).count();
+            }
+            assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["-inf", "NaN", "inf"]);
+            assert!((20..120).contains(&edges), "{edges} at the end of a row");
+        }
     }
 
     #[test]

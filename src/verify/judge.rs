@@ -28,7 +28,7 @@ pub(super) fn unwritten(bound: &Bound, layout: &Layout, first: &[u8], second: &[
 }
 
 /// The first element that differs between two runs on the same inputs.
-pub(super) fn differing(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Option<String> {
+pub(crate) fn differing(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Option<String> {
     let results = |tensor: &BoundTensor| tensor.role.is_result();
     let differ = |a: &[u8], b: &[u8], size: usize| {
         if a == b {
@@ -96,8 +96,8 @@ fn poisoned(first: &[u8], second: &[u8], size: usize) -> u64 {
 /// What a comparison says against a candidate.
 pub(crate) fn judge(comparison: &Comparison) -> Option<Fault> {
     if let Some(wrong) = &comparison.first {
-        let kind =
-            if wrong.got.is_finite() || !wrong.expected.is_finite() { Kind::WrongValue } else { Kind::NotFinite };
+        let finite = wrong.expected.is_none_or(f64::is_finite);
+        let kind = if wrong.got.is_finite() || !finite { Kind::WrongValue } else { Kind::NotFinite };
         return Some((kind, describe(wrong, comparison)));
     }
     comparison.norms.iter().find(|(_, norm, bound)| norm.is_nan() || norm > bound).map(|(name, norm, bound)| {
@@ -106,18 +106,16 @@ pub(crate) fn judge(comparison: &Comparison) -> Option<Fault> {
 }
 
 fn describe(wrong: &Wrong, comparison: &Comparison) -> String {
-    format!(
-        "{}[{}, {}]: expected {:e}, got {:e}, {:.4} ulps off where {:.4} are allowed; {} of {} elements are wrong",
-        wrong.name,
-        wrong.row,
-        wrong.column,
-        wrong.expected,
-        wrong.got,
-        wrong.ulps,
-        wrong.allowed,
-        comparison.wrong,
-        comparison.elements
-    )
+    let off = match wrong.expected {
+        Some(expected) if expected.is_finite() => format!(
+            "expected {expected:e}, got {:e}, {:.4} ulps off where {:.4} are allowed",
+            wrong.got, wrong.ulps, wrong.allowed
+        ),
+        Some(expected) => format!("expected {expected}, got {:e}", wrong.got),
+        None => format!("got {:e}, and the oracle gives no value", wrong.got),
+    };
+    let Wrong { name, row, column, .. } = wrong;
+    format!("{name}[{row}, {column}]: {off}; {} of {} elements are wrong", comparison.wrong, comparison.elements)
 }
 
 /// `[3, 17]`

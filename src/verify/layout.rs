@@ -1,6 +1,8 @@
 //! The layout of a case in device memory: a slot with every tensor between two red zones.
 
-use crate::project::{Bound, BoundTensor};
+use std::ops::Range;
+
+use crate::project::{Bound, BoundTensor, Role};
 
 /// The least bytes of red zone on either side of a tensor.
 pub(crate) const RED_ZONE: u64 = 4096;
@@ -33,8 +35,25 @@ impl Layout {
         Self { starts, bytes: (end + RED_ZONE).next_multiple_of(PAGE) + PAGE }
     }
 
+    /// The slot in parts, each with a name: every tensor, and what lies between them. Without scratch, whose contents are
+    /// nobody's.
+    pub(crate) fn parts(&self, bound: &Bound) -> Vec<(String, Range<usize>)> {
+        let mut parts = Vec::new();
+        let mut end = 0;
+        for (index, tensor) in bound.tensors.iter().enumerate() {
+            let range = self.range(bound, index);
+            parts.push((format!("the red zone before {}", tensor.name), end..range.start));
+            end = range.end;
+            if tensor.role != Role::Scratch {
+                parts.push((tensor.name.clone(), range));
+            }
+        }
+        parts.push(("the last red zone".to_owned(), end..usize::try_from(self.bytes).unwrap_or(usize::MAX)));
+        parts
+    }
+
     /// The bytes of a tensor in a slot, with the gaps between its rows.
-    pub(crate) fn range(&self, bound: &Bound, index: usize) -> std::ops::Range<usize> {
+    pub(crate) fn range(&self, bound: &Bound, index: usize) -> Range<usize> {
         let start = usize::try_from(self.starts[index]).unwrap_or(usize::MAX);
         start..start + usize::try_from(span_bytes(&bound.tensors[index])).unwrap_or(usize::MAX)
     }
@@ -46,7 +65,7 @@ pub(crate) fn span_bytes(tensor: &BoundTensor) -> u64 {
 }
 
 /// Calls `each` with the byte range of every run of elements without gaps, counted from the tensor's first element.
-pub(crate) fn runs(tensor: &BoundTensor, mut each: impl FnMut(std::ops::Range<usize>)) {
+pub(crate) fn runs(tensor: &BoundTensor, mut each: impl FnMut(Range<usize>)) {
     let size = tensor.dtype.size() as u64;
     if tensor.elements() == 0 {
         return;

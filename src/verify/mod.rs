@@ -11,6 +11,7 @@ pub(crate) mod finding;
 pub(crate) mod inputs;
 pub(crate) mod judge;
 pub(crate) mod layout;
+mod memory;
 pub mod path;
 pub(crate) mod random;
 pub(crate) mod reference;
@@ -20,4 +21,4 @@ mod select;
 pub(crate) mod slot;
 
 pub use crate::worker::Choice;
-pub use finding::{Finding, Kind, PathReport, VerifyReport};
+pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

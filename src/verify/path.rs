@@ -4,9 +4,10 @@ use anyhow::{Context, Result};
 
 use super::exports;
 use super::finding::Kind;
-use crate::compile::{Build, Target};
-use crate::gpu::recording::{Outcome, Value};
-use crate::gpu::{Answer, Device, Modules, Recorder, Recording};
+use crate::compile::{Build, Target, variables};
+use crate::gpu::direct::digests;
+use crate::gpu::recording::{Outcome, Ran, Value};
+use crate::gpu::{Answer, Device, Modules, Recorder, Recording, State};
 use crate::project::{Bound, BoundArgument, Project};
 
 use super::files::Files;
@@ -71,6 +72,23 @@ impl<'a> CodePath<'a> {
         } else {
             format!("sm_{}", self.target.arch)
         }
+    }
+
+    /// The device variables of the modules, with their contents before the first launch.
+    pub(crate) fn state(&self) -> Result<State> {
+        let mut names = Vec::new();
+        for unit in &self.target.units {
+            let cubin = std::fs::read(&unit.cubin).with_context(|| format!("reading {}", unit.cubin.display()))?;
+            names.extend(variables(&cubin)?);
+        }
+        names.sort();
+        names.dedup();
+        Ok(self.modules.state(&names)?)
+    }
+
+    /// Ends the recording process; the next recording starts another.
+    pub(crate) fn dismiss(&mut self) {
+        self.recorder = None;
     }
 
     /// The restrictions of the recording process.
@@ -157,6 +175,47 @@ impl<'a> CodePath<'a> {
             return Ok(Err((Kind::FilesChanged, changed)));
         }
         Ok(answer.map_err(|answer| self.fault(answer)))
+    }
+
+    /// Calls a launcher once outside of capture, in the recording process, on a slot with the content `before`, and compares
+    /// what it leaves with what a replay left: every byte but those of scratch. Run after a recording of the same case.
+    ///
+    /// # Errors
+    /// Errors of the harness.
+    pub(crate) fn direct(
+        &mut self,
+        launcher: &str,
+        bound: &Bound,
+        layout: &Layout,
+        (before, after): (&[u8], &[u8]),
+    ) -> Result<Option<Fault>> {
+        let Some(recorder) = &mut self.recorder else {
+            anyhow::bail!("no recording process");
+        };
+        let parts = layout.parts(bound);
+        let ranges: Vec<_> = parts.iter().map(|(_, range)| range.clone()).collect();
+        let expected = digests(after, &ranges);
+        let answer = recorder.run(launcher, values(bound, layout, 0), before, ranges);
+        if let Some(changed) = self.files.changed() {
+            return Ok(Some((Kind::FilesChanged, changed)));
+        }
+        let other = |what: &str| (Kind::OutsideCapture, format!("called outside of capture, {launcher} {what}"));
+        Ok(match answer {
+            Ok(Ran::Left(left)) => {
+                let differs = parts.iter().zip(&expected).zip(&left).find(|((_, expected), left)| expected != left);
+                differs.map(|(((name, _), _), _)| {
+                    other(&format!("leaves other bytes in {name} than the recorded launches do on the same inputs"))
+                })
+            }
+            Ok(Ran::Code(code)) => Some(other(&format!("returned {code}, and 0 under capture"))),
+            // That process's context may be lost.
+            Ok(Ran::Failed(why)) => {
+                let (kind, message) = other(&format!("failed, and its recorded launches did not: {why}"));
+                Some(self.ended(kind, message))
+            }
+            Err(Answer::Refused(why)) => anyhow::bail!(why),
+            Err(answer) => Some(self.fault(answer)),
+        })
     }
 
     fn fault(&mut self, answer: Answer) -> Fault {

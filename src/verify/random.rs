@@ -25,6 +25,14 @@ impl Random {
         u64::try_from((u128::from(self.bits()) * u128::from(bound)) >> 64).unwrap_or(0)
     }
 
+    /// Puts items into a random order.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = usize::try_from(self.below(last as u64 + 1)).unwrap_or(last);
+            items.swap(last, other);
+        }
+    }
+
     /// Uniform in (0, 1].
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn unit(&mut self) -> f64 {

@@ -6,15 +6,17 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use super::beside::Beside;
-use super::case::{Arena, CaseOutcome, Prepared, Setting, check_refusal};
-use super::finding::{Finding, PathReport, VerifyReport};
+use super::case::{CaseOutcome, Prepared, Setting, check_refusal};
+use super::finding::{Finding, OperationReport, PathReport, SET, VerifyReport};
+use super::memory::Memory;
 use super::path::{CodePath, Fault, choose};
-use super::random::fresh_seed;
+use super::random::{Random, fresh_seed};
+use super::select::{self, Chosen};
 use super::{exact, sanitize};
 use crate::compile::{Build, Target};
 use crate::gpu::Device;
 use crate::gpu::muffle::Muffle;
-use crate::project::{Case, Operation, Project};
+use crate::project::{Case, Inputs, Operation, Project};
 use crate::worker::{self, Choice};
 
 /// Findings that are reported of one operation on one path; the rest is counted.
@@ -66,6 +68,7 @@ pub(crate) fn run_path(
     path: worker::CodePath,
 ) -> Result<VerifyReport> {
     let mut run = Run::new(project, build, choice, &|_| {})?;
+    run.is_timed = false;
     let (wanted, sanitized) = match path {
         worker::CodePath::Arch(arch) => (Some(arch), false),
         worker::CodePath::Sanitized => (None, true),
@@ -87,9 +90,11 @@ struct Run<'a> {
     choice: &'a Choice,
     tell: &'a dyn Fn(&str),
     report: VerifyReport,
+    /// Whether the first of its paths is the one that the bench times.
+    is_timed: bool,
     /// Whether any case was run, here or in another process.
     any: bool,
-    arena: Arena,
+    memory: Memory,
     device: Device,
     _muffle: Muffle,
 }
@@ -109,11 +114,14 @@ impl<'a> Run<'a> {
                 compiler: build.compiler.clone(),
                 seed: choice.seed.unwrap_or_else(fresh_seed),
                 confinement: Vec::new(),
+                set: SET,
+                operations: project.spec.operations.iter().map(OperationReport::new).collect(),
                 paths: Vec::new(),
                 findings: Vec::new(),
             },
+            is_timed: true,
             any: false,
-            arena: Arena::default(),
+            memory: Memory::default(),
             device,
             _muffle: muffle,
         })
@@ -137,6 +145,9 @@ impl<'a> Run<'a> {
     /// Adds the report of another process.
     fn add(&mut self, other: VerifyReport) {
         self.any = true;
+        for (here, there) in self.report.operations.iter_mut().zip(&other.operations) {
+            here.add(there);
+        }
         self.report.paths.extend(other.paths);
         self.report.findings.extend(other.findings);
     }
@@ -146,8 +157,16 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         (self.tell)(&format!("loading the code for sm_{}", target.arch));
         let mut path = CodePath::load(&self.device, self.choice.ordinal, self.project, target, jit)?;
-        let mut summary =
-            PathReport { arch: target.arch, jit, cases: 0, launches: 0, elements: 0, worst: 0.0, seconds: 0.0 };
+        let mut summary = PathReport {
+            arch: target.arch,
+            jit,
+            cases: 0,
+            launches: 0,
+            elements: 0,
+            direct: 0,
+            worst: 0.0,
+            seconds: 0.0,
+        };
         let mut lost = false;
         let project = self.project;
         for operation in &project.spec.operations {
@@ -194,22 +213,29 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<bool> {
         let (project, seed) = (self.project, self.report.seed);
-        let cases = self.choice.cases(operation, &operation.verify, seed)?;
+        let is_first = self.report.paths.is_empty();
+        // Not from the run's seed, which a candidate could know.
+        let random = &mut Random::new(fresh_seed(), 0);
+        let cases = select::verified(self.choice, operation, (seed, self.is_timed && is_first), random)?;
         std::thread::scope(|scope| -> Result<bool> {
             let (ahead, prepared) = sync_channel(AHEAD);
             let cases = &cases;
             // Ends after the last case, or when nobody receives any more.
             scope.spawn(move || {
-                cases.iter().all(|case| {
-                    let prepared = Prepared::new(project, operation, case, seed);
+                cases.iter().all(|chosen| {
+                    let prepared = Prepared::new(project, operation, chosen, seed);
                     ahead.send(prepared).is_ok()
                 })
             });
-            for (case, prepared) in cases.iter().zip(prepared) {
-                self.announce(path, operation, case);
-                let setting = Setting { device: &self.device, project, operation, case };
-                let outcome = prepared?.check(&setting, &mut self.arena, path)?;
-                if self.count(case, outcome, summary, findings) {
+            for (chosen, prepared) in cases.iter().zip(prepared) {
+                self.announce(path, operation, &chosen.case);
+                let setting = Setting { device: &self.device, project, operation, chosen };
+                let outcome = match prepared? {
+                    Some(prepared) => prepared.check(&setting, &mut self.memory, path)?,
+                    None => CaseOutcome { left_to_bench: true, ..CaseOutcome::default() },
+                };
+                self.count_operation(operation, chosen, &outcome);
+                if self.count(&chosen.case, outcome, summary, findings) {
                     return Ok(true);
                 }
             }
@@ -226,7 +252,7 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<()> {
         for case in operation.cases(&operation.reject, self.report.seed)? {
-            let base = self.arena.reserve(&self.device, 1 << 22)?.address();
+            let base = self.memory.reserve(&self.device, 1 << 22)?.address();
             summary.cases += 1;
             if let Some(fault) = check_refusal(path, operation, &case, base)? {
                 findings.add(&case, fault);
@@ -259,11 +285,28 @@ impl<'a> Run<'a> {
         (self.tell)(&format!("{}: {} {}", path.name(), operation.name, case.label));
     }
 
+    /// Adds a case to the report of its operation.
+    fn count_operation(&mut self, operation: &Operation, chosen: &Chosen, outcome: &CaseOutcome) {
+        let Some(report) = self.report.operations.iter_mut().find(|report| report.operation == operation.name) else {
+            return;
+        };
+        report.add(&OperationReport {
+            cases: 1,
+            elements: outcome.elements,
+            non_finite: u64::from(chosen.case.inputs == Inputs::NonFinite),
+            direct: outcome.direct,
+            timed: u64::from(chosen.timed),
+            left_to_bench: u64::from(outcome.left_to_bench),
+            ..OperationReport::default()
+        });
+    }
+
     /// Adds a case to the report; returns whether the context is lost.
     fn count(&mut self, case: &Case, outcome: CaseOutcome, summary: &mut PathReport, findings: &mut Findings) -> bool {
         self.any = true;
         summary.cases += 1;
         summary.launches += outcome.launches;
+        summary.direct += outcome.direct;
         summary.elements += outcome.elements;
         summary.worst = summary.worst.max(outcome.worst);
         for fault in outcome.faults {
@@ -275,7 +318,7 @@ impl<'a> Run<'a> {
     fn finish(self, lost: bool) -> Result<VerifyReport> {
         if lost {
             // Freed when the process ends; freeing here would wait for a kernel that may never end.
-            std::mem::forget(self.arena);
+            std::mem::forget(self.memory);
             std::mem::forget(self.device);
         } else if !self.any {
             bail!("no case is left of {}: --filter, --dtype or --shape leave nothing", self.project.name);

@@ -1,9 +1,16 @@
 //! Which cases of an operation are verified or timed.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 
-use crate::project::{Case, CaseSet, Operation};
+use super::random::Random;
+use crate::project::{Case, CaseSet, Inputs, Operation};
 use crate::worker::Choice;
+
+/// The runs that are compared with the oracle. The second differs from the first only in poison: its outputs are compared
+/// with the first run's instead.
+pub(super) const COMPARED: [usize; 3] = [0, 2, 3];
 
 impl Choice {
     /// The chosen cases of an operation, from one of its lists.
@@ -29,5 +36,169 @@ impl Choice {
     /// Whether every operation is meant, whatever its cases.
     pub(super) fn is_whole(&self) -> bool {
         self.shapes.is_empty() && self.filter.is_none()
+    }
+}
+
+/// A case to be verified.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) case: Case,
+    /// Whether it is here because the bench times its shape.
+    pub(super) timed: bool,
+    /// The run that is repeated outside of capture, if any.
+    pub(super) direct: Option<usize>,
+}
+
+/// The cases to verify: those of kernel.toml, those with NaN and infinity among the inputs, and, with `timed`, the shapes that the
+/// bench times and kernel.toml does not verify. `random` draws what the candidate's process must not know.
+pub(super) fn verified(
+    choice: &Choice,
+    operation: &Operation,
+    (seed, timed): (u64, bool),
+    random: &mut Random,
+) -> Result<Vec<Chosen>> {
+    let mut cases = choice.cases(operation, &operation.verify, seed)?;
+    let mut shapes = Vec::new();
+    if choice.shapes.is_empty() {
+        cases.extend(choice.cases(operation, &non_finite_sets(operation), seed)?);
+        if timed {
+            shapes = choice.cases(operation, &operation.bench, seed)?;
+            shapes.retain(|shape| !cases.iter().any(|case| is_same(case, shape)));
+            for shape in &mut shapes {
+                shape.label = format!("timed: {}", shape.label);
+            }
+        }
+    }
+    let count = cases.len();
+    cases.extend(shapes);
+    let direct = direct(&cases, random);
+    let chosen = cases.into_iter().zip(direct).enumerate();
+    Ok(chosen.map(|(index, (case, direct))| Chosen { case, timed: index >= count, direct }).collect())
+}
+
+fn is_same(one: &Case, other: &Case) -> bool {
+    (one.dtype, one.inputs, &one.values, &one.offsets) == (other.dtype, other.inputs, &other.values, &other.offsets)
+}
+
+/// The tables whose sizes are verified with NaN and infinity among the inputs: those that vary the kinds of inputs or are drawn,
+/// or where there is none, the first.
+fn non_finite_sets(operation: &Operation) -> Vec<CaseSet> {
+    if operation.finite_only.is_some() {
+        return Vec::new();
+    }
+    let varies = |set: &&CaseSet| set.draw.is_some() || set.inputs.iter().any(|inputs| *inputs != Inputs::Normal);
+    let mut sets: Vec<&CaseSet> = operation.verify.iter().filter(varies).collect();
+    if sets.is_empty() {
+        sets.extend(operation.verify.first());
+    }
+    let of = |set: &CaseSet| CaseSet { inputs: vec![Inputs::NonFinite], ..set.clone() };
+    sets.into_iter().map(of).collect()
+}
+
+/// Of the cases beside those that every group has one of, one in this many is launched outside of capture as well.
+const DIRECT: u64 = 8;
+
+/// Which cases are launched outside of capture as well, and on the slot of which run: at least one of each table of cases, dtype
+/// and kind of inputs. Drawn where the candidate's process cannot know it.
+fn direct(cases: &[Case], random: &mut Random) -> Vec<Option<usize>> {
+    let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (index, case) in cases.iter().enumerate() {
+        let table = case.label.split_once(": ").map_or("", |(table, _)| table);
+        groups.entry((table, case.dtype, case.inputs)).or_default().push(index);
+    }
+    let pick = |random: &mut Random, count: usize| usize::try_from(random.below(count as u64)).unwrap_or(0);
+    let mut chosen: Vec<bool> = cases.iter().map(|_| random.below(DIRECT) == 0).collect();
+    for group in groups.values() {
+        chosen[group[pick(random, group.len())]] = true;
+    }
+    chosen.into_iter().map(|chosen| chosen.then(|| COMPARED[pick(random, COMPARED.len())])).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    const TOML: &str = r#"
+format = 1
+[[operation]]
+name = "copy"
+launcher = "copy_launch"
+oracle = "transpose"
+dtypes = ["bf16", "f32"]
+bytes = "rows"
+flops = "0"
+arguments = [
+  { tensor = "x", role = "input", shape = ["rows"] },
+  { tensor = "out", role = "output", shape = ["rows"] },
+  { dtype = { bf16 = 0, f32 = 1 } },
+  { stream = true },
+]
+[[operation.verify]]
+name = "sizes"
+rows = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+[[operation.verify]]
+name = "inputs"
+rows = [7, 9]
+inputs = ["wide", "tiny"]
+[[operation.bench]]
+name = "large"
+rows = [9, 4096]
+"#;
+
+    fn operation(more: &str) -> Operation {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("kernel.toml"), TOML.replace("flops", &format!("{more}\nflops"))).unwrap();
+        std::fs::write(folder.path().join("copy.cu"), "").unwrap();
+        let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nbackends = [\"cuda\"]\n[kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
+        std::fs::write(folder.path().join("build.toml"), build).unwrap();
+        crate::project::Project::open(folder.path()).unwrap().spec.operations.remove(0)
+    }
+
+    #[test]
+    fn every_table_dtype_and_kind_of_inputs_has_a_launch_outside_of_capture() {
+        let operation = operation("");
+        let cases = operation.cases(&operation.verify, 1).unwrap();
+        let mut seen = vec![0; cases.len()];
+        for seed in 0..200 {
+            let chosen = direct(&cases, &mut Random::new(seed, 0));
+            let groups = |wanted: &dyn Fn(usize) -> bool| {
+                let of = (0..cases.len()).filter(|index| wanted(*index));
+                of.map(|index| (cases[index].label.split(' ').next(), cases[index].dtype, cases[index].inputs))
+                    .collect::<std::collections::BTreeSet<_>>()
+            };
+            assert_eq!(groups(&|index| chosen[index].is_some()), groups(&|_| true));
+            for (seen, chosen) in seen.iter_mut().zip(&chosen) {
+                *seen += usize::from(chosen.is_some());
+                assert!(chosen.is_none_or(|run| COMPARED.contains(&run)));
+            }
+        }
+        assert!(seen.iter().all(|times| (10..190).contains(times)), "not drawn: {seen:?}");
+    }
+
+    #[test]
+    fn non_finite_inputs_and_timed_shapes_are_added_and_can_be_declined_for_a_reason() {
+        let chosen = |operation: &Operation, timed| {
+            let random = &mut Random::new(1, 1);
+            verified(&Choice::default(), operation, (7, timed), random).unwrap()
+        };
+        let labels = |all: &[Chosen], wanted: fn(&Chosen) -> bool| {
+            all.iter().filter(|one| wanted(one)).map(|one| one.case.label.clone()).collect::<Vec<_>>()
+        };
+        let all = chosen(&operation(""), true);
+        let non_finite = labels(&all, |one| one.case.inputs == Inputs::NonFinite);
+        assert_eq!(
+            non_finite,
+            ["inputs: rows=7 non-finite bf16", "inputs: rows=7 non-finite f32"]
+                .into_iter()
+                .chain(["inputs: rows=9 non-finite bf16", "inputs: rows=9 non-finite f32"])
+                .collect::<Vec<_>>()
+        );
+        // Nine rows are verified already.
+        let timed = labels(&all, |one| one.timed);
+        assert_eq!(timed, ["timed: large: rows=4096 bf16", "timed: large: rows=4096 f32"]);
+        assert!(labels(&chosen(&operation(""), false), |one| one.timed).is_empty());
+        let declined = operation("finite_only = \"maxima drop NaN here\"");
+        assert!(labels(&chosen(&declined, true), |one| one.case.inputs == Inputs::NonFinite).is_empty());
     }
 }

@@ -15,13 +15,39 @@ use kernels::verify::{Finding, VerifyReport};
 use serde::{Deserialize, Serialize};
 
 use super::record::{Entry, Honest, Record};
-use super::suite::{self, Candidate, Cheat, Command, Suite};
+use super::suite::{self, Candidate, Cheat, Command, Legal, Suite};
 
 /// The time limit of a candidate.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A cheat that passes must not be faster than this fraction of its twin's time.
 const NO_FASTER: f64 = 0.85;
+
+/// Where the suite runs: on a card, or on the driver of `stand_in`.
+#[derive(Default)]
+pub struct Place {
+    /// Variables that lead to the driver and the compiler.
+    pub environment: Vec<(&'static str, PathBuf)>,
+    /// Why there is no card, and which candidates can do without.
+    pub without: Option<fn(&Candidate) -> bool>,
+}
+
+impl Place {
+    pub fn command(&self) -> Process {
+        let mut process = Process::new(program());
+        process.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        process
+    }
+
+    /// The candidate as it runs here.
+    fn of(&self, candidate: Candidate) -> Candidate {
+        Candidate { small: self.without.is_some(), ..candidate }
+    }
+
+    fn has(&self, candidate: &Candidate) -> bool {
+        self.without.is_none_or(|has| has(candidate))
+    }
+}
 
 /// A candidate and the command to run on it.
 type Task = (Command, Candidate);
@@ -52,24 +78,27 @@ fn program() -> PathBuf {
 }
 
 /// Runs all of it.
-pub fn run(suite: &Suite) -> Record {
+pub fn run(suite: &Suite, place: &Place) -> Record {
     let begin = Instant::now();
     let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
     let only = std::env::var("KERNELS_ONLY").unwrap_or_default();
-    let cheats: Vec<&Cheat> = suite.cheat.iter().filter(|cheat| cheat.name.contains(&only)).collect();
-    let legal: Vec<_> = suite.legal.iter().filter(|legal| legal.name.contains(&only)).collect();
+    let here = |name: &str, one: Candidate| name.contains(&only) && place.has(&one);
+    let cheats: Vec<&Cheat> = suite.cheat.iter().filter(|cheat| here(&cheat.name, cheat.candidate())).collect();
+    let legal: Vec<_> = suite.legal.iter().filter(|legal| here(&legal.name, legal.candidate())).collect();
+    let cheat_of = |cheat: &Cheat| (cheat.command, place.of(cheat.candidate()));
+    let twin_of = |cheat: &Cheat| (cheat.command, place.of(cheat.twin()));
+    let legal_of = |one: &Legal| (one.command, place.of(one.candidate()));
 
     let mut tasks: Vec<Task> = Vec::new();
     for cheat in &cheats {
-        tasks.push((cheat.command, cheat.candidate()));
-        tasks.push((cheat.command, cheat.twin()));
+        tasks.extend([cheat_of(cheat), twin_of(cheat)]);
     }
-    tasks.extend(legal.iter().map(|legal| (legal.command, legal.candidate())));
+    tasks.extend(legal.iter().map(|legal| legal_of(legal)));
     tasks.sort();
     tasks.dedup();
 
     // Candidates with results from an interrupted run are not run again.
-    let log = Log::open();
+    let log = Log::open(place);
     let mut done = BTreeMap::new();
     tasks.retain(|task| match log.found.get(&Log::key(task)) {
         Some(outcome) => {
@@ -84,36 +113,36 @@ pub fn run(suite: &Suite) -> Record {
     // The command that needs a failed build reports it.
     each(cores, candidates, |one| {
         let folder = one.write(scratch.path());
-        let _ = finished(Process::new(program()).arg("build").arg(&folder));
+        let _ = finished(place.command().arg("build").arg(&folder));
     });
     let jobs = std::env::var("KERNELS_JOBS").map_or(4, |text| text.parse().unwrap());
     let (checks, timings): (Vec<Task>, Vec<Task>) =
         tasks.into_iter().partition(|(command, _)| *command == Command::Verify);
     let outcomes = Mutex::new(done);
     let perform = |task: Task| {
-        let outcome = outcome(&task, scratch.path());
+        let outcome = outcome(&task, scratch.path(), place);
         log.keep(&task, &outcome);
         outcomes.lock().unwrap().insert(task, outcome);
     };
     each(jobs, checks, perform);
     // One at a time: nothing else may run on the GPU.
-    each(1, timings, perform);
+    each(if place.without.is_some() { jobs } else { 1 }, timings, perform);
     let outcomes = outcomes.into_inner().unwrap();
 
     let mut honest: BTreeMap<Task, Honest> = BTreeMap::new();
     for cheat in &cheats {
-        let task = (cheat.command, cheat.twin());
+        let task = twin_of(cheat);
         let name = twin_name(&task);
         honest.insert(task.clone(), judge_honest(name, &task, &outcomes[&task]));
     }
     for one in &legal {
-        let task = (one.command, one.candidate());
+        let task = legal_of(one);
         let judged = judge_honest(one.name.clone(), &task, &outcomes[&task]);
         honest.insert(task, judged);
     }
     let entries = cheats.iter().map(|cheat| {
-        let twin = (cheat.command, cheat.twin());
-        let outcome = &outcomes[&(cheat.command, cheat.candidate())];
+        let twin = twin_of(cheat);
+        let outcome = &outcomes[&cheat_of(cheat)];
         let (caught, message) = judge_cheat(cheat, outcome, &outcomes[&twin]);
         Entry {
             name: cheat.name.clone(),
@@ -128,6 +157,7 @@ pub fn run(suite: &Suite) -> Record {
     Record {
         format: 1,
         suite: suite::digest(),
+        harness: suite::harness(),
         cheats: entries.collect(),
         card: outcomes.values().find_map(|outcome| outcome.report.as_ref().map(|report| report.card.clone())),
         honest: honest.into_values().collect(),
@@ -143,8 +173,8 @@ struct Log {
 }
 
 impl Log {
-    fn open() -> Self {
-        let path = std::env::var_os("KERNELS_OUTCOMES").map(PathBuf::from);
+    fn open(place: &Place) -> Self {
+        let path = std::env::var_os("KERNELS_OUTCOMES").filter(|_| place.without.is_none()).map(PathBuf::from);
         let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let line = |line: &str| serde_json::from_str::<(String, Outcome)>(line).ok();
         Self { path, found: text.lines().filter_map(line).collect() }
@@ -152,7 +182,7 @@ impl Log {
 
     /// The command, the name and a hash of the project: a changed candidate of the same name is run again.
     fn key((command, candidate): &Task) -> String {
-        format!("{} {} {}", command.name(), candidate.slug(), suite::hash(&candidate.files()))
+        format!("{} {} {} {}", command.name(), candidate.slug(), suite::hash(&candidate.files()), suite::harness())
     }
 
     fn keep(&self, task: &Task, outcome: &Outcome) {
@@ -222,9 +252,9 @@ fn listed(findings: &[Finding]) -> String {
 }
 
 /// Runs one command on one project.
-fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
+fn outcome((command, candidate): &Task, scratch: &Path, place: &Place) -> Outcome {
     let folder = scratch.join(candidate.slug());
-    let mut process = Process::new(program());
+    let mut process = place.command();
     process.arg(command.name()).arg(&folder).arg("--json");
     match command {
         // Only the code path of this GPU; the others run the same checks.
@@ -232,7 +262,7 @@ fn outcome((command, candidate): &Task, scratch: &Path) -> Outcome {
         Command::Bench => process.args(["--rounds", "10"]),
     };
     // Several candidates hang; the launches here take microseconds.
-    process.env("KERNELS_PATIENCE", "6");
+    process.env("KERNELS_PATIENCE", if place.without.is_some() { "3" } else { "6" });
     let begin = Instant::now();
     let ran = finished(&mut process);
     let seconds = begin.elapsed().as_secs_f64();

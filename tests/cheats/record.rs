@@ -16,6 +16,8 @@ pub struct Record {
     pub format: u32,
     /// The digest of the suite's files.
     pub suite: String,
+    /// The digest of the harness that ran it.
+    pub harness: String,
     pub card: Option<Card>,
     pub cheats: Vec<Entry>,
     /// The honest: legal candidates and twins.
@@ -122,6 +124,12 @@ impl Record {
             self.suite,
             suite::digest(),
             "{path} is of another suite: tests/cheats changed since it was recorded"
+        );
+        assert_eq!(
+            self.harness,
+            suite::harness(),
+            "{path} is of another harness: src/gpu, src/verify or src/bench changed since it was recorded; run the suite on \
+             a card again, or name `harness` in evidence/pending.toml"
         );
         let recorded: BTreeSet<&str> = self.cheats.iter().map(|e| e.name.as_str()).collect();
         let honest: BTreeSet<&str> = self.honest.iter().map(|e| e.name.as_str()).collect();

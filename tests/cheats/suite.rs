@@ -80,7 +80,20 @@ pub struct Candidate {
     pub define: Option<String>,
     pub dtypes: Vec<String>,
     pub bytes: Option<String>,
+    /// Fewer rows, for a processor.
+    pub small: bool,
 }
+
+/// What kernel.toml and the sources say of sizes, and what a processor gets, which runs the threads one after another.
+const SMALLER: [[&str; 2]; 7] = [
+    ["a.rows == 2048 && a.width == 1024", "a.rows == 20 && a.width == 32"],
+    ["row == 1234", "row == 12"],
+    ["rows = [1, 5]\nwidth = [1, 127, 1024, 5000]", "rows = 5\nwidth = [1, 127, 5000]"],
+    ["rows = 66", "rows = 4"],
+    ["rows = 3001\nwidth = 64", "rows = 2100\nwidth = 16"],
+    ["rows = \"1..300\"", "rows = \"1..30\""],
+    ["rows = 2048\nwidth = 1024", "rows = 20\nwidth = 32"],
+];
 
 const BYTES: &str = "(2 * rows * width + weight * width) * size(T)";
 
@@ -223,6 +236,27 @@ pub fn digest() -> String {
     hash(&files)
 }
 
+/// A digest of the code that judges: the rooms that run launches and compare what they leave, without comments, tests and
+/// visibility.
+pub fn harness() -> String {
+    let mut files = BTreeMap::new();
+    for room in ["gpu", "verify", "bench", "oracle", "confine"] {
+        let folder = folder().join("../../src").join(room);
+        let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default().lines();
+            let mut code: String = code.map(str::trim).filter(|line| !line.starts_with("//")).collect();
+            // Visibility and the breaks of lines decide nothing.
+            for word in ["pub(crate) ", "pub(super) ", "pub ", " ", ","] {
+                code = code.replace(word, "");
+            }
+            files.insert(format!("{room}/{}", path.file_name().unwrap().to_string_lossy()), code);
+        }
+    }
+    hash(&files)
+}
+
 /// A digest of files by name.
 pub fn hash(files: &BTreeMap<String, String>) -> String {
     let mut hash = Sha256::new();
@@ -241,6 +275,7 @@ impl Cheat {
             define: Some(self.define.clone()),
             dtypes: self.dtypes.clone(),
             bytes: self.bytes.clone(),
+            small: false,
         }
     }
 
@@ -257,6 +292,7 @@ impl Legal {
             define: Some(self.define.clone()),
             dtypes: self.dtypes.clone(),
             bytes: None,
+            small: false,
         }
     }
 }
@@ -274,11 +310,15 @@ impl Candidate {
     /// The files of the project, by name.
     pub fn files(&self) -> BTreeMap<String, String> {
         let quoted: Vec<String> = self.dtypes.iter().map(|name| format!("\"{name}\"")).collect();
-        let spec = file("kernel.toml")
+        let mut spec = file("kernel.toml")
             .replace("{dtypes}", &format!("[{}]", quoted.join(", ")))
             .replace("{bytes}", self.bytes.as_deref().unwrap_or(BYTES));
         let define = self.define.as_ref().map_or_else(String::new, |name| format!("#define {name}\n"));
-        let source = file(&format!("candidates/{}.cu", self.source));
+        let mut source = file(&format!("candidates/{}.cu", self.source));
+        for [from, to] in SMALLER.iter().filter(|_| self.small) {
+            spec = spec.replace(from, to);
+            source = source.replace(from, to);
+        }
         let mut all = BTreeMap::from([
             ("build.toml".to_owned(), file("build.toml")),
             ("kernel.toml".to_owned(), spec),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use crate::support::Sandbox;
+use crate::support::Test;
 
 fn no_card() -> bool {
     !Path::new("/dev/nvidiactl").exists()
@@ -11,7 +11,7 @@ fn no_card() -> bool {
 
 fn ran(arguments: &[&str]) -> (Option<i32>, String, String) {
     let rmsnorm = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
-    let output = Sandbox::new().command().arg(arguments[0]).arg(rmsnorm).args(&arguments[1..]).output().unwrap();
+    let output = Test::new().command().arg(arguments[0]).arg(rmsnorm).args(&arguments[1..]).output().unwrap();
     words(&output)
 }
 
@@ -56,7 +56,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
 #[test]
 fn the_recording_process_says_why_it_cannot_begin_and_ends_with_its_parent() {
     let serve = |request: &str| {
-        let output = Sandbox::new().command().args(["__worker", request]).stdin(Stdio::null()).output().unwrap();
+        let output = Test::new().command().args(["__worker", request]).stdin(Stdio::null()).output().unwrap();
         words(&output)
     };
     let (code, out, err) = serve("nonsense");

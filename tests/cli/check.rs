@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::support::{Ran, Sandbox, snapshot, write};
+use crate::support::{Ran, Test, snapshot, write};
 use kernels::check::RULES;
 use serde_json::Value;
 
@@ -70,23 +70,23 @@ fn merged(base: &str, changes: &str) -> String {
     toml::to_string(&base).unwrap()
 }
 
-fn written(sandbox: &Sandbox, name: &str, files: &Files) {
+fn written(test: &Test, name: &str, files: &Files) {
     for (path, text) in files {
-        write(&sandbox.project.join(name).join(path), text);
+        write(&test.project.join(name).join(path), text);
     }
 }
 
 /// Writes the clean project with these changes, as `p`.
-fn project(changes: &[(&str, &str)]) -> Sandbox {
-    let sandbox = Sandbox::new();
+fn project(changes: &[(&str, &str)]) -> Test {
+    let test = Test::new();
     let changes: Files = changes.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-    written(&sandbox, "p", &laid_over(&changes));
-    sandbox
+    written(&test, "p", &laid_over(&changes));
+    test
 }
 
 /// The rules of all findings, in order, with repetitions.
-fn found(sandbox: &Sandbox, dir: &str) -> Vec<String> {
-    let report = sandbox.json(&format!("check {dir}"));
+fn found(test: &Test, dir: &str) -> Vec<String> {
+    let report = test.json(&format!("check {dir}"));
     let findings = report["projects"][0]["findings"].as_array();
     findings
         .unwrap_or_else(|| panic!("{report:#}"))
@@ -117,9 +117,9 @@ fn every_rule_has_a_page_and_every_page_a_rule() {
 
 #[test]
 fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_clean() {
-    let sandbox = Sandbox::new();
-    written(&sandbox, "clean", &clean());
-    sandbox.run("check clean --strict").expect(0, &["clean in 6 files"]);
+    let test = Test::new();
+    written(&test, "clean", &clean());
+    test.run("check clean --strict").expect(0, &["clean in 6 files"]);
     for rule in RULES {
         let (_, rest) = rule.page.split_once("\n## Bad\n").unwrap();
         let (bad, rest) = rest.split_once("\n## Good\n").unwrap();
@@ -128,8 +128,8 @@ fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_cle
             let files = blocks(section);
             assert!(!files.is_empty(), "the {which} example of {}", rule.id);
             let name = format!("{which}-{}", rule.id.replace('/', "-"));
-            written(&sandbox, &name, &laid_over(&files));
-            let mut rules = found(&sandbox, &name);
+            written(&test, &name, &laid_over(&files));
+            let mut rules = found(&test, &name);
             rules.dedup();
             let expected: &[&str] = if which == "bad" { &[rule.id] } else { &[] };
             assert_eq!(rules, expected, "the {which} example of {}", rule.id);
@@ -168,39 +168,39 @@ fn the_page_of_the_command_lists_the_rules() {
 
 #[test]
 fn the_bundled_projects_are_clean() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let mut dirs: Vec<PathBuf> = fs::read_dir(root().join("kernels"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.join("kernel.toml").is_file())
         .collect();
     dirs.sort();
-    let ran = Ran::of(sandbox.command().args(["check", "--strict"]).args(&dirs));
+    let ran = Ran::of(test.command().args(["check", "--strict"]).args(&dirs));
     ran.expect(0, &["clean"]);
     assert_eq!(ran.out.lines().count(), dirs.len(), "{ran:#?}");
 }
 
 #[test]
 fn check_prints_place_message_and_rule_and_fails_on_errors_alone() {
-    let sandbox = project(&[("build.toml", "[general]\nlicense = \" \"\n")]);
-    let text = fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap();
+    let test = project(&[("build.toml", "[general]\nlicense = \" \"\n")]);
+    let text = fs::read_to_string(test.project.join("p/build.toml")).unwrap();
     let line = text.lines().position(|line| line.starts_with("license")).unwrap() + 1;
     let place = format!("p/build.toml:{line}:11: error: ");
-    sandbox.run("check p").expect(1, &[&place, "[build-toml/empty-license]", "1 error in 6 files"]);
-    let sandbox = project(&[("torch-ext/scale_rows/data.json", "{}")]);
-    sandbox.run("check p").expect(0, &["warning: ", "1 warning"]);
-    sandbox.run("check p --strict").expect(1, &["data-not-shipped"]);
-    sandbox.run("check p --quiet --strict").expect(1, &[]);
-    assert_eq!(sandbox.run("check p --quiet").out, "");
+    test.run("check p").expect(1, &[&place, "[build-toml/empty-license]", "1 error in 6 files"]);
+    let test = project(&[("torch-ext/scale_rows/data.json", "{}")]);
+    test.run("check p").expect(0, &["warning: ", "1 warning"]);
+    test.run("check p --strict").expect(1, &["data-not-shipped"]);
+    test.run("check p --quiet --strict").expect(1, &[]);
+    assert_eq!(test.run("check p --quiet").out, "");
 }
 
 #[test]
 fn check_without_a_folder_takes_this_one_and_with_several_checks_all() {
-    let sandbox = project(&[]);
-    let folder = sandbox.project.join("p");
-    assert_eq!(sandbox.run_in(&folder, "check").code, 0);
-    written(&sandbox, "q", &laid_over(&Files::from([("setup.py".into(), "import setuptools\n".into())])));
-    let report = sandbox.json("check q p");
+    let test = project(&[]);
+    let folder = test.project.join("p");
+    assert_eq!(test.run_in(&folder, "check").code, 0);
+    written(&test, "q", &laid_over(&Files::from([("setup.py".into(), "import setuptools\n".into())])));
+    let report = test.json("check q p");
     assert_eq!(report["ok"], false);
     assert_eq!(report["errors"], 1);
     assert_eq!(report["projects"][0]["dir"], "q");
@@ -209,8 +209,8 @@ fn check_without_a_folder_takes_this_one_and_with_several_checks_all() {
 
 #[test]
 fn check_of_what_is_no_project_is_wrong_usage_and_checks_nothing() {
-    let sandbox = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
-    fs::create_dir(sandbox.project.join("empty")).unwrap();
+    let test = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
+    fs::create_dir(test.project.join("empty")).unwrap();
     for (typed, words) in [
         ("check p empty", ["empty is no kernel project", "no build.toml"]),
         ("check p nowhere", ["nowhere", "no such folder"]),
@@ -221,7 +221,7 @@ fn check_of_what_is_no_project_is_wrong_usage_and_checks_nothing() {
         ("check p --dry-run", ["--dry-run", "--fix"]),
         ("check p --format xml", ["xml", "sarif"]),
     ] {
-        let ran = sandbox.run(typed);
+        let ran = test.run(typed);
         ran.expect(2, &words);
         assert!(!ran.out.contains("empty-license"), "{typed}: {ran:#?}");
     }
@@ -229,26 +229,26 @@ fn check_of_what_is_no_project_is_wrong_usage_and_checks_nothing() {
 
 #[test]
 fn check_lists_and_explains_its_rules() {
-    let sandbox = Sandbox::new();
-    let ran = sandbox.ok("check --list");
+    let test = Test::new();
+    let ran = test.ok("check --list");
     assert_eq!(ran.out.lines().count(), RULES.len());
-    let listed = sandbox.json("check --list");
+    let listed = test.json("check --list");
     assert_eq!(listed["rules"].as_array().unwrap().len(), RULES.len());
     assert_eq!(listed["rules"][0]["rule"], "build-toml/syntax");
     let page = fs::read_to_string(root().join("docs/rules/cuda-int32-index.md")).unwrap();
-    assert_eq!(sandbox.ok("check --explain cuda/int32-index").out, page);
-    let explained = sandbox.json("check --explain cuda/int32-index");
+    assert_eq!(test.ok("check --explain cuda/int32-index").out, page);
+    let explained = test.json("check --explain cuda/int32-index");
     assert_eq!(explained["page"], page);
     assert_eq!(explained["severity"], "error");
 }
 
 #[test]
 fn json_says_where_and_what() {
-    let sandbox = project(&[(
+    let test = project(&[(
         "kernel_src/scale.cu",
         "#include \"scale.cuh\"\nvoid f() { scale_kernel<<<1, 2>>>(0, 0, 0, 1.0f); }\n",
     )]);
-    let report = sandbox.json("check p");
+    let report = test.json("check p");
     assert_eq!((&report["errors"], &report["warnings"]), (&1.into(), &1.into()));
     let finding = &report["projects"][0]["findings"][0];
     assert_eq!(finding["rule"], "cuda/default-stream");
@@ -257,19 +257,19 @@ fn json_says_where_and_what() {
     assert_eq!((&finding["end_line"], &finding["end_column"]), (&2.into(), &27.into()));
     assert_eq!(finding["severity"], "error");
     assert_eq!(finding["fixable"], false);
-    let printed = sandbox.run("check p --format json");
+    let printed = test.run("check p --format json");
     assert_eq!(serde_json::from_str::<Value>(&printed.out).unwrap(), report);
     assert_eq!(printed.err, "");
-    let ran = sandbox.run("check p --export out.json");
+    let ran = test.run("check p --export out.json");
     ran.expect(1, &["wrote out.json", "cuda/default-stream"]);
-    let exported = fs::read_to_string(sandbox.project.join("out.json")).unwrap();
+    let exported = fs::read_to_string(test.project.join("out.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&exported).unwrap(), report);
 }
 
 /// Checks the requirements of the SARIF 2.1.0 schema for the elements that are used.
 #[test]
 fn sarif_has_what_its_schema_requires() {
-    let sandbox = project(&[
+    let test = project(&[
         ("build.toml", "[general]\nlicense = \"\"\n"),
         ("kernel.toml", "[[check.allow]]\nrule = \"build-toml/empty-license\"\nreason = \"in house\"\n"),
         ("torch-ext/scale_rows/a b.json", "{}"),
@@ -278,10 +278,10 @@ fn sarif_has_what_its_schema_requires() {
             "#include \"scale.cuh\"\nvoid f() {\n  scale_kernel<<<1, 2>>>(0, 0, 0, 1.0f); // kernels: allow(cuda/launch-unchecked): é\n}\n",
         ),
     ]);
-    let ran = sandbox.run("check p --export a.sarif --export b.JSON --format sarif");
+    let ran = test.run("check p --export a.sarif --export b.JSON --format sarif");
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     let log: Value = serde_json::from_str(&ran.out).unwrap();
-    let exported = fs::read_to_string(sandbox.project.join("a.sarif")).unwrap();
+    let exported = fs::read_to_string(test.project.join("a.sarif")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&exported).unwrap(), log);
     assert_eq!(log["version"], "2.1.0");
     let run = &log["runs"][0];
@@ -321,9 +321,9 @@ fn sarif_has_what_its_schema_requires() {
 
 #[test]
 fn an_export_is_written_over_nothing_but_a_file() {
-    let sandbox = project(&[]);
-    fs::create_dir(sandbox.project.join("taken.json")).unwrap();
-    sandbox.run("check p --export taken.json").expect(1, &["taken.json", "no regular file"]);
+    let test = project(&[]);
+    fs::create_dir(test.project.join("taken.json")).unwrap();
+    test.run("check p --export taken.json").expect(1, &["taken.json", "no regular file"]);
 }
 
 const UNBOUNDED: &str = "#pragma once\n\n__global__ void scale_kernel(float *out, const float *in, int64_t n, float factor) {\n  \
@@ -333,9 +333,9 @@ const UNBOUNDED: &str = "#pragma once\n\n__global__ void scale_kernel(float *out
 fn findings_are_allowed_at_their_line_by_file_and_by_folder() {
     let above =
         UNBOUNDED.replace("  int i", "  /* kernels: allow(cuda/int32-index, cuda/default-stream): small */\n  int i");
-    let sandbox = project(&[("kernel_src/scale.cuh", &above)]);
+    let test = project(&[("kernel_src/scale.cuh", &above)]);
     // The second rule in the comment matches no finding.
-    assert_eq!(found(&sandbox, "p"), ["allow/unused"]);
+    assert_eq!(found(&test, "p"), ["allow/unused"]);
     let behind = UNBOUNDED.replace("threadIdx.x;", "threadIdx.x;  // kernels:allow(cuda/int32-index): small");
     assert_eq!(found(&project(&[("kernel_src/scale.cuh", &behind)]), "p"), [""; 0]);
     let below = UNBOUNDED.replace("  if", "  // kernels: allow(cuda/int32-index): small\n  if");
@@ -350,19 +350,19 @@ fn findings_are_allowed_at_their_line_by_file_and_by_folder() {
         ("path = \"kernel\"\n", vec!["allow/unused", "cuda/int32-index"]),
     ] {
         let allow = format!("[[check.allow]]\nrule = \"cuda/int32-index\"\n{path}reason = \"small\"\n");
-        let sandbox = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
-        assert_eq!(found(&sandbox, "p"), expected, "{path}");
+        let test = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
+        assert_eq!(found(&test, "p"), expected, "{path}");
     }
     let python = "from ._ops import ops  # kernels: allow(python/no-all): an example\n";
     assert_eq!(found(&project(&[("torch-ext/scale_rows/__init__.py", python)]), "p"), [""; 0]);
     let toml = clean()["build.toml"]
         .replace("license = \"Apache-2.0\"", "# kernels: allow(build-toml/empty-license): in house\nlicense = \"\"");
-    let sandbox = project(&[("build.toml", &toml)]);
-    assert_eq!(found(&sandbox, "p"), [""; 0]);
-    let report = sandbox.json("check p");
+    let test = project(&[("build.toml", &toml)]);
+    assert_eq!(found(&test, "p"), [""; 0]);
+    let report = test.json("check p");
     let allowed = &report["projects"][0]["allowed"][0];
     assert_eq!((&allowed["rule"], &allowed["reason"]), (&"build-toml/empty-license".into(), &"in house".into()));
-    sandbox.run("check p").expect(0, &["clean, 1 allowed in 6 files"]);
+    test.run("check p").expect(0, &["clean, 1 allowed in 6 files"]);
 }
 
 #[test]
@@ -376,8 +376,8 @@ fn allows_that_are_wrong_are_findings_and_allow_nothing() {
         ("rule = \n", "kernel-toml/syntax"),
     ] {
         let allow = format!("[[check.allow]]\n{allow}");
-        let sandbox = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
-        assert_eq!(found(&sandbox, "p"), [expected, "cuda/int32-index"], "{allow}");
+        let test = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
+        assert_eq!(found(&test, "p"), [expected, "cuda/int32-index"], "{allow}");
     }
 }
 
@@ -389,14 +389,14 @@ fn kernel_toml_with_allows_is_a_kernel_toml() {
         ("rule = \"a\"\n", false),
         ("rule = \"a\"\nreason = \"b\"\nfile = \"c\"\n", false),
     ] {
-        let sandbox = Sandbox::new();
+        let test = Test::new();
         let build = fs::read_to_string(root().join("kernels/rmsnorm/build.toml")).unwrap();
         for source in build.split('"').filter(|word| word.contains('/')) {
-            write(&sandbox.project.join("p").join(source), "");
+            write(&test.project.join("p").join(source), "");
         }
-        write(&sandbox.project.join("p/build.toml"), &build);
-        write(&sandbox.project.join("p/kernel.toml"), format!("{text}\n[[check.allow]]\n{allow}"));
-        let read = kernels::project::Project::open(&sandbox.project.join("p"));
+        write(&test.project.join("p/build.toml"), &build);
+        write(&test.project.join("p/kernel.toml"), format!("{text}\n[[check.allow]]\n{allow}"));
+        let read = kernels::project::Project::open(&test.project.join("p"));
         assert_eq!(read.is_ok(), sound, "{allow}: {:?}", read.err());
     }
 }
@@ -409,7 +409,7 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
     let init = "from scale_rows.layers.a import A\nfrom scale_rows import helpers  # \"from scale_rows.x import\"\n\
                 from ._ops import ops\n\n__all__ = [\"A\", \"helpers\", \"ops\"]\n";
     let nested = "from scale_rows.helpers import B\nfrom scale_rows.layers import b\n\n\nclass A(B): pass\n";
-    let sandbox = project(&[
+    let test = project(&[
         ("build.toml", build),
         ("kernel_src/scale.cu", &format!("#include \"more.h\"\n{}", clean()["kernel_src/scale.cu"])),
         ("kernel_src/more.h", "#pragma once\n"),
@@ -421,13 +421,13 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
         ("torch-ext/scale_rows/layers/a.py", nested),
         ("torch-ext/scale_rows/layers/b.py", ""),
     ]);
-    let folder = sandbox.project.join("p");
+    let folder = test.project.join("p");
     fs::set_permissions(folder.join("build.toml"), fs::Permissions::from_mode(0o600)).unwrap();
     let before = snapshot(&folder);
-    let dry = sandbox.run("check p --fix --dry-run");
+    let dry = test.run("check p --fix --dry-run");
     dry.expect(1, &["would mend: p/build.toml: wrote `edition = 5`", "--fix]"]);
     assert_eq!(snapshot(&folder), before);
-    sandbox.run("check p --fix").expect(
+    test.run("check p --fix").expect(
         0,
         &[
             "mended: p/build.toml: wrote `edition = 5`",
@@ -455,7 +455,7 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
         nested.replace("from scale_rows.helpers", "from ..helpers").replace("from scale_rows.layers", "from ..layers");
     assert_eq!(read("torch-ext/scale_rows/layers/a.py"), expected);
     let after = snapshot(&folder);
-    let again = sandbox.run("check p --fix");
+    let again = test.run("check p --fix");
     again.expect(0, &["clean"]);
     assert!(!again.out.contains("mended"), "{again:#?}");
     assert_eq!(snapshot(&folder), after);
@@ -465,10 +465,10 @@ fn fix_mends_what_is_mechanical_and_nothing_else_and_is_done_after_once() {
 fn fix_keeps_the_files_line_ends_and_its_byte_order_mark() {
     let build = clean()["build.toml"].replace("edition = 5\n", "").replace('\n', "\r\n");
     let build = format!("\u{feff}{build}");
-    let sandbox = project(&[("build.toml", &build)]);
-    assert_eq!(found(&sandbox, "p"), ["build-toml/edition"]);
-    sandbox.run("check p --fix").expect(0, &["clean"]);
-    let after = fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap();
+    let test = project(&[("build.toml", &build)]);
+    assert_eq!(found(&test, "p"), ["build-toml/edition"]);
+    test.run("check p --fix").expect(0, &["clean"]);
+    let after = fs::read_to_string(test.project.join("p/build.toml")).unwrap();
     assert_eq!(after, build.replace("version = 1\r\n", "version = 1\r\nedition = 5\r\n"));
 }
 
@@ -476,27 +476,27 @@ fn fix_keeps_the_files_line_ends_and_its_byte_order_mark() {
 fn fix_leaves_alone_what_is_not_its_to_write() {
     let init = "from scale_rows.a import x\n\n__all__ = [\"x\"]\n";
     let files = [("torch-ext/scale_rows/a.py", "x = 1\n"), ("torch-ext/scale_rows/__init__.py", init)];
-    let sandbox = project(&files);
-    let init = sandbox.project.join("p/torch-ext/scale_rows/__init__.py");
-    let real = sandbox.project.join("p/real.py");
+    let test = project(&files);
+    let init = test.project.join("p/torch-ext/scale_rows/__init__.py");
+    let real = test.project.join("p/real.py");
     fs::rename(&init, &real).unwrap();
     symlink("../../real.py", &init).unwrap();
-    let before = snapshot(sandbox.project.join("p"));
-    sandbox.run("check p --fix").expect(1, &["left alone:", "__init__.py", "is a link", "python/absolute-import"]);
-    assert_eq!(snapshot(sandbox.project.join("p")), before);
-    let sandbox = project(&files);
-    let init = sandbox.project.join("p/torch-ext/scale_rows/__init__.py");
+    let before = snapshot(test.project.join("p"));
+    test.run("check p --fix").expect(1, &["left alone:", "__init__.py", "is a link", "python/absolute-import"]);
+    assert_eq!(snapshot(test.project.join("p")), before);
+    let test = project(&files);
+    let init = test.project.join("p/torch-ext/scale_rows/__init__.py");
     fs::set_permissions(&init, fs::Permissions::from_mode(0o444)).unwrap();
-    let before = snapshot(sandbox.project.join("p"));
-    let report = sandbox.json("check p --fix");
+    let before = snapshot(test.project.join("p"));
+    let report = test.json("check p --fix");
     let refused = report["projects"][0]["fixes"][0]["refused"].as_str().unwrap();
     assert!(refused.contains("may not be written"), "{refused}");
-    assert_eq!(snapshot(sandbox.project.join("p")), before);
+    assert_eq!(snapshot(test.project.join("p")), before);
     // `--fix` does not write to a file that is not valid TOML of this edition.
     let build = clean()["build.toml"].replace("edition = 5", "editor = 5");
-    let sandbox = project(&[("build.toml", &build)]);
-    sandbox.run("check p --fix").expect(1, &["build-toml/schema", "build-toml/edition"]);
-    assert_eq!(fs::read_to_string(sandbox.project.join("p/build.toml")).unwrap(), build);
+    let test = project(&[("build.toml", &build)]);
+    test.run("check p --fix").expect(1, &["build-toml/schema", "build-toml/edition"]);
+    assert_eq!(fs::read_to_string(test.project.join("p/build.toml")).unwrap(), build);
 }
 
 #[test]
@@ -522,36 +522,36 @@ fn hostile_files_are_survived() {
         ("mark", b"\xef\xbb\xbfint x;\n"),
         ("empty", b""),
     ] {
-        let sandbox = project(&[]);
-        write(&sandbox.project.join("p/kernel_src/scale.cu"), text);
-        let ran = sandbox.run("check p");
+        let test = project(&[]);
+        write(&test.project.join("p/kernel_src/scale.cu"), text);
+        let ran = test.run("check p");
         assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:#?}");
         if name == "binary" {
             ran.expect(1, &["sources/missing", "binary"]);
         }
-        let sandbox = project(&[]);
-        write(&sandbox.project.join("p/torch-ext/scale_rows/more.py"), text);
-        let ran = sandbox.run("check p");
+        let test = project(&[]);
+        write(&test.project.join("p/torch-ext/scale_rows/more.py"), text);
+        let ran = test.run("check p");
         assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:#?}");
         if matches!(name, "binary" | "latin-1") {
             ran.expect(1, &["sources/missing", "not UTF-8"]);
         }
-        let sandbox = project(&[]);
-        write(&sandbox.project.join("p/build.toml"), text);
-        let ran = sandbox.run("check p --fix");
+        let test = project(&[]);
+        write(&test.project.join("p/build.toml"), text);
+        let ran = test.run("check p --fix");
         assert_eq!(ran.code, 1, "{name}: {ran:#?}");
-        assert_eq!(fs::read(sandbox.project.join("p/build.toml")).unwrap(), text, "{name}");
-        let sandbox = project(&[]);
-        write(&sandbox.project.join("p/kernel.toml"), text);
-        let ran = sandbox.run("check p");
+        assert_eq!(fs::read(test.project.join("p/build.toml")).unwrap(), text, "{name}");
+        let test = project(&[]);
+        write(&test.project.join("p/kernel.toml"), text);
+        let ran = test.run("check p");
         assert!(ran.code == 0 || ran.code == 1, "{name}: {ran:#?}");
     }
 }
 
 #[test]
 fn names_in_files_do_not_act_on_the_terminal() {
-    let sandbox = project(&[("build.toml", "[general]\nlicense = \"MIT\"\nbackends = [\"\\u001b[2J\\nx\"]\n")]);
-    let ran = sandbox.run("check p");
+    let test = project(&[("build.toml", "[general]\nlicense = \"MIT\"\nbackends = [\"\\u001b[2J\\nx\"]\n")]);
+    let ran = test.run("check p");
     ran.expect(1, &["build-toml/schema"]);
     assert!(!ran.out.contains("\u{1b}[2J"), "{ran:#?}");
     for line in ran.out.lines() {
@@ -561,46 +561,46 @@ fn names_in_files_do_not_act_on_the_terminal() {
 
 #[test]
 fn links_loops_and_unreadable_files_are_findings() {
-    let sandbox = project(&[]);
-    let folder = sandbox.project.join("p");
+    let test = project(&[]);
+    let folder = test.project.join("p");
     // Cycles of links to folders and files, in the package and beside the sources.
     symlink(".", folder.join("torch-ext/scale_rows/loop")).unwrap();
     symlink("self.py", folder.join("torch-ext/scale_rows/self.py")).unwrap();
     symlink("../kernel_src", folder.join("kernel_src/loop")).unwrap();
-    assert_eq!(found(&sandbox, "p"), [""; 0]);
-    write(&sandbox.project.join("outside.cuh"), "#pragma once\n");
+    assert_eq!(found(&test, "p"), [""; 0]);
+    write(&test.project.join("outside.cuh"), "#pragma once\n");
     fs::remove_file(folder.join("kernel_src/scale.cuh")).unwrap();
     symlink("../../outside.cuh", folder.join("kernel_src/scale.cuh")).unwrap();
-    assert_eq!(found(&sandbox, "p"), ["sources/outside"]);
+    assert_eq!(found(&test, "p"), ["sources/outside"]);
     fs::remove_file(folder.join("kernel_src/scale.cuh")).unwrap();
     symlink("scale.cuh", folder.join("kernel_src/scale.cuh")).unwrap();
-    assert_eq!(found(&sandbox, "p"), ["sources/missing"]);
+    assert_eq!(found(&test, "p"), ["sources/missing"]);
     fs::remove_file(folder.join("kernel_src/scale.cuh")).unwrap();
     fs::create_dir(folder.join("kernel_src/scale.cuh")).unwrap();
-    sandbox.run("check p").expect(1, &["sources/missing", "is a folder"]);
-    let sandbox = project(&[]);
-    let unreadable = sandbox.project.join("p/kernel_src/scale.cu");
+    test.run("check p").expect(1, &["sources/missing", "is a folder"]);
+    let test = project(&[]);
+    let unreadable = test.project.join("p/kernel_src/scale.cu");
     fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o0)).unwrap();
     if fs::read(&unreadable).is_err() {
-        sandbox.run("check p").expect(1, &["sources/missing", "cannot be read"]);
-        let build = sandbox.project.join("p/build.toml");
+        test.run("check p").expect(1, &["sources/missing", "cannot be read"]);
+        let build = test.project.join("p/build.toml");
         fs::set_permissions(&build, fs::Permissions::from_mode(0o0)).unwrap();
-        sandbox.run("check p").expect(1, &["cannot read", "build.toml"]);
+        test.run("check p").expect(1, &["cannot read", "build.toml"]);
     }
 }
 
 /// A project with only these files.
-fn alone(files: &[(&str, &str)]) -> Sandbox {
-    let sandbox = Sandbox::new();
+fn alone(files: &[(&str, &str)]) -> Test {
+    let test = Test::new();
     for (path, text) in files {
-        write(&sandbox.project.join("p").join(path), text);
+        write(&test.project.join("p").join(path), text);
     }
-    sandbox
+    test
 }
 
 fn expect_alone(files: &[(&str, &str)], expected: &[&str]) {
-    let sandbox = alone(files);
-    assert_eq!(found(&sandbox, "p"), expected, "{:#?}", sandbox.run("check p"));
+    let test = alone(files);
+    assert_eq!(found(&test, "p"), expected, "{:#?}", test.run("check p"));
 }
 
 #[test]
@@ -751,9 +751,8 @@ fn functional_ops_are_faked_in_python_or_for_meta_in_cpp() {
     ];
     for (cpp, python, expected) in cases {
         let init = format!("from ._ops import add_op_namespace_prefix, ops\n{python}__all__ = [\"ops\"]\n");
-        let sandbox =
-            project(&[("torch-ext/torch_binding.cpp", &def(cpp)), ("torch-ext/scale_rows/__init__.py", &init)]);
-        assert_eq!(found(&sandbox, "p"), expected, "{cpp}{python}");
+        let test = project(&[("torch-ext/torch_binding.cpp", &def(cpp)), ("torch-ext/scale_rows/__init__.py", &init)]);
+        assert_eq!(found(&test, "p"), expected, "{cpp}{python}");
     }
 }
 
@@ -763,8 +762,8 @@ fn what_looks_bad_in_comments_strings_macros_and_dead_code_is_no_finding() {
                   const char *text = \"k<<<1, 2>>>(); PYBIND11_MODULE(x, m)\";\nconst char *raw = R\"x(\n#include <pybind11/pybind11.h>\n\
                   TORCH_LIBRARY(x, m) { }\n)x\";\n#define LAUNCH(k) k<<<1, 2>>>(); \\\n  k<<<3, 4>>>()\n#if 0\nvoid f() { k<<<1, 2>>>(); }\n\
                   #include <torch/extension.h>\n#endif\nMap<A<B<int>>> map;\nint shifted = 1 << 2;\n";
-    let sandbox = project(&[("kernel_src/scale.cu", &format!("{}{source}", clean()["kernel_src/scale.cu"]))]);
-    assert_eq!(found(&sandbox, "p"), [""; 0]);
+    let test = project(&[("kernel_src/scale.cu", &format!("{}{source}", clean()["kernel_src/scale.cu"]))]);
+    assert_eq!(found(&test, "p"), [""; 0]);
 }
 
 #[test]
@@ -799,8 +798,8 @@ fn indices_and_launches_as_people_write_them() {
         ("index_t n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &[]),
     ];
     for (count, body, expected) in cases {
-        let sandbox = project(&[("kernel_src/scale.cuh", &kernel(count, body))]);
-        let report = sandbox.json("check p");
+        let test = project(&[("kernel_src/scale.cuh", &kernel(count, body))]);
+        let report = test.json("check p");
         let found: Vec<&str> = report["projects"][0]["findings"]
             .as_array()
             .unwrap()
@@ -829,8 +828,8 @@ fn indices_and_launches_as_people_write_them() {
         ("void f(cudaStream_t s) { if (cudaError_t e = cudaLaunchKernel(k, 1, 2, a, 0, s)) throw e; }", &[]),
     ];
     for (body, expected) in cases {
-        let sandbox = project(&[("kernel_src/scale.cu", &launch(body))]);
-        assert_eq!(found(&sandbox, "p"), expected, "{body}");
+        let test = project(&[("kernel_src/scale.cu", &launch(body))]);
+        assert_eq!(found(&test, "p"), expected, "{body}");
     }
     let guarded = "#include \"scale.cuh\"\nint f(const at::Tensor &x, cudaStream_t s) {\n  const c10::cuda::CUDAGuard guard(x.device());\n  BODY\n  return cudaGetLastError();\n}\n";
     let cases: [(&str, &[&str]); 6] = [
@@ -842,8 +841,8 @@ fn indices_and_launches_as_people_write_them() {
         ("scale_kernel<<<1, 2, 0, s>>>(p, p, x.numel(), 1.0f);", &[]),
     ];
     for (body, expected) in cases {
-        let sandbox = project(&[("kernel_src/scale.cu", &guarded.replace("BODY", body))]);
-        assert_eq!(found(&sandbox, "p"), expected, "{body}");
+        let test = project(&[("kernel_src/scale.cu", &guarded.replace("BODY", body))]);
+        assert_eq!(found(&test, "p"), expected, "{body}");
     }
 }
 
@@ -874,15 +873,15 @@ fn python_as_people_write_it() {
     ];
     for (python, expected) in cases {
         let init = format!("import torch\n{python}from ._ops import ops\n__all__ = [\"ops\"]\n");
-        let sandbox = project(&[("torch-ext/scale_rows/__init__.py", &init)]);
-        assert_eq!(found(&sandbox, "p"), expected, "{python}");
+        let test = project(&[("torch-ext/scale_rows/__init__.py", &init)]);
+        assert_eq!(found(&test, "p"), expected, "{python}");
     }
     let build = "[general]\nlicense = \"MIT\"\npython-depends = [\"einops\"]\n";
-    let sandbox = project(&[
+    let test = project(&[
         ("build.toml", build),
         ("torch-ext/scale_rows/__init__.py", "import einops\n__all__ = [\"einops\"]\n"),
     ]);
-    assert_eq!(found(&sandbox, "p"), [""; 0]);
+    assert_eq!(found(&test, "p"), [""; 0]);
 }
 
 /// The rules of the findings, with their severities.
@@ -953,9 +952,8 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
         (format!("{wrapped}\n\n{bare}"), vec!["torch/no-fake"]),
     ] {
         let init = format!("{head}{body}{tail}");
-        let sandbox =
-            project(&[("torch-ext/torch_binding.cpp", &binding), ("torch-ext/scale_rows/__init__.py", &init)]);
-        assert_eq!(found(&sandbox, "p"), expected, "{body}");
+        let test = project(&[("torch-ext/torch_binding.cpp", &binding), ("torch-ext/scale_rows/__init__.py", &init)]);
+        assert_eq!(found(&test, "p"), expected, "{body}");
     }
     let layer = |member: &str, nn: &str| {
         format!("{nn}\n\n\nclass Scale(nn.Module):\n    {member}\n\n    def forward(self, x):\n        return x\n")
@@ -967,29 +965,115 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
         ("def __init__(self): pass", "import torch\nnn = torch.nn", vec!["python/layer-state"]),
         ("def helper(self): pass", "from flax import linen as nn", vec![]),
     ] {
-        let sandbox = project(&[("torch-ext/scale_rows/layers.py", &layer(member, nn))]);
+        let test = project(&[("torch-ext/scale_rows/layers.py", &layer(member, nn))]);
         let rules: Vec<String> =
-            found(&sandbox, "p").into_iter().filter(|rule| rule != "python/import-not-allowed").collect();
+            found(&test, "p").into_iter().filter(|rule| rule != "python/import-not-allowed").collect();
         assert_eq!(rules, expected, "{member} {nn}");
     }
 }
 
+/// Mistakes in what binds an operation to its kernels, made in new projects: each is found without a card and a compiler.
+#[test]
+fn mistakes_in_the_contract_are_found() {
+    const DECLARED: &str = "int64_t gate_stride, int64_t up_stride, int dtype, void* stream);";
+    let test = Test::new();
+    test.ok("init gated --op geglu --owner someone --no-git");
+    test.ok("init capped --op blank --owner someone --no-git");
+    test.run("check --strict gated capped").expect(0, &["clean"]);
+    for (file, from, to, rule, says) in [
+        (
+            "gated/kernel.toml",
+            "name = \"swiglu\"\n",
+            "name = \"swiglu\"\nlauncher = \"swiglo_launch\"\n",
+            "kernel-toml/launcher",
+            "no source of build.toml has the launcher `swiglo_launch`; is it `swiglu_launch`?",
+        ),
+        (
+            "gated/kernel.toml",
+            "error = \"geglu_error\"",
+            "error = \"geglu_eror\"",
+            "kernel-toml/launcher",
+            "no source of build.toml has the `error` function `geglu_eror`",
+        ),
+        (
+            "gated/kernel.toml",
+            "\"gate_stride\", \"up_stride\"], type",
+            "\"gate_stride\"], type",
+            "kernel-toml/launcher",
+            "takes 10 arguments, and kernel.toml gives 9: `arguments` lacks `up_stride`",
+        ),
+        (
+            "gated/kernel.toml",
+            "{ scalars = [\"gate_first\", \"tanh\"], type = \"i32\" }",
+            "{ scalars = [\"gate_first\", \"tanh\"], type = \"i64\" }",
+            "kernel-toml/launcher",
+            "`gate_first` is i64, which is int64_t, and the launcher takes `int` there",
+        ),
+        (
+            "gated/kernel.toml",
+            "defaults = { gate_first = 0, tanh = 0 }",
+            "defaults = { gate_first = 0 }",
+            "kernel-toml/schema",
+            "gives no value to tanh",
+        ),
+        (
+            "capped/kernel.toml",
+            "function = \"softcap\"",
+            "function = \"softcup\"",
+            "kernel-toml/oracle",
+            "kernel_src/softcap/reference.py has no function `softcup`; is it `softcap`?",
+        ),
+        (
+            "gated/torch-ext/geglu.cpp",
+            DECLARED,
+            "int64_t gate_stride, int dtype, void* stream);",
+            "torch/launcher-declaration",
+            "`swiglu_launch` is declared with 9 parameters instead of 10",
+        ),
+        (
+            "gated/torch-ext/gated/__init__.py",
+            "    \"swiglu\",\n",
+            "    \"swiglu\",\n    \"swiglu_\",\n",
+            "python/all-undefined",
+            "__all__ lists `swiglu_`, which this module neither defines nor imports",
+        ),
+        ("gated/build.toml", "someone/", "your-name/", "build-toml/placeholder-owner", "`your-name/gated` is nobody's"),
+        ("gated/kernel_src/new/more.cu", "", "void more() {}\n", "sources/extra", "`kernel_src/new/more.cu`"),
+    ] {
+        let path = test.project.join(file);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        assert!(text.contains(from), "{file} lacks {from}");
+        write(&path, text.replacen(from, to, 1));
+        let ran = test.run(&format!("check --strict {}", file.split('/').next().unwrap()));
+        ran.expect(1, &[says, rule]);
+        if text.is_empty() {
+            fs::remove_file(&path).unwrap();
+        } else {
+            write(&path, text);
+        }
+    }
+    let path = test.project.join("gated/kernel.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    write(&path, text.replacen("oracle = \"swiglu_backward\"", "oracle = \"swiglu_backwards\"", 1));
+    test.run("build gated").expect(1, &["none named `swiglu_backwards` is bundled", "Is it `swiglu_backward`?"]);
+}
+
 #[test]
 fn ci_checks_the_text_first() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let bundled = root().join("kernels/rmsnorm");
     for (path, text) in snapshot(&bundled) {
         if !path.ends_with('/') {
-            write(&sandbox.project.join("p").join(path), text.split_once(' ').unwrap().1);
+            write(&test.project.join("p").join(path), text.split_once(' ').unwrap().1);
         }
     }
-    let report = sandbox.json("ci p");
+    let report = test.json("ci p");
     let check = &report["projects"][0]["checks"][1];
     assert_eq!((&check["group"], &check["status"]), (&"check".into(), &"passed".into()), "{check:#}");
-    let path = sandbox.project.join("p/build.toml");
+    let path = test.project.join("p/build.toml");
     let build = fs::read_to_string(&path).unwrap();
     fs::write(&path, build.replace("license = \"Apache-2.0\"", "license = \"\"")).unwrap();
-    let report = sandbox.json("ci p");
+    let report = test.json("ci p");
     let check = &report["projects"][0]["checks"][1];
     assert_eq!(check["status"], "failed");
     assert!(check["text"].as_str().unwrap().contains("build-toml/empty-license"), "{check:#}");
@@ -998,8 +1082,8 @@ fn ci_checks_the_text_first() {
 /// No other folder is read or written: paths resolve only below the project.
 #[test]
 fn a_folder_may_be_named_through_a_link() {
-    let sandbox = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
-    symlink("p", sandbox.project.join("link")).unwrap();
-    sandbox.run("check link").expect(1, &["link/build.toml:"]);
-    assert!(Path::new(&sandbox.project).join("link").is_symlink());
+    let test = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
+    symlink("p", test.project.join("link")).unwrap();
+    test.run("check link").expect(1, &["link/build.toml:"]);
+    assert!(Path::new(&test.project).join("link").is_symlink());
 }

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Sandbox, report, write};
+use crate::support::{Test, report, write};
 use kernels::bench::BenchReport;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence::{self, Texts};
 use kernels::gpu::Card;
 use kernels::project::{Budget, CaseSet, Formula, Operation, OracleRef, Project, Refusal, Spec, Tolerance};
-use kernels::report::check::{Check, Status, Suite};
+use kernels::report::check::{Check, Checks, Status, Suite};
 use kernels::report::{junit, summary};
 use kernels::session::checks::{self, Wanted};
 use kernels::session::machine::Lab;
@@ -152,6 +152,7 @@ fn project(root: &Path) -> Project {
                     verify: vec![set.clone()],
                     bench: vec![set.clone()],
                     reject: Vec::new(),
+                    finite_only: None,
                     tolerance: Tolerance::default(),
                 })
                 .collect(),
@@ -163,7 +164,13 @@ fn project(root: &Path) -> Project {
 }
 
 fn run(lab: &Machine, root: &Path, wanted: &Wanted) -> Vec<Check> {
-    checks::project_checks(lab, &project(root), root, wanted)
+    let mut told = Vec::new();
+    let mut tell = |check: &Check| told.push(check.name.clone());
+    let mut checks = Checks::new(&mut tell);
+    checks::project_checks(lab, &project(root), root, wanted, &mut checks);
+    let checks = checks.done;
+    assert!(checks.iter().map(|check| &check.name).eq(&told), "every check is told once, in order");
+    checks
 }
 
 /// `build/sm_75 passed`
@@ -197,7 +204,10 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
         [
             "build/sm_75 passed",
             "build/sm_80 passed",
+            "build/sm_89 passed",
             "build/sm_90 passed",
+            "build/sm_100 passed",
+            "build/sm_120 passed",
             "budgets/all passed",
             &format!(
                 "evidence/all skipped: none recorded; `kernels bench {} --record` on a card records it",
@@ -452,30 +462,30 @@ fn the_summary_shows_what_failed_first_and_in_full() {
     assert!(text.contains("## ✅ other: 1 passed, 0 failed, 0 skipped"), "{text}");
 }
 
-fn broken(sandbox: &Sandbox, name: &str) {
-    let dir = sandbox.project.join(name);
+fn broken(test: &Test, name: &str) {
+    let dir = test.project.join(name);
     write(&dir.join("build.toml"), "[general]\nname = \"broken\"\n");
     write(&dir.join("kernel.toml"), "format = 1\n[[operation\n");
 }
 
 #[test]
 fn ci_of_a_folder_that_is_no_project_is_wrong_usage_and_names_it() {
-    let sandbox = Sandbox::new();
-    broken(&sandbox, "there");
-    fs::create_dir(sandbox.project.join("empty")).unwrap();
-    sandbox.run("ci there empty").expect(2, &["empty", "build.toml"]);
-    sandbox.run("ci there nowhere").expect(2, &["nowhere", "no such folder"]);
-    sandbox.run("ci").expect(2, &["kernel.toml"]);
+    let test = Test::new();
+    broken(&test, "there");
+    fs::create_dir(test.project.join("empty")).unwrap();
+    test.run("ci there empty").expect(2, &["empty", "build.toml"]);
+    test.run("ci there nowhere").expect(2, &["nowhere", "no such folder"]);
+    test.run("ci").expect(2, &["kernel.toml"]);
 }
 
 #[test]
 fn ci_of_projects_that_cannot_be_read_reports_all_of_them_and_exits_1() {
-    let sandbox = Sandbox::new();
-    broken(&sandbox, "b");
-    broken(&sandbox, "a");
-    let summary = sandbox.project.join("summary.md");
+    let test = Test::new();
+    broken(&test, "b");
+    broken(&test, "a");
+    let summary = test.project.join("summary.md");
     write(&summary, "before\n");
-    let ran = sandbox
+    let ran = test
         .command()
         .args(["ci", "b", "a", "--junit", "out.xml", "--json"])
         .env("GITHUB_STEP_SUMMARY", &summary)
@@ -490,7 +500,7 @@ fn ci_of_projects_that_cannot_be_read_reports_all_of_them_and_exits_1() {
     assert_eq!(json["projects"][0]["checks"][0]["status"], "failed");
     let skipped = &json["projects"][0]["checks"];
     assert_eq!(skipped.as_array().unwrap().len(), 7);
-    let read = read_junit(&fs::read_to_string(sandbox.project.join("out.xml")).unwrap());
+    let read = read_junit(&fs::read_to_string(test.project.join("out.xml")).unwrap());
     assert_eq!(read[1][0], "a");
     let text = fs::read_to_string(&summary).unwrap();
     assert!(text.starts_with("before\n## ❌ b"), "{text}");
@@ -498,13 +508,13 @@ fn ci_of_projects_that_cannot_be_read_reports_all_of_them_and_exits_1() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_a_failure_beside_the_results() {
-    let sandbox = Sandbox::new();
-    broken(&sandbox, "a");
-    fs::create_dir(sandbox.project.join("taken.xml")).unwrap();
-    let ran = sandbox
+    let test = Test::new();
+    broken(&test, "a");
+    fs::create_dir(test.project.join("taken.xml")).unwrap();
+    let ran = test
         .command()
         .args(["ci", "a", "--junit", "taken.xml", "--json"])
-        .env("GITHUB_STEP_SUMMARY", sandbox.project.join("missing/summary.md"))
+        .env("GITHUB_STEP_SUMMARY", test.project.join("missing/summary.md"))
         .output()
         .unwrap();
     assert_eq!(ran.status.code(), Some(1));
@@ -547,8 +557,8 @@ fn yaml(text: &str) -> Value {
 
 #[test]
 fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
-    let sandbox = Sandbox::new();
-    let ran = sandbox.command().args(["ci", "--workflow", "kernels/rmsnorm", "a folder/it's"]).output().unwrap();
+    let test = Test::new();
+    let ran = test.command().args(["ci", "--workflow", "kernels/rmsnorm", "a folder/it's"]).output().unwrap();
     assert_eq!(ran.status.code(), Some(0));
     let text = String::from_utf8(ran.stdout).unwrap();
     assert!(!text.contains('@') || !text.contains("@DIRS@") && !text.contains("@PINNED@"));
@@ -582,7 +592,61 @@ fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
         jobs["build"]["steps"].as_array().unwrap().iter().filter_map(|step| step["with"]["path"].as_str()).collect();
     assert!(cached.iter().any(|path| path.contains(Toolchain::PINNED)), "{cached:?}");
     for dir in ["/absolute", "a${{ secrets.X }}"] {
-        let ran = sandbox.command().args(["ci", "--workflow", dir]).output().unwrap();
+        let ran = test.command().args(["ci", "--workflow", dir]).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{dir}");
+    }
+}
+
+/// Answers its version, and otherwise waits for a word that never comes.
+const SLOW_NVCC: &str = r#"#!/bin/sh
+case "$*" in
+*--version*) echo "Cuda compilation tools, release 13.0, V13.0.88" ;;
+*) read word < "${0%/*}/word" ;;
+esac
+"#;
+
+#[test]
+fn a_run_that_is_stopped_writes_what_was_checked_and_has_printed_it_into_a_pipe() {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::fs::PermissionsExt;
+    for (signal, json) in [("TERM", false), ("INT", true)] {
+        let test = Test::new();
+        let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+        let bin = test.root().join("cuda/bin");
+        write(&bin.join("nvcc"), SLOW_NVCC);
+        fs::set_permissions(bin.join("nvcc"), fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Command::new("mkfifo").arg(bin.join("word")).status().unwrap().success());
+        let mut command = test.command();
+        command.arg("ci").args(["rmsnorm", "rope"].map(|name| bundled.join(name)));
+        command.args(["--junit", "junit.xml"]).args(json.then_some("--json"));
+        command
+            .env("CUDA_HOME", test.root().join("cuda"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        if json {
+            std::thread::sleep(std::time::Duration::from_secs(3));
+        } else {
+            // Each line comes as its check ends, while the build goes on.
+            let first: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();
+            assert!(first[1].contains("read ") && first[2].contains("check "), "{first:?}");
+        }
+        let stop = ["-s", signal, &child.id().to_string()];
+        assert!(Command::new("kill").args(stop).status().unwrap().success());
+        let rest = lines.map(Result::unwrap).collect::<Vec<_>>().join("\n");
+        let code = child.wait().unwrap().code();
+        // Lets the compilers end.
+        let _ = fs::OpenOptions::new().read(true).write(true).open(bin.join("word"));
+        assert_eq!(code, Some(if json { 130 } else { 143 }), "{rest}");
+        let junit = fs::read_to_string(test.project.join("junit.xml")).unwrap();
+        let read = read_junit(&junit);
+        assert_eq!(read.as_array().unwrap().len(), 1);
+        assert!(junit.contains(&format!("stopped by SIG{signal}")) && junit.contains("not begun: "), "{junit}");
+        if json {
+            let all: Value = serde_json::from_str(&rest).unwrap();
+            assert_eq!(all["ok"], false);
+            assert_eq!(all["projects"][0]["checks"][0]["status"], "passed");
+        }
     }
 }

@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::support::{Ran, Sandbox, write};
+use crate::support::{Ran, Test, write};
 use kernels::evidence::{EndToEndEvidence, Freshness, page};
 use serde_json::{Value, json};
 
@@ -48,24 +47,24 @@ fn result() -> Value {
 
 /// A project whose script writes `result` and then runs `after`.
 struct Project {
-    sandbox: Sandbox,
+    test: Test,
 }
 
 impl Project {
     fn new(result: &Value, after: &str) -> Self {
-        let project = Self { sandbox: Sandbox::new() };
+        let project = Self { test: Test::new() };
         write(&project.dir().join("integration/my_kernels/integration.py"), "def optimize(model):\n    return model\n");
         write(&project.dir().join("kernel_src/norm.cu"), "int a;\n");
         write(&project.dir().join("tests/test_it.py"), "");
-        write(&project.sandbox.project.join("shared.py"), "A = 1\n");
+        write(&project.test.project.join("shared.py"), "A = 1\n");
         // The program looks for torch but never imports it; this script does not need it.
-        write(&project.sandbox.outside().join("site/torch/__init__.py"), "");
+        write(&project.test.root().join("site/torch/__init__.py"), "");
         project.script(result, after);
         project
     }
 
     fn dir(&self) -> PathBuf {
-        self.sandbox.project.join("model")
+        self.test.project.join("model")
     }
 
     fn script(&self, result: &Value, after: &str) {
@@ -80,7 +79,7 @@ impl Project {
 
     /// The script reads its answer from a file, so that the sources and their digest do not change.
     fn answers(&self, result: &Value) {
-        let path = self.sandbox.outside().join("answer.json");
+        let path = self.test.root().join("answer.json");
         write(&path, result.to_string());
         let text = format!(
             "import shutil, sys\nshutil.copy({:?}, sys.argv[sys.argv.index('--out') + 1])\n",
@@ -90,13 +89,13 @@ impl Project {
     }
 
     fn run(&self, typed: &str) -> Ran {
-        let mut command = self.sandbox.command();
-        command.env("PYTHONPATH", self.sandbox.outside().join("site"));
+        let mut command = self.test.command();
+        command.env("PYTHONPATH", self.test.root().join("site"));
         Ran::of(command.args(typed.split(' ')))
     }
 
     fn evidence(&self) -> PathBuf {
-        self.sandbox.project.join("evidence")
+        self.test.project.join("evidence")
     }
 }
 
@@ -107,14 +106,14 @@ fn a_script_s_result_is_shown_exported_and_recorded() {
         "bench model --e2e --export out.json --export out.md --export out.svg --record --rounds 7 -- --seconds 60",
     );
     assert_eq!(ran.code, 0, "{ran:#?}");
-    let given = fs::read_to_string(project.sandbox.project.join("given")).unwrap();
+    let given = fs::read_to_string(project.test.project.join("given")).unwrap();
     assert!(given.starts_with("--rounds 7 --seconds 60 --out "), "{given}");
     for said in ["My model", "NVIDIA H100 80GB HBM3", "1.78", "74.6 (73.9–75.4)", "8.00", "900"] {
         assert!(ran.out.contains(said), "{said}: {}", ran.out);
     }
     assert!(ran.err.contains("step 1 of 1"), "{}", ran.err);
     assert!(!ran.out.contains("table for people"), "{}", ran.out);
-    let at = |name: &str| fs::read_to_string(project.sandbox.project.join(name)).unwrap();
+    let at = |name: &str| fs::read_to_string(project.test.project.join(name)).unwrap();
     let exported: Value = serde_json::from_str(&at("out.json")).unwrap();
     assert_eq!(exported["cases"][0]["contenders"][0]["time_ms"], result()["cases"][0]["contenders"][0]["time_ms"]);
     assert!(
@@ -152,7 +151,7 @@ fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_o
     let project = Project::new(&result(), "");
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let path = project.evidence().join("e2e-my_model-h100.json");
-    let fresh = || EndToEndEvidence::read(&path).unwrap().freshness(&project.sandbox.project);
+    let fresh = || EndToEndEvidence::read(&path).unwrap().freshness(&project.test.project);
     assert_eq!(fresh(), Freshness::Fresh);
     let dir = project.dir();
     write(&dir.join("kernel_src/norm.cu"), "// a comment\nint  a;\n");
@@ -167,7 +166,7 @@ fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_o
         ("shared.py", "A = 2\n"),
         ("model/benchmark_e2e.py", "a = 1\n"),
     ] {
-        let path = project.sandbox.project.join(name);
+        let path = project.test.project.join(name);
         let before = fs::read_to_string(&path).ok();
         write(&path, text);
         assert!(matches!(fresh(), Freshness::Stale { .. }), "{name}");
@@ -177,7 +176,7 @@ fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_o
         }
         assert_eq!(fresh(), Freshness::Fresh, "{name}");
     }
-    fs::remove_file(project.sandbox.project.join("shared.py")).unwrap();
+    fs::remove_file(project.test.project.join("shared.py")).unwrap();
     let Freshness::Stale { what } = fresh() else { panic!("a source that is gone") };
     assert!(what.contains("shared.py"), "{what}");
 }
@@ -365,9 +364,9 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
 
 #[test]
 fn what_is_missing_is_named_with_the_next_step() {
-    let sandbox = Sandbox::new();
-    write(&sandbox.project.join("model/build.toml"), "");
-    let ran = sandbox.run("bench model --e2e");
+    let test = Test::new();
+    write(&test.project.join("model/build.toml"), "");
+    let ran = test.run("bench model --e2e");
     assert_eq!(ran.code, 1, "{ran:#?}");
     assert!(
         ran.err.contains("there is no model/benchmark_e2e.py") && ran.err.contains("docs/end-to-end.md"),
@@ -464,24 +463,6 @@ fn recorded_models_are_fresh_and_drawn_as_recorded() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Runs scripts, each in a copy of one process: torch takes seconds to import.
-const WITH_TORCH: &str = "
-import json, os, runpy, sys, tempfile, torch
-
-def run(script, arguments):
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = os.fork()
-        if child == 0:
-            os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
-            sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(script)
-            runpy.run_path(script, run_name='__main__')
-            sys.exit()
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        return [code, *((file.seek(0), file.read().decode())[1] for file in (out, err))]
-
-print(json.dumps([run(*given) for given in json.loads(sys.argv[1])]))
-";
-
 /// The examples' scripts, if a Python with torch is installed: what they list and what they refuse.
 #[test]
 fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
@@ -501,25 +482,21 @@ fn the_examples_scripts_list_their_cases_and_refuse_what_is_wrong() {
             (&["--smoke"], 1, "there is no CUDA device"),
             (&["--smoke", "--dry", "--kernel", "./none"], 1, "kernels build --torch"),
         ];
-        given.push(json!([script, ["--list"]]));
+        let argv = |arguments: &[&str]| {
+            [&[script.to_str().unwrap()], arguments].concat().into_iter().map(str::to_owned).collect()
+        };
+        given.push(argv(&["--list"]));
         expected.push((0, first, last));
         for (arguments, code, said) in refused {
-            given.push(json!([script, arguments]));
+            given.push(argv(arguments));
             expected.push((code, "", said));
         }
     }
     // Hide any GPU: this tests the message on a machine without one.
-    let ran = Command::new(&python)
-        .args(["-c", WITH_TORCH, &Value::from(given.clone()).to_string()])
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .output()
-        .unwrap();
-    let said: Vec<(i32, String, String)> =
-        serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
-    assert_eq!(said.len(), given.len());
-    for ((given, (code, first, said)), ran) in given.iter().zip(expected).zip(said) {
-        let whole = if code == 0 { &ran.1 } else { &ran.2 };
-        assert!(ran.0 == code && whole.starts_with(first) && whole.contains(said), "{given}: {ran:#?}");
+    let environment = json!({ "CUDA_VISIBLE_DEVICES": "" });
+    let ran = crate::support::forked(&python, &["torch", "torch._dynamo"], &given, &environment);
+    for ((given, (code, first, words)), ran) in given.iter().zip(expected).zip(ran) {
+        let whole = if code == 0 { &ran.out } else { &ran.err };
+        assert!(ran.code == code && whole.starts_with(first) && whole.contains(words), "{given:?}: {ran:#?}");
     }
 }

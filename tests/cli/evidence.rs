@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::report;
 use kernels::bench::{BenchReport, Residency};
+use kernels::evidence::signature::{self, Signed};
 use kernels::evidence::{self, Evidence, Freshness, Peers, Texts, form, page};
 use kernels::gpu::Card;
 use kernels::project::DType;
@@ -91,7 +93,7 @@ fn a_run_becomes_one_file_an_operation_that_can_be_read_back_and_compared_by_eye
     assert_eq!(record(&dir), ["add_rms_norm-h100.json", "rms_norm-h100.json"]);
     let text = fs::read_to_string(dir.join("rms_norm-h100.json")).unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(json["format"], 1);
+    assert_eq!(json["format"], 2);
     assert_eq!(json["archs"], serde_json::json!([75, 80, 90]));
     assert_eq!(json["cases"].as_array().unwrap().len(), 5);
     let case = &json["cases"][0];
@@ -180,13 +182,13 @@ fn a_file_that_is_no_evidence_is_named() {
     let dir = TempDir::new().unwrap();
     record(dir.path());
     let good = fs::read_to_string(dir.path().join("rms_norm-h100.json")).unwrap();
-    let later = good.replace("\"format\": 1", "\"format\": 2");
-    let more = good.replace("\"format\": 1", "\"format\": 1, \"surprise\": 1");
+    let later = good.replace("\"format\": 2", "\"format\": 3");
+    let more = good.replace("\"format\": 2", "\"format\": 2, \"surprise\": 1");
     for (name, text, said) in [
         ("rms_norm-h100.json", "{", "no JSON"),
         ("rms_norm-h100.json", "{}", "its format is null"),
-        ("rms_norm-h100.json", later.as_str(), "its format is 2"),
-        ("rms_norm-h100.json", more.as_str(), "format 1"),
+        ("rms_norm-h100.json", later.as_str(), "its format is 3"),
+        ("rms_norm-h100.json", more.as_str(), "format 2"),
         ("rms_norm-a100.json", good.as_str(), "belongs into rms_norm-h100.json"),
     ] {
         let dir = TempDir::new().unwrap();
@@ -195,6 +197,76 @@ fn a_file_that_is_no_evidence_is_named() {
         let error = format!("{error:#}");
         assert!(error.contains(name) && error.contains(said), "{error}");
     }
+}
+
+#[test]
+fn a_figure_that_is_not_that_of_its_rounds_is_an_error_and_so_is_a_digest_that_was_taken_out() {
+    let dir = TempDir::new().unwrap();
+    record(dir.path());
+    let path = dir.path().join("rms_norm-h100.json");
+    let good = fs::read_to_string(&path).unwrap();
+    let without = |name: &str| {
+        let mut value: Value = serde_json::from_str(&good).unwrap();
+        value.as_object_mut().unwrap().shift_remove(name);
+        value["cases"][0].as_object_mut().unwrap().shift_remove(name);
+        value.to_string()
+    };
+    let hand = "changed by hand";
+    for (text, said) in [
+        (good.replacen("\"median\": 46.71", "\"median\": 40.71", 1), hand),
+        (good.replacen("\"p10\": 46.3,", "\"p10\": 40.3,", 1), hand),
+        (good.replacen("\"samples\": 30", "\"samples\": 3000", 1), hand),
+        (without("rounds"), "has no rounds"),
+        (without("source_digest"), "source_digest"),
+    ] {
+        assert_ne!(text, good);
+        fs::write(&path, text).unwrap();
+        let error = format!("{:#}", Evidence::read(&path).unwrap_err());
+        assert!(error.contains(said) && error.contains("rms_norm-h100.json"), "{said}: {error}");
+    }
+    // The form before rounds were kept is read, and says so.
+    fs::write(&path, without("rounds").replace("\"format\":2", "\"format\":1")).unwrap();
+    let mut value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for case in value["cases"].as_array_mut().unwrap() {
+        case.as_object_mut().unwrap().shift_remove("rounds");
+    }
+    fs::write(&path, value.to_string()).unwrap();
+    assert_eq!(Evidence::read(&path).unwrap().format, 1);
+}
+
+#[test]
+fn a_signature_is_of_one_record_by_one_of_the_signers() {
+    let dir = TempDir::new().unwrap();
+    record(dir.path());
+    let path = dir.path().join("rms_norm-h100.json");
+    let key = |name: &str| {
+        let key = dir.path().join(name);
+        let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status().unwrap();
+        assert!(made.success());
+        let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+        (key, format!("{name}@example.org {public}"))
+    };
+    let ((ours, us), (theirs, _)) = (key("ours"), key("theirs"));
+    let signers = dir.path().join("signers");
+    fs::write(&signers, us).unwrap();
+    let verify = || signature::verify(&path, Some(&signers)).map_err(|error| format!("{error:#}"));
+    assert_eq!(signature::verify(&path, None).unwrap(), Signed::Not);
+    assert!(verify().unwrap_err().contains("is not signed"));
+    signature::sign(&path, &ours).unwrap();
+    assert_eq!(signature::verify(&path, None).unwrap(), Signed::Unverified);
+    assert_eq!(verify().unwrap(), Signed::By("ours@example.org".to_owned()));
+    // Of another's key, and of a record that was changed since.
+    signature::sign(&path, &theirs).unwrap();
+    assert!(verify().unwrap_err().contains("not signed by anyone"));
+    signature::sign(&path, &ours).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("3352", "3353", 1)).unwrap();
+    assert!(verify().unwrap_err().contains("not signed by anyone"));
+    // Made for another purpose.
+    fs::remove_file(signature::path(&path)).unwrap();
+    let other = Command::new("ssh-keygen").args(["-Y", "sign", "-q", "-n", "git", "-f"]).arg(&ours).arg(&path).status();
+    assert!(other.unwrap().success());
+    assert!(verify().is_err());
 }
 
 #[test]
@@ -233,11 +305,11 @@ fn evidence_is_stale_when_code_or_cases_are_others_and_missing_by_operation() {
     let (told, _) = standing("other code", "cases", "sources");
     assert_eq!(told[1].1, stale("the compiled device code is not the recorded one"));
     let (told, asked) = standing("code", "other cases", "sources");
-    assert_eq!(told[1].1, stale("kernel.toml is not the recorded one"));
+    assert_eq!(told[1].1, stale("the operations, cases or budgets of kernel.toml are not the recorded ones"));
     assert!(asked.is_empty(), "compiled for nothing");
     // The choice of a kernel is host code: the device code is the same with another tuning table.
     let (told, asked) = standing("code", "cases", "other sources");
-    assert_eq!(told[1].1, stale("the sources are not the recorded ones, comments apart"));
+    assert_eq!(told[1].1, stale("the sources, flags or oracles are not the recorded ones, comments apart"));
     assert!(asked.is_empty(), "compiled for nothing");
     let all = evidence::check(dir.path(), "rmsnorm", &operations, texts("cases", "sources"), None).unwrap();
     assert_eq!(all[1].freshness, Freshness::Unknown);

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use crate::support::{Ran, Sandbox, exists, not_run, snapshot, write};
+use crate::support::{KERNELS, Ran, Test, exists, not_run, snapshot, write};
 use kernels::project::Project;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The examples: their folder, the command that generates them, and their files that are not generated.
 const EXAMPLES: [(&str, &str, &[&str]); 2] = [
@@ -26,7 +26,7 @@ fn root() -> &'static Path {
 
 /// The families, each with the source folders of its kernels.
 fn families() -> BTreeMap<String, Vec<PathBuf>> {
-    let list = Sandbox::new().json("init --list");
+    let list = Test::new().json("init --list");
     let families = list["families"].as_array().unwrap().iter();
     families
         .map(|family| {
@@ -44,13 +44,14 @@ fn families() -> BTreeMap<String, Vec<PathBuf>> {
         .collect()
 }
 
-/// All findings of `kernels check` in a project.
-fn findings(sandbox: &Sandbox, dir: &str) -> Vec<String> {
-    let report = sandbox.json(&format!("check {dir}"));
+/// All findings of `kernels check` in a project, but that nobody said whose it is.
+fn findings(test: &Test, dir: &str) -> Vec<String> {
+    let report = test.json(&format!("check {dir}"));
     let project = &report["projects"][0];
     assert_eq!(project["allowed"].as_array().map(Vec::len), Some(0), "{report:#}");
     let findings = project["findings"].as_array().unwrap_or_else(|| panic!("{report:#}"));
-    findings.iter().map(ToString::to_string).collect()
+    let findings = findings.iter().filter(|finding| finding["rule"] != "build-toml/placeholder-owner");
+    findings.map(ToString::to_string).collect()
 }
 
 /// The files of a folder, except git's.
@@ -70,31 +71,31 @@ fn leftovers(folder: &Path) -> Vec<String> {
 
 #[test]
 fn every_family_alone_is_a_clean_project_with_all_its_operations_and_budgets() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     for (family, folders) in families() {
-        holds(&sandbox, &format!("some-{family}"), &family, &folders);
+        holds(&test, &format!("some-{family}"), &family, &folders);
     }
 }
 
 #[test]
 fn all_families_together_are_one_clean_project() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     let families = families();
     let names: Vec<&str> = families.keys().map(String::as_str).collect();
     let folders: Vec<PathBuf> = families.values().flatten().cloned().collect();
-    holds(&sandbox, "everything", &names.join(","), &folders);
+    holds(&test, "everything", &names.join(","), &folders);
     // The order and repetition of names do not matter.
     let reversed: Vec<&str> = names.iter().rev().copied().collect();
     let ops = format!("{},{}", reversed.join(","), names[0]);
-    sandbox.ok(&format!("init everything --op {ops} --for qwen3,ltx-video --dest again --no-git"));
-    assert_eq!(files(&sandbox.project.join("everything")), files(&sandbox.project.join("again")));
+    test.ok(&format!("init everything --op {ops} --for qwen3,ltx-video --dest again --no-git"));
+    assert_eq!(files(&test.project.join("everything")), files(&test.project.join("again")));
 }
 
 /// The project of these families has no findings, and has the operations and budgets of the folders.
-fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
-    sandbox.ok(&format!("init {name} --op {ops} --no-git"));
-    assert_eq!(findings(sandbox, name), Vec::<String>::new(), "{name}");
-    let made = Project::open(&sandbox.project.join(name)).unwrap();
+fn holds(test: &Test, name: &str, ops: &str, folders: &[PathBuf]) {
+    test.ok(&format!("init {name} --op {ops} --no-git"));
+    assert_eq!(findings(test, name), Vec::<String>::new(), "{name}");
+    let made = Project::open(&test.project.join(name)).unwrap();
     let (mut operations, mut budgets, mut sources) = (Vec::new(), Vec::new(), 0);
     for folder in folders {
         let bundled = Project::open(folder).unwrap();
@@ -125,7 +126,7 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
             let from = entry.unwrap().path();
             let file = from.file_name().unwrap();
             let part = if folder.ends_with("kernel") { folder.parent().unwrap() } else { folder };
-            let base = sandbox.project.join(name).join("kernel_src");
+            let base = test.project.join(name).join("kernel_src");
             let places = [base.join(part.file_name().unwrap()).join(file), base.join(file)];
             let there: Vec<&PathBuf> = places.iter().filter(|place| place.exists()).collect();
             assert_eq!(there.len(), 1, "{}: {places:?}", from.display());
@@ -143,34 +144,34 @@ fn holds(sandbox: &Sandbox, name: &str, ops: &str, folders: &[PathBuf]) {
 
 #[test]
 fn operations_are_taken_for_their_families() {
-    let sandbox = Sandbox::without_git();
-    let list = sandbox.json("init --list");
+    let test = Test::without_git();
+    let list = test.json("init --list");
     for family in list["families"].as_array().unwrap() {
         for operation in family["operations"].as_array().unwrap() {
             let operation = operation.as_str().unwrap();
             for typed in [operation.to_owned(), operation.to_uppercase().replace('_', "-")] {
-                let report = sandbox.json(&format!("init a-kernel --op {typed} --no-git"));
+                let report = test.json(&format!("init a-kernel --op {typed} --no-git"));
                 assert_eq!(report["families"], serde_json::json!([family["name"]]), "{report:#}");
-                fs::remove_dir_all(sandbox.project.join("a-kernel")).unwrap();
+                fs::remove_dir_all(test.project.join("a-kernel")).unwrap();
             }
         }
     }
     for set in list["sets"].as_array().unwrap() {
         let name = set["name"].as_str().unwrap();
-        let report = sandbox.json(&format!("init a-kernel --for {name} --no-git"));
+        let report = test.json(&format!("init a-kernel --for {name} --no-git"));
         let mut families: Vec<&str> =
             set["families"].as_array().unwrap().iter().map(|family| family.as_str().unwrap()).collect();
         families.sort_unstable();
         assert_eq!(report["families"], serde_json::json!(families));
-        fs::remove_dir_all(sandbox.project.join("a-kernel")).unwrap();
+        fs::remove_dir_all(test.project.join("a-kernel")).unwrap();
     }
 }
 
 #[test]
 fn the_python_of_a_project_is_python_and_offers_what_it_lists() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     let names: Vec<String> = families().into_keys().collect();
-    sandbox.ok(&format!("init every-thing --op {} --no-git", names.join(",")));
+    test.ok(&format!("init every-thing --op {} --no-git", names.join(",")));
     let script = r#"
 import ast, pathlib, sys
 root = pathlib.Path(sys.argv[1])
@@ -201,19 +202,19 @@ for init in [package / "__init__.py", package / "layers" / "__init__.py"]:
             assert not missing, (node.module, missing)
 print("sound")
 "#;
-    let ran = Ran::of(Command::new("python3").args(["-c", script]).arg(sandbox.project.join("every-thing")));
+    let ran = Ran::of(Command::new("python3").args(["-c", script]).arg(test.project.join("every-thing")));
     ran.expect(0, &["sound"]);
 }
 
 #[test]
 fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
-    let sandbox = Sandbox::without_git();
-    let report = sandbox.json("init my-own-kernels --op blank --owner Some.Body --dest there --no-git");
+    let test = Test::without_git();
+    let report = test.json("init my-own-kernels --op blank --owner Some.Body --dest there --no-git");
     assert_eq!(report["name"], "my-own-kernels");
     assert_eq!(report["package"], "my_own_kernels");
-    assert_eq!(report["path"], sandbox.project.join("there").to_str().unwrap());
+    assert_eq!(report["path"], test.project.join("there").to_str().unwrap());
     assert_eq!(report["git"]["state"], "not-wanted");
-    let there = sandbox.project.join("there");
+    let there = test.project.join("there");
     let listed: BTreeSet<&str> =
         report["files"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     let files = files(&there);
@@ -247,6 +248,16 @@ fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
     }
 }
 
+#[test]
+fn the_kernel_toml_of_one_family_is_short() {
+    let test = Test::new();
+    for family in ["rms_norm", "geglu", "rope3d", "blank"] {
+        test.ok(&format!("init -q my-own --op {family} --no-git --dest {family}"));
+        let text = fs::read_to_string(test.project.join(family).join("kernel.toml")).unwrap();
+        assert!(text.lines().count() <= 150, "{family}: {}", text.lines().count());
+    }
+}
+
 /// The walk-through was started with `--op blank`: a project is self-contained, so it has copies of the common files.
 #[test]
 fn the_walk_through_has_what_every_project_has() {
@@ -268,9 +279,9 @@ fn the_walk_through_has_what_every_project_has() {
 #[test]
 fn the_examples_are_what_init_writes() {
     for (folder, typed, beside) in EXAMPLES {
-        let sandbox = Sandbox::without_git();
-        sandbox.ok(&format!("{typed} --dest made --no-git"));
-        let made = files(&sandbox.project.join("made"));
+        let test = Test::without_git();
+        test.ok(&format!("{typed} --dest made --no-git"));
+        let made = files(&test.project.join("made"));
         let at = root().join(folder);
         let is_beside = |path: &str| {
             beside.iter().any(|one| {
@@ -284,7 +295,7 @@ fn the_examples_are_what_init_writes() {
                 let _ = fs::remove_file(&stale).or_else(|_| fs::remove_dir(&stale));
             }
             for path in made.keys().filter(|path| !path.ends_with('/')) {
-                let from = sandbox.project.join("made").join(path);
+                let from = test.project.join("made").join(path);
                 write(&at.join(path), fs::read(from).unwrap());
             }
         }
@@ -306,7 +317,7 @@ fn the_examples_are_what_init_writes() {
 
 #[test]
 fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     let long = "a".repeat(97);
     for (name, words) in [
         ("My_Kernels", &["no kernel name", "`my-kernels` would do"] as &[&str]),
@@ -335,21 +346,21 @@ fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
         ("kernels", &["hide"]),
         ("tests", &["folder of every kernel project"]),
     ] {
-        let mut command = sandbox.command();
+        let mut command = test.command();
         let ran = Ran::of(command.args(["init", "--op", "blank", "--", name]));
         ran.expect(2, words);
         assert!(!ran.err.contains('\u{1b}'), "{ran:?}");
     }
     let odd = OsStr::from_bytes(b"no\xffrm");
-    let ran = Ran::of(sandbox.command().args(["init", "--op", "blank"]).arg(odd));
+    let ran = Ran::of(test.command().args(["init", "--op", "blank"]).arg(odd));
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(snapshot(&sandbox.project).is_empty());
-    sandbox.ok(&format!("init {} --op blank --no-git", "a".repeat(96)));
+    assert!(snapshot(&test.project).is_empty());
+    test.ok(&format!("init {} --op blank --no-git", "a".repeat(96)));
 }
 
 #[test]
 fn unknown_operations_models_and_owners_name_what_there_is() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     for (typed, words) in [
         ("init k1", &["--op", "--for", "blank", "rmsnorm", "ltx-video"] as &[&str]),
         ("init", &["how the project is to be called"]),
@@ -365,23 +376,31 @@ fn unknown_operations_models_and_owners_name_what_there_is() {
         ("init k1 --op blank --owner -", &["--owner"]),
         ("init k1 --list", &["--list"]),
     ] {
-        sandbox.run(typed).expect(2, words);
+        test.run(typed).expect(2, words);
     }
-    let error = sandbox.json("init k1 --op rmsnrm");
+    // Several, the name in front or behind.
+    for line in ["init k2 --op geglu rope", "init --op geglu rope k2", "init k2 --op geglu,rope"] {
+        let report = test.json(&format!("{line} --no-git"));
+        assert_eq!(report["families"], json!(["geglu", "rope"]), "{line}");
+        assert_eq!(report["name"], "k2");
+        fs::remove_dir_all(test.project.join("k2")).unwrap();
+    }
+    test.run("init --op geglu rope").expect(2, &["say how the project is to be called"]);
+    let error = test.json("init k1 --op rmsnrm");
     assert_eq!(error["exit_code"], 2);
-    assert!(snapshot(&sandbox.project).is_empty());
-    sandbox.ok("init --list").expect(0, &["rmsnorm", "softcap", "blank", "ltx-video", "qwen3"]);
-    sandbox.ok("init -q k1 --op blank,rms_norm,blank,rmsnorm --no-git");
-    assert!(exists(sandbox.project.join("k1/torch-ext/softcap.cpp")));
-    assert!(exists(sandbox.project.join("k1/torch-ext/rmsnorm.cpp")));
+    assert!(snapshot(&test.project).is_empty());
+    test.ok("init --list").expect(0, &["rmsnorm", "softcap", "blank", "ltx-video", "qwen3"]);
+    test.ok("init -q k1 --op blank,rms_norm,blank,rmsnorm --no-git");
+    assert!(exists(test.project.join("k1/torch-ext/softcap.cpp")));
+    assert!(exists(test.project.join("k1/torch-ext/rmsnorm.cpp")));
 }
 
 // ------------------------------------------------------------------------------------------------------ the place
 
 #[test]
 fn what_is_there_is_never_touched() {
-    let sandbox = Sandbox::without_git();
-    let place = &sandbox.project;
+    let test = Test::without_git();
+    let place = &test.project;
     write(&place.join("full/mine.txt"), "mine");
     write(&place.join("hidden/.gitignore"), "");
     fs::create_dir_all(place.join("nested/empty")).unwrap();
@@ -404,64 +423,64 @@ fn what_is_there_is_never_touched() {
         ("dangling", "is a link to elsewhere"),
         ("link", "is a link to real"),
     ] {
-        let ran = sandbox.run(&format!("init k1 --op blank --dest {dest}"));
+        let ran = test.run(&format!("init k1 --op blank --dest {dest}"));
         ran.expect(3, &["refused", words, "→"]);
-        let refused = sandbox.json(&format!("init k1 --op blank --dest {dest}"));
+        let refused = test.json(&format!("init k1 --op blank --dest {dest}"));
         assert_eq!(refused["exit_code"], 3, "{refused:#}");
         assert!(refused["refused"][0]["path"].is_string(), "{refused:#}");
     }
     write(&place.join("k1/x"), "");
-    sandbox.run("init k1 --op blank").expect(3, &["k1", "not empty"]);
+    test.run("init k1 --op blank").expect(3, &["k1", "not empty"]);
     fs::remove_dir_all(place.join("k1")).unwrap();
     assert_eq!(snapshot(place), before);
     // A link to the parent folder works.
-    sandbox.ok("init k1 --op blank --dest link/k1");
+    test.ok("init k1 --op blank --dest link/k1");
     assert!(exists(place.join("real/k1/build.toml")));
 }
 
 #[test]
 fn an_empty_folder_is_taken_with_its_permissions() {
-    let sandbox = Sandbox::without_git();
-    let here = sandbox.project.join("here");
+    let test = Test::without_git();
+    let here = test.project.join("here");
     fs::create_dir(&here).unwrap();
     fs::set_permissions(&here, fs::Permissions::from_mode(0o750)).unwrap();
     // A process with this current folder would be left in a deleted one.
-    let ran = sandbox.run_in(&here, "init k1 --op blank --dest .");
+    let ran = test.run_in(&here, "init k1 --op blank --dest .");
     ran.expect(3, &["the folder that you are in", "from there"]);
     assert!(snapshot(&here).is_empty());
-    sandbox.ok("init k1 --op blank --dest here/ --no-git");
+    test.ok("init k1 --op blank --dest here/ --no-git");
     assert!(here.join("build.toml").is_file());
     assert_eq!(here.metadata().unwrap().permissions().mode() & 0o7777, 0o750);
-    assert_eq!(leftovers(&sandbox.project), Vec::<String>::new());
+    assert_eq!(leftovers(&test.project), Vec::<String>::new());
 }
 
 #[test]
 fn odd_places_do() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     for dest in ["with space", "ünï·код", "-dash", "it's", "a\nline", "*"] {
         let ran =
-            Ran::of(sandbox.command().args(["init", "k1", "--op", "blank", "--no-git"]).arg(format!("--dest={dest}")));
+            Ran::of(test.command().args(["init", "k1", "--op", "blank", "--no-git"]).arg(format!("--dest={dest}")));
         ran.expect(0, &["cd "]);
-        assert!(sandbox.project.join(dest).join("build.toml").is_file(), "{dest}");
+        assert!(test.project.join(dest).join("build.toml").is_file(), "{dest}");
         // The printed `cd` command leads there.
         let typed = ran.out.lines().find(|line| line.trim_start().starts_with("cd ")).unwrap();
         if !dest.contains('\n') {
             let mut shell = Command::new("sh");
-            shell.current_dir(&sandbox.project);
+            shell.current_dir(&test.project);
             Ran::of(shell.args(["-c", &format!("{} && cat build.toml", typed.trim())])).expect(0, &["k1"]);
         }
     }
     let odd = OsStr::from_bytes(b"no\xfftext");
-    let ran = Ran::of(sandbox.command().args(["init", "k1", "--op", "blank", "--no-git", "--json", "--dest"]).arg(odd));
+    let ran = Ran::of(test.command().args(["init", "k1", "--op", "blank", "--no-git", "--json", "--dest"]).arg(odd));
     ran.expect(0, &["\"path\""]);
-    assert!(sandbox.project.join(odd).join("build.toml").is_file());
+    assert!(test.project.join(odd).join("build.toml").is_file());
 }
 
 #[test]
 fn places_that_cannot_be_are_named() {
-    let sandbox = Sandbox::without_git();
-    write(&sandbox.project.join("file"), "x");
-    symlink("loop", sandbox.project.join("loop")).unwrap();
+    let test = Test::without_git();
+    write(&test.project.join("file"), "x");
+    symlink("loop", test.project.join("loop")).unwrap();
     let long = "d".repeat(300);
     for (dest, words) in [
         ("not/there", &["not is not there", "mkdir -p not"] as &[&str]),
@@ -470,27 +489,27 @@ fn places_that_cannot_be_are_named() {
         (&long, &["dddd", "too long"]),
         ("/proc/k1", &["/proc/k1"]),
     ] {
-        sandbox.run(&format!("init k1 --op blank --dest {dest}")).expect(1, words);
+        test.run(&format!("init k1 --op blank --dest {dest}")).expect(1, words);
     }
-    assert_eq!(snapshot(&sandbox.project).len(), 2);
+    assert_eq!(snapshot(&test.project).len(), 2);
 }
 
 #[test]
 fn a_folder_that_may_not_be_written_is_named() {
-    let sandbox = Sandbox::without_git();
-    let shut = sandbox.outside().join("shut");
+    let test = Test::without_git();
+    let shut = test.root().join("shut");
     fs::create_dir(&shut).unwrap();
-    for folder in [&sandbox.outside(), &sandbox.project, &sandbox.home] {
+    for folder in [&test.root(), &test.project, &test.home] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
     fs::set_permissions(&shut, fs::Permissions::from_mode(0o555)).unwrap();
-    let mut command = sandbox.command();
+    let mut command = test.command();
     if nix::unistd::geteuid().is_root() {
         // No folder is read-only for root, so run as `nobody`; the program must be where `nobody` may read it.
-        let program = sandbox.outside().join("kernels");
+        let program = test.root().join("kernels");
         fs::copy(env!("CARGO_BIN_EXE_kernels"), &program).unwrap();
         command = Command::new(program);
-        command.env_clear().uid(65_534).gid(65_534).current_dir(&sandbox.project);
+        command.env_clear().uid(65_534).gid(65_534).current_dir(&test.project);
     }
     let dest = shut.join("k1");
     let ran = Ran::of(command.args(["init", "k1", "--op", "blank", "--dest"]).arg(&dest));
@@ -500,9 +519,9 @@ fn a_folder_that_may_not_be_written_is_named() {
 
 #[test]
 fn on_a_full_disk_nothing_is_left() {
-    let sandbox = Sandbox::without_git();
-    let disk = sandbox.outside().join("disk");
-    let seen = sandbox.outside().join("seen");
+    let test = Test::without_git();
+    let disk = test.root().join("disk");
+    let seen = test.root().join("seen");
     fs::create_dir(&disk).unwrap();
     let script = r#"
         set -e; mount --make-rprivate /; mount -t tmpfs -o size=40k none "$DISK"; cd "$DISK"
@@ -531,15 +550,15 @@ fn on_a_full_disk_nothing_is_left() {
 #[test]
 fn of_many_at_once_one_writes_and_the_others_are_refused() {
     for empty in [false, true] {
-        let sandbox = Sandbox::without_git();
+        let test = Test::without_git();
         if empty {
-            fs::create_dir(sandbox.project.join("k1")).unwrap();
+            fs::create_dir(test.project.join("k1")).unwrap();
         }
         let runs: Vec<Ran> = thread::scope(|scope| {
             let run = |n: usize| {
                 let op = if n.is_multiple_of(2) { "blank" } else { "geglu" };
-                let sandbox = &sandbox;
-                scope.spawn(move || sandbox.run(&format!("init k1 --op {op} --no-git")))
+                let test = &test;
+                scope.spawn(move || test.run(&format!("init k1 --op {op} --no-git")))
             };
             let all: Vec<_> = (0..8).map(run).collect();
             all.into_iter().map(|one| one.join().unwrap()).collect()
@@ -547,47 +566,43 @@ fn of_many_at_once_one_writes_and_the_others_are_refused() {
         let mut codes: Vec<i32> = runs.iter().map(|ran| ran.code).collect();
         codes.sort_unstable();
         assert_eq!(codes, [0, 3, 3, 3, 3, 3, 3, 3], "{runs:#?}");
-        assert_eq!(findings(&sandbox, "k1"), Vec::<String>::new());
-        let is_of = |file: &str| exists(sandbox.project.join("k1/torch-ext").join(file));
+        assert_eq!(findings(&test, "k1"), Vec::<String>::new());
+        let is_of = |file: &str| exists(test.project.join("k1/torch-ext").join(file));
         assert!(is_of("softcap.cpp") != is_of("geglu.cpp"), "two projects in one");
-        assert_eq!(leftovers(&sandbox.project), Vec::<String>::new());
+        assert_eq!(leftovers(&test.project), Vec::<String>::new());
     }
 }
 
 #[test]
 fn what_a_killed_run_left_goes_and_what_only_looks_like_it_stays() {
-    let sandbox = Sandbox::without_git();
-    let place = &sandbox.project;
+    let test = Test::without_git();
+    let place = &test.project;
     write(&place.join(".kernels-init-18f0-2a-0/project/build.toml"), "half");
     write(&place.join(".kernels-init-mine/notes"), "mine");
     write(&place.join(".kernels-init-1-2-3"), "a file");
-    fs::create_dir(sandbox.outside().join("far")).unwrap();
-    write(&sandbox.outside().join("far/notes"), "mine");
+    fs::create_dir(test.root().join("far")).unwrap();
+    write(&test.root().join("far/notes"), "mine");
     symlink("../far", place.join(".kernels-init-4-5-6")).unwrap();
-    let report = sandbox.json("init k1 --op blank --no-git");
+    let report = test.json("init k1 --op blank --no-git");
     let removed = report["removed"].as_array().unwrap();
     assert_eq!(removed.len(), 1, "{report:#}");
     assert!(removed[0].as_str().unwrap().ends_with(".kernels-init-18f0-2a-0"));
     let mut left = leftovers(place);
     left.sort();
     assert_eq!(left, [".kernels-init-1-2-3", ".kernels-init-4-5-6", ".kernels-init-mine"]);
-    assert!(exists(sandbox.outside().join("far/notes")));
+    assert!(exists(test.root().join("far/notes")));
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[test]
 fn killed_at_any_call_it_leaves_nothing_or_all() {
     use crate::interrupt::trace::{self, Fault, Plan};
-    let sandbox = Sandbox::without_git();
-    sandbox.ok("init k1 --op blank --no-git --dest whole");
-    let whole = snapshot(sandbox.project.join("whole"));
-    let traced = |fault, plain| {
-        let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
-        let mut command = trace::behind_a_shell(env!("CARGO_BIN_EXE_kernels"), &arguments);
-        command.env_clear().env("HOME", &sandbox.home).env("PATH", "/usr/bin:/bin").current_dir(&sandbox.project);
-        trace::run(&mut command, Plan::changing(fault, plain))
-    };
-    let there = sandbox.project.join("there");
+    let test = Test::without_git();
+    test.ok("init k1 --op blank --no-git --dest whole");
+    let whole = snapshot(test.project.join("whole"));
+    let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
+    let traced = |fault, plain| trace::run(&mut test.behind_a_shell(KERNELS, &arguments), Plan::changing(fault, plain));
+    let there = test.project.join("there");
     for empty in [false, true] {
         let fault = Fault::KillAfter;
         {
@@ -607,14 +622,14 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
                 assert!(now.is_empty() || now == whole, "{:?} {hit:?}: {:?}", fault(at), now.keys());
                 assert_eq!(exists(&there), empty || !now.is_empty(), "{:?} {hit:?}", fault(at));
                 // The interruption does not affect the next run, which also removes what was left.
-                let again = sandbox.run("init k1 --op blank --no-git --dest there");
+                let again = test.run("init k1 --op blank --no-git --dest there");
                 assert_eq!(again.code, if now.is_empty() { 0 } else { 3 }, "{hit:?}: {again:?}");
                 assert_eq!(snapshot(&there), whole);
                 if !now.is_empty() {
-                    sandbox.ok("init k2 --op blank --no-git --dest other");
-                    fs::remove_dir_all(sandbox.project.join("other")).unwrap();
+                    test.ok("init k2 --op blank --no-git --dest other");
+                    fs::remove_dir_all(test.project.join("other")).unwrap();
                 }
-                assert_eq!(leftovers(&sandbox.project), Vec::<String>::new(), "{hit:?}");
+                assert_eq!(leftovers(&test.project), Vec::<String>::new(), "{hit:?}");
             }
         }
     }
@@ -625,16 +640,17 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
 fn whatever_call_fails_it_leaves_nothing_or_all() {
     use crate::interrupt::trace::{self, Fault, Plan};
     use nix::errno::Errno;
-    let sandbox = Sandbox::without_git();
-    sandbox.ok("init k1 --op blank --no-git --dest whole");
-    let whole = snapshot(sandbox.project.join("whole"));
-    let there = sandbox.project.join("there");
+    let test = Test::without_git();
+    test.ok("init k1 --op blank --no-git --dest whole");
+    let whole = snapshot(test.project.join("whole"));
+    let there = test.project.join("there");
     for at in 0.. {
         let _ = fs::remove_dir_all(&there);
         let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
-        let mut command = trace::behind_a_shell(env!("CARGO_BIN_EXE_kernels"), &arguments);
-        command.env_clear().env("HOME", &sandbox.home).current_dir(&sandbox.project);
-        let run = match trace::run(&mut command, Plan::changing(Fault::Fail(at, Errno::EIO), false)) {
+        let run = match trace::run(
+            &mut test.behind_a_shell(KERNELS, &arguments),
+            Plan::changing(Fault::Fail(at, Errno::EIO), false),
+        ) {
             Ok(run) => run,
             Err(error) => return not_run(&format!("nothing can be traced here: {error}")),
         };
@@ -659,33 +675,33 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-fn with_identity(sandbox: &Sandbox, more: &str) {
+fn with_identity(test: &Test, more: &str) {
     let config = format!("[user]\n\tname = A Person\n\temail = person@example.com\n{more}");
-    write(&sandbox.home.join(".gitconfig"), config);
+    write(&test.home.join(".gitconfig"), config);
 }
 
 #[test]
 fn a_repository_begins_with_everything_committed() {
-    let sandbox = Sandbox::without_git();
+    let test = Test::without_git();
     // The user's hooks, signing and global ignore files must not affect this commit.
-    let hook = sandbox.home.join("hooks/pre-commit");
+    let hook = test.home.join("hooks/pre-commit");
     write(&hook, "#!/bin/sh\nexit 1\n");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    write(&sandbox.home.join("ignored"), "*.toml\nLICENSE\n");
-    let home = sandbox.home.display();
+    write(&test.home.join("ignored"), "*.toml\nLICENSE\n");
+    let home = test.home.display();
     with_identity(
-        &sandbox,
+        &test,
         &format!(
             "[core]\n\thooksPath = {home}/hooks\n\texcludesFile = {home}/ignored\n[commit]\n\tgpgSign = true\n\
              [gpg]\n\tprogram = /bin/false\n[init]\n\tdefaultBranch = trunk\n"
         ),
     );
-    let mut command = sandbox.command();
+    let mut command = test.command();
     command.env("GIT_DIR", "/nowhere").env("GIT_WORK_TREE", "/").env("GIT_INDEX_FILE", "/nowhere");
     let ran = Ran::of(command.args(["init", "k1", "--op", "blank", "--json"]));
     let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e} {ran:?}"));
     assert_eq!(report["git"]["state"], "committed", "{report:#}");
-    let folder = sandbox.project.join("k1");
+    let folder = test.project.join("k1");
     assert_eq!(git(&folder, &["status", "--porcelain", "--ignored"]), "");
     assert_eq!(git(&folder, &["rev-list", "--count", "--all"]), "1");
     assert_eq!(git(&folder, &["symbolic-ref", "--short", "HEAD"]), "trunk");
@@ -697,66 +713,68 @@ fn a_repository_begins_with_everything_committed() {
 
 #[test]
 fn without_an_address_there_is_no_commit_and_that_is_said() {
-    let sandbox = Sandbox::without_git();
-    let ran = sandbox.ok("init k1 --op blank");
+    let test = Test::without_git();
+    let ran = test.ok("init k1 --op blank");
     ran.expect(0, &["added and not committed"]);
-    let folder = sandbox.project.join("k1");
+    let folder = test.project.join("k1");
+    // Nor is a branch of one's own set.
+    assert_eq!(git(&folder, &["symbolic-ref", "--short", "HEAD"]), "main");
     assert!(git(&folder, &["status", "--porcelain"]).starts_with("A  .gitignore"));
     assert_eq!(git(&folder, &["rev-list", "--count", "--all"]), "0");
 }
 
 #[test]
 fn inside_a_repository_no_other_is_started() {
-    let sandbox = Sandbox::new();
-    fs::create_dir(sandbox.project.join("deep")).unwrap();
+    let test = Test::new();
+    fs::create_dir(test.project.join("deep")).unwrap();
     for dest in ["k1", "deep/k1"] {
-        let report = sandbox.json(&format!("init k1 --op blank --dest {dest}"));
+        let report = test.json(&format!("init k1 --op blank --dest {dest}"));
         assert_eq!(report["git"]["state"], "inside", "{report:#}");
-        assert_eq!(report["git"]["root"], sandbox.project.to_str().unwrap());
-        assert!(!exists(sandbox.project.join(dest).join(".git")));
+        assert_eq!(report["git"]["root"], test.project.to_str().unwrap());
+        assert!(!exists(test.project.join(dest).join(".git")));
     }
     // In a worktree and in a submodule, .git is a file.
-    let sandbox = Sandbox::without_git();
-    write(&sandbox.project.join(".git"), "gitdir: elsewhere\n");
-    let ran = sandbox.ok("init k1 --op blank");
-    ran.expect(0, &["no git repository was started", sandbox.project.to_str().unwrap()]);
+    let test = Test::without_git();
+    write(&test.project.join(".git"), "gitdir: elsewhere\n");
+    let ran = test.ok("init k1 --op blank");
+    ran.expect(0, &["no git repository was started", test.project.to_str().unwrap()]);
 }
 
 #[test]
 fn without_git_or_against_it_there_is_none() {
-    let sandbox = Sandbox::without_git();
-    let mut command = sandbox.command();
+    let test = Test::without_git();
+    let mut command = test.command();
     let ran = Ran::of(command.env("PATH", "/nowhere").args(["init", "k1", "--op", "blank"]));
     ran.expect(0, &["git is not in PATH"]);
-    assert!(!exists(sandbox.project.join("k1/.git")));
+    assert!(!exists(test.project.join("k1/.git")));
     // A git that fails.
-    write(&sandbox.home.join("bin/git"), "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n");
-    let broken = sandbox.home.join("bin/git");
+    write(&test.home.join("bin/git"), "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n");
+    let broken = test.home.join("bin/git");
     fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = sandbox.command();
+    let mut command = test.command();
     command.env("PATH", broken.parent().unwrap());
     let ran = Ran::of(command.args(["init", "k2", "--op", "blank"]));
     ran.expect(0, &["no git repository could be started", "fatal: out of luck"]);
-    assert!(!exists(sandbox.project.join("k2/.git")));
-    assert!(exists(sandbox.project.join("k2/build.toml")));
-    sandbox.ok("init k3 --op blank --no-git").expect(0, &["--no-git"]);
-    assert!(!exists(sandbox.project.join("k3/.git")));
+    assert!(!exists(test.project.join("k2/.git")));
+    assert!(exists(test.project.join("k2/build.toml")));
+    test.ok("init k3 --op blank --no-git").expect(0, &["--no-git"]);
+    assert!(!exists(test.project.join("k3/.git")));
 }
 
 // ------------------------------------------------------------------------------------------------------ what becomes of it
 
 #[test]
 fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
-    let sandbox = Sandbox::without_git();
-    sandbox.ok("init k1 --op blank --no-git");
-    let mut command = sandbox.command();
+    let test = Test::without_git();
+    test.ok("init k1 --op blank --no-git");
+    let mut command = test.command();
     // Without a compiler, to test the message about what cannot be checked.
     let ran = Ran::of(command.env("PATH", "/nowhere").args(["ci", "k1"]));
     ran.expect(1, &["1 operation", "none recorded; `kernels bench k1 --record` on a card records it"]);
     assert!(!ran.err.contains("evidence"), "{ran:#?}");
     // The git root of the examples has the evidence of kernels/, which does not apply to them.
     for (folder, ..) in EXAMPLES {
-        let mut command = sandbox.command();
+        let mut command = test.command();
         let ran = Ran::of(command.env("PATH", "/nowhere").arg("ci").arg(root().join(folder)));
         ran.expect(1, &["none recorded;"]);
         let pending = crate::support::pending::pending();

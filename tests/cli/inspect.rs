@@ -4,55 +4,55 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::support::{Ran, Sandbox, write, write_skill};
+use crate::support::{Ran, Test, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
 #[test]
 fn show_prints_skill_md_byte_for_byte() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let text = fs::read_to_string(format!("{EMBEDDED}/SKILL.md")).unwrap();
-    assert_eq!(sandbox.ok("skills show").out, text);
-    assert_eq!(sandbox.ok("skills show cuda-kernels --quiet").out, text);
-    assert_eq!(sandbox.json("skills show")["skill_md"], text);
+    assert_eq!(test.ok("skills show").out, text);
+    assert_eq!(test.ok("skills show cuda-kernels --quiet").out, text);
+    assert_eq!(test.json("skills show")["skill_md"], text);
 }
 
 #[test]
 fn skill_md_costs_an_agent_at_most_550_tokens() {
-    let sandbox = Sandbox::new();
-    let report = sandbox.json("skills show --tokens");
+    let test = Test::new();
+    let report = test.json("skills show --tokens");
     let tokens = report["files"]["SKILL.md"].as_u64().unwrap();
     assert!(tokens <= 550, "{tokens} tokens");
     assert_eq!(report["encoding"], "o200k_base");
-    sandbox.ok("skills show --tokens").expect(0, &["SKILL.md", "references/troubleshooting.md"]);
+    test.ok("skills show --tokens").expect(0, &["SKILL.md", "references/troubleshooting.md"]);
 }
 
 #[test]
 fn the_embedded_skill_is_valid_to_the_last_warning() {
-    let sandbox = Sandbox::new();
-    sandbox.ok(&format!("skills validate {EMBEDDED} --strict")).expect(0, &["valid"]);
-    sandbox.ok("skills pack");
-    sandbox.ok("skills validate cuda-kernels.skill --strict");
+    let test = Test::new();
+    test.ok(&format!("skills validate {EMBEDDED} --strict")).expect(0, &["valid"]);
+    test.ok("skills pack");
+    test.ok("skills validate cuda-kernels.skill --strict");
     // An install with its receipt is valid if its source is.
-    sandbox.ok("skills add --claude");
-    sandbox.ok("skills validate .claude/skills/cuda-kernels --strict");
+    test.ok("skills add --claude");
+    test.ok("skills validate .claude/skills/cuda-kernels --strict");
 }
 
 #[test]
 fn validate_points_at_file_and_line_and_exits_1() {
-    let sandbox = Sandbox::new();
-    let folder = sandbox.project.join("demo");
+    let test = Test::new();
+    let folder = test.project.join("demo");
     write_skill(&folder, "demo", "1");
     write(
         &folder.join("SKILL.md"),
         "---\nname: demo\ndescription: Does <it>. Use when asked.\nmodel: opus\n---\n[x](../secret)\n[y](none.md)\n",
     );
-    let ran = sandbox.run("skills validate demo");
+    let ran = test.run("skills validate demo");
     ran.expect(
         1,
         &["demo/SKILL.md:3", "demo/SKILL.md:4", "demo/SKILL.md:6", "[link-outside]", "[key-unknown]", "not valid"],
     );
-    let report = sandbox.json("skills validate demo demo/SKILL.md");
+    let report = test.json("skills validate demo demo/SKILL.md");
     assert_eq!(report["skills"].as_array().unwrap().len(), 2);
     let first = &report["skills"][0];
     assert_eq!(first["valid"], false);
@@ -60,23 +60,23 @@ fn validate_points_at_file_and_line_and_exits_1() {
     assert_eq!(rules, ["description-angle", "key-unknown", "link-outside", "link-broken"]);
 
     write(&folder.join("SKILL.md"), "---\nname: demo\ndescription: Does it.\n---\ntext\n");
-    sandbox.ok("skills validate demo").expect(0, &["description-when", "valid"]);
-    sandbox.run("skills validate demo --strict").expect(1, &["not valid"]);
+    test.ok("skills validate demo").expect(0, &["description-when", "valid"]);
+    test.run("skills validate demo --strict").expect(1, &["not valid"]);
     fs::rename(folder.join("SKILL.md"), folder.join("skill.md")).unwrap();
-    sandbox.run("skills validate demo").expect(1, &["skill-md-missing", "rename"]);
+    test.run("skills validate demo").expect(1, &["skill-md-missing", "rename"]);
     symlink("/etc/passwd", folder.join("passwd")).unwrap();
-    sandbox.run("skills validate demo").expect(1, &["symbolic link", "skill-md-missing"]);
-    sandbox.run("skills validate nowhere").expect(1, &["nowhere"]);
-    sandbox.run("skills validate").expect(2, &["PATH"]);
-    sandbox.ok("skills validate --rules").expect(0, &["name-folder", "link-outside"]);
+    test.run("skills validate demo").expect(1, &["symbolic link", "skill-md-missing"]);
+    test.run("skills validate nowhere").expect(1, &["nowhere"]);
+    test.run("skills validate").expect(2, &["PATH"]);
+    test.ok("skills validate --rules").expect(0, &["name-folder", "link-outside"]);
 }
 
 #[test]
 fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills pack cuda-kernels -o one.skill");
-    sandbox.ok(&format!("skills pack {EMBEDDED} -o two.skill"));
-    let copy = sandbox.project.join("elsewhere/cuda-kernels");
+    let test = Test::new();
+    test.ok("skills pack cuda-kernels -o one.skill");
+    test.ok(&format!("skills pack {EMBEDDED} -o two.skill"));
+    let copy = test.project.join("elsewhere/cuda-kernels");
     fs::create_dir_all(copy.parent().unwrap()).unwrap();
     // Different times, order of creation and umask.
     let copied = Command::new("sh")
@@ -85,14 +85,14 @@ fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
         .status()
         .unwrap();
     assert!(copied.success());
-    sandbox.ok("skills pack elsewhere/cuda-kernels -o three.skill");
-    let read = |name: &str| fs::read(sandbox.project.join(name)).unwrap();
+    test.ok("skills pack elsewhere/cuda-kernels -o three.skill");
+    let read = |name: &str| fs::read(test.project.join(name)).unwrap();
     assert_eq!(read("one.skill"), read("two.skill"));
     assert_eq!(read("one.skill"), read("three.skill"));
     // Python's zip reader finds the same files in it.
     let listed = Command::new("python3")
         .args(["-c", "import sys,zipfile; z=zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; print('\\n'.join(z.namelist()))"])
-        .arg(sandbox.project.join("one.skill"))
+        .arg(test.project.join("one.skill"))
         .output()
         .unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
@@ -101,32 +101,32 @@ fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
 
 #[test]
 fn pack_never_overwrites_another_file_unasked() {
-    let sandbox = Sandbox::new();
-    write(&sandbox.project.join("cuda-kernels.skill"), "mine");
-    sandbox.run("skills pack").expect(3, &["cuda-kernels.skill", "--force"]);
-    assert_eq!(fs::read_to_string(sandbox.project.join("cuda-kernels.skill")).unwrap(), "mine");
-    sandbox.ok("skills pack --force");
-    sandbox.ok("skills pack");
-    sandbox.run("skills pack -o nowhere/x.skill").expect(1, &["nowhere/x.skill"]);
+    let test = Test::new();
+    write(&test.project.join("cuda-kernels.skill"), "mine");
+    test.run("skills pack").expect(3, &["cuda-kernels.skill", "--force"]);
+    assert_eq!(fs::read_to_string(test.project.join("cuda-kernels.skill")).unwrap(), "mine");
+    test.ok("skills pack --force");
+    test.ok("skills pack");
+    test.run("skills pack -o nowhere/x.skill").expect(1, &["nowhere/x.skill"]);
 }
 
 #[test]
 fn doctor_shows_what_agents_see_and_what_is_wrong() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("doctor").expect(0, &["no problems", "git root"]);
-    fs::create_dir(sandbox.home.join(".codex")).unwrap();
-    fs::create_dir(sandbox.home.join(".claude")).unwrap();
-    sandbox.ok("skills add --codex --claude");
-    sandbox.ok("doctor").expect(0, &["Codex", "Claude Code", ".codex/skills/cuda-kernels", "no problems"]);
+    let test = Test::new();
+    test.ok("doctor").expect(0, &["no problems", "git root"]);
+    fs::create_dir(test.home.join(".codex")).unwrap();
+    fs::create_dir(test.home.join(".claude")).unwrap();
+    test.ok("skills add --codex --claude");
+    test.ok("doctor").expect(0, &["Codex", "Claude Code", ".codex/skills/cuda-kernels", "no problems"]);
     // Listed twice by one agent, hidden from another.
-    sandbox.ok("skills add --codex --global");
+    test.ok("skills add --codex --global");
     write(
-        &sandbox.home.join(".claude/skills/cuda-kernels/SKILL.md"),
+        &test.home.join(".claude/skills/cuda-kernels/SKILL.md"),
         "---\nname: cuda-kernels\ndescription: old\n---\nx\n",
     );
-    write(&sandbox.project.join(".claude/skills/broken/SKILL.md"), "\u{feff}---\nname: broken\n---\n");
-    symlink("nowhere", sandbox.project.join(".claude/skills/gone")).unwrap();
-    let ran = sandbox.run("doctor");
+    write(&test.project.join(".claude/skills/broken/SKILL.md"), "\u{feff}---\nname: broken\n---\n");
+    symlink("nowhere", test.project.join(".claude/skills/gone")).unwrap();
+    let ran = test.run("doctor");
     ran.expect(
         1,
         &[
@@ -137,42 +137,42 @@ fn doctor_shows_what_agents_see_and_what_is_wrong() {
             "foreign",
         ],
     );
-    let report = sandbox.json("doctor");
+    let report = test.json("doctor");
     assert!(report["problems"].as_array().unwrap().len() >= 5);
 }
 
 #[test]
 fn doctor_reads_versions_without_running_anything() {
-    let sandbox = Sandbox::new();
-    let package = sandbox.outside().join("node_modules/codex");
+    let test = Test::new();
+    let package = test.root().join("node_modules/codex");
     write(&package.join("package.json"), "{\"name\":\"codex\",\"version\":\"1.2.3\"}");
-    let marker = sandbox.outside().join("was-run");
+    let marker = test.root().join("was-run");
     write(&package.join("bin/codex.js"), format!("#!/bin/sh\ntouch {}\n", marker.display()));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(package.join("bin/codex.js"), mode).unwrap();
-    let bin = sandbox.outside().join("bin");
+    let bin = test.root().join("bin");
     fs::create_dir(&bin).unwrap();
     symlink(package.join("bin/codex.js"), bin.join("codex")).unwrap();
-    Ran::of(sandbox.command().env("PATH", &bin).arg("doctor")).expect(0, &["Codex", "1.2.3"]);
+    Ran::of(test.command().env("PATH", &bin).arg("doctor")).expect(0, &["Codex", "1.2.3"]);
     assert!(!marker.exists(), "doctor ran the agent");
 }
 
 #[test]
 fn completions_are_scripts_that_their_shell_accepts() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        sandbox.ok(&format!("completions {shell}")).expect(0, &["kernels", "skills"]);
+        test.ok(&format!("completions {shell}")).expect(0, &["kernels", "skills"]);
     }
-    let script = sandbox.project.join("kernels.bash");
-    fs::write(&script, sandbox.ok("completions bash").out).unwrap();
+    let script = test.project.join("kernels.bash");
+    fs::write(&script, test.ok("completions bash").out).unwrap();
     let checked = Command::new("bash").arg("-n").arg(&script).status().unwrap();
     assert!(checked.success());
 }
 
 #[test]
 fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
-    let sandbox = Sandbox::new();
-    let list = sandbox.ok("man --list").out;
+    let test = Test::new();
+    let list = test.ok("man --list").out;
     let names: Vec<&str> = list.lines().collect();
     assert_eq!(names[0], "kernels");
     for needed in ["kernels skills add", "kernels bench", "kernels toolchain install"] {
@@ -180,24 +180,24 @@ fn every_command_that_help_shows_has_a_manual_page_of_its_own() {
     }
     assert!(!list.contains("__worker"), "{list}");
     for name in names {
-        let page = sandbox.ok(name.replacen("kernels", "man", 1).trim()).out;
+        let page = test.ok(name.replacen("kernels", "man", 1).trim()).out;
         let title = format!(".TH {} 1", name.replace(' ', "-"));
         assert!(page.contains(&title), "{name}: {page}");
         // The page contains the text of the help, escaped for roff.
         let help = format!("{} --help", name["kernels".len()..].trim());
-        let help = sandbox.ok(help.trim()).out;
+        let help = test.ok(help.trim()).out;
         let page = page.replace("\\-", "-").replace("\\*(Aq", "'");
         let first = help.lines().next().unwrap();
         assert!(page.contains(first), "{name}: {first}: {page}");
     }
-    sandbox.run("man skills nothing").expect(1, &["kernels skills has no command nothing", "kernels man --list"]);
-    sandbox.run("man --list skills").expect(2, &["--list"]);
+    test.run("man skills nothing").expect(1, &["kernels skills has no command nothing", "kernels man --list"]);
+    test.run("man --list skills").expect(2, &["--list"]);
 }
 
 #[test]
 fn version_names_the_git_revision() {
-    let sandbox = Sandbox::new();
-    let version = sandbox.ok("--version").out;
+    let test = Test::new();
+    let version = test.ok("--version").out;
     assert!(version.starts_with(concat!("kernels ", env!("CARGO_PKG_VERSION"))), "{version}");
     let git = Command::new("git")
         .args(["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short=10", "HEAD"])
@@ -211,22 +211,22 @@ fn version_names_the_git_revision() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let program = env!("CARGO_BIN_EXE_kernels");
     let ran = Ran::of(
         Command::new("bash")
             .args(["-c", &format!("set -o pipefail; {program} skills show | true")])
-            .env("HOME", &sandbox.home),
+            .env("HOME", &test.home),
     );
     ran.expect(0, &[]);
 }
 
 #[test]
 fn output_that_a_full_disk_swallows_is_a_failure() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for typed in ["skills show", "completions bash", "skills list --json"] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let ran = Ran::of_redirected(sandbox.command().args(typed.split(' ')), full.into());
+        let ran = Ran::of_redirected(test.command().args(typed.split(' ')), full.into());
         ran.expect(1, &["stdout", "No space left"]);
     }
 }

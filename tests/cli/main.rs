@@ -31,6 +31,7 @@ mod export;
 mod generated;
 #[cfg(unix)]
 mod hostile;
+mod hub;
 mod init;
 mod inspect;
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -40,5 +41,6 @@ mod oracles;
 mod peers;
 mod project;
 mod prompt;
+mod publish;
 mod toolchain;
 mod versions;

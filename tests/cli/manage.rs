@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crate::support::{Sandbox, exists, snapshot, tree, write, write_skill};
+use crate::support::{Test, exists, snapshot, tree, write, write_skill};
 
 #[test]
 fn status_tells_every_state_apart_and_exits_1_unless_all_is_current() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills status").expect(0, &["nothing is installed"]);
-    sandbox.run("skills status cuda-kernels").expect(1, &["not installed"]);
-    sandbox.ok("skills add --claude --codex --opencode --cursor --gemini");
-    sandbox.ok("skills status").expect(0, &["current"]);
-    let at = |agent: &str| sandbox.project.join(agent).join("skills/cuda-kernels");
+    let test = Test::new();
+    test.ok("skills status").expect(0, &["nothing is installed"]);
+    test.run("skills status cuda-kernels").expect(1, &["not installed"]);
+    test.ok("skills add --claude --codex --opencode --cursor --gemini");
+    test.ok("skills status").expect(0, &["current"]);
+    let at = |agent: &str| test.project.join(agent).join("skills/cuda-kernels");
     write(&at(".claude").join("SKILL.md"), "mine");
     fs::remove_file(at(".codex").join("SKILL.md")).unwrap();
     fs::remove_dir_all(at(".opencode")).unwrap();
@@ -24,11 +24,11 @@ fn status_tells_every_state_apart_and_exits_1_unless_all_is_current() {
         (".cursor", "newer"),
         (".gemini", "current"),
     ] {
-        assert_eq!(sandbox.state(&format!("{agent}/skills/cuda-kernels")), state, "{agent}");
+        assert_eq!(test.state(&format!("{agent}/skills/cuda-kernels")), state, "{agent}");
     }
-    sandbox.run("skills status").expect(1, &["M SKILL.md", "D SKILL.md", "newer"]);
-    sandbox.run("skills status --gemini").expect(0, &["current"]);
-    sandbox.run("skills status --claude").expect(1, &["modified"]);
+    test.run("skills status").expect(1, &["M SKILL.md", "D SKILL.md", "newer"]);
+    test.run("skills status --gemini").expect(0, &["current"]);
+    test.run("skills status --claude").expect(1, &["modified"]);
 }
 
 /// Rewrites an install and its receipt to those of a later release.
@@ -42,53 +42,53 @@ fn make_newer(folder: &std::path::Path) {
 
 #[test]
 fn update_replaces_stale_repairs_missing_and_leaves_edited_alone() {
-    let sandbox = Sandbox::new();
-    let source = sandbox.project.join("skills-src/demo");
+    let test = Test::new();
+    let source = test.project.join("skills-src/demo");
     write_skill(&source, "demo", "1");
-    sandbox.ok("skills add skills-src/demo --claude --codex --opencode");
-    let at = |agent: &str| sandbox.project.join(agent).join("skills/demo");
-    sandbox.ok("skills update").expect(0, &["unchanged"]);
+    test.ok("skills add skills-src/demo --claude --codex --opencode");
+    let at = |agent: &str| test.project.join(agent).join("skills/demo");
+    test.ok("skills update").expect(0, &["unchanged"]);
 
     write_skill(&source, "demo", "2");
     fs::remove_file(at(".codex").join("references/guide.md")).unwrap();
     write(&at(".opencode").join("SKILL.md"), "mine");
-    assert_eq!(sandbox.state(".claude/skills/demo"), "stale");
+    assert_eq!(test.state(".claude/skills/demo"), "stale");
     let edited = snapshot(at(".opencode"));
-    sandbox.run("skills update").expect(3, &["updated", "repaired", "refused", ".opencode", "M SKILL.md"]);
+    test.run("skills update").expect(3, &["updated", "repaired", "refused", ".opencode", "M SKILL.md"]);
     assert_eq!(tree(at(".claude")), tree(&source));
     assert_eq!(tree(at(".codex")), tree(&source));
     assert_eq!(snapshot(at(".opencode")), edited);
 
-    sandbox.ok("skills update --force").expect(0, &["kept in"]);
+    test.ok("skills update --force").expect(0, &["kept in"]);
     assert_eq!(tree(at(".opencode")), tree(&source));
-    let backups = sandbox.project.join(".opencode/.kernels/backups");
+    let backups = test.project.join(".opencode/.kernels/backups");
     let backup = fs::read_dir(backups).unwrap().next().unwrap().unwrap().path();
     assert_eq!(snapshot(backup), edited);
-    sandbox.ok("skills status").expect(0, &["current"]);
+    test.ok("skills status").expect(0, &["current"]);
 }
 
 #[test]
 fn update_never_goes_back_and_says_what_it_cannot_update() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills add --claude");
-    let claude = sandbox.project.join(".claude/skills/cuda-kernels");
+    let test = Test::new();
+    test.ok("skills add --claude");
+    let claude = test.project.join(".claude/skills/cuda-kernels");
     make_newer(&claude);
     let before = snapshot(&claude);
-    sandbox.ok("skills update").expect(0, &["newer", "left as it is"]);
-    sandbox.run("skills add --claude").expect(3, &["newer"]);
+    test.ok("skills update").expect(0, &["newer", "left as it is"]);
+    test.run("skills add --claude").expect(3, &["newer"]);
     assert_eq!(snapshot(&claude), before);
-    let source = sandbox.skill("demo", "1");
-    sandbox.ok(&format!("skills add {} --codex", source.display()));
-    sandbox.ok("skills update").expect(0, &["demo", "is gone"]);
+    let source = test.skill("demo", "1");
+    test.ok(&format!("skills add {} --codex", source.display()));
+    test.ok("skills update").expect(0, &["demo", "outside the project", "skills add PATH"]);
 }
 
 #[test]
 fn diff_shows_a_persons_edits_as_a_unified_diff() {
-    let sandbox = Sandbox::new();
-    sandbox.run("skills diff").expect(1, &["nothing is installed"]);
-    sandbox.ok("skills add --claude");
-    sandbox.ok("skills diff").expect(0, &["no edits"]);
-    let folder = sandbox.project.join(".claude/skills/cuda-kernels");
+    let test = Test::new();
+    test.run("skills diff").expect(1, &["nothing is installed"]);
+    test.ok("skills add --claude");
+    test.ok("skills diff").expect(0, &["no edits"]);
+    let folder = test.project.join(".claude/skills/cuda-kernels");
     let skill_md = folder.join("SKILL.md");
     let original = fs::read_to_string(&skill_md).unwrap();
     let edited = format!("{original}a line of mine\n");
@@ -96,13 +96,13 @@ fn diff_shows_a_persons_edits_as_a_unified_diff() {
     write(&folder.join("mine.md"), "new\n");
     write(&folder.join("blob"), b"\0\xff");
     fs::remove_file(folder.join("references/troubleshooting.md")).unwrap();
-    let ran = sandbox.ok("skills diff");
+    let ran = test.ok("skills diff");
     ran.expect(0, &["+a line of mine", "--- /dev/null", "+++ /dev/null", "+new", "Binary files"]);
 
     // `patch` accepts the diff: applied to the original, it yields the edit.
     fs::remove_file(folder.join("blob")).unwrap();
-    let patch = sandbox.ok("skills diff").out;
-    let copy = sandbox.outside().join("copy");
+    let patch = test.ok("skills diff").out;
+    let copy = test.root().join("copy");
     fs::create_dir(&copy).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
     let copied = std::process::Command::new("cp").args(["-a", source]).arg(copy.join("cuda-kernels")).status().unwrap();
@@ -119,44 +119,44 @@ fn diff_shows_a_persons_edits_as_a_unified_diff() {
 
 #[test]
 fn remove_takes_the_skill_and_the_folders_it_made() {
-    let sandbox = Sandbox::new();
-    let before = snapshot(&sandbox.project);
-    sandbox.ok("skills add --claude --codex");
-    sandbox.ok("skills remove cuda-kernels").expect(0, &["removed", ".claude", ".codex"]);
-    assert_eq!(snapshot(&sandbox.project), before);
+    let test = Test::new();
+    let before = snapshot(&test.project);
+    test.ok("skills add --claude --codex");
+    test.ok("skills remove cuda-kernels").expect(0, &["removed", ".claude", ".codex"]);
+    assert_eq!(snapshot(&test.project), before);
 
     // Existing files stay.
-    fs::create_dir_all(sandbox.project.join(".claude/skills")).unwrap();
-    let before = snapshot(&sandbox.project);
-    sandbox.ok("skills add --claude");
-    sandbox.ok("skills remove cuda-kernels --claude");
-    assert_eq!(snapshot(&sandbox.project), before);
+    fs::create_dir_all(test.project.join(".claude/skills")).unwrap();
+    let before = snapshot(&test.project);
+    test.ok("skills add --claude");
+    test.ok("skills remove cuda-kernels --claude");
+    assert_eq!(snapshot(&test.project), before);
 }
 
 #[test]
 fn remove_of_what_is_not_there_fails_and_says_where_it_is() {
-    let sandbox = Sandbox::new();
-    sandbox.run("skills remove cuda-kernels").expect(1, &["not installed"]);
-    sandbox.run("skills remove no-such-skill").expect(1, &["no-such-skill"]);
-    sandbox.ok("skills add --claude --global");
-    sandbox.run("skills remove cuda-kernels").expect(1, &["--global", "~/.claude"]);
-    sandbox.run("skills remove ../../etc --claude").expect(1, &["not installed"]);
-    assert!(exists(sandbox.home.join(".claude/skills/cuda-kernels")));
-    sandbox.ok("skills remove cuda-kernels --global");
-    assert_eq!(snapshot(&sandbox.home).len(), 0);
+    let test = Test::new();
+    test.run("skills remove cuda-kernels").expect(1, &["not installed"]);
+    test.run("skills remove no-such-skill").expect(1, &["no-such-skill"]);
+    test.ok("skills add --claude --global");
+    test.run("skills remove cuda-kernels").expect(1, &["--global", "~/.claude"]);
+    test.run("skills remove ../../etc --claude").expect(1, &["not installed"]);
+    assert!(exists(test.home.join(".claude/skills/cuda-kernels")));
+    test.ok("skills remove cuda-kernels --global");
+    assert_eq!(snapshot(&test.home).len(), 0);
 }
 
 #[test]
 fn remove_of_an_edit_is_refused_and_force_keeps_a_backup() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills add --claude --codex");
-    let claude = sandbox.project.join(".claude/skills/cuda-kernels");
+    let test = Test::new();
+    test.ok("skills add --claude --codex");
+    let claude = test.project.join(".claude/skills/cuda-kernels");
     write(&claude.join("SKILL.md"), "mine");
-    let before = snapshot(&sandbox.project);
-    sandbox.run("skills remove cuda-kernels").expect(3, &["M SKILL.md", "--force"]);
-    assert_eq!(snapshot(&sandbox.project), before, "a refusal changed something");
+    let before = snapshot(&test.project);
+    test.run("skills remove cuda-kernels").expect(3, &["M SKILL.md", "--force"]);
+    assert_eq!(snapshot(&test.project), before, "a refusal changed something");
     let edited = snapshot(&claude);
-    let report = sandbox.json("skills remove cuda-kernels --force");
+    let report = test.json("skills remove cuda-kernels --force");
     let kept: Vec<_> = report["removed"].as_array().unwrap().iter().filter_map(|r| r["backup"].as_str()).collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(snapshot(kept[0]), edited);
@@ -165,36 +165,36 @@ fn remove_of_an_edit_is_refused_and_force_keeps_a_backup() {
 
 #[test]
 fn remove_never_leaves_a_link_to_nothing() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills add --codex --agents");
-    sandbox.run("skills remove cuda-kernels --agents").expect(3, &["links to", ".codex"]);
-    sandbox.ok("skills remove cuda-kernels --codex");
-    assert!(exists(sandbox.project.join(".agents/skills/cuda-kernels/SKILL.md")));
-    sandbox.ok("skills add --codex");
-    sandbox.ok("skills remove cuda-kernels --codex --agents");
-    assert!(!exists(sandbox.project.join(".agents/skills/cuda-kernels")));
-    assert!(!exists(sandbox.project.join(".codex/skills/cuda-kernels")));
+    let test = Test::new();
+    test.ok("skills add --codex --agents");
+    test.run("skills remove cuda-kernels --agents").expect(3, &["links to", ".codex"]);
+    test.ok("skills remove cuda-kernels --codex");
+    assert!(exists(test.project.join(".agents/skills/cuda-kernels/SKILL.md")));
+    test.ok("skills add --codex");
+    test.ok("skills remove cuda-kernels --codex --agents");
+    assert!(!exists(test.project.join(".agents/skills/cuda-kernels")));
+    assert!(!exists(test.project.join(".codex/skills/cuda-kernels")));
 }
 
 #[test]
 fn dry_runs_of_remove_and_update_touch_nothing() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills add --claude");
-    fs::remove_file(sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")).unwrap();
-    let before = snapshot(sandbox.outside());
-    sandbox.ok("skills update --dry-run").expect(0, &["repair"]);
-    sandbox.ok("skills remove cuda-kernels --dry-run").expect(0, &["remove"]);
-    assert_eq!(snapshot(sandbox.outside()), before);
+    let test = Test::new();
+    test.ok("skills add --claude");
+    fs::remove_file(test.project.join(".claude/skills/cuda-kernels/SKILL.md")).unwrap();
+    let before = snapshot(test.root());
+    test.ok("skills update --dry-run").expect(0, &["repair"]);
+    test.ok("skills remove cuda-kernels --dry-run").expect(0, &["remove"]);
+    assert_eq!(snapshot(test.root()), before);
 }
 
 #[test]
 fn list_shows_what_is_embedded_and_what_is_installed() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills list").expect(0, &["cuda-kernels", "nothing here"]);
-    sandbox.ok("skills add --claude");
-    let source = sandbox.skill("demo", "7");
-    sandbox.ok(&format!("skills add {} --global --codex", source.display()));
-    let report = sandbox.json("skills list");
+    let test = Test::new();
+    test.ok("skills list").expect(0, &["cuda-kernels", "nothing here"]);
+    test.ok("skills add --claude");
+    let source = test.skill("demo", "7");
+    test.ok(&format!("skills add {} --global --codex", source.display()));
+    let report = test.json("skills list");
     assert_eq!(report["embedded"][0]["name"], "cuda-kernels");
     let installed: Vec<_> = report["installed"]
         .as_array()
@@ -207,12 +207,12 @@ fn list_shows_what_is_embedded_and_what_is_installed() {
 
 #[test]
 fn dest_installs_are_managed_like_others() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills add --dest tools");
-    sandbox.ok("skills status --dest tools").expect(0, &["current"]);
-    write(&sandbox.project.join("tools/cuda-kernels/SKILL.md"), "mine");
-    sandbox.run("skills status --dest tools").expect(1, &["modified"]);
-    sandbox.run("skills update --dest tools").expect(3, &["M SKILL.md"]);
-    sandbox.ok("skills remove cuda-kernels --dest tools --force").expect(0, &["kept in"]);
-    assert!(!exists(sandbox.project.join("tools/cuda-kernels")));
+    let test = Test::new();
+    test.ok("skills add --dest tools");
+    test.ok("skills status --dest tools").expect(0, &["current"]);
+    write(&test.project.join("tools/cuda-kernels/SKILL.md"), "mine");
+    test.run("skills status --dest tools").expect(1, &["modified"]);
+    test.run("skills update --dest tools").expect(3, &["M SKILL.md"]);
+    test.ok("skills remove cuda-kernels --dest tools --force").expect(0, &["kept in"]);
+    assert!(!exists(test.project.join("tools/cuda-kernels")));
 }

@@ -404,10 +404,22 @@ fn the_digest_is_of_what_is_said_and_not_of_how() {
     let digest = folder.open().spec_digest;
     folder.spoil("kernel.toml", "format = 1\n", "# a comment\nformat   =  1\n\n");
     folder.spoil("kernel.toml", "2 * rows * width * size(T)", "2*rows*width*size(T)");
-    folder.spoil("kernel.toml", "rows = 8192\nwidth = 4096", "width = 4_096\nrows = 8192");
+    folder.spoil("kernel.toml", "rows = 8192\nwidth = 4096", "width = 4_096\nrows = \"2 * width\"\nx_stride = 4096");
+    let apart = "\"rows apart\"\nrows = 3\nwidth = [64, 8]\nbias = [1, 0]\n\n[[operation.verify]]\nname = \"first\"";
+    folder.spoil("kernel.toml", "\"sizes\"\nrows = [1, 3]", &format!("{apart}\nrows = [1, 1]"));
     assert_eq!(folder.open().spec_digest, digest);
-    folder.spoil("kernel.toml", "rows = 8192", "rows = 8193");
-    assert_ne!(folder.open().spec_digest, digest);
+    for (was, is) in [
+        ("width = 4_096", "width = 4_097"),
+        ("[[operation.bench]]", "[[operation.bench]]\nname = \"as the record calls it\""),
+        ("\"0..300\"", "\"0..301\""),
+        ("width = [64, 8]", "width = 64"),
+        ("{ x = 1 }", "{ x = 2 }"),
+        ("flops = \"rows", "flops = \"2 * rows"),
+    ] {
+        let digest = folder.open().spec_digest;
+        folder.spoil("kernel.toml", was, is);
+        assert_ne!(folder.open().spec_digest, digest, "{is}");
+    }
 }
 
 #[test]
@@ -440,12 +452,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
     let kernel = "kernel.toml";
     let cases: &[(&str, &str, &str, &[&str])] = &[
         ("format = 1", "format = 2", "2", &["format 2 is not known", "reads format = 1"]),
-        (
-            "launcher =",
-            "luncher =",
-            "luncher",
-            &["unknown field `luncher`", "allowed: name, launcher", "lacks `launcher`"],
-        ),
+        ("launcher =", "luncher =", "luncher", &["unknown field `luncher`", "allowed: name, launcher"]),
         ("launcher = \"scale_launch\"", "launcher = 3", "3", &["expected a string, found an integer"]),
         ("launcher = \"scale_launch\"", "launcher = \"scale launch\"", "\"scale launch\"", &["not a C symbol"]),
         ("flops = \"rows * width\"", "flops = \"rows * * width\"", "*", &["expected a number, a name"]),
@@ -466,7 +473,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
             "  { stream = true },\n",
             "  { stream = true },\n  { stream = true },\n",
             "{ stream = true }",
-            &["a second argument `{ stream = true }`", "the first is at line 19"],
+            &["a second argument `stream`", "the first is at line 19"],
         ),
         (
             "tensor = \"x\"",
@@ -565,7 +572,6 @@ error = "scale_error"
 oracle = "rope"
 dtypes = ["bf16", "f32"]
 types = { W = ["T", "f32"] }
-bytes = "rows * width * (size(T) + size(W))"
 flops = 0
 arguments = [
   { tensor = "out", role = "output", shape = ["rows", "width"], strides = ["out_stride", 1] },
@@ -588,6 +594,24 @@ reject = [
 [[cases]]
 operations = ["scale_in_place", "table"]
 verify = [ { name = "both", rows = 3, width = 8 } ]
+
+[[operation]]
+name = "twice"
+like = "table"
+without = ["is_f32"]
+oracle = "rope"
+flops = 1
+arguments = [
+  "out", { tensor = "again", role = "inout", dtype = "f32", shape = ["rows"], present = "again" },
+  "table..out_stride", { scalar = "eps", type = "f32" }, "table_stride..stream",
+]
+defaults = [{ again = 1 }, { eps = "half / 2", half = 3 }]
+verify = [
+  { name = "{rows} rows of {W}", width = 8, dtype = "f32", each = [
+    { rows = [1, 2] },
+    { rows = 3, each = [{ W = "f32" }, { eps = 2, name = "eps" }] },
+  ] },
+]
 "#;
 
 fn project_with_more() -> Folder {
@@ -599,8 +623,8 @@ fn project_with_more() -> Folder {
 #[test]
 fn an_operation_in_place_takes_the_rest_from_the_one_that_it_is_like() {
     let project = project_with_more().open();
-    let [scale, in_place, _] = &project.spec.operations[..] else {
-        panic!("three operations");
+    let [scale, in_place, ..] = &project.spec.operations[..] else {
+        panic!("two operations");
     };
     assert_eq!(in_place.dtypes, scale.dtypes);
     assert_eq!(in_place.arguments.len(), scale.arguments.len() - 1);
@@ -685,14 +709,65 @@ fn standard_cases_follow_from_the_arguments() {
 }
 
 #[test]
+fn an_operation_says_only_how_it_differs() {
+    let project = project_with_more().open();
+    let [.., table, twice] = &project.spec.operations[..] else {
+        panic!("several operations");
+    };
+    assert_eq!(twice.launcher, "twice_launch");
+    assert_eq!(twice.dtypes, table.dtypes);
+    let names: Vec<&str> = twice.arguments.iter().map(Argument::name).collect();
+    let wanted = ["out", "again", "table", "rows", "width", "out_stride", "eps", "table_stride", "dtype", "stream"];
+    assert_eq!(names, wanted);
+    assert_eq!(twice.names(), ["rows", "width", "out_stride", "again", "W", "table_stride", "eps", "half"]);
+    let cases = twice.cases(&twice.verify, 0).unwrap();
+    let labels: Vec<&str> = cases.iter().map(|case| case.label.as_str()).collect();
+    let wanted = [
+        "1 rows of T: rows=1 width=8 f32",
+        "2 rows of T: rows=2 width=8 f32",
+        "3 rows of f32: rows=3 width=8 W=f32 f32",
+        "eps: rows=3 width=8 eps=2 f32",
+    ];
+    assert_eq!(labels, wanted);
+    assert_eq!(cases[0].values["eps"].to_bits(), 1.5_f64.to_bits());
+    // out and the table of T, and `again` read and written, where it is there.
+    let bytes = |shape: &str| twice.bind(&twice.case_of_shape(shape, DType::BF16).unwrap()).unwrap().bytes;
+    assert_eq!(bytes("rows=3,width=8"), 2 * 24 * 2 + 2 * 3 * 4);
+    assert_eq!(bytes("rows=3,width=8,again=0,W=f32"), 24 * 2 + 24 * 4);
+}
+
+#[test]
+fn without_dtypes_those_that_have_a_code_are_meant() {
+    let folder = Folder::new();
+    folder.spoil("kernel.toml", "dtypes = [\"bf16\", \"f32\"]\n", "");
+    assert_eq!(folder.open().spec.operations[0].dtypes, [DType::BF16, DType::F32]);
+    folder.spoil(
+        "kernel.toml",
+        "{ dtype = { f32 = 0, bf16 = 2 } }",
+        "{ scalar = \"code\", type = \"i32\", value = 0 }",
+    );
+    let message = folder.refused();
+    assert!(message.contains("[[operation]] lacks `dtypes`"), "{message}");
+}
+
+#[test]
 fn mistakes_in_what_operations_share_are_shown_at_their_line() {
     for (from, to, says) in [
+        ("without = [\"is_f32\"]", "without = [\"eps\"]", "`table` has no `eps`"),
+        ("\"table..out_stride\"", "\"tables..out_stride\"", "`table` has no argument `tables`"),
+        ("\"table..out_stride\"", "\"width..rows\"", "`rows` stands before `width`"),
+        ("\"table..out_stride\"", "\"out..out_stride\"", "a second argument `out`"),
+        ("  { scalar = \"factor\", type = \"f32\" }", "  \"factor\"", "only an operation with `like` names arguments"),
+        ("{rows} rows", "{row} rows", "unknown name `row`"),
+        ("each = [{ W = \"f32\" }, { eps = 2, name = \"eps\" }]", "each = []", "an empty list gives no case"),
+        ("{ rows = [1, 2] }", "3", "expected a table, { rows = 1 }, found an integer"),
+        ("{ rows = [1, 2] }", "{ rowz = [1, 2] }", "unknown name `rowz`"),
         ("like = \"scale\"", "like = \"scales\"", "no operation `scales` before this one"),
         ("{ x = \"out\" }", "{ y = \"out\" }", "no input `y`"),
         ("{ x = \"out\" }", "{ x = \"x\" }", "no output `x`"),
         ("{ W = [", "{ w = [", "`w` is no name of a type parameter"),
         ("dtype = \"W\"", "dtype = \"V\"", "unknown dtype `V`"),
-        ("size(W))", "size(V))", "unknown name `V`"),
+        ("size(W) >", "size(V) >", "unknown name `V`"),
         ("operations = [\"table\"]", "operations = [\"tables\"]", "no operation `tables`"),
         ("at = { rows", "at = { rowz", "unknown name `rowz` in `cases.at`"),
         ("around = [64]", "round = [64]", "lacks `around`"),

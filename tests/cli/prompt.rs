@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Sandbox, exists};
+use crate::support::{Test, exists};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -23,7 +23,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(sandbox: &Sandbox, typed: &str) -> Self {
+    fn open(test: &Test, typed: &str) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -32,7 +32,7 @@ impl Terminal {
         let name = ptsname(&ours, Vec::new()).unwrap();
         let theirs: OwnedFd = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap().into();
         let end = || Stdio::from(theirs.try_clone().unwrap());
-        let child = sandbox
+        let child = test
             .command()
             .args(typed.split(' '))
             .env("TERM", "xterm-256color")
@@ -91,47 +91,47 @@ impl Drop for Terminal {
 
 #[test]
 fn enter_installs_into_the_agents_found_here() {
-    let sandbox = Sandbox::new();
-    fs::create_dir(sandbox.home.join(".codex")).unwrap();
-    let mut terminal = Terminal::open(&sandbox, "skills add");
+    let test = Test::new();
+    fs::create_dir(test.home.join(".codex")).unwrap();
+    let mut terminal = Terminal::open(&test, "skills add");
     terminal.wait_for("esc cancels");
     terminal.press(b"\r");
     terminal.wait_for("installed");
     assert_eq!(terminal.exit_code(), 0);
-    assert!(exists(sandbox.project.join(".codex/skills/cuda-kernels/SKILL.md")));
-    assert!(!exists(sandbox.project.join(".claude")));
+    assert!(exists(test.project.join(".codex/skills/cuda-kernels/SKILL.md")));
+    assert!(!exists(test.project.join(".claude")));
     assert!(terminal.screen.contains('\u{1b}'), "no colour on a terminal");
 }
 
 #[test]
 fn space_selects_another_agent() {
-    let sandbox = Sandbox::new();
-    let mut terminal = Terminal::open(&sandbox, "skills add");
+    let test = Test::new();
+    let mut terminal = Terminal::open(&test, "skills add");
     terminal.wait_for("esc cancels");
     terminal.press(b" \r");
     terminal.wait_for("installed");
     assert_eq!(terminal.exit_code(), 0);
-    assert!(exists(sandbox.project.join(".claude/skills/cuda-kernels/SKILL.md")));
+    assert!(exists(test.project.join(".claude/skills/cuda-kernels/SKILL.md")));
 }
 
 #[test]
 fn escape_and_control_c_and_choosing_nothing_change_nothing() {
     for keys in [b"\x1b".as_slice(), b"\x03", b"\r"] {
-        let sandbox = Sandbox::new();
-        let mut terminal = Terminal::open(&sandbox, "skills add");
+        let test = Test::new();
+        let mut terminal = Terminal::open(&test, "skills add");
         terminal.wait_for("esc cancels");
         terminal.press(keys);
         terminal.wait_for("nothing changed");
         assert_eq!(terminal.exit_code(), 1, "{keys:?}");
-        assert!(!exists(sandbox.project.join(".claude")));
+        assert!(!exists(test.project.join(".claude")));
     }
 }
 
 #[test]
 fn json_and_quiet_never_ask() {
     for flag in ["--json", "--quiet"] {
-        let sandbox = Sandbox::new();
-        let mut terminal = Terminal::open(&sandbox, &format!("skills add {flag}"));
+        let test = Test::new();
+        let mut terminal = Terminal::open(&test, &format!("skills add {flag}"));
         terminal.wait_for("say where to");
         assert_eq!(terminal.exit_code(), 2);
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Ran, Sandbox, write};
+use crate::support::{Ran, Test, write};
 use serde_json::Value;
 
 const INSTALLED: &str = "toolchain-13.0.88/nvidia/cu13/bin/nvcc";
@@ -24,8 +24,8 @@ fn toolkit(folder: &Path, version: &str) {
 }
 
 /// A Python whose pip runs this script; `$site` is the target folder.
-fn python(sandbox: &Sandbox, pip: &str) -> PathBuf {
-    let path = sandbox.outside().join("python");
+fn python(test: &Test, pip: &str) -> PathBuf {
+    let path = test.root().join("python");
     script(
         &path,
         &format!(
@@ -40,19 +40,19 @@ fn python(sandbox: &Sandbox, pip: &str) -> PathBuf {
 const GOOD: &str = "mkdir -p \"$site/nvidia/cu13/bin\" && cd \"$site/nvidia/cu13/bin\" && \
     printf '#!/bin/sh\\necho V13.0.88\\n' > nvcc && chmod +x nvcc";
 
-fn cache(sandbox: &Sandbox) -> PathBuf {
-    sandbox.home.join(".cache/kernels")
+fn cache(test: &Test) -> PathBuf {
+    test.home.join(".cache/kernels")
 }
 
-fn install(sandbox: &Sandbox, python: &Path, more: &[&str]) -> Command {
-    let mut command = sandbox.command();
+fn install(test: &Test, python: &Path, more: &[&str]) -> Command {
+    let mut command = test.command();
     command.args(["toolchain", "install", "--python"]).arg(python).args(more);
     command
 }
 
 /// Every entry of the cache.
-fn entries(sandbox: &Sandbox) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(cache(sandbox))
+fn entries(test: &Test) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(cache(test))
         .into_iter()
         .flatten()
         .flatten()
@@ -64,15 +64,15 @@ fn entries(sandbox: &Sandbox) -> Vec<String> {
 
 #[test]
 fn the_first_that_works_is_used_and_all_are_listed() {
-    let sandbox = Sandbox::new();
-    let places = ["home", "path", "venv", "cache"].map(|name| sandbox.outside().join(name));
+    let test = Test::new();
+    let places = ["home", "path", "venv", "cache"].map(|name| test.root().join(name));
     let [home, path, venv, kernels] = &places;
     toolkit(home, "13.3.1");
     toolkit(path, "13.2.1");
     toolkit(&venv.join("lib/python3.12/site-packages/nvidia/cu13"), "13.1.1");
     toolkit(&kernels.join("toolchain-13.0.88/nvidia/cu13"), "13.0.88");
     let run = |home: Option<&Path>, with_path: bool, with_venv: bool| -> Value {
-        let mut command = sandbox.command();
+        let mut command = test.command();
         command.args(["toolchain", "--json"]).env("KERNELS_CACHE", kernels);
         if let Some(home) = home {
             command.env("CUDA_HOME", home);
@@ -110,30 +110,30 @@ fn the_first_that_works_is_used_and_all_are_listed() {
 
 #[test]
 fn a_cuda_home_without_nvcc_is_an_error_and_not_passed_over() {
-    let sandbox = Sandbox::new();
-    let other = sandbox.outside().join("other");
+    let test = Test::new();
+    let other = test.root().join("other");
     toolkit(&other, "13.0.88");
     let path = format!("{}:/usr/bin:/bin", other.join("bin").display());
-    let empty = sandbox.outside().join("empty");
+    let empty = test.root().join("empty");
     fs::create_dir(&empty).unwrap();
     for name in ["CUDA_HOME", "CUDA_PATH"] {
-        let mut command = sandbox.command();
+        let mut command = test.command();
         command.arg("toolchain").env("PATH", &path).env(name, &empty);
         Ran::of(&mut command).expect(1, &[name, "empty/bin/nvcc", "correct it or unset it"]);
     }
     // An empty variable counts as unset.
-    let mut command = sandbox.command();
+    let mut command = test.command();
     command.arg("toolchain").env("PATH", &path).env("CUDA_HOME", "");
     Ran::of(&mut command).expect(0, &["used", "13.0.88 (pinned)", "PATH"]);
 }
 
 #[test]
 fn a_broken_nvcc_is_passed_over_and_shown() {
-    let sandbox = Sandbox::new();
-    let broken = sandbox.outside().join("broken");
+    let test = Test::new();
+    let broken = test.root().join("broken");
     script(&broken.join("bin/nvcc"), "echo no libc >&2; exit 127");
-    toolkit(&cache(&sandbox).join("toolchain-13.0.88/nvidia/cu13"), "13.0.88");
-    let mut command = sandbox.command();
+    toolkit(&cache(&test).join("toolchain-13.0.88/nvidia/cu13"), "13.0.88");
+    let mut command = test.command();
     let path = format!("{}:/usr/bin:/bin", broken.join("bin").display());
     command.arg("toolchain").env("PATH", path);
     Ran::of(&mut command).expect(0, &["broken", "no libc", "kernels toolchain install", "used"]);
@@ -141,13 +141,13 @@ fn a_broken_nvcc_is_passed_over_and_shown() {
 
 #[test]
 fn a_link_in_path_leads_to_its_toolkit() {
-    let sandbox = Sandbox::new();
-    let real = sandbox.outside().join("cuda-13.0");
+    let test = Test::new();
+    let real = test.root().join("cuda-13.0");
     toolkit(&real, "13.0.88");
-    let bin = sandbox.outside().join("bin");
+    let bin = test.root().join("bin");
     fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(real.join("bin/nvcc"), bin.join("nvcc")).unwrap();
-    let mut command = sandbox.command();
+    let mut command = test.command();
     command.arg("toolchain").env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     Ran::of(&mut command).expect(0, &[real.to_str().unwrap()]);
 }
@@ -159,38 +159,38 @@ fn without_a_compiler_the_next_step_is_named() {
             "what is said where there is no compiler: this machine has a CUDA toolkit of its own",
         );
     }
-    let sandbox = Sandbox::new();
-    sandbox.run("toolchain").expect(1, &["kernels toolchain install", "CUDA_HOME"]);
-    assert_eq!(sandbox.json("toolchain")["used"], Value::Null);
+    let test = Test::new();
+    test.run("toolchain").expect(1, &["kernels toolchain install", "CUDA_HOME"]);
+    assert_eq!(test.json("toolchain")["used"], Value::Null);
     // Installing skills needs no compiler.
-    sandbox.ok("doctor").expect(0, &["CUDA compiler", "kernels toolchain install", "no problems"]);
+    test.ok("doctor").expect(0, &["CUDA compiler", "kernels toolchain install", "no problems"]);
 }
 
 #[test]
 fn an_install_is_checked_put_in_place_and_done_once() {
-    let sandbox = Sandbox::new();
-    let counted = format!("echo x >> \"{}\"; {GOOD}", sandbox.home.join("runs").display());
-    let python = python(&sandbox, &counted);
-    let runs = || fs::read_to_string(sandbox.home.join("runs")).unwrap().lines().count();
-    Ran::of(&mut install(&sandbox, &python, &[])).expect(0, &["installed", INSTALLED]);
-    assert_eq!(entries(&sandbox), ["toolchain-13.0.88", "toolchain.lock"]);
-    Ran::of(&mut install(&sandbox, &python, &[])).expect(0, &["already there"]);
+    let test = Test::new();
+    let counted = format!("echo x >> \"{}\"; {GOOD}", test.home.join("runs").display());
+    let python = python(&test, &counted);
+    let runs = || fs::read_to_string(test.home.join("runs")).unwrap().lines().count();
+    Ran::of(&mut install(&test, &python, &[])).expect(0, &["installed", INSTALLED]);
+    assert_eq!(entries(&test), ["toolchain-13.0.88", "toolchain.lock"]);
+    Ran::of(&mut install(&test, &python, &[])).expect(0, &["already there"]);
     assert_eq!(runs(), 1);
-    Ran::of(&mut install(&sandbox, &python, &["--force"])).expect(0, &["installed"]);
+    Ran::of(&mut install(&test, &python, &["--force"])).expect(0, &["installed"]);
     assert_eq!(runs(), 2);
     // A compiler that no longer runs is replaced.
-    fs::write(cache(&sandbox).join(INSTALLED), "").unwrap();
-    Ran::of(&mut install(&sandbox, &python, &[])).expect(0, &["installed"]);
-    assert_eq!(entries(&sandbox), ["toolchain-13.0.88", "toolchain.lock"]);
+    fs::write(cache(&test).join(INSTALLED), "").unwrap();
+    Ran::of(&mut install(&test, &python, &[])).expect(0, &["installed"]);
+    assert_eq!(entries(&test), ["toolchain-13.0.88", "toolchain.lock"]);
 }
 
 #[test]
 fn a_failed_install_leaves_nothing_and_says_what_to_do() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let fails = |pip: &str, words: &[&str]| {
-        let python = python(&sandbox, pip);
-        Ran::of(&mut install(&sandbox, &python, &[])).expect(1, words);
-        assert_eq!(entries(&sandbox), ["toolchain.lock"], "{pip}");
+        let python = python(&test, pip);
+        Ran::of(&mut install(&test, &python, &[])).expect(1, words);
+        assert_eq!(entries(&test), ["toolchain.lock"], "{pip}");
     };
     fails(
         "echo 'ERROR: No matching distribution found' >&2; exit 1",
@@ -198,57 +198,57 @@ fn a_failed_install_leaves_nothing_and_says_what_to_do() {
     );
     fails("mkdir -p \"$site/nvidia\"", &["pip installed the wheels, but there is no"]);
     fails(&GOOD.replace("13.0.88", "13.5.7"), &["nvcc 13.5.7 instead of 13.0.88"]);
-    Ran::of(&mut install(&sandbox, Path::new("/nowhere/python"), &[]))
+    Ran::of(&mut install(&test, Path::new("/nowhere/python"), &[]))
         .expect(1, &["there is no Python at '/nowhere/python'", "--python"]);
-    let no_pip = sandbox.outside().join("no-pip");
+    let no_pip = test.root().join("no-pip");
     script(&no_pip, "echo 'No module named pip' >&2; exit 1");
-    Ran::of(&mut install(&sandbox, &no_pip, &[])).expect(1, &["has no pip", "ensurepip"]);
+    Ran::of(&mut install(&test, &no_pip, &[])).expect(1, &["has no pip", "ensurepip"]);
     // A file is in the folder's place.
-    let file = sandbox.outside().join("file");
+    let file = test.root().join("file");
     fs::write(&file, "").unwrap();
-    let good = python(&sandbox, GOOD);
-    Ran::of(install(&sandbox, &good, &[]).env("KERNELS_CACHE", file.join("x")))
+    let good = python(&test, GOOD);
+    Ran::of(install(&test, &good, &[]).env("KERNELS_CACHE", file.join("x")))
         .expect(1, &["KERNELS_CACHE", "cannot create"]);
 }
 
 #[test]
 fn a_killed_install_is_never_found_and_the_next_clears_it() {
-    let sandbox = Sandbox::new();
-    let slow = python(&sandbox, &format!("{GOOD}; exec sleep 30"));
-    let mut child = install(&sandbox, &slow, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let test = Test::new();
+    let slow = python(&test, &format!("{GOOD}; exec sleep 30"));
+    let mut child = install(&test, &slow, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let half = || {
-        entries(&sandbox).into_iter().find(|name| {
-            let nvcc = cache(&sandbox).join(name).join("site/nvidia/cu13/bin/nvcc");
+        entries(&test).into_iter().find(|name| {
+            let nvcc = cache(&test).join(name).join("site/nvidia/cu13/bin/nvcc");
             name.starts_with(".toolchain-install-") && nvcc.exists()
         })
     };
     let give_up = Instant::now() + Duration::from_secs(20);
     while half().is_none() {
-        assert!(Instant::now() < give_up, "{:?}", entries(&sandbox));
+        assert!(Instant::now() < give_up, "{:?}", entries(&test));
         std::thread::sleep(Duration::from_millis(10));
     }
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(half().is_some());
-    let left = cache(&sandbox).to_string_lossy().into_owned();
-    let report = sandbox.json("toolchain");
+    let left = cache(&test).to_string_lossy().into_owned();
+    let report = test.json("toolchain");
     assert!(!report["candidates"].to_string().contains(&left), "{report:#}");
-    let good = python(&sandbox, GOOD);
-    Ran::of(&mut install(&sandbox, &good, &[])).expect(0, &["installed"]);
-    assert_eq!(entries(&sandbox), ["toolchain-13.0.88", "toolchain.lock"]);
+    let good = python(&test, GOOD);
+    Ran::of(&mut install(&test, &good, &[])).expect(0, &["installed"]);
+    assert_eq!(entries(&test), ["toolchain-13.0.88", "toolchain.lock"]);
 }
 
 #[test]
 fn of_two_installs_at_once_the_second_waits_and_finds_it_done() {
-    let sandbox = Sandbox::new();
-    let counted = format!("echo x >> \"{}\"; sleep 1; {GOOD}", sandbox.home.join("runs").display());
-    let python = python(&sandbox, &counted);
-    let spawn = || install(&sandbox, &python, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let test = Test::new();
+    let counted = format!("echo x >> \"{}\"; sleep 1; {GOOD}", test.home.join("runs").display());
+    let python = python(&test, &counted);
+    let spawn = || install(&test, &python, &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     for child in [spawn(), spawn(), spawn()] {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
-    assert_eq!(fs::read_to_string(sandbox.home.join("runs")).unwrap(), "x\n");
+    assert_eq!(fs::read_to_string(test.home.join("runs")).unwrap(), "x\n");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Sandbox, snapshot, tree, write};
+use crate::support::{Test, snapshot, tree, write};
 use kernels::skill::{Digest, lineage, source::Skill};
 
 /// Version 0.1.0, packed with `kernels skills pack`.
@@ -16,9 +16,9 @@ fn here() -> String {
 }
 
 /// An install of 0.1.0 for an agent, with the receipt of that release, or without one, as after a manual copy.
-fn install_first(sandbox: &Sandbox, agent: &str, receipt: bool) -> PathBuf {
-    sandbox.ok(&format!("skills add {FIRST} --{agent}"));
-    let folder = sandbox.project.join(format!(".{agent}/skills/cuda-kernels"));
+fn install_first(test: &Test, agent: &str, receipt: bool) -> PathBuf {
+    test.ok(&format!("skills add {FIRST} --{agent}"));
+    let folder = test.project.join(format!(".{agent}/skills/cuda-kernels"));
     let file = folder.join(".kernels.json");
     if receipt {
         // The receipt says that it came from the binary, not from an archive.
@@ -49,86 +49,86 @@ fn the_fixture_is_the_first_version_as_it_was_shipped() {
 
 #[test]
 fn an_untouched_first_version_is_stale_and_update_brings_this_one() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for (agent, receipt) in [("claude", true), ("codex", false)] {
-        let folder = install_first(&sandbox, agent, receipt);
-        assert_eq!(sandbox.state(&state_of(agent)), "stale", "receipt: {receipt}");
-        sandbox.run(&format!("skills status --{agent}")).expect(1, &["stale", &format!("0.1.0, here is {}", here())]);
+        let folder = install_first(&test, agent, receipt);
+        assert_eq!(test.state(&state_of(agent)), "stale", "receipt: {receipt}");
+        test.run(&format!("skills status --{agent}")).expect(1, &["stale", &format!("0.1.0, here is {}", here())]);
         let before = snapshot(&folder);
-        sandbox.ok(&format!("skills update --{agent} --dry-run")).expect(0, &["update"]);
+        test.ok(&format!("skills update --{agent} --dry-run")).expect(0, &["update"]);
         assert_eq!(snapshot(&folder), before);
-        sandbox.ok(&format!("skills update --{agent}")).expect(0, &["updated"]);
+        test.ok(&format!("skills update --{agent}")).expect(0, &["updated"]);
         assert_eq!(tree(&folder), tree(EMBEDDED));
-        assert_eq!(sandbox.state(&state_of(agent)), "current");
-        sandbox.ok(&format!("skills status --{agent}")).expect(0, &[&here()]);
+        assert_eq!(test.state(&state_of(agent)), "current");
+        test.ok(&format!("skills status --{agent}")).expect(0, &[&here()]);
     }
 }
 
 #[test]
 fn add_replaces_an_untouched_first_version_as_well() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for receipt in [true, false] {
-        let folder = install_first(&sandbox, "claude", receipt);
-        sandbox.ok("skills add --claude");
+        let folder = install_first(&test, "claude", receipt);
+        test.ok("skills add --claude");
         assert_eq!(tree(&folder), tree(EMBEDDED));
-        sandbox.ok("skills remove cuda-kernels --claude");
+        test.ok("skills remove cuda-kernels --claude");
     }
 }
 
 #[test]
 fn an_edited_first_version_is_modified_and_its_edits_are_kept() {
-    let sandbox = Sandbox::new();
-    let folder = install_first(&sandbox, "claude", true);
+    let test = Test::new();
+    let folder = install_first(&test, "claude", true);
     let mine = "mine\n";
     let edited = folder.join("references/troubleshooting.md");
     write(&edited, mine);
-    assert_eq!(sandbox.state(&state_of("claude")), "modified");
-    sandbox.run("skills status").expect(1, &["modified", "0.1.0", "M references/troubleshooting.md"]);
+    assert_eq!(test.state(&state_of("claude")), "modified");
+    test.run("skills status").expect(1, &["modified", "0.1.0", "M references/troubleshooting.md"]);
     let before = snapshot(&folder);
     for command in ["skills update", "skills add --claude", "skills remove cuda-kernels"] {
-        sandbox.run(command).expect(3, &["M references/troubleshooting.md", "--force"]);
+        test.run(command).expect(3, &["M references/troubleshooting.md", "--force"]);
         assert_eq!(snapshot(&folder), before, "{command}");
     }
-    sandbox.ok("skills update --force").expect(0, &["kept in"]);
+    test.ok("skills update --force").expect(0, &["kept in"]);
     assert_eq!(tree(&folder), tree(EMBEDDED));
-    let backups = sandbox.project.join(".claude/.kernels/backups");
+    let backups = test.project.join(".claude/.kernels/backups");
     let backup = fs::read_dir(backups).unwrap().next().unwrap().unwrap();
     assert_eq!(snapshot(backup.path()), before);
-    assert_eq!(sandbox.state(&state_of("claude")), "current");
+    assert_eq!(test.state(&state_of("claude")), "current");
 }
 
 /// Without a receipt the original of an edited tree is unknown; the tree is kept.
 #[test]
 fn an_edited_first_version_without_a_receipt_is_foreign_and_kept() {
-    let sandbox = Sandbox::new();
-    let folder = install_first(&sandbox, "claude", false);
+    let test = Test::new();
+    let folder = install_first(&test, "claude", false);
     write(&folder.join("references/troubleshooting.md"), "mine\n");
     let before = snapshot(&folder);
-    assert_eq!(sandbox.state(&state_of("claude")), "foreign");
-    sandbox.run("skills update").expect(3, &["--force"]);
+    assert_eq!(test.state(&state_of("claude")), "foreign");
+    test.run("skills update").expect(3, &["--force"]);
     assert_eq!(snapshot(&folder), before);
-    sandbox.ok("skills update --force").expect(0, &["kept in"]);
+    test.ok("skills update --force").expect(0, &["kept in"]);
     assert_eq!(tree(&folder), tree(EMBEDDED));
 }
 
 #[test]
 fn a_first_version_with_files_gone_is_repaired_to_this_one() {
-    let sandbox = Sandbox::new();
-    let folder = install_first(&sandbox, "claude", true);
+    let test = Test::new();
+    let folder = install_first(&test, "claude", true);
     fs::remove_file(folder.join("SKILL.md")).unwrap();
-    assert_eq!(sandbox.state(&state_of("claude")), "missing files");
-    sandbox.ok("skills update");
+    assert_eq!(test.state(&state_of("claude")), "missing files");
+    test.ok("skills update");
     assert_eq!(tree(&folder), tree(EMBEDDED));
 }
 
 #[test]
 fn this_version_is_current_with_a_receipt_and_without() {
-    let sandbox = Sandbox::new();
-    sandbox.ok("skills add --claude");
-    assert_eq!(sandbox.state(&state_of("claude")), "current");
-    fs::remove_file(sandbox.project.join(".claude/skills/cuda-kernels/.kernels.json")).unwrap();
-    assert_eq!(sandbox.state(&state_of("claude")), "current");
-    sandbox.ok("skills status").expect(0, &["current", &here(), "without a receipt"]);
-    sandbox.ok("skills update");
-    assert_eq!(sandbox.state(&state_of("claude")), "current");
+    let test = Test::new();
+    test.ok("skills add --claude");
+    assert_eq!(test.state(&state_of("claude")), "current");
+    fs::remove_file(test.project.join(".claude/skills/cuda-kernels/.kernels.json")).unwrap();
+    assert_eq!(test.state(&state_of("claude")), "current");
+    test.ok("skills status").expect(0, &["current", &here(), "without a receipt"]);
+    test.ok("skills update");
+    assert_eq!(test.state(&state_of("claude")), "current");
 }

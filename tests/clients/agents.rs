@@ -1,16 +1,12 @@
 //! The real agents, asked which skills they see, without a network.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::anthropic::FakeAnthropic;
 use crate::install::Programs;
-use crate::process::run;
-use crate::sandbox::Sandbox;
-
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::support::{Ran, Test};
 
 /// A coding agent that the tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,33 +71,34 @@ impl Agent {
 
     /// The skills that the agent, started in `folder`, offers to its model. `skill` is the one that
     /// being tested: Claude Code must load it, because only then does it report its path.
-    pub(crate) fn listing(self, programs: &Programs, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
+    pub(crate) fn listing(self, programs: &Programs, test: &Test, folder: &Path, skill: &str) -> Vec<Listed> {
         match self {
-            Self::Claude => claude(&programs.claude, sandbox, folder, skill),
-            Self::Codex => codex(&programs.codex, sandbox, folder),
-            Self::OpenCode => opencode(&programs.opencode, sandbox, folder),
-            Self::Gemini => gemini(programs, sandbox, folder),
-            Self::Copilot => copilot(programs, sandbox, folder),
+            Self::Claude => claude(&programs.claude, test, folder, skill),
+            Self::Codex => codex(&programs.codex, test, folder),
+            Self::OpenCode => opencode(&programs.opencode, test, folder),
+            Self::Gemini => gemini(programs, test, folder),
+            Self::Copilot => copilot(programs, test, folder),
         }
     }
 }
 
 /// Codex prints the prompt that it would send, with a list of skills in it.
-fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
-    let mut command = sandbox.command(program, folder);
+fn codex(program: &Path, test: &Test, folder: &Path) -> Vec<Listed> {
+    let mut command = test.command_of(program);
+    command.current_dir(folder);
     // With its default provider it resolves its server's address first, and offline waits 5 s.
     command
         .args(["-c", "model_provider=\"none\""])
         .args(["-c", "model_providers.none={name=\"none\",base_url=\"http://127.0.0.1:9/v1\"}"])
         .args(["debug", "prompt-input", "hi"]);
-    let finished = run(&mut command, LIMIT).expect_code(0);
-    let prompt: Value = serde_json::from_str(&finished.stdout)
-        .unwrap_or_else(|error| panic!("Codex did not print JSON: {error}\n{finished}"));
+    let finished = Ran::ok(&mut command);
+    let prompt: Value = serde_json::from_str(&finished.out)
+        .unwrap_or_else(|error| panic!("Codex did not print JSON: {error}\n{finished:#?}"));
     let text = strings(&prompt).join("\n");
     // Codex has built-in skills, so the list exists even when none is installed.
     let list = text
         .split_once("### Available skills\n")
-        .unwrap_or_else(|| panic!("Codex's prompt has no list of skills\n{finished}"));
+        .unwrap_or_else(|| panic!("Codex's prompt has no list of skills\n{finished:#?}"));
 
     // Folders are abbreviated: "- `r0` = `/…/.codex/skills`" above the list.
     let roots: Vec<(&str, &str)> =
@@ -131,13 +128,14 @@ fn codex(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
 }
 
 /// `OpenCode` prints its skills as JSON.
-fn opencode(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
-    let mut command = sandbox.command(program, folder);
+fn opencode(program: &Path, test: &Test, folder: &Path) -> Vec<Listed> {
+    let mut command = test.command_of(program);
+    command.current_dir(folder);
     command.args(["debug", "skill"]).env("OPENCODE_DISABLE_MODELS_FETCH", "1");
-    let finished = run(&mut command, LIMIT).expect_code(0);
-    let skills: Vec<Value> = serde_json::from_str(&finished.stdout)
-        .unwrap_or_else(|error| panic!("OpenCode did not print JSON: {error}\n{finished}"));
-    assert!(!skills.is_empty(), "OpenCode does not even list its own skill\n{finished}");
+    let finished = Ran::ok(&mut command);
+    let skills: Vec<Value> = serde_json::from_str(&finished.out)
+        .unwrap_or_else(|error| panic!("OpenCode did not print JSON: {error}\n{finished:#?}"));
+    assert!(!skills.is_empty(), "OpenCode does not even list its own skill\n{finished:#?}");
     skills
         .iter()
         .map(|skill| Listed {
@@ -149,16 +147,17 @@ fn opencode(program: &Path, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
 }
 
 /// Claude Code has no command for it: the list is in its requests to the server.
-fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
+fn claude(program: &Path, test: &Test, folder: &Path, skill: &str) -> Vec<Listed> {
     const HEADING: &str = "The following skills are available for use with the Skill tool:";
     let server = FakeAnthropic::that_loads(skill);
-    let mut command = sandbox.command(program, folder);
+    let mut command = test.command_of(program);
+    command.current_dir(folder);
     command
         .args(["-p", "say pong", "--allowedTools", "Skill"])
         .env("ANTHROPIC_BASE_URL", server.base_url())
         .env("ANTHROPIC_API_KEY", "dummy")
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
-    let finished = run(&mut command, LIMIT).expect_code(0);
+    let finished = Ran::ok(&mut command);
     let requests = server.requests();
 
     // Claude Code has built-in skills, so the list exists even when none is installed.
@@ -166,7 +165,7 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
         .iter()
         .map(strings)
         .find(|texts| texts.iter().any(|text| text.contains(HEADING)))
-        .unwrap_or_else(|| panic!("Claude Code sent no list of skills\n{finished}"));
+        .unwrap_or_else(|| panic!("Claude Code sent no list of skills\n{finished:#?}"));
     // The request after loading the skill contains its path.
     let loaded_from = requests.iter().rev().flat_map(strings).find_map(|text| {
         let (folder, _) = text.strip_prefix("Base directory for this skill: ")?.split_once('\n')?;
@@ -186,8 +185,9 @@ fn claude(program: &Path, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<
 }
 
 /// Gemini CLI prints its skills as text: three lines and an empty line per skill.
-fn gemini(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
-    let mut command = sandbox.command(&programs.node, folder);
+fn gemini(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+    let mut command = test.command_of(&programs.node);
+    command.current_dir(folder);
     command
         .arg(&programs.gemini)
         .args(["skills", "list", "--all"])
@@ -196,11 +196,11 @@ fn gemini(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> 
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
         // Otherwise it restarts itself with a larger heap.
         .env("GEMINI_CLI_NO_RELAUNCH", "true");
-    let finished = run(&mut command, LIMIT).expect_code(0);
+    let finished = Ran::ok(&mut command);
     let list = finished
-        .stdout
+        .out
         .split_once("Discovered Agent Skills:\n\n")
-        .unwrap_or_else(|| panic!("Gemini CLI printed no list of skills\n{finished}"))
+        .unwrap_or_else(|| panic!("Gemini CLI printed no list of skills\n{finished:#?}"))
         .1;
     let skills: Vec<Listed> = list
         .split("\n\n")
@@ -220,22 +220,25 @@ fn gemini(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> 
             }
         })
         .collect();
-    assert!(!skills.is_empty(), "Gemini CLI does not even list its own skills\n{finished}");
+    assert!(!skills.is_empty(), "Gemini CLI does not even list its own skills\n{finished:#?}");
     skills
 }
 
 /// Copilot CLI prints its skills as JSON, each with its folder.
-fn copilot(programs: &Programs, sandbox: &Sandbox, folder: &Path) -> Vec<Listed> {
-    let mut command = sandbox.command(&programs.copilot, folder);
+fn copilot(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+    let mut command = test.command_of(&programs.copilot);
+    command.current_dir(folder);
     command
         .args(["skill", "list", "--json"])
         .env("COPILOT_OFFLINE", "true")
         .env("COPILOT_AUTO_UPDATE", "false")
-        .env("COPILOT_PKG_CACHE_HOME", &programs.copilot_unpacked);
-    let finished = run(&mut command, LIMIT).expect_code(0);
-    let skills: Vec<Value> = serde_json::from_str(&finished.stdout)
-        .unwrap_or_else(|error| panic!("Copilot CLI did not print JSON: {error}\n{finished}"));
-    assert!(!skills.is_empty(), "Copilot CLI does not even list its own skills\n{finished}");
+        .env("COPILOT_PKG_CACHE_HOME", &programs.copilot_unpacked)
+        // Compiled once: half of its processor time.
+        .env("NODE_COMPILE_CACHE", programs.copilot_unpacked.join("compiled"));
+    let finished = Ran::ok(&mut command);
+    let skills: Vec<Value> = serde_json::from_str(&finished.out)
+        .unwrap_or_else(|error| panic!("Copilot CLI did not print JSON: {error}\n{finished:#?}"));
+    assert!(!skills.is_empty(), "Copilot CLI does not even list its own skills\n{finished:#?}");
     skills
         .iter()
         .map(|skill| {

@@ -6,13 +6,13 @@
 //! `SKIPPED:` and pass; with `CI` set they fail.
 
 // Test helpers panic to report the step that failed.
-#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, clippy::similar_names)]
 
 mod agents;
 mod anthropic;
 mod install;
-mod process;
-mod sandbox;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,35 @@ use std::time::Instant;
 use agents::{Agent, Listed};
 use install::{Programs, programs};
 use kernels::agent::table::ProjectRoots;
-use sandbox::{Sandbox, canonical, create, read, write};
 use serde_json::Value;
+use support::{Ran, Test, write};
 
 const SKILL: &str = "cuda-kernels";
 
+/// A project that is a git repository, with a folder from which an agent may be started.
+fn project() -> Test {
+    let test = Test::without_git();
+    git(&test, &["init", "--quiet"]);
+    fs::create_dir_all(below(&test)).unwrap();
+    test
+}
+
+fn below(test: &Test) -> PathBuf {
+    test.at("src/deep")
+}
+
+fn git(test: &Test, arguments: &[&str]) {
+    let mut command = test.command_of("git");
+    Ran::ok(command.args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]).args(arguments));
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap()
+}
+
 /// The entries of `agent` for `skill` and for anything that looks like a copy of it.
-fn copies(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path, skill: &str) -> Vec<Listed> {
-    let mut listed = agent.listing(programs, sandbox, folder, skill);
+fn copies(agent: Agent, programs: &Programs, test: &Test, folder: &Path, skill: &str) -> Vec<Listed> {
+    let mut listed = agent.listing(programs, test, folder, skill);
     listed.retain(|entry| entry.name.contains(skill) || in_backup(entry));
     listed
 }
@@ -38,24 +59,24 @@ fn in_backup(entry: &Listed) -> bool {
 }
 
 /// `agent`, started in `folder`, lists the skill in `installed` once, with its description.
-fn assert_listed_once(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path, installed: &Path) {
-    assert_listed_once_from(agent, programs, sandbox, folder, &[installed.to_owned()]);
+fn assert_listed_once(agent: Agent, programs: &Programs, test: &Test, folder: &Path, installed: &Path) {
+    assert_listed_once_from(agent, programs, test, folder, &[installed.to_owned()]);
 }
 
 /// The same where `agent` sees several equal copies and may take any: `OpenCode` keeps the one that
 /// it read last.
-fn assert_listed_once_from(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path, installed: &[PathBuf]) {
+fn assert_listed_once_from(agent: Agent, programs: &Programs, test: &Test, folder: &Path, installed: &[PathBuf]) {
     let skill = installed[0].file_name().expect("a skill's folder has a name").to_string_lossy();
-    let files: Vec<PathBuf> = installed.iter().map(|folder| canonical(&folder.join("SKILL.md"))).collect();
+    let files: Vec<PathBuf> = installed.iter().map(|folder| folder.join("SKILL.md").canonicalize().unwrap()).collect();
     let description = description(&read(&files[0]));
-    let listed = copies(agent, programs, sandbox, folder, &skill);
+    let listed = copies(agent, programs, test, folder, &skill);
     let case = format!("{agent:?} in {}, expected one of {files:?}", folder.display());
 
     assert_eq!(listed.len(), 1, "{case}: listed {} times: {listed:#?}", listed.len());
     assert_eq!(listed[0].name, skill, "{case}");
     assert_eq!(words(&listed[0].description), words(&description), "{case}");
     let seen = listed[0].file.as_deref().unwrap_or_else(|| panic!("{case}: not loaded"));
-    assert!(files.contains(&canonical(seen)), "{case}: wrong file, {}", seen.display());
+    assert!(files.contains(&seen.canonicalize().unwrap()), "{case}: wrong file, {}", seen.display());
 }
 
 /// The options that install for every agent, each into its own folder.
@@ -65,7 +86,7 @@ fn every_option() -> String {
 
 /// After `every_option()` at `top`: each agent, started in `folder`, lists `skill` once, from its own
 /// folder. `OpenCode` reads Claude Code's too; so does Copilot CLI, which prefers its own.
-fn assert_listed_once_by_all(programs: &Programs, sandbox: &Sandbox, top: &Path, folder: &Path, skill: &str) {
+fn assert_listed_once_by_all(programs: &Programs, test: &Test, top: &Path, folder: &Path, skill: &str) {
     for agent in Agent::ALL {
         let mut folders = vec![agent.folder()];
         if agent == Agent::OpenCode {
@@ -73,24 +94,24 @@ fn assert_listed_once_by_all(programs: &Programs, sandbox: &Sandbox, top: &Path,
         }
         let places: Vec<PathBuf> = folders.into_iter().map(|folder| top.join(folder).join(skill)).collect();
         let from = if agent.looks_above() { folder } else { top };
-        assert_listed_once_from(agent, programs, sandbox, from, &places);
+        assert_listed_once_from(agent, programs, test, from, &places);
     }
 }
 
 /// The deepest folder from which `agent` sees the project's skills.
-fn lowest(agent: Agent, sandbox: &Sandbox) -> &Path {
-    if agent.looks_above() { &sandbox.subfolder } else { &sandbox.project }
+fn lowest(agent: Agent, test: &Test) -> PathBuf {
+    if agent.looks_above() { below(test) } else { test.project.clone() }
 }
 
 /// The same at the top of the project and below.
-fn assert_listed_once_everywhere(agent: Agent, programs: &Programs, sandbox: &Sandbox, installed: &Path) {
-    for folder in [&sandbox.project, &sandbox.subfolder] {
-        assert_listed_once(agent, programs, sandbox, folder, installed);
+fn assert_listed_once_everywhere(agent: Agent, programs: &Programs, test: &Test, installed: &Path) {
+    for folder in [&test.project, &below(test)] {
+        assert_listed_once(agent, programs, test, folder, installed);
     }
 }
 
-fn assert_not_listed(agent: Agent, programs: &Programs, sandbox: &Sandbox, folder: &Path) {
-    let listed = copies(agent, programs, sandbox, folder, SKILL);
+fn assert_not_listed(agent: Agent, programs: &Programs, test: &Test, folder: &Path) {
+    let listed = copies(agent, programs, test, folder, SKILL);
     let folder = folder.display();
     assert!(listed.is_empty(), "{agent:?} in {folder} lists {listed:#?}");
 }
@@ -132,37 +153,37 @@ fn files_containing(folder: &Path, text: &str) -> usize {
 /// Adds with `options`, looks with `agent`, removes with `options`, looks again.
 fn add_look_remove(options: &str, agent: Agent, folder: &str) {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
+    let test = project();
+    test.run(&format!("skills add {SKILL} {options}")).expect(0, &[]);
     // A user-level folder (`~/…`) is visible from every folder.
     let of_user = folder.strip_prefix("~/");
     let installed = match of_user {
-        Some(rest) => sandbox.home.join(rest),
-        None => sandbox.project.join(folder),
+        Some(rest) => test.home.join(rest),
+        None => test.project.join(folder),
     }
     .join(SKILL);
-    let (top, below) = (&sandbox.project, &sandbox.subfolder);
-    assert_listed_once(agent, programs, &sandbox, top, &installed);
+    let (top, below) = (&test.project, &below(&test));
+    assert_listed_once(agent, programs, &test, top, &installed);
     if of_user.is_none() && agent.looks_above() {
-        assert_listed_once(agent, programs, &sandbox, below, &installed);
+        assert_listed_once(agent, programs, &test, below, &installed);
     } else if of_user.is_none() {
-        assert_not_listed(agent, programs, &sandbox, below);
+        assert_not_listed(agent, programs, &test, below);
     }
 
-    sandbox.kernels(&format!("skills remove {SKILL} {options}")).expect_code(0);
+    test.run(&format!("skills remove {SKILL} {options}")).expect(0, &[]);
     assert!(!installed.exists(), "{} is still there", installed.display());
-    assert_not_listed(agent, programs, &sandbox, top);
+    assert_not_listed(agent, programs, &test, top);
 }
 
 /// Adds with `options` and looks once, from the deepest folder where it is visible, with an agent that reads
 /// the folder of another.
 fn add_look_below(options: &str, agent: Agent, folder: &str) {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
-    let installed = sandbox.project.join(folder).join(SKILL);
-    let from = lowest(agent, &sandbox);
-    assert_listed_once(agent, programs, &sandbox, from, &installed);
+    let test = project();
+    test.run(&format!("skills add {SKILL} {options}")).expect(0, &[]);
+    let installed = test.project.join(folder).join(SKILL);
+    let from = &lowest(agent, &test);
+    assert_listed_once(agent, programs, &test, from, &installed);
 }
 
 /// docs/agents.md states the tested versions, where they look and from where, as tested here.
@@ -274,19 +295,19 @@ fn skills_add_codex_agents() {
 #[test]
 fn skills_add_agents_then_skills_add_codex() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    sandbox.kernels("skills add cuda-kernels --agents").expect_code(0);
-    sandbox.kernels("skills add cuda-kernels --codex").expect_code(0);
-    let installed = sandbox.project.join(".agents/skills").join(SKILL);
-    assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
+    let test = project();
+    test.run("skills add cuda-kernels --agents").expect(0, &[]);
+    test.run("skills add cuda-kernels --codex").expect(0, &[]);
+    let installed = test.project.join(".agents/skills").join(SKILL);
+    assert_listed_once_everywhere(Agent::Codex, programs, &test, &installed);
 
     // Codex's is a link to it: removing the real one alone would leave a link to nothing.
-    sandbox.kernels("skills remove cuda-kernels --agents").expect_code(3);
-    assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
-    sandbox.kernels("skills remove cuda-kernels --codex").expect_code(0);
-    assert_listed_once_everywhere(Agent::Codex, programs, &sandbox, &installed);
-    sandbox.kernels("skills remove cuda-kernels --agents").expect_code(0);
-    assert_not_listed(Agent::Codex, programs, &sandbox, &sandbox.project);
+    test.run("skills remove cuda-kernels --agents").expect(3, &[]);
+    assert_listed_once_everywhere(Agent::Codex, programs, &test, &installed);
+    test.run("skills remove cuda-kernels --codex").expect(0, &[]);
+    assert_listed_once_everywhere(Agent::Codex, programs, &test, &installed);
+    test.run("skills remove cuda-kernels --agents").expect(0, &[]);
+    assert_not_listed(Agent::Codex, programs, &test, &test.project);
 }
 
 #[test]
@@ -297,22 +318,22 @@ fn skills_add_codex_agents_global() {
 #[test]
 fn skills_add_every_agent() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
+    let test = project();
     let options = format!("{} --agents", every_option());
-    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
+    test.run(&format!("skills add {SKILL} {options}")).expect(0, &[]);
     for agent in Agent::ALL {
-        let from = lowest(agent, &sandbox);
-        let listed = copies(agent, programs, &sandbox, from, SKILL);
+        let from = &lowest(agent, &test);
+        let listed = copies(agent, programs, &test, from, SKILL);
         assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
         // OpenCode sees three places and keeps whichever it read last: all must be the same skill.
         let seen = listed[0].file.as_deref().expect("every agent says which file");
-        let own = sandbox.project.join(".claude/skills").join(SKILL).join("SKILL.md");
+        let own = test.project.join(".claude/skills").join(SKILL).join("SKILL.md");
         assert_eq!(read(seen), read(&own), "{agent:?} reads another skill: {}", seen.display());
     }
 
-    sandbox.kernels(&format!("skills remove {SKILL} {options}")).expect_code(0);
+    test.run(&format!("skills remove {SKILL} {options}")).expect(0, &[]);
     for agent in Agent::ALL {
-        assert_not_listed(agent, programs, &sandbox, &sandbox.project);
+        assert_not_listed(agent, programs, &test, &test.project);
     }
 }
 
@@ -320,21 +341,21 @@ fn skills_add_every_agent() {
 #[test]
 fn skills_add_in_a_subfolder() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
+    let test = project();
     let typed = format!("skills add {SKILL} {}", every_option());
-    sandbox.kernels_in(&sandbox.subfolder, &typed).expect_code(0);
-    let top = &sandbox.project;
-    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    test.run_in(&below(&test), &typed).expect(0, &[]);
+    let top = &test.project;
+    assert_listed_once_by_all(programs, &test, top, top, SKILL);
 }
 
 /// Agents read the installed file each time, not a cache.
 #[test]
 fn skills_add_then_an_edit_of_the_description() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    let top = &sandbox.project;
-    sandbox.kernels(&format!("skills add {SKILL} {}", every_option())).expect_code(0);
-    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    let test = project();
+    let top = &test.project;
+    test.run(&format!("skills add {SKILL} {}", every_option())).expect(0, &[]);
+    assert_listed_once_by_all(programs, &test, top, top, SKILL);
     for agent in Agent::ALL {
         let file = top.join(agent.folder()).join(SKILL).join("SKILL.md");
         let text = read(&file);
@@ -342,30 +363,30 @@ fn skills_add_then_an_edit_of_the_description() {
         assert_ne!(text, edited, "{}: not edited", file.display());
         write(&file, &edited);
     }
-    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    assert_listed_once_by_all(programs, &test, top, top, SKILL);
 }
 
 /// Agents read the folders of a worktree, not those of the main checkout.
 #[test]
 fn skills_add_in_a_worktree() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    sandbox.git(&sandbox.project, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
-    sandbox.git(&sandbox.project, &["worktree", "add", "--quiet", ".worktrees/topic"]);
-    let worktree = sandbox.project.join(".worktrees/topic");
+    let test = project();
+    git(&test, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    git(&test, &["worktree", "add", "--quiet", ".worktrees/topic"]);
+    let worktree = test.project.join(".worktrees/topic");
     let below = worktree.join("src");
-    create(&below);
-    sandbox.kernels_in(&below, &format!("skills add {SKILL} {}", every_option())).expect_code(0);
-    assert_listed_once_by_all(programs, &sandbox, &worktree, &below, SKILL);
+    fs::create_dir(&below).unwrap();
+    test.run_in(&below, &format!("skills add {SKILL} {}", every_option())).expect(0, &[]);
+    assert_listed_once_by_all(programs, &test, &worktree, &below, SKILL);
 }
 
 #[test]
 fn skills_add_without_git() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::without_git();
-    sandbox.kernels(&format!("skills add {SKILL} {}", every_option())).expect_code(0);
-    let top = &sandbox.project;
-    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    let test = Test::without_git();
+    test.run(&format!("skills add {SKILL} {}", every_option())).expect(0, &[]);
+    let top = &test.project;
+    assert_listed_once_by_all(programs, &test, top, top, SKILL);
 }
 
 /// The agents must not list the backup that replacing an edited install leaves.
@@ -373,30 +394,31 @@ fn skills_add_without_git() {
 fn skills_add_force_over_an_edit() {
     const EDIT: &str = "A line of my own.";
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
+    let test = project();
     let options = format!("{} --agents", every_option());
-    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(0);
+    test.run(&format!("skills add {SKILL} {options}")).expect(0, &[]);
     let places = Agent::ALL.map(Agent::folder).into_iter();
-    let places: Vec<&str> = places.chain([".agents/skills"]).collect();
+    // Gemini reads `.agents`: beside it, its own folder gets no copy.
+    let places: Vec<&str> = places.filter(|place| *place != ".gemini/skills").chain([".agents/skills"]).collect();
     for place in &places {
-        let file = sandbox.project.join(place).join(SKILL).join("SKILL.md");
+        let file = test.project.join(place).join(SKILL).join("SKILL.md");
         let text = read(&file);
         if !text.contains(EDIT) {
-            write(&file, &format!("{text}\n{EDIT}\n"));
+            write(&file, format!("{text}\n{EDIT}\n"));
         }
     }
 
-    sandbox.kernels(&format!("skills add {SKILL} {options}")).expect_code(3);
-    sandbox.kernels(&format!("skills add {SKILL} {options} --force")).expect_code(0);
+    test.run(&format!("skills add {SKILL} {options}")).expect(3, &[]);
+    test.run(&format!("skills add {SKILL} {options} --force")).expect(0, &[]);
     for place in places {
-        let folder = sandbox.project.join(place);
+        let folder = test.project.join(place);
         assert_eq!(files_containing(&folder, EDIT), 0, "{place}: not replaced");
     }
-    let kept = files_containing(&sandbox.project.join(".claude/.kernels/backups"), EDIT);
+    let kept = files_containing(&test.project.join(".claude/.kernels/backups"), EDIT);
     assert_eq!(kept, 1, "the edited file is kept once beside .claude/skills");
 
     for agent in Agent::ALL {
-        let listed = copies(agent, programs, &sandbox, lowest(agent, &sandbox), SKILL);
+        let listed = copies(agent, programs, &test, &lowest(agent, &test), SKILL);
         assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
     }
 }
@@ -406,12 +428,12 @@ fn skills_add_force_over_an_edit() {
 fn skills_add_killed_then_skills_add() {
     const KILLS: u32 = 12;
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
+    let test = project();
     let typed = format!("skills add {SKILL} --claude --codex --force");
-    let claude = sandbox.project.join(".claude/skills").join(SKILL);
-    let codex = sandbox.project.join(".codex/skills").join(SKILL);
+    let claude = test.project.join(".claude/skills").join(SKILL);
+    let codex = test.project.join(".codex/skills").join(SKILL);
     let started = Instant::now();
-    sandbox.kernels(&typed).expect_code(0);
+    test.run(&typed).expect(0, &[]);
     let whole = started.elapsed();
 
     for kill in 0..KILLS {
@@ -422,17 +444,17 @@ fn skills_add_killed_then_skills_add() {
             }
         } else {
             // An edited install: --force moves it away, so there are two trees for a moment.
-            sandbox.kernels(&typed).expect_code(0);
+            test.run(&typed).expect(0, &[]);
             for folder in [&claude, &codex] {
-                write(&folder.join("SKILL.md"), &format!("{}edited\n", read(&folder.join("SKILL.md"))));
+                write(&folder.join("SKILL.md"), format!("{}edited\n", read(&folder.join("SKILL.md"))));
             }
         }
         let delay = whole * kill / KILLS;
-        sandbox.kernels_killed_after(delay, &typed);
+        Ran::killed_after(test.command().args(test.words(&typed)), delay);
         // Codex is asked every time, because it answers ten times as fast.
         let agents = if kill % 4 < 2 { &[Agent::Codex, Agent::Claude][..] } else { &[Agent::Codex] };
         for &agent in agents {
-            let listed = copies(agent, programs, &sandbox, &sandbox.project, SKILL);
+            let listed = copies(agent, programs, &test, &test.project, SKILL);
             assert!(listed.len() <= 1, "{agent:?} after a kill at {delay:?}: {listed:#?}");
         }
         for folder in [&claude, &codex] {
@@ -442,25 +464,25 @@ fn skills_add_killed_then_skills_add() {
         }
     }
 
-    sandbox.kernels(&typed).expect_code(0);
-    assert_listed_once(Agent::Codex, programs, &sandbox, &sandbox.project, &codex);
-    assert_listed_once(Agent::Claude, programs, &sandbox, &sandbox.project, &claude);
+    test.run(&typed).expect(0, &[]);
+    assert_listed_once(Agent::Codex, programs, &test, &test.project, &codex);
+    assert_listed_once(Agent::Claude, programs, &test, &test.project, &claude);
 }
 
 #[test]
 fn skills_add_twice() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
+    let test = project();
     for _ in 0..2 {
-        sandbox.kernels(&format!("skills add {SKILL} {}", every_option())).expect_code(0);
+        test.run(&format!("skills add {SKILL} {}", every_option())).expect(0, &[]);
     }
-    let top = &sandbox.project;
-    assert_listed_once_by_all(programs, &sandbox, top, top, SKILL);
+    let top = &test.project;
+    assert_listed_once_by_all(programs, &test, top, top, SKILL);
 }
 
 /// A user's skill from a folder.
-fn own_skill(sandbox: &Sandbox) -> PathBuf {
-    let folder = sandbox.project.join("drafts/word-count");
+fn own_skill(test: &Test) -> PathBuf {
+    let folder = test.project.join("drafts/word-count");
     write(
         &folder.join("SKILL.md"),
         "---\nname: word-count\ndescription: Counts the words of a file. Use when asked how long a \
@@ -472,27 +494,27 @@ fn own_skill(sandbox: &Sandbox) -> PathBuf {
 #[test]
 fn skills_add_path() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    own_skill(&sandbox);
-    sandbox.kernels(&format!("skills add ./drafts/word-count {}", every_option())).expect_code(0);
-    let (top, below) = (&sandbox.project, &sandbox.subfolder);
-    assert_listed_once_by_all(programs, &sandbox, top, below, "word-count");
+    let test = project();
+    own_skill(&test);
+    test.run(&format!("skills add ./drafts/word-count {}", every_option())).expect(0, &[]);
+    let (top, below) = (&test.project, &below(&test));
+    assert_listed_once_by_all(programs, &test, top, below, "word-count");
 }
 
 #[test]
 fn skills_add_path_link() {
     let Some(programs) = programs() else { return };
-    let sandbox = Sandbox::new();
-    let source = own_skill(&sandbox);
+    let test = project();
+    let source = own_skill(&test);
     let options = every_option();
-    sandbox.kernels(&format!("skills add ./drafts/word-count --link {options}")).expect_code(0);
-    let top = &sandbox.project;
+    test.run(&format!("skills add ./drafts/word-count --link {options}")).expect(0, &[]);
+    let top = &test.project;
     let places = Agent::ALL.map(|agent| top.join(agent.folder()));
     let real = places.iter().filter(|place| !place.join("word-count").is_symlink()).count();
     assert_eq!(real, 1, "one real copy, and links to it");
-    assert_listed_once_by_all(programs, &sandbox, top, top, "word-count");
+    assert_listed_once_by_all(programs, &test, top, top, "word-count");
 
-    sandbox.kernels(&format!("skills remove word-count {options}")).expect_code(0);
+    test.run(&format!("skills remove word-count {options}")).expect(0, &[]);
     for place in places {
         let left = fs::symlink_metadata(place.join("word-count"));
         assert!(left.is_err(), "{} is left", place.join("word-count").display());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Ran, Sandbox, cuda, snapshot, write};
+use crate::support::{Ran, Test, cuda, snapshot, write};
 use kernels::base::arch::{self, Limits};
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ n = 64
 
 /// A project with one unit, one header and a private cache.
 struct Project {
-    sandbox: Sandbox,
+    test: Test,
     root: PathBuf,
 }
 
@@ -66,9 +66,9 @@ impl Project {
     }
 
     fn named(folder: &str) -> Self {
-        let sandbox = Sandbox::without_git();
-        let root = sandbox.project.join(folder);
-        let project = Self { sandbox, root };
+        let test = Test::without_git();
+        let root = test.project.join(folder);
+        let project = Self { test, root };
         project.lay(&project.root, &["scale.cu"]);
         project.write("src/scale.cu", UNIT);
         project.write("include/kernels.cuh", HEADER);
@@ -77,9 +77,9 @@ impl Project {
 
     /// A project of units of tests/build.
     fn of(unit: &str) -> Self {
-        let sandbox = Sandbox::without_git();
-        let root = sandbox.project.join("project");
-        let project = Self { sandbox, root }.shared();
+        let test = Test::without_git();
+        let root = test.project.join("project");
+        let project = Self { test, root }.shared();
         project.lay(&project.root, &[unit]);
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/build");
         project.write(&format!("src/{unit}"), &fs::read_to_string(from.join(unit)).unwrap());
@@ -120,7 +120,7 @@ impl Project {
     }
 
     fn command(&self, typed: &str) -> Command {
-        let mut command = self.sandbox.command();
+        let mut command = self.test.command();
         command
             .current_dir(&self.root)
             .env("CUDA_HOME", cuda::home())
@@ -130,7 +130,7 @@ impl Project {
     }
 
     fn cache(&self) -> PathBuf {
-        self.sandbox.outside().join("cache")
+        self.test.root().join("cache")
     }
 
     fn build(&self, options: &str) -> Ran {
@@ -306,8 +306,8 @@ fn count(text: &str, seen: &mut BTreeSet<String>) -> BTreeMap<String, [u64; 4]> 
 
 #[test]
 fn occupancy_is_that_of_the_toolkits_own_calculator() {
-    let sandbox = Sandbox::without_git();
-    let program = sandbox.outside().join("occupancy");
+    let test = Test::without_git();
+    let program = test.root().join("occupancy");
     let compiled = Command::new("g++")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/build/occupancy.cpp"))
         .arg("-I")
@@ -342,7 +342,7 @@ fn occupancy_is_that_of_the_toolkits_own_calculator() {
             }
         }
     }
-    let file = sandbox.outside().join("questions");
+    let file = test.root().join("questions");
     fs::write(&file, &questions).unwrap();
     let asked = Command::new(&program).stdin(fs::File::open(&file).unwrap()).output().unwrap();
     let theirs: Vec<u32> = String::from_utf8(asked.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect();
@@ -578,7 +578,7 @@ fn the_project_is_only_read() {
 #[test]
 fn a_cache_that_cannot_be_written_is_named() {
     let project = Project::new();
-    let file = project.sandbox.outside().join("file");
+    let file = project.test.root().join("file");
     fs::write(&file, "").unwrap();
     Ran::of(project.command("build --arch 90").env("KERNELS_CACHE", file.join("cache")))
         .expect(1, &["KERNELS_CACHE", "file/cache"]);
@@ -648,8 +648,8 @@ fn builds_at_once_agree() {
 #[test]
 fn what_is_missing_or_unknown_is_said_with_the_next_step() {
     let project = Project::new().shared();
-    project.build("--arch 88").expect(2, &["88 is not known", "75, 80, 86, 89, 90, 100, 120"]);
-    let bare = project.sandbox.outside().join("bin");
+    project.build("--arch 88").expect(2, &["88 is not known", "75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121"]);
+    let bare = project.test.root().join("bin");
     fs::create_dir(&bare).unwrap();
     Ran::of(project.command("build --arch 90").env("PATH", &bare)).expect(1, &["g++", "install it"]);
     Ran::of(project.command("build --arch 90").env("CXX", "no-such-compiler")).expect(1, &["CXX=no-such-compiler"]);
@@ -690,4 +690,74 @@ fn a_killed_build_leaves_nothing_that_counts() {
     child.wait().unwrap();
     assert!(!project.cache().join("objects").exists());
     assert_eq!(project.compiled("--arch 90").0, 1);
+}
+
+/// Each of these ran a program or read a file of the user's while the project was built.
+#[test]
+fn a_project_neither_runs_programs_nor_reads_files_of_others_while_it_is_built() {
+    let project = Project::new();
+    let outside = project.test.root();
+    let secret = outside.join("secret.h");
+    fs::write(&secret, "#define SECRET 1\n").unwrap();
+    let evil = project.root.join("evil");
+    fs::write(&evil, format!("#!/bin/sh\necho ran > {}\nexec \"$@\"\n", outside.join("ran").display())).unwrap();
+    fs::set_permissions(&evil, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for flags in [
+        "\"-Xcompiler\", \"-wrapper,./evil\"",
+        "\"-Xcompiler=-B.\"",
+        "\"-optf=flags\"",
+        "\"-ccbin\", \"./evil\"",
+        "\"--compiler-bindir=.\"",
+        "\"-include\", \"secret.h\"",
+        "\"@flags\"",
+        "\"-Xptxas\", \"--options-file,flags\"",
+        "\"-Xlinker\", \"-plugin\"",
+        "\"--keep-dir=.\"",
+    ] {
+        project.edit("build.toml", "depends = []", &format!("depends = []\ncuda-flags = [{flags}]"));
+        project.build("--arch 90").expect(1, &["cuda-flags: ", "cannot be set by a project"]);
+        project.edit("build.toml", &format!("depends = []\ncuda-flags = [{flags}]"), "depends = []");
+    }
+    let whole = fs::read_to_string(project.root.join("src/scale.cu")).unwrap();
+    project.write("src/notes.txt", "1");
+    for (line, said) in [
+        (format!("#include \"{}\"", secret.display()), "secret.h: Permission denied"),
+        (format!("asm(\".incbin \\\"{}\\\"\");", secret.display()), "file not found"),
+        // In the project, but nothing that the digest covers.
+        ("asm(\".incbin \\\"src/notes.txt\\\"\");".to_owned(), "file not found"),
+        ("#include \"notes.txt\"".to_owned(), "which the project's digest covers"),
+    ] {
+        project.write("src/scale.cu", &format!("{whole}\n{line}\n"));
+        project.build("--arch 90").expect(1, &[said]);
+    }
+    // What `.incbin` reads is a dependency like a header.
+    project.write("src/table.inc", "one");
+    project.write("src/scale.cu", &format!("{whole}\nasm(\".incbin \\\"src/table.inc\\\"\");\n"));
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    assert_eq!(project.compiled("--arch 90").0, 0);
+    project.write("src/table.inc", "two");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    // So is what a header hides that calls itself the system's.
+    project.write("src/scale.cu", &format!("#include \"outer.h\"\n{whole}"));
+    project.write("src/outer.h", "#pragma GCC system_header\n#include \"inner.h\"\n");
+    project.write("src/inner.h", "#define INNER 1\n");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    project.write("src/inner.h", "#define INNER 2\n");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    assert!(!outside.join("ran").exists());
+}
+
+#[test]
+fn figures_that_were_edited_in_the_cache_are_not_believed() {
+    let project = Project::new();
+    let report = project.json("--arch 90");
+    let registers = kernels(&report)[0].2["registers"].as_u64().unwrap();
+    for entry in fs::read_dir(project.cache().join("objects")).unwrap() {
+        let path = entry.unwrap().path().join("entry.json");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(&format!("\"registers\":{registers}"), "\"registers\":7")).unwrap();
+    }
+    let report = project.json("--arch 90");
+    assert_eq!(kernels(&report)[0].2["registers"], registers);
+    assert_eq!(report["compiled"], 1, "{report:#}");
 }

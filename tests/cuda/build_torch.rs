@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Ran, Sandbox, cuda, exists, snapshot, torch, write};
+use crate::support::{Ran, Test, cuda, exists, snapshot, torch, write};
 use serde_json::Value;
 
 const VARIANT: &str = "torch-stable-abi211-cu130-x86_64-linux";
 
 /// The project of tests/torch, and a private cache with torch's headers and the objects that all tests share.
 struct Project {
-    sandbox: Sandbox,
+    test: Test,
     root: PathBuf,
 }
 
@@ -26,10 +26,10 @@ impl Project {
     }
 
     fn named(folder: &str) -> Self {
-        let sandbox = Sandbox::without_git();
-        let root = sandbox.project.join(folder);
+        let test = Test::without_git();
+        let root = test.project.join(folder);
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torch/project"), &root);
-        let project = Self { sandbox, root };
+        let project = Self { test, root };
         cuda::share_objects(&project.cache());
         symlink(torch::headers(), project.cache().join("torch-2.11.0")).unwrap();
         project
@@ -45,7 +45,7 @@ impl Project {
     }
 
     fn cache(&self) -> PathBuf {
-        self.sandbox.outside().join("cache")
+        self.test.root().join("cache")
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -59,7 +59,7 @@ impl Project {
     }
 
     fn command(&self, options: &str) -> Command {
-        let mut command = self.sandbox.command();
+        let mut command = self.test.command();
         command
             .current_dir(&self.root)
             .env("CUDA_HOME", cuda::home())
@@ -134,7 +134,7 @@ assert not checked.check_python_abi("3.9"), checked.check_python_abi("3.9")
 metadata = Metadata.read_from_file(library.parent / "metadata.json")
 metadata.digest.validate(Digest.hash_variant(DigestAlgorithm.SHA256, library.parent))
 assert metadata.id == sys.argv[2] and metadata.name.python_name == "scale_by" and metadata.version == 1
-assert metadata.backend.archs == ["7.5", "8.0", "9.0+PTX"], metadata.backend.archs
+assert metadata.backend.archs == ["7.5", "8.0", "8.9", "9.0", "10.0", "12.0+PTX"], metadata.backend.archs
 module = kernels.get_local_kernel(root)
 assert sorted(module.__all__) == ["layers", "scale"], module.__all__
 assert kernels.get_local_kernel(root / "build") is module
@@ -191,7 +191,7 @@ print("loaded")
 fn an_unchanged_project_starts_no_compiler_and_no_python() {
     let project = Project::alone();
     // Wrappers that log each start and run the real program.
-    let tools = project.sandbox.outside().join("tools");
+    let tools = project.test.root().join("tools");
     let log = tools.join("log");
     let spy = |name: &str, real: &Path| {
         let code = format!(
@@ -427,7 +427,7 @@ fn a_build_toml_that_cannot_be_built_here_says_what_to_do() {
     // Without --torch, its options are a usage error, and kernel.toml is required.
     let plain = |typed: &str| Ran::of(project.command("").args(typed.split_whitespace()));
     plain("--arch 42").expect(2, &["--arch 42"]);
-    let mut command = project.sandbox.command();
+    let mut command = project.test.command();
     Ran::of(command.current_dir(&project.root).args(["build", "--out", "x"])).expect(2, &["--torch"]);
 }
 
@@ -438,7 +438,7 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     project.refuses(&["no torch headers", "kernels toolchain install --torch", "--python"]);
     // Environments: one whose torch is too old, one without CUDA, one that is suitable.
     let environment = |name: &str| {
-        let root = project.sandbox.outside().join(name);
+        let root = project.test.root().join(name);
         let packages = root.join("lib/python3.12/site-packages");
         fs::create_dir_all(&packages).unwrap();
         write(&root.join("pyvenv.cfg"), "home = /usr/bin\n");
@@ -470,12 +470,12 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     python(&old.join("bin/python3")).expect(1, &["2.7.1"]);
     python(Path::new("/no/such/python")).expect(1, &["/no/such/python", "--python"]);
     // A Python that must be run to find its torch, as with pyenv.
-    let shim = project.sandbox.outside().join("shim");
+    let shim = project.test.root().join("shim");
     write(&shim, format!("#!/bin/sh\necho {}/lib/python3.12/site-packages/torch/__init__.py\n", good.display()));
     fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).unwrap();
     python(&shim).expect(0, &["2.11.0+cu130"]);
     // `kernels toolchain` shows it.
-    let mut command = project.sandbox.command();
+    let mut command = project.test.command();
     command.env("CUDA_HOME", cuda::home()).env("VIRTUAL_ENV", &good).arg("toolchain");
     Ran::of(&mut command).expect(0, &["torch  2.11.0+cu130  VIRTUAL_ENV"]);
 }
@@ -537,16 +537,28 @@ fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
     let project = Project::new();
     project.write("other/hidden.h", "#define HIDDEN 1\n");
     project.edit("src/scale.cu", "#include \"scale.cuh\"", "#include \"scale.cuh\"\n#include \"../other/hidden.h\"");
-    project.refuses(&["src/scale.cu includes", "other/hidden.h", "include"]);
+    project.refuses(&[
+        "src/scale.cu does not compile",
+        "other/hidden.h",
+        "the folders of the sources and in `include`",
+    ]);
     // Nor a header from elsewhere, by an option or by its path.
-    let elsewhere = project.sandbox.outside().join("elsewhere");
+    let elsewhere = project.test.root().join("elsewhere");
     write(&elsewhere.join("far.h"), "#define FAR 1\n");
     project.edit("src/scale.cu", "\"../other/hidden.h\"", "<far.h>");
     let flags = format!("depends = [\"torch\"]\ncuda-flags = [\"-I{}\"]", elsewhere.display());
     project.edit("build.toml", "depends = [\"torch\"]", &flags);
-    project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
+    project.refuses(&["cuda-flags: -I", "elsewhere cannot be set by a project"]);
+    project.edit("build.toml", &flags, "depends = [\"torch\"]");
     project.edit("src/scale.cu", "<far.h>", "\"../../../elsewhere/far.h\"");
-    project.refuses(&["src/scale.cu includes", "elsewhere/far.h"]);
+    project.refuses(&["src/scale.cu does not compile", "elsewhere/far.h: Permission denied"]);
+    // Nor a secret through a link that has a header's name.
+    write(&elsewhere.join("id_rsa"), "#define FAR 3\n");
+    symlink(elsewhere.join("id_rsa"), project.root.join("src/secret.h")).unwrap();
+    project.edit("src/scale.cu", "../../../elsewhere/far.h", "secret.h");
+    project.refuses(&["src/scale.cu does not compile", "secret.h"]);
+    fs::remove_file(project.root.join("src/secret.h")).unwrap();
+    project.edit("src/scale.cu", "\"secret.h\"", "\"../../../elsewhere/far.h\"");
     // A link to it inside the project counts as part of the project.
     symlink(elsewhere.join("far.h"), project.root.join("src/far.h")).unwrap();
     project.edit("src/scale.cu", "../../../elsewhere/far.h", "far.h");
@@ -598,12 +610,12 @@ fn what_this_program_did_not_write_is_never_deleted() {
     write(&project.variant().join("metadata.json"), "{\"id\": \"_scale_by_cuda_abc\"}");
     project.build("--arch 90").expect(3, &["metadata.json", "another program's"]);
     fs::remove_dir_all(project.variant()).unwrap();
-    let elsewhere = project.sandbox.outside().join("elsewhere");
+    let elsewhere = project.test.root().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, project.variant()).unwrap();
     project.build("--arch 90").expect(3, &["is a link"]);
     // Another folder.
-    let out = project.sandbox.outside().join("out/deep");
+    let out = project.test.root().join("out/deep");
     project.report(&format!("--out {}", out.display()));
     assert!(out.join(VARIANT).join("metadata.json").is_file());
     assert_eq!(names(&out).iter().filter(|name| name.starts_with('.')).count(), 0);
@@ -698,9 +710,9 @@ fn wheel(folder: &Path, libraries: &[&str]) -> PathBuf {
 #[test]
 fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
     const ALL: [&str; 5] = ["libc10.so", "libtorch.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so"];
-    let sandbox = Sandbox::without_git();
-    let cache = sandbox.home.join(".cache/kernels");
-    let python = sandbox.outside().join("python");
+    let test = Test::without_git();
+    let cache = test.home.join(".cache/kernels");
+    let python = test.root().join("python");
     let pip = |body: &str| {
         let text = format!(
             "#!/bin/sh\n[ \"$3\" = --version ] && exit 0\n[ \"$1 $2 $3\" = '-m pip download' ] || exit 9\n\
@@ -711,7 +723,7 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
         fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
     };
     let install = |more: &[&str]| {
-        let mut command = sandbox.command();
+        let mut command = test.command();
         command.args(["toolchain", "install", "--torch", "--python"]).arg(&python).args(more);
         Ran::of(&mut command)
     };
@@ -722,11 +734,11 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
     install(&[]).expect(1, &["pip fetched no wheel"]);
     pip("echo torn > \"$dest/torch.whl\"");
     install(&[]).expect(1, &["cannot unpack"]);
-    let half = wheel(&sandbox.outside(), &ALL[..4]);
+    let half = wheel(&test.root(), &ALL[..4]);
     pip(&format!("cp {} \"$dest\"", half.display()));
     install(&[]).expect(1, &["libtorch_cuda.so"]);
     assert_eq!(left(), [""; 0]);
-    let whole = wheel(&sandbox.outside(), &ALL);
+    let whole = wheel(&test.root(), &ALL);
     pip(&format!("cp {} \"$dest\"", whole.display()));
     install(&[]).expect(0, &["installed", "torch 2.11.0+cu130"]);
     pip("exit 1");
@@ -749,7 +761,7 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
         symbols
     };
     for library in ALL {
-        let (real, stand_in) = (sandbox.outside().join(library), torch.join("lib").join(library));
+        let (real, stand_in) = (test.root().join(library), torch.join("lib").join(library));
         assert_eq!(listed(&stand_in), listed(&real));
         assert_eq!(listed(&stand_in).len(), 4, "{:?}", listed(&stand_in));
     }

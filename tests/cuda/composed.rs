@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Ran, Sandbox, cuda};
+use crate::support::{Ran, Test, cuda};
 use serde_json::Value;
 
 /// `kernels build` fails if a budget is exceeded, if a budget matches no kernel of its part, or if two parts have launchers
@@ -14,12 +14,12 @@ const TEMPLATES: [&str; 5] = ["attention", "column_sum", "elementwise", "softmax
 
 #[test]
 fn all_families_build_as_one_project_within_their_budgets() {
-    let sandbox = Sandbox::without_git();
-    let list = sandbox.json("init --list");
+    let test = Test::without_git();
+    let list = test.json("init --list");
     let families = list["families"].as_array().unwrap().iter();
     let names: Vec<&str> = families.map(|family| family["name"].as_str().unwrap()).collect();
-    sandbox.ok(&format!("init everything --op {} --no-git", names.join(",")));
-    let ran = Ran::of(sandbox.command().env("CUDA_HOME", cuda::home()).env("KERNELS_CACHE", cuda::cache()).args([
+    test.ok(&format!("init everything --op {} --no-git", names.join(",")));
+    let ran = Ran::of(test.command().env("CUDA_HOME", cuda::home()).env("KERNELS_CACHE", cuda::cache()).args([
         "build",
         "everything",
         "--arch",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Ran, Sandbox, cuda, exists, not_run, snapshot, write};
+use crate::support::{Ran, Test, cuda, exists, not_run, snapshot, write};
 use serde_json::Value;
 
 const HEADER: &str =
@@ -16,8 +16,8 @@ const SCRIPT: &str = "#!/usr/bin/env python3\nimport argparse\n\nfrom common imp
     print(parser.parse_args())\n\n\nif __name__ == \"__main__\":\n    main()\n";
 
 /// A skill with this text as its SKILL.md. The text's first line is line 1.
-fn skill(sandbox: &Sandbox, guide: &str) -> PathBuf {
-    let folder = sandbox.project.join("demo");
+fn skill(test: &Test, guide: &str) -> PathBuf {
+    let folder = test.project.join("demo");
     write(&folder.join("SKILL.md"), HEADER);
     write(&folder.join("references/guide.md"), guide);
     write(&folder.join("scripts/run.py"), SCRIPT);
@@ -26,12 +26,12 @@ fn skill(sandbox: &Sandbox, guide: &str) -> PathBuf {
 }
 
 /// `kernels` with nvcc, and with a Python whose packages are `packages/` of the project.
-fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
-    let cache = sandbox.outside().join("cache");
+fn command(test: &Test, arguments: &[&str]) -> Command {
+    let cache = test.root().join("cache");
     if !cache.exists() {
         cuda::share_objects(&cache);
     }
-    let mut command = sandbox.command();
+    let mut command = test.command();
     command
         .env("CUDA_HOME", cuda::home())
         .env("KERNELS_CACHE", cache)
@@ -42,9 +42,9 @@ fn command(sandbox: &Sandbox, arguments: &[&str]) -> Command {
 }
 
 /// Without nvcc, for what needs none.
-fn plain(sandbox: &Sandbox, arguments: &[&str]) -> Command {
-    let mut command = command(sandbox, arguments);
-    command.env("CUDA_HOME", sandbox.outside().join("nothing"));
+fn plain(test: &Test, arguments: &[&str]) -> Command {
+    let mut command = command(test, arguments);
+    command.env("CUDA_HOME", test.root().join("nothing"));
     command
 }
 
@@ -196,8 +196,8 @@ kernels no-such-command
 ```
 "#;
 
-fn packages(sandbox: &Sandbox) {
-    let fancy = sandbox.project.join("packages/fancy");
+fn packages(test: &Test) {
+    let fancy = test.project.join("packages/fancy");
     write(
         &fancy.join("__init__.py"),
         "plain = 1\n\n\ndef __getattr__(name):\n    if name == 'lazy':\n        return 2\n    raise AttributeError(name)\n",
@@ -207,11 +207,11 @@ fn packages(sandbox: &Sandbox) {
 
 #[test]
 fn a_good_skill_is_clean_and_says_what_was_checked() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, GOOD);
-    packages(&sandbox);
-    let before = snapshot(sandbox.project.join("demo"));
-    let report = report(command(&sandbox, &["--strict"]));
+    let test = Test::new();
+    skill(&test, GOOD);
+    packages(&test);
+    let before = snapshot(test.project.join("demo"));
+    let report = report(command(&test, &["--strict"]));
     assert_eq!(found(&report), [""; 0], "{report:#}");
     let deep = &report["deep"];
     for (what, number) in [
@@ -233,29 +233,29 @@ fn a_good_skill_is_clean_and_says_what_was_checked() {
     assert_eq!(deep["tools"]["nvcc"], "13.0.88");
     assert_eq!(deep["not_looked_at"]["text"], 1);
     assert_eq!(deep["not_checked"].as_array().unwrap().len(), 0);
-    let ran = Ran::of(&mut command(&sandbox, &[]));
+    let ran = Ran::of(&mut command(&test, &[]));
     ran.expect(0, &["checked: ", "5 cuda blocks", "nvcc 13.0.88", "demo: valid"]);
-    assert_eq!(snapshot(sandbox.project.join("demo")), before);
+    assert_eq!(snapshot(test.project.join("demo")), before);
 }
 
 #[test]
 fn an_archive_is_checked_as_its_folder_is() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, "[x](#none)\n\n```bash\nkernels none\npython scripts/run.py --none\n```\n");
-    let folder = report(plain(&sandbox, &[]));
+    let test = Test::new();
+    skill(&test, "[x](#none)\n\n```bash\nkernels none\npython scripts/run.py --none\n```\n");
+    let folder = report(plain(&test, &[]));
     assert_eq!(found(&folder).len(), 3, "{folder:#}");
-    sandbox.ok("skills pack demo");
-    let project = &sandbox.project;
+    test.ok("skills pack demo");
+    let project = &test.project;
     fs::rename(project.join("demo"), project.join("gone")).unwrap();
     fs::rename(project.join("demo.skill"), project.join("demo")).unwrap();
-    let archive = report(plain(&sandbox, &[]));
+    let archive = report(plain(&test, &[]));
     assert_eq!(archive["findings"], folder["findings"]);
     assert_eq!(archive["deep"], folder["deep"]);
 }
 
 #[test]
 fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for (guide, place, words) in [
         // For one architecture: an intrinsic and an instruction of sm_80.
         (
@@ -299,56 +299,56 @@ fn cuda_that_does_not_compile_is_named_with_architecture_and_line() {
             &["the cpp block of line 1 does not compile:", "g"][..],
         ),
     ] {
-        skill(&sandbox, guide);
-        one(&report(command(&sandbox, &[])), place, words);
+        skill(&test, guide);
+        one(&report(command(&test, &[])), place, words);
     }
 }
 
 #[test]
 fn a_header_that_no_file_includes_is_compiled_alone() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let guide = "```cuda arch=90\n// file: a.cuh\n__device__ inline int a() { return b; }\n```\n";
-    skill(&sandbox, guide);
-    one(&report(command(&sandbox, &[])), "guide.md:3 cuda", &["(a.cuh)"]);
+    skill(&test, guide);
+    one(&report(command(&test, &[])), "guide.md:3 cuda", &["(a.cuh)"]);
 }
 
 /// `<!-- files PAGE.md -->`
 #[test]
 fn a_page_may_stand_on_the_files_of_another() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let uses = "```cuda arch=90\n// file: csrc/b.cu\n#include \"a.cuh\"\n__global__ void b() { a(); }\n```\n";
-    let folder = skill(&sandbox, uses);
+    let folder = skill(&test, uses);
     let shared = "```cuda arch=90\n// file: lib/a.cuh\n#pragma once\n__device__ inline void a() {}\n```\n";
     write(&folder.join("references/shared.md"), shared);
-    one(&report(command(&sandbox, &[])), "guide.md:3 cuda", &["a.cuh"]);
-    skill(&sandbox, &format!("<!-- files shared.md -->\n\n{uses}"));
-    let clean = report(command(&sandbox, &[]));
+    one(&report(command(&test, &[])), "guide.md:3 cuda", &["a.cuh"]);
+    skill(&test, &format!("<!-- files shared.md -->\n\n{uses}"));
+    let clean = report(command(&test, &[]));
     assert_eq!(found(&clean), [""; 0], "{clean:#}");
     assert_eq!(clean["deep"]["checked"]["cuda block"], 2);
     // A header that is missing in the other page is that page's mistake, not a missing library.
     write(&folder.join("references/shared.md"), shared.replace("#pragma once", "#include \"gone.cuh\""));
-    let forgotten = report(command(&sandbox, &[]));
+    let forgotten = report(command(&test, &[]));
     assert_eq!(found(&forgotten), ["references/shared.md:3 cuda"; 2], "{forgotten:#}");
-    skill(&sandbox, "<!-- files none.md -->\n");
-    one(&report(plain(&sandbox, &[])), "guide.md:1 fence", &["none.md"]);
+    skill(&test, "<!-- files none.md -->\n");
+    one(&report(plain(&test, &[])), "guide.md:1 fence", &["none.md"]);
 }
 
 #[test]
 fn a_library_that_is_not_here_leaves_its_block_unchecked() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, "```cuda arch=90\n#include <cutlass/cutlass.h>\n```\n");
-    let report = report(command(&sandbox, &[]));
+    let test = Test::new();
+    skill(&test, "```cuda arch=90\n#include <cutlass/cutlass.h>\n```\n");
+    let report = report(command(&test, &[]));
     assert_eq!(found(&report), [""; 0]);
     let unchecked = &report["deep"]["not_checked"][0];
     assert_eq!(unchecked["what"], "cuda block");
     assert_eq!(unchecked["places"][0], "references/guide.md:1");
     assert!(unchecked["reason"].as_str().unwrap().contains("<cutlass/cutlass.h>"));
-    one(&self::report(command(&sandbox, &["--strict"])), "guide.md:1 unchecked", &["cutlass"]);
+    one(&self::report(command(&test, &["--strict"])), "guide.md:1 unchecked", &["cutlass"]);
 }
 
 #[test]
 fn fences_and_harnesses_that_make_no_sense_are_found() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for (guide, place, word) in [
         ("text\n\n```text\nnever closed\n", "guide.md:3 fence", "never closed"),
         ("- a\n\n  ~~~\n  b\n\nc\n", "guide.md:3 fence", "never closed"),
@@ -362,15 +362,15 @@ fn fences_and_harnesses_that_make_no_sense_are_found() {
         ("```cpp\n// file: a$(touch\tx).cpp\nint x;\n```\n", "guide.md:2 fence", "shell"),
         ("```toml\n# file: a.toml\n```\n```toml\n# file: a.toml\n```\n", "guide.md:5 fence", "twice"),
     ] {
-        skill(&sandbox, guide);
-        let report = report(plain(&sandbox, &[]));
+        skill(&test, guide);
+        let report = report(plain(&test, &[]));
         one(&report, place, &[word]);
     }
 }
 
 #[test]
 fn toml_json_and_yaml_are_held_against_what_reads_them() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for (guide, place, words) in [
         ("```toml\na = 1\nb = \n```\n", "guide.md:3 toml", &["no TOML"][..]),
         (
@@ -381,8 +381,8 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
         ("```json\n{\"a\": 1,\n \"b\": }\n```\n", "guide.md:3 json", &["no JSON"][..]),
         ("```yaml\na: 1\nb: ]\n```\n", "guide.md:3 yaml", &["no YAML"][..]),
     ] {
-        skill(&sandbox, guide);
-        let report = report(plain(&sandbox, &[]));
+        skill(&test, guide);
+        let report = report(plain(&test, &[]));
         let first = found(&report).into_iter().next();
         assert_eq!(first, Some(format!("references/{place}")), "{report:#}");
         let message = report["findings"][0]["message"].as_str().unwrap();
@@ -393,18 +393,18 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
     // A complete kernel.toml is read as by `kernels build`.
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/rmsnorm/kernel.toml");
     let whole = fs::read_to_string(path).unwrap();
-    skill(&sandbox, &format!("```toml\n{whole}```\n"));
-    assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
+    skill(&test, &format!("```toml\n{whole}```\n"));
+    assert_eq!(found(&report(plain(&test, &[]))), [""; 0]);
     let at = whole.rfind("\"bf16\"").unwrap();
     let wrong = format!("{}\"bf61\"{}", &whole[..at], &whole[at + 6..]);
     let line = 2 + whole[..at].matches('\n').count();
-    skill(&sandbox, &format!("```toml\n{wrong}```\n"));
-    one(&report(plain(&sandbox, &[])), &format!("guide.md:{line} toml"), &["bf61", "as a kernel.toml"]);
+    skill(&test, &format!("```toml\n{wrong}```\n"));
+    one(&report(plain(&test, &[])), &format!("guide.md:{line} toml"), &["bf61", "as a kernel.toml"]);
     // A build.toml beside its sources is also compared with them.
     let project = GOOD.replace("\"csrc/vec.cuh\", ", "");
-    skill(&sandbox, &project);
-    packages(&sandbox);
-    let report = report(plain(&sandbox, &[]));
+    skill(&test, &project);
+    packages(&test);
+    let report = report(plain(&test, &[]));
     let found = found(&report);
     assert_eq!(found.len(), 1, "{report:#}");
     assert!(found[0].ends_with(" toml"), "{found:?}");
@@ -413,8 +413,8 @@ fn toml_json_and_yaml_are_held_against_what_reads_them() {
 
 #[test]
 fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
-    let sandbox = Sandbox::new();
-    packages(&sandbox);
+    let test = Test::new();
+    packages(&test);
     for (guide, place, words) in [
         ("a\n\n```python\nx = 1\ndef f(:\n    pass\n```\n", "guide.md:5 python", &["the python block of line 3"][..]),
         ("```python\nimport os\nimport json.nothing\n```\n", "guide.md:3 import", &["json.nothing"][..]),
@@ -426,8 +426,8 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
         ("1. a\n\n   ```python\n   x = 1\n    y = 2\n   ```\n", "guide.md:5 python", &["indent"][..]),
         ("```bash\npython3 - <<'EOF'\nx = = 1\nEOF\n```\n", "guide.md:3 python", &["stdin"][..]),
     ] {
-        skill(&sandbox, guide);
-        one(&report(plain(&sandbox, &[])), place, words);
+        skill(&test, guide);
+        one(&report(plain(&test, &[])), place, words);
     }
     for (guide, place, words) in [
         (
@@ -437,39 +437,39 @@ fn python_that_does_not_parse_or_imports_what_is_not_there_is_found() {
         ),
         ("```python\nimport os\nos.path.jion('a')\nos.name.anything\n```\n", "guide.md:3 import", &["jion"][..]),
     ] {
-        skill(&sandbox, guide);
-        one(&report(plain(&sandbox, &[])), place, words);
+        skill(&test, guide);
+        one(&report(plain(&test, &[])), place, words);
     }
     // Names that the code tests for or defines itself, or that belong to no module, may be missing.
     skill(
-        &sandbox,
+        &test,
         "```python\nimport fancy, os\nif hasattr(fancy, 'other'):\n    fancy.other\nos.mine = 1\nos.mine\n\n\ndef f(fancy):\n    return fancy.none\n```\n",
     );
-    assert_eq!(found(&report(plain(&sandbox, &[]))), [""; 0]);
+    assert_eq!(found(&report(plain(&test, &[]))), [""; 0]);
     // A file of the skill.
-    let folder = skill(&sandbox, "text\n");
+    let folder = skill(&test, "text\n");
     write(&folder.join("scripts/run.py"), "import os\nreturn 1\n");
-    let report = report(plain(&sandbox, &[]));
+    let report = report(plain(&test, &[]));
     assert_eq!(found(&report), ["scripts/run.py:2 python"], "{report:#}");
 }
 
 #[test]
 fn a_module_that_python_lacks_is_counted_once_with_its_places() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, "```python\nimport no_such_thing\n```\n\n```python\nfrom no_such_thing.x import y\n```\n");
-    let report = report(plain(&sandbox, &[]));
+    let test = Test::new();
+    skill(&test, "```python\nimport no_such_thing\n```\n\n```python\nfrom no_such_thing.x import y\n```\n");
+    let report = report(plain(&test, &[]));
     assert_eq!(found(&report), [""; 0]);
     let unchecked = report["deep"]["not_checked"].as_array().unwrap();
     assert_eq!(unchecked.len(), 1, "{report:#}");
     assert_eq!(unchecked[0]["what"], "import of no_such_thing");
     assert_eq!(unchecked[0]["places"].as_array().unwrap().len(), 2);
-    Ran::of(&mut plain(&sandbox, &[])).expect(0, &["not checked: 2 imports of no_such_thing"]);
-    one(&self::report(plain(&sandbox, &["--strict"])), "guide.md:2 unchecked", &["2 imports of no_such_thing"]);
+    Ran::of(&mut plain(&test, &[])).expect(0, &["not checked: 2 imports of no_such_thing"]);
+    one(&self::report(plain(&test, &["--strict"])), "guide.md:2 unchecked", &["2 imports of no_such_thing"]);
 }
 
 #[test]
 fn command_lines_are_held_against_what_they_run() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     for (guide, place, words) in [
         ("```bash\nkernels build . \\\n  --archs 90\n```\n", "guide.md:3 command", &["--archs", "--arch"][..]),
         ("a `kernels bnech x`\n", "guide.md:1 command", &["bnech"][..]),
@@ -488,34 +488,34 @@ fn command_lines_are_held_against_what_they_run() {
         ),
         ("```bash\nif true; then\n  echo\n```\n", "guide.md:3 shell", &["does not parse"][..]),
     ] {
-        skill(&sandbox, guide);
-        one(&report(plain(&sandbox, &[])), place, words);
+        skill(&test, guide);
+        one(&report(plain(&test, &[])), place, words);
     }
-    skill(&sandbox, "```bash\nnvcc -c --no-such-flag a.cu\n```\n");
-    one(&report(command(&sandbox, &[])), "guide.md:2 command", &["nvcc 13.0.88", "--no-such-flag"]);
-    skill(&sandbox, "```bash\nnvcc -arch=sm_70 a.cu\n```\n");
-    one(&report(command(&sandbox, &[])), "guide.md:2 command", &["sm_70"]);
+    skill(&test, "```bash\nnvcc -c --no-such-flag a.cu\n```\n");
+    one(&report(command(&test, &[])), "guide.md:2 command", &["nvcc 13.0.88", "--no-such-flag"]);
+    skill(&test, "```bash\nnvcc -arch=sm_70 a.cu\n```\n");
+    one(&report(command(&test, &[])), "guide.md:2 command", &["sm_70"]);
 }
 
 #[test]
 fn links_are_held_against_files_and_headings() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, "# One thing\n\n[a](#one-thing) [b](#another-thing)\n");
-    one(&report(plain(&sandbox, &[])), "guide.md:3 anchor", &["#another-thing", "#one-thing"]);
-    skill(&sandbox, "# A\n\n# A\n\n[a](#a-1) [b](../SKILL.md#nothing)\n");
-    one(&report(plain(&sandbox, &[])), "guide.md:5 anchor", &["SKILL.md"]);
-    skill(&sandbox, "[gone](gone.md#x)\n");
-    one(&report(plain(&sandbox, &["--strict"])), "guide.md:1 link-broken", &["gone.md"]);
+    let test = Test::new();
+    skill(&test, "# One thing\n\n[a](#one-thing) [b](#another-thing)\n");
+    one(&report(plain(&test, &[])), "guide.md:3 anchor", &["#another-thing", "#one-thing"]);
+    skill(&test, "# A\n\n# A\n\n[a](#a-1) [b](../SKILL.md#nothing)\n");
+    one(&report(plain(&test, &[])), "guide.md:5 anchor", &["SKILL.md"]);
+    skill(&test, "[gone](gone.md#x)\n");
+    one(&report(plain(&test, &["--strict"])), "guide.md:1 link-broken", &["gone.md"]);
 }
 
 #[test]
 fn without_tools_it_says_what_it_could_not_check() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, GOOD);
-    let empty = sandbox.outside().join("empty");
+    let test = Test::new();
+    skill(&test, GOOD);
+    let empty = test.root().join("empty");
     fs::create_dir(&empty).unwrap();
     let bare = |arguments: &[&str]| {
-        let mut command = command(&sandbox, arguments);
+        let mut command = command(&test, arguments);
         // A CUDA_HOME without nvcc: no compiler is found on any machine.
         command.env("PATH", &empty).env("KERNELS_CACHE", &empty).env("CUDA_HOME", &empty);
         command
@@ -539,27 +539,27 @@ fn without_tools_it_says_what_it_could_not_check() {
 
 #[test]
 fn nothing_of_a_skill_is_executed() {
-    let sandbox = Sandbox::new();
-    let mark = sandbox.outside().join("executed");
+    let test = Test::new();
+    let mark = test.root().join("executed");
     let evil = format!("open({:?}, 'w').close()\n", mark.to_str().unwrap());
     let guide = format!(
         "```python\n{evil}import json\nfrom evil import thing\nfrom scripts.evil import other\nimport antigravity\nfrom idlelib.__main__ import x\n```\n\n\
          ```bash\ntouch {mark}\n$(touch {mark})\npython scripts/evil.py --x\n```\n",
         mark = mark.display()
     );
-    let folder = skill(&sandbox, &guide);
+    let folder = skill(&test, &guide);
     // Modules of the skill that Python would find first if it were started there.
     for name in ["json", "ast", "sitecustomize", "argparse", "evil"] {
         write(&folder.join(format!("{name}.py")), &evil);
         write(&folder.join(format!("scripts/{name}.py")), &evil);
     }
-    for from in [&sandbox.project, &folder, &folder.join("scripts")] {
-        let mut command = command(&sandbox, &[]);
+    for from in [&test.project, &folder, &folder.join("scripts")] {
+        let mut command = command(&test, &[]);
         command.current_dir(from).env_remove("PYTHONPATH").env("CUDA_HOME", "/nothing");
         let ran = Ran::of(command.arg(&folder));
         assert!(!exists(&mark), "from {}: {ran:#?}", from.display());
     }
-    let report = report(plain(&sandbox, &[]));
+    let report = report(plain(&test, &[]));
     assert!(report["deep"]["checked"]["import"].as_u64().unwrap() > 0, "{report:#}");
     assert!(!exists(&mark));
 }
@@ -567,8 +567,8 @@ fn nothing_of_a_skill_is_executed() {
 /// Text of a skill becomes file names and compiler arguments.
 #[test]
 fn names_in_a_skill_are_no_commands_and_no_options() {
-    let sandbox = Sandbox::new();
-    let mark = sandbox.outside().join("executed");
+    let test = Test::new();
+    let mark = test.root().join("executed");
     for name in [
         "-Xcompiler=-wrapper,touch,MARK.cu",
         "a/-ccbin=MARK.cu",
@@ -578,53 +578,53 @@ fn names_in_a_skill_are_no_commands_and_no_options() {
     ] {
         let name = name.replace("MARK", &mark.display().to_string()[1..]);
         let guide = format!("```cuda arch=90\n// file: {name}\nint x;\n```\n");
-        skill(&sandbox, &guide);
-        one(&report(command(&sandbox, &[])), "guide.md:2 fence", &["shell"]);
+        skill(&test, &guide);
+        one(&report(command(&test, &[])), "guide.md:2 fence", &["shell"]);
     }
     // The name of the Markdown file, which is passed to a compiler.
-    let folder = skill(&sandbox, "text\n");
+    let folder = skill(&test, "text\n");
     let name = "a\"$(touch executed)`touch executed`.md";
     write(&folder.join("references").join(name), "```cuda arch=90\nint x = y;\n```\n");
-    let report = report(command(&sandbox, &[]));
+    let report = report(command(&test, &[]));
     assert_eq!(found(&report), [format!("references/{name}:2 cuda")], "{report:#}");
-    assert!(!exists(&mark) && !exists(sandbox.project.join("executed")));
+    assert!(!exists(&mark) && !exists(test.project.join("executed")));
 }
 
 /// The examples of docs/skill-validation.md have the findings that the page states.
 #[test]
 fn the_examples_of_the_page_are_clean() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/skill-validation.md");
     let page = fs::read_to_string(page).unwrap();
     let examples: Vec<&str> =
         page.split("\n````markdown\n").skip(1).map(|part| part.split("\n````\n").next().unwrap()).collect();
     assert_eq!(examples.len(), 2);
-    skill(&sandbox, &examples.join("\n\n"));
-    let report = report(command(&sandbox, &["--strict"]));
+    skill(&test, &examples.join("\n\n"));
+    let report = report(command(&test, &["--strict"]));
     assert_eq!(found(&report), [""; 0], "{report:#}");
     assert_eq!(report["deep"]["checked"]["cuda block"], 3);
 }
 
 #[test]
 fn wrong_usage_exits_2() {
-    let sandbox = Sandbox::new();
-    skill(&sandbox, "text\n");
-    sandbox.run("skills validate demo --python python3").expect(2, &["--deep"]);
-    sandbox.run("skills validate --deep demo --python ./nothing").expect(2, &["--python ./nothing"]);
-    sandbox.run("skills validate --deep nowhere").expect(1, &["nowhere"]);
-    sandbox.ok("skills validate --rules").expect(0, &["cuda", "--deep"]);
-    sandbox.ok("skills validate cuda-kernels").expect(0, &["cuda-kernels: valid"]);
+    let test = Test::new();
+    skill(&test, "text\n");
+    test.run("skills validate demo --python python3").expect(2, &["--deep"]);
+    test.run("skills validate --deep demo --python ./nothing").expect(2, &["--python ./nothing"]);
+    test.run("skills validate --deep nowhere").expect(1, &["nowhere"]);
+    test.ok("skills validate --rules").expect(0, &["cuda", "--deep"]);
+    test.ok("skills validate cuda-kernels").expect(0, &["cuda-kernels: valid"]);
 }
 
 /// ./test runs the same with `--strict` and the models' libraries; here a Python with torch is enough.
 #[test]
 fn the_bundled_skill_is_clean() {
-    let sandbox = Sandbox::new();
+    let test = Test::new();
     let Some(python) = std::env::var_os("KERNELS_PYTHON").filter(|python| !python.is_empty()) else {
         not_run("the bundled skill's imports: KERNELS_PYTHON names no Python with torch");
         return;
     };
-    let mut command = sandbox.command();
+    let mut command = test.command();
     command
         .env("CUDA_HOME", cuda::home())
         .env("KERNELS_CACHE", cuda::cache())

@@ -162,3 +162,27 @@ fn symbols(root: &Path, source: &Path, object: &Path) -> Result<String, String> 
         .current_dir(root))?;
     run(Command::new("nm").arg(object))
 }
+
+/// The harness's own kernels are embedded as PTX, which the oldest supported driver must be able to read.
+#[test]
+fn the_ptx_of_the_harness_is_what_nvcc_makes_of_its_source() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gpu");
+    let scratch = tempfile::tempdir().unwrap();
+    let made = scratch.path().join("contents.ptx");
+    let compiled = Command::new(cuda::home().join("bin/nvcc"))
+        .args(["-ptx", "-O3", "-std=c++17", "-arch=compute_75", "-Werror", "all-warnings", "-o"])
+        .args([&made, &folder.join("contents.cu")])
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{compiled:?}");
+    let lines = fs::read_to_string(&made).unwrap();
+    let code = lines.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("//"));
+    let made: String = code
+        .map(|line| if line.starts_with(".version") { ".version 7.8\n".to_owned() } else { format!("{line}\n") })
+        .collect();
+    let path = folder.join("contents.ptx");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &made).unwrap();
+    }
+    assert!(fs::read_to_string(&path).unwrap() == made, "run: UPDATE=1 cargo test --test cuda the_ptx");
+}

@@ -26,4 +26,5 @@ mod deep;
 mod freshness;
 mod kernels;
 mod launchers;
+mod publish;
 mod skill;

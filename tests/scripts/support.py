@@ -1,5 +1,7 @@
 """What the tests of the skill's scripts share: where the scripts are, and three ways to run one."""
 
+import atexit
+import functools
 import importlib.util
 import json
 import os
@@ -11,6 +13,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "skills" / "cuda-kernels" / "scripts"
 # Bytecode is kept in a folder of its own, or nowhere.
 QUIET = {} if sys.pycache_prefix else {"PYTHONDONTWRITEBYTECODE": "1"}
+# What the scripts import.
+IMPORTS = (
+    "torch",
+    "kernels",
+    "diffusers.models.transformers.transformer_ltx",
+    "transformers.models.qwen3.modeling_qwen3",
+)
 NAMES = (
     "benchmark_example",
     "benchmark_rmsnorm",
@@ -54,16 +63,31 @@ def parsed(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def run(name, *arguments, python=(sys.executable,), **environment):
-    """A process of its own: (exit code, stdout, stderr)."""
-    done = subprocess.run(
-        [*python, str(SCRIPTS / f"{name}.py"), *map(str, arguments)],
-        env={**os.environ, **QUIET, "HF_HUB_OFFLINE": "1", **environment},
-        capture_output=True,
+@functools.cache
+def forked():
+    """tests/support/forked.py, which runs scripts behind one import of torch and the models' libraries."""
+    server = subprocess.Popen(
+        [sys.executable, ROOT / "tests/support/forked.py", *IMPORTS],
+        env={**os.environ, **QUIET, "HF_HUB_OFFLINE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=600,
     )
-    return done.returncode, done.stdout, done.stderr
+    atexit.register(server.communicate)
+    return server
+
+
+def run(name, *arguments, python=None, **environment):
+    """The script in a process of its own, of this `python` or of the forked one: (exit code, stdout, stderr)."""
+    argv = [str(SCRIPTS / f"{name}.py"), *map(str, arguments)]
+    env = {**os.environ, **QUIET, "HF_HUB_OFFLINE": "1", **environment}
+    if python:
+        done = subprocess.run([*python, *argv], env=env, capture_output=True, text=True, timeout=600)
+        return done.returncode, done.stdout, done.stderr
+    server = forked()
+    print(json.dumps({"argv": argv, "env": env}), file=server.stdin, flush=True)
+    done = json.loads(server.stdout.readline())
+    return done["code"], done["out"], done["err"]
 
 
 def sabotaged(name, *changes):

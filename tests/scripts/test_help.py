@@ -171,22 +171,14 @@ def test_what_two_scripts_share_is_the_same():
     assert {"times", "distance", "load_module"} <= set(shared) - different
 
 
-def test_no_script_reaches_for_the_network(tmp_path):
-    """No script opens a connection without --download: runs succeed with sockets forbidden."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import socket\n"
-        "def refuse(*_, **__): raise AssertionError('a connection')\n"
-        "socket.socket.connect = refuse\nsocket.getaddrinfo = refuse\n"
-    )
-    import os
-
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+def test_no_script_reaches_for_the_network():
+    """No script opens a connection without --download: forked.py refuses all."""
     for name, arguments in (
         ("huggingface_kernels_example", ["--cpu"]),
         ("ltx_kernel_injection_example", ["--cpu", "--smoke"]),
         ("transformers_injection_example", ["--cpu", "--smoke"]),
     ):
-        code, out, err = run(name, *arguments, "--json", PYTHONPATH=path)
+        code, out, err = run(name, *arguments, "--json")
         assert code == 0, err
         assert json.loads(out)["verdict"] == "PASS"
 

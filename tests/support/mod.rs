@@ -1,39 +1,39 @@
-//! A private home and project for a test, and `kernels` run in them as by a user.
+//! `Test`: a private home and project, and `kernels` run in them as by a user.
 
 #![allow(dead_code, unreachable_pub, reason = "every test target uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
 pub mod bundled;
 pub mod cuda;
+pub mod hub;
 pub mod pending;
 pub mod report;
 pub mod torch;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The two folders, removed when the test ends.
-pub struct Sandbox {
+pub const KERNELS: &str = env!("CARGO_BIN_EXE_kernels");
+
+/// A home and a project, removed when the test ends.
+pub struct Test {
     pub home: PathBuf,
     pub project: PathBuf,
     root: TempDir,
-}
-
-/// Reports that a test could not run; under CI that is a failure.
-pub fn not_run(why: &str) {
-    // An empty variable counts as unset, because shell scripts pass on unset variables as empty ones.
-    let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-    assert!(!ci, "CI must be able to run this: {why}");
-    // Not eprintln!, which the test runner hides when a test passes. ./test repeats the line at its end.
-    let _ = writeln!(std::io::stderr(), "\nnot run: {why}");
 }
 
 /// The outcome of a command.
@@ -44,52 +44,110 @@ pub struct Ran {
     pub err: String,
 }
 
-impl Sandbox {
+/// No command takes longer, however busy the machine is; then it is killed, and the test fails instead of the machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// `kernels` needs less memory.
+const MEMORY_KB: u64 = 1_000_000;
+
+/// Reports that a test could not run; under CI that is a failure.
+pub fn not_run(why: &str) {
+    // An empty variable counts as unset, because shell scripts pass on unset variables as empty ones.
+    let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    assert!(!ci, "CI must be able to run this: {why}");
+    // Not eprintln!, which the test runner hides when a test passes. ./test repeats the line at its end.
+    let _ = writeln!(std::io::stderr(), "\nnot run: {why}");
+}
+
+impl Test {
     /// A home, and a project with a git repository.
     pub fn new() -> Self {
-        let sandbox = Self::without_git();
-        fs::create_dir(sandbox.project.join(".git")).unwrap();
-        sandbox
+        let test = Self::without_git();
+        fs::create_dir(test.project.join(".git")).unwrap();
+        test
     }
 
-    /// A home, and a project without one.
+    /// A home, and a project without one; in memory if there is room, because a disk takes long to sync.
     pub fn without_git() -> Self {
-        let root = TempDir::with_prefix("kernels-").unwrap();
-        let real = root.path().canonicalize().unwrap();
-        let sandbox = Self { home: real.join("home"), project: real.join("project"), root };
-        fs::create_dir(&sandbox.home).unwrap();
-        fs::create_dir(&sandbox.project).unwrap();
-        sandbox
+        let room = rustix::fs::statvfs("/dev/shm").is_ok_and(|at| at.f_bavail * at.f_frsize > 1 << 30);
+        if room { Self::below(Path::new("/dev/shm")) } else { Self::on_disk() }
     }
 
-    /// A folder beside the two.
-    pub fn outside(&self) -> PathBuf {
+    /// The same in the folder for temporary files.
+    pub fn on_disk() -> Self {
+        Self::below(&std::env::temp_dir())
+    }
+
+    fn below(folder: &Path) -> Self {
+        let root = TempDir::with_prefix_in("kernels-", folder).unwrap();
+        let real = root.path().canonicalize().unwrap();
+        let test = Self { home: real.join("home"), project: real.join("project"), root };
+        fs::create_dir(&test.home).unwrap();
+        fs::create_dir(&test.project).unwrap();
+        test
+    }
+
+    /// The folder that holds the two.
+    pub fn root(&self) -> PathBuf {
         self.root.path().canonicalize().unwrap()
+    }
+
+    /// A path of the project.
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.project.join(path)
+    }
+
+    /// Writes a file of the project.
+    pub fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        write(&self.at(path), text);
     }
 
     /// `kernels` with nothing but HOME and PATH in its environment, at the project's top.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kernels"));
-        command.env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin");
+        self.command_of(KERNELS)
+    }
+
+    /// The same for another program.
+    pub fn command_of(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("HOME", &self.home).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.current_dir(&self.project);
         command
     }
 
-    /// Runs `kernels` with these arguments, split at spaces.
+    /// A folder beside the two, with what no command must change and with sources of skills.
+    pub fn outside(&self) -> PathBuf {
+        self.root().join("outside")
+    }
+
+    /// Runs `kernels` with these arguments.
+    #[track_caller]
     pub fn run(&self, typed: &str) -> Ran {
         self.run_in(&self.project, typed)
     }
 
     /// The same from another folder.
+    #[track_caller]
     pub fn run_in(&self, folder: &Path, typed: &str) -> Ran {
-        Ran::of(self.command().current_dir(folder).args(typed.split(' ')))
+        Ran::of(self.command().current_dir(folder).args(self.words(typed)))
+    }
+
+    pub fn source(&self, version: &str) -> PathBuf {
+        self.outside().join(version).join("demo")
+    }
+
+    /// What is typed, split at spaces; `V1` and `V2` are `outside/v1/demo` and `outside/v2/demo`.
+    pub fn words(&self, typed: &str) -> Vec<OsString> {
+        let word = |word: &str| match word {
+            "V1" | "V2" => self.source(&word.to_lowercase()).into(),
+            _ => word.into(),
+        };
+        typed.split(' ').map(word).collect()
     }
 
     /// Runs and expects exit code 0.
+    #[track_caller]
     pub fn ok(&self, typed: &str) -> Ran {
-        let ran = self.run(typed);
-        assert_eq!(ran.code, 0, "kernels {typed}: {ran:#?}");
-        ran
+        Ran::ok(self.command().args(self.words(typed)))
     }
 
     /// Runs with `--json` and reads the report, whatever the exit code.
@@ -115,21 +173,54 @@ impl Sandbox {
 }
 
 impl Ran {
+    /// Runs a command and checks what holds for each of `kernels`: the exit code is one of four, a failure says why, and
+    /// `--json` prints JSON.
+    #[track_caller]
     pub fn of(command: &mut Command) -> Self {
-        Self::of_redirected(command, Stdio::piped())
-    }
-
-    /// The same with another stdout.
-    pub fn of_redirected(command: &mut Command, stdout: Stdio) -> Self {
-        let child = command.stdout(stdout).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
-        let Output { status, stdout, stderr } = child.unwrap().wait_with_output().unwrap();
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let ran = Self { code: status.code().unwrap_or(-1), out: text(&stdout), err: text(&stderr) };
-        assert!(!ran.err.contains("panicked"), "{ran:#?}");
+        let ran = Self::of_redirected(command, Stdio::piped());
+        if command.get_program() == KERNELS {
+            assert!((0..=3).contains(&ran.code), "{command:?}: {ran:#?}");
+            let silent = ran.err.is_empty() && ran.out.is_empty();
+            let quiet = command.get_args().any(|argument| argument == "--quiet");
+            assert!(ran.code == 0 || quiet || !silent, "{command:?} fails and says nothing");
+            if ran.code != 2 && command.get_args().any(|argument| argument == "--json") {
+                let value: Value =
+                    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{command:?}: {error}: {ran:#?}"));
+                assert!(value.is_object(), "{command:?}: {ran:#?}");
+            }
+        }
         ran
     }
 
+    /// The same; expects exit code 0.
+    #[track_caller]
+    pub fn ok(command: &mut Command) -> Self {
+        let ran = Self::of(command);
+        assert_eq!(ran.code, 0, "{command:?}: {ran:#?}");
+        ran
+    }
+
+    /// Runs a command with another stdout.
+    #[track_caller]
+    pub fn of_redirected(command: &mut Command, stdout: Stdio) -> Self {
+        Self::start(command, stdout).end(command)
+    }
+
+    /// Starts a command and kills it, with everything that it started, after `delay`.
+    pub fn killed_after(command: &mut Command, delay: Duration) {
+        let mut running = Self::start(command, Stdio::null());
+        thread::sleep(delay);
+        running.kill();
+    }
+
+    /// In a process group of its own, so that what it starts can be killed with it.
+    fn start(command: &mut Command, stdout: Stdio) -> Running {
+        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).process_group(0);
+        Running(command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+
     /// Expects this exit code and these words in the output.
+    #[track_caller]
     pub fn expect(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
         for word in words {
@@ -137,6 +228,88 @@ impl Ran {
         }
         self
     }
+}
+
+struct Running(Child);
+
+impl Running {
+    #[track_caller]
+    fn end(mut self, command: &Command) -> Ran {
+        // Nothing is sent: the channel closes when both pipes are read to their ends.
+        let (open, closed) = channel::<()>();
+        let drain = |pipe: Option<Box<dyn Read + Send>>| {
+            let open = open.clone();
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+                drop(open);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        };
+        let out = drain(self.0.stdout.take().map(|pipe| Box::new(pipe) as _));
+        let err = drain(self.0.stderr.take().map(|pipe| Box::new(pipe) as _));
+        drop(open);
+        let start = Instant::now();
+        let mut too_much = None;
+        let status = loop {
+            let closed = closed.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Disconnected);
+            let ended = if closed { self.0.wait().map(Some) } else { self.0.try_wait() };
+            if let Some(status) = ended.unwrap() {
+                break status;
+            }
+            let memory = if command.get_program() == KERNELS { memory_kb(self.0.id()) } else { 0 };
+            if start.elapsed() > PATIENCE || memory > MEMORY_KB {
+                too_much = Some(format!("killed after {:?} with {memory} kB", start.elapsed()));
+                self.kill();
+            }
+        };
+        // Also after a normal end: what it started may hold the pipes open.
+        self.kill();
+        let (out, err) = (out.join().unwrap(), err.join().unwrap());
+        let ran = Ran { code: status.code().unwrap_or(-1), out, err };
+        assert!(too_much.is_none(), "{command:?}: {too_much:?}: {ran:#?}");
+        assert!(!ran.err.contains("panicked"), "{command:?}: {ran:#?}");
+        ran
+    }
+
+    fn kill(&mut self) {
+        // An error means that the group has ended.
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+fn memory_kb(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+/// Runs Python scripts with this environment, in copies of one process that has imported `modules`: support/forked.py.
+pub fn forked(python: &OsStr, modules: &[&str], scripts: &[Vec<String>], environment: &Value) -> Vec<Ran> {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/forked.py");
+    let mut command = Command::new(python);
+    command.arg(server).args(modules).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut lines = String::new();
+    for argv in scripts {
+        lines += &json!({ "argv": argv, "env": environment }).to_string();
+        lines.push('\n');
+    }
+    // It is shorter than a pipe's buffer.
+    server.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let said = String::from_utf8(server.wait_with_output().unwrap().stdout).unwrap();
+    let text = |answer: &Value, key: &str| answer[key].as_str().unwrap().to_owned();
+    let ran = |line: &str| {
+        let answer: Value = serde_json::from_str(line).unwrap();
+        let code = i32::try_from(answer["code"].as_i64().unwrap()).unwrap();
+        Ran { code, out: text(&answer, "out"), err: text(&answer, "err") }
+    };
+    let ran: Vec<Ran> = said.lines().map(ran).collect();
+    assert_eq!(ran.len(), scripts.len(), "{ran:#?}");
+    ran
 }
 
 /// Writes a small skill with a script.
@@ -162,6 +335,38 @@ pub fn snapshot(folder: impl AsRef<Path>) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     collect(folder.as_ref(), folder.as_ref(), &mut all);
     all
+}
+
+/// Everything at and below a path, by name: the mode, and the bytes or the target of a link. What was given has the empty
+/// name; where nothing is, there is nothing.
+pub type Picture = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+
+pub fn picture(folder: &Path) -> Picture {
+    let mut all = Picture::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(at) = open.pop() {
+        let Ok(meta) = fs::symlink_metadata(&at) else {
+            continue;
+        };
+        let content = if meta.is_symlink() {
+            fs::read_link(&at).unwrap().into_os_string().into_vec()
+        } else if meta.is_file() {
+            fs::read(&at).unwrap_or_default()
+        } else {
+            open.extend(list(&at));
+            Vec::new()
+        };
+        all.insert(at.strip_prefix(folder).unwrap().to_path_buf(), (meta.permissions().mode(), content));
+    }
+    all
+}
+
+/// The sorted entries of a folder; none if it does not exist.
+pub fn list(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()).collect()).unwrap_or_default();
+    entries.sort();
+    entries
 }
 
 /// A snapshot of a skill's folder without its receipt.

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use kernels::bench::{BenchReport, CaseBench, Residency, Spread};
+use kernels::bench::{BenchReport, CaseBench, Residency, Samples, Spread};
 use kernels::gpu::Card;
 use kernels::project::DType;
 use kernels::toolchain::Toolchain;
-use kernels::verify::{Finding, Kind, PathReport, VerifyReport};
+use kernels::verify::{Finding, Kind, OperationReport, PathReport, VerifyReport};
 
 pub fn card() -> Card {
     Card {
@@ -20,11 +20,17 @@ pub fn card() -> Card {
         driver: Some("580.159.04".to_owned()),
         cuda: "13.0".to_owned(),
         peak_gbs: Some(3352.32),
+        peak_l2_gbs: None,
     }
 }
 
-fn spread(median: f64) -> Spread {
-    Spread { median, p10: median * 0.991_234_5, p90: median * 1.021_987_6, min: median * 0.987_654_3, samples: 30 }
+/// Thirty rounds around a median.
+fn rounds(median: f64) -> Vec<f64> {
+    let mut rounds = vec![median; 30];
+    rounds[0] = median * 0.987_654_3;
+    rounds[1..4].fill(median * 0.991_234_5);
+    rounds[26..].fill(median * 1.021_987_6);
+    rounds
 }
 
 /// A case of bf16 or another type; times in microseconds.
@@ -43,10 +49,12 @@ pub fn case(operation: &str, rows: u32, width: u32, dtype: DType, us: f64, copy:
         flops: 4.0 * f64::from(rows) * f64::from(width),
         residency: Residency::Cold,
         slots: 5,
-        kernel: spread(us),
-        copy: spread(copy),
+        kernel: Spread::of(&rounds(us)),
+        copy: Spread::of(&rounds(copy)),
+        rounds: Some(Samples { kernel: rounds(us), copy: rounds(copy) }),
         copy_by: "16-byte vectors".to_owned(),
         launches: vec!["rms_norm<__nv_bfloat16>(8192)x(256)".to_owned()],
+        compared: 960,
         checked: 30,
         remarks: Vec::new(),
         against: None,
@@ -81,8 +89,19 @@ pub fn verify() -> VerifyReport {
         cases: 210,
         launches: 630,
         elements: 12_345_678,
+        direct: 24,
         worst: 0.612_345_6,
         seconds: 4.321_098,
+    };
+    let operation = |name: &str| OperationReport {
+        operation: name.to_owned(),
+        oracle: format!("built in: {name}"),
+        cases: 105,
+        elements: 6_172_839,
+        non_finite: 9,
+        direct: 12,
+        timed: 6,
+        ..OperationReport::default()
     };
     VerifyReport {
         project: "rmsnorm".to_owned(),
@@ -90,6 +109,8 @@ pub fn verify() -> VerifyReport {
         compiler: Toolchain::PINNED.to_owned(),
         seed: 7,
         confinement: vec!["seccomp".to_owned(), "landlock".to_owned()],
+        set: kernels::verify::SET,
+        operations: vec![operation("rms_norm"), operation("add_rms_norm")],
         paths: vec![path(90, false), path(75, true), path(80, true)],
         findings: Vec::new(),
     }

@@ -84,11 +84,11 @@ int check(const Call& c) {
     if (m.needed && m.data == nullptr && !empty) return kNullPointer;
     if (!m.needed && m.data == nullptr) continue;
     int64_t bytes = 0;
-    if (m.stride != 0 || m.needed || m.rows > 1) {
+    if (m.rows > 1) {  // else there is no next one, and the stride may be anything
       if (m.stride < a.width) return kStrideTooSmall;
-    }
-    if (__builtin_mul_overflow(m.rows, m.stride, &bytes) || __builtin_mul_overflow(bytes, int64_t{32}, &bytes)) {
-      return kTooLarge;  // with room for the sum of the bytes of eight matrices
+      if (__builtin_mul_overflow(m.rows, m.stride, &bytes) || __builtin_mul_overflow(bytes, int64_t{32}, &bytes)) {
+        return kTooLarge;  // with room for the sum of the bytes of eight matrices
+      }
     }
     if (!divides(size_of(c.type), m.data)) return kMisaligned;
   }
@@ -139,13 +139,26 @@ Arguments part(const Call& c, int64_t row, int64_t most, int64_t column) {
   return a;
 }
 
+// Bytes of shared memory that a kernel for wide rows has of its own, and what each may have beside them without asking.
+constexpr int64_t kSharedOfKernel = 256, kSharedOfAll = 48 * 1024 - kSharedOfKernel;
+
+// The most that a block may have on the current device.
+cudaError_t shared_of_block(int& bytes) {
+  static OfDevice known;
+  return known.get(bytes, [](int device, int& found) {
+    return cudaDeviceGetAttribute(&found, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  });
+}
+
 cudaError_t start(const void* kernel, int64_t blocks, int threads, int64_t shared, Arguments& a, cudaStream_t stream) {
-  if (shared > 47 * 1024) {  // what every kernel may have without asking, less its own
+  if (shared > kSharedOfAll) {
     const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    if (const cudaError_t error = cudaFuncSetAttribute(kernel, attribute, static_cast<int>(shared))) return error;
+    const int bytes = static_cast<int>(shared);
+    if (const cudaError_t error = cleared(cudaFuncSetAttribute(kernel, attribute, bytes))) return error;
   }
   void* parameters[] = {&a};
-  return cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads), parameters, shared, stream);
+  const dim3 grid(static_cast<unsigned>(blocks));
+  return cleared(cudaLaunchKernel(kernel, grid, dim3(threads), parameters, shared, stream));
 }
 
 // Rows that have their modulation in common.
@@ -185,7 +198,12 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool wide = layout.packs <= 0;
   const int threads = wide || layout.threads > 128 ? layout.threads : 128;
   const int rows_per_block = threads / layout.threads;
-  const int64_t shared = layout.packs == kShared ? packs * (access < 4 ? 4 : access) : 0;  // a Pack is whole words
+  int64_t shared = layout.packs == kShared ? packs * (access < 4 ? 4 : access) : 0;  // a Pack is whole words
+  if (shared > kSharedOfAll) {
+    int most = 0;
+    if (const cudaError_t error = shared_of_block(most)) return error;
+    if (shared > most - kSharedOfKernel) shared = 0;  // 99 KB on 8.6, 8.9 and 12.x: the row is read again
+  }
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;

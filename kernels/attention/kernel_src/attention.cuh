@@ -5,6 +5,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include "arch.h"
 #include "arguments.h"
 #include "element.cuh"
 #include "fast_math.cuh"
@@ -90,6 +91,13 @@ __device__ __forceinline__ Work work_of_block(const AttentionArguments& a) {
   return {head / a.heads, head % a.heads, tile * kQueries};
 }
 
+// Blackwell: which rows' places are worked out at each step of the scores. All at once, ahead of the copies, they are more
+// than there are registers for.
+template <int kDim>
+constexpr bool kQueriesAnew = kDim == 128 && kUsed<100, 119>;
+template <int kDim>
+constexpr bool kKeysAnew = kDim == 128 ? kUsed<100, 119> : kUsed<100>;
+
 template <typename T, int kDim>
 __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
     attention_forward(const __grid_constant__ AttentionArguments a) {
@@ -137,12 +145,14 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
 #pragma unroll
     for (int d = 0; d < kDim / 16; ++d) {
       uint32_t left[kFragments][4];
+      const uint32_t q_here = kQueriesAnew<kDim> ? rematerialize(q_rows) : q_rows;
+      const uint32_t k_here = kKeysAnew<kDim> ? rematerialize(k_rows) : k_rows;
 #pragma unroll
-      for (int f = 0; f < kFragments; ++f) load_matrices(left[f], (q_rows ^ (d * 32)) + f * 16 * kRowBytes);
+      for (int f = 0; f < kFragments; ++f) load_matrices(left[f], (q_here ^ (d * 32)) + f * 16 * kRowBytes);
 #pragma unroll
       for (int n = 0; n < kKeys / 16; ++n) {
         uint32_t b[4];
-        load_matrices(b, (k_rows ^ (d * 32)) + n * 16 * kRowBytes);
+        load_matrices(b, (k_here ^ (d * 32)) + n * 16 * kRowBytes);
 #pragma unroll
         for (int f = 0; f < kFragments; ++f) {
           multiply_add<T>(s[f][2 * n], left[f], b[0], b[1]);

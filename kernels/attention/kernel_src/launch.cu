@@ -74,11 +74,10 @@ template <int kDim>
 int launch(const void* kernel, AttentionArguments a, unsigned blocks, cudaStream_t stream) {
   // More than 48 KB has to be asked for. It is no work for the device, and cheap.
   constexpr int kBytes = Tile<kDim>::kSharedBytes;
-  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes)) {
-    return error;
-  }
+  const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (const cudaError_t error = cleared(cudaFuncSetAttribute(kernel, attribute, kBytes))) return error;
   void* parameters[] = {&a};
-  return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), parameters, kBytes, stream);
+  return cleared(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), parameters, kBytes, stream));
 }
 
 }  // namespace
@@ -122,8 +121,8 @@ extern "C" int attention_launch(void* o, void* lse, const void* q, const void* k
 
   const int64_t query_tiles = (tokens_q + kQueries - 1) / kQueries;
   int64_t blocks = 0;
-  if (__builtin_mul_overflow(query_tiles * batch, heads, &blocks) || batch > INT32_MAX || blocks > INT32_MAX) {
-    return kTooLarge;
+  if (batch > INT32_MAX || __builtin_mul_overflow(query_tiles * batch, heads, &blocks) || blocks > INT32_MAX) {
+    return kTooLarge;  // the first product fits: both factors are below 2^31
   }
   const int64_t diagonal = causal == kNone ? tokens_k : causal == kTopLeft ? 0 : tokens_k - tokens_q;
   AttentionArguments a = {};

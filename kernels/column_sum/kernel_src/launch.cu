@@ -50,7 +50,7 @@ int check(const ColumnSumArguments& a, int64_t groups, const float* scratch, int
 // The bytes of the widest access that every row is a whole number of, from an aligned address on.
 int widest_access(const ColumnSumArguments& a, int size) {
   for (const int bytes : {16, 4})
-    if (a.width * size % bytes == 0 && divides(bytes, a.x) && (a.rows == 1 || a.stride * size % bytes == 0)) return bytes;
+    if (a.width * size % bytes == 0 && divides(bytes, a.x) && a.stride * size % bytes == 0) return bytes;
   return size;
 }
 
@@ -61,7 +61,7 @@ int launch_rows(const ColumnSumArguments& a, int type, int access, cudaStream_t 
   const int64_t columns = a.lanes * (access / (type == kF32 ? 4 : 2)), strips = (a.width - 1) / columns + 1;
   const dim3 grid(static_cast<unsigned>(strips), static_cast<unsigned>(a.groups));
   void* parameters[] = {const_cast<ColumnSumArguments*>(&a)};
-  return cudaLaunchKernel(kernel_of(access), grid, dim3(kThreads), parameters, 0, stream);
+  return cleared(cudaLaunchKernel(kernel_of(access), grid, dim3(kThreads), parameters, 0, stream));
 }
 
 int launch_groups(const ColumnSumArguments& a, int type, cudaStream_t stream) {
@@ -82,7 +82,7 @@ int launch_groups(const ColumnSumArguments& a, int type, cudaStream_t stream) {
   config.gridDim = dim3(static_cast<unsigned>((a.width + kColumns - 1) / kColumns));
   config.blockDim = dim3(threads), config.stream = stream, config.attrs = &attribute, config.numAttrs = arch >= 90 ? 1 : 0;
   void* parameters[] = {const_cast<ColumnSumArguments*>(&a)};
-  return cudaLaunchKernelExC(&config, kernel, parameters);
+  return cleared(cudaLaunchKernelExC(&config, kernel, parameters));
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ extern "C" int column_sum_launch(void* out, void* out_f32, void* scratch, const 
                                  int64_t groups, int64_t stride, int dtype, void* stream) {
   ColumnSumArguments a = {};
   a.x = x, a.out = out, a.out_f32 = static_cast<float*>(out_f32);
-  a.rows = rows, a.width = width, a.stride = stride;
+  a.rows = rows, a.width = width, a.stride = rows == 1 ? width : stride;  // one row has no next one
   float* const sums = static_cast<float*>(scratch);
   if (const int error = check(a, groups, sums, dtype)) return error;
   if (width == 0) return cudaSuccess;

@@ -48,8 +48,9 @@ int check(const Call& call) {
   const bool empty = call.rows == 0 || call.width == 0;
   for (const Matrix& m : call.matrices) {
     int64_t bytes = 0;
-    if (m.stride < call.width) return kStrideTooSmall;
-    if (__builtin_mul_overflow(call.rows, m.stride, &bytes) || __builtin_mul_overflow(bytes, size, &bytes)) {
+    const int64_t stride = call.rows > 1 ? m.stride : call.width;  // one row has no next one
+    if (stride < call.width) return kStrideTooSmall;
+    if (__builtin_mul_overflow(call.rows, stride, &bytes) || __builtin_mul_overflow(bytes, size, &bytes)) {
       return kTooLarge;
     }
     if (!empty && m.data == nullptr) return kNullPointer;
@@ -108,9 +109,8 @@ int launch(const Call& call) {
     a.by_row = Divisor(a.packs_per_row);
     const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
     void* parameters[] = {&a};
-    if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(tuning->threads), parameters, 0, call.stream)) {
-      return error;
-    }
+    const dim3 block(tuning->threads);
+    if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, block, parameters, 0, call.stream))) return error;
   }
   return cudaSuccess;
 }

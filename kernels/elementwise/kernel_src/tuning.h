@@ -22,12 +22,10 @@ struct Tuning {
 
 constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads): 20 to 40 KB of loads in flight an SM fill the memory's latency, and one pack of two
-    // tensors a thread is 64 KB; more packs a thread make one block's stores wait longer for its loads. A100 (108 SMs of 2048
-    // threads): 10 to 20 KB are enough; an estimate.
+    // tensors a thread is 64 KB; more packs a thread make one block's stores wait longer for its loads. All other cards from
+    // 8.0 on: the same, as an estimate.
     {80, 16, 128, 1},
-    {80, 4, 256, kNarrowPacks},
-
-    // T4 (40 SMs of 1024 threads). Estimates, not measured: 5 KB in flight are enough. Instructions count more here than
+    // T4 (40 SMs of 1024 threads). An estimate, not measured: 5 KB in flight are enough. Instructions count more here than
     // threads: two packs a thread share what comes before them.
     {75, 16, 128, 2},
     {75, 4, 256, kNarrowPacks},

@@ -40,8 +40,9 @@ int check(const RowArguments& a, int type, bool add) {
   const bool empty = a.rows == 0 || a.width == 0;
   for (int i = 0; i < (add ? 4 : 2); ++i) {
     int64_t bytes = 0;
-    if (matrices[i].stride < a.width) return kStrideTooSmall;
-    if (__builtin_mul_overflow(a.rows, matrices[i].stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
+    const int64_t stride = a.rows > 1 ? matrices[i].stride : a.width;  // one row has no next one
+    if (stride < a.width) return kStrideTooSmall;
+    if (__builtin_mul_overflow(a.rows, stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
       return kTooLarge;  // with room for the sum of the bytes of four matrices
     }
     if (!empty && matrices[i].data == nullptr) return kNullPointer;
@@ -98,7 +99,7 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
     a.rows = rows - done < most ? rows - done : most;
     void* parameters[] = {&a};
     const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block));
-    if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, stream)) return error;
+    if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, stream))) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

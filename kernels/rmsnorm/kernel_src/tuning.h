@@ -78,30 +78,10 @@ constexpr Tuning kTuning[] = {
     {90, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
     // [end quote]
 
-    // [quote a100]
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: with an H100's
-    // latency 11 to 15 KB in flight an SM fill it, less than the H100 needs, so the layouts that are best there for much
-    // data have more reserve here. L1 is the same kind; the default suits.
-    {80, 16, 8, 0, {8, 1, kCachedLoads}},
-    {80, 16, 16, 0, {16, 1, kCachedLoads}},
-    {80, 16, 32, 0, {16, 2, kCachedLoads}},
-    {80, 16, 128, 0, {32, 4, kCachedLoads}},
-    {80, 16, 256, 0, {128, 2, kCachedLoads}},
-    {80, 16, 512, 0, {256, 2, kCachedLoads}},
-    {80, 16, 1024, 0, {256, 4, kCachedLoads}},
-    {80, 16, 2048, 0, {512, 4, kCachedLoads}},
-    {80, 16, 4096, 0, {512, 8, kCachedLoads}},
-    {80, 16, 8192, 0, {1024, 8, kCachedLoads}},  // 64 registers x 1024 threads: one row an SM
-    {80, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    {80, 4, 128, 0, {32, 4, kCachedLoads}},
-    {80, 4, 1024, 0, {128, 0, kCachedLoads}},
-    {80, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    // [end quote]
-
-    // [quote t4]
-    // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight
-    // an SM fill the latency, which 320 threads with one pack each give. So occupancy does not matter, and the same
-    // layouts do; rows read twice come from memory both times (4 MB of L2), so rows stay in registers while they fit.
+    // [quote estimates]
+    // A100, L40S, T4. Estimates, not measured, one rule for all: with an H100's latency 11 to 15 KB in flight an SM fill
+    // an A100's memory, 5 KB a T4's, less than the H100 needs, so the layouts that are best there for much data have more reserve
+    // here. Rows stay in registers while they fit: a T4's L2 holds none until it is read again.
     {75, 16, 8, 0, {8, 1, kCachedLoads}},
     {75, 16, 16, 0, {16, 1, kCachedLoads}},
     {75, 16, 32, 0, {16, 2, kCachedLoads}},
@@ -111,7 +91,7 @@ constexpr Tuning kTuning[] = {
     {75, 16, 1024, 0, {256, 4, kCachedLoads}},
     {75, 16, 2048, 0, {512, 4, kCachedLoads}},
     {75, 16, 4096, 0, {512, 8, kCachedLoads}},
-    {75, 16, 8192, 0, {1024, 8, kCachedLoads}},
+    {75, 16, 8192, 0, {1024, 8, kCachedLoads}},  // 64 registers x 1024 threads: one row an SM
     {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
     {75, 4, 128, 0, {32, 4, kCachedLoads}},
     {75, 4, 1024, 0, {128, 0, kCachedLoads}},

@@ -8,11 +8,16 @@ namespace common {
 constexpr int kNewest = 999;
 
 // The architectures that tuning tables are for.
-constexpr int kOldest = 75, kTunedArchs[] = {75, 80, 90};
+constexpr int kOldest = 75, kTunedArchs[] = {75, 80, 89, 90, 100, 120};
 
-// Threads that can be resident on an SM.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kSmThreads = 1024;
+// Threads that can be resident on an SM: what a bound on the blocks of an SM may ask for.
+constexpr int sm_threads(int arch) {
+  const bool datacentre = arch == 80 || arch == 90 || arch == 100 || arch == 103;
+  return arch < 80 ? 1024 : datacentre ? 2048 : 1536;
+}
+// Of the architecture being compiled for; host code takes no bound from it.
+#ifdef __CUDA_ARCH__
+constexpr int kSmThreads = sm_threads(__CUDA_ARCH__ / 10);
 #else
 constexpr int kSmThreads = 2048;
 #endif

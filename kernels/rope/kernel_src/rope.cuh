@@ -7,6 +7,7 @@
 // rotation needs no other thread, and the norm's sum only the few lanes of the head. A block is (lanes of a head,
 // heads, tokens): no index is divided. Every head reads its token's row of the tables anew, from L1 all but once.
 #pragma once
+#include "arch.h"
 #include "arguments.h"
 #include "pack.cuh"
 #include "table.cuh"
@@ -15,12 +16,10 @@
 namespace rope {
 using namespace common;
 
-// Blocks of kMostThreads that an SM shall hold: this bounds the registers.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int blocks_an_sm(int) { return 1024 / kMostThreads; }  // the T4 has no more threads
-#else
-constexpr int blocks_an_sm(int registers) { return 65536 / (registers * kMostThreads); }
-#endif
+// Blocks of kMostThreads that an SM shall hold, of so many registers a thread: this bounds them.
+constexpr int blocks_an_sm(int registers) {
+  return (65536 / registers < kSmThreads ? 65536 / registers : kSmThreads) / kMostThreads;
+}
 
 // fp32 tables beside 16-bit elements take eight registers more.
 template <typename T, typename TABLE>

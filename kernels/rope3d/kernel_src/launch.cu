@@ -77,6 +77,7 @@ int check(const RotaryArguments& a, const Video& video, const Options& options) 
     if (absent) continue;
     int64_t bytes = 0;
     for (const int64_t stride : {tensor.out_stride, tensor.x_stride}) {
+      if (tokens == 1) continue;  // there is no next one, and the stride may be anything
       if (stride < dim) return kStrideTooSmall;
       if (!multiply(tokens, stride, bytes) || !multiply(bytes, 4 * size, bytes)) return kTooLarge;
     }
@@ -148,7 +149,7 @@ int launch_video(RotaryArguments a, const Video& video, const Plan& plan) {
   void* parameters[] = {&a};
   const dim3 grid(static_cast<unsigned>((tokens + plan.tokens_per_block - 1) / plan.tokens_per_block), plan.tensors,
                   plan.parts);
-  return cudaLaunchKernel(plan.kernel, grid, dim3(plan.threads), parameters, 0, plan.stream);
+  return cleared(cudaLaunchKernel(plan.kernel, grid, dim3(plan.threads), parameters, 0, plan.stream));
 }
 
 int launch(RotaryArguments a, const Video& video, const Options& options, void* stream) {
@@ -272,10 +273,10 @@ extern "C" int rope3d_table_launch(void* table, const void* coords, const void* 
     a.table = static_cast<char*>(table) + done * (a.count + 1) * kPairBytes;
     a.coords = static_cast<const float*>(coords) + done;
     void* parameters[] = {&a};
-    if (const cudaError_t error = cudaLaunchKernel(rope3d_table_kernel(), dim3(static_cast<unsigned>(a.positions)),
-                                                   dim3(threads), parameters, 0, static_cast<cudaStream_t>(stream))) {
-      return error;
-    }
+    const dim3 grid(static_cast<unsigned>(a.positions));
+    const cudaStream_t on = static_cast<cudaStream_t>(stream);
+    const void* kernel = rope3d_table_kernel();
+    if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, on))) return error;
   }
   return cudaSuccess;
 }

@@ -56,17 +56,11 @@ constexpr bool kCachedLoads = false, kStreamLoads = true;
 // The rotation alone. At 2048 elements of 16 bits (256 packs) a thread has one pack of q, one of k and the 8 floats of
 // their table entries, in 32 registers, so that 2048 threads stand on an SM.
 constexpr Tuning kRotationTuning[] = {
-    // H100. Measured at 2048 and 4096; % is of a copy of the same bytes, bf16. The other rows are of the same kind.
-    {90, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},          // narrow tokens: one warp each
+    // H100 (90). Measured at 2048 and 4096; % is of a copy of the same bytes, bf16. The other rows are of the same kind. A100
+    // and T4 (75). Estimates, not measured: a T4's 32 to 64 KB of L1 hold a quarter of a table, which q and k share too.
+    {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},          // narrow tokens: one warp each
     {90, 16, 2, 256, 0, true, {256, 1, 2, kCachedLoads}},        // LTX-Video, 2048: 98.8 % at 161 frames, kStream 97.2, 128 x 1 x 2 94.1
     {90, 16, 2, kAnyWidth, 0, true, {512, 1, 2, kCachedLoads}},  // LTX-Video 13B, 4096: 99.3 %, 256 x 2 x 2 98.5, 256 x 1 x 2 97.1
-    {90, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
-    {90, 16, 1, kAnyWidth, 0, true, {256, 1, 1, kStreamLoads}},
-    {90, 4, 2, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
-    {90, 4, 1, kAnyWidth, 0, true, {32, 2, 1, kCachedLoads}},
-
-    // A100 and T4. Estimates, not measured: a T4's 32 to 64 KB of L1 hold a quarter of a table, which q and k share too.
-    {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
     {75, 16, 2, kAnyWidth, 0, true, {256, 1, 2, kStreamLoads}},
     {75, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
     {75, 16, 1, kAnyWidth, 0, true, {256, 1, 1, kStreamLoads}},
@@ -76,31 +70,18 @@ constexpr Tuning kRotationTuning[] = {
 
 // With the norm: a token stays in the registers of its threads.
 constexpr Tuning kNormTuning[] = {
-    // H100. Measured at 2048 and 4096; % is of a copy of the same bytes, bf16. The other rows are of the same kind.
-    {90, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},     // one warp a token needs no barrier
+    // H100 (90). Measured at 2048 and 4096; % is of a copy of the same bytes, bf16. The other rows are of the same kind. A100
+    // and T4 (75). Estimates, not measured.
+    {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},     // one warp a token needs no barrier
     {90, 16, 2, 256, 150, true, {256, 1, 2, kCachedLoads}},  // LTX-Video, 161 frames, batch 2: 97.7 %, kStream 95.8
     // 49 frames: 96.2 %, kStream 95.3, 256 x 1 x 2 95.2, 128 x 2 x 1 95.3; with a table each 93.0, where 256 x 1 x 2,
     // which reads a token's entries once for q and k, has 95.2.
     {90, 16, 2, 256, 0, false, {256, 1, 1, kCachedLoads}},
     {90, 16, 2, 256, 0, true, {256, 1, 2, kCachedLoads}},
     {90, 16, 2, 512, 0, true, {512, 1, 2, kCachedLoads}},    // LTX-Video 13B, 4096: 96.6 %, kStream 94.2, 256 x 2 x 1 95.1
-    {90, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},  // f32 of 4096
-    {90, 16, 2, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
-    {90, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
-    {90, 16, 1, 256, 0, true, {256, 1, 1, kStreamLoads}},
-    {90, 16, 1, 512, 0, true, {256, 2, 1, kStreamLoads}},
-    {90, 16, 1, 1024, 0, true, {256, 4, 1, kStreamLoads}},
-    {90, 16, 1, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
-    {90, 4, 2, 64, 0, true, {32, 2, 1, kCachedLoads}},
-    {90, 4, 2, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
-    {90, 4, 1, 64, 0, true, {32, 2, 1, kCachedLoads}},
-    {90, 4, 1, kAnyWidth, 0, true, {256, 0, 1, kCachedLoads}},
-
-    // A100 and T4. Estimates, not measured.
-    {75, 16, 2, 64, 0, true, {32, 2, 1, kStreamLoads}},
     {75, 16, 2, 256, 0, true, {256, 1, 2, kStreamLoads}},
     {75, 16, 2, 512, 0, true, {256, 2, 2, kStreamLoads}},
-    {75, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},
+    {75, 16, 2, 1024, 0, true, {256, 4, 1, kStreamLoads}},  // f32 of 4096
     {75, 16, 2, kAnyWidth, 0, true, {512, 0, 1, kCachedLoads}},
     {75, 16, 1, 64, 0, true, {32, 2, 1, kStreamLoads}},
     {75, 16, 1, 256, 0, true, {256, 1, 1, kStreamLoads}},

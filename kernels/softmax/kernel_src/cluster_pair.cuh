@@ -21,6 +21,7 @@ __device__ __forceinline__ void begin_cluster(ClusterPairs& shared) {
     mbarrier_init_fence();
     mbarrier_expect(shared.barrier, BLOCKS * 8);
   }
+  __syncwarp();
   cluster_arrive();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 
 #include "arguments.h"
 #include "kernels.h"
@@ -42,8 +43,9 @@ int check(int64_t rows, int64_t width, int type, std::initializer_list<Matrix> m
   const bool empty = rows == 0 || width == 0;
   for (const Matrix& matrix : matrices) {
     int64_t bytes = 0;
-    if (matrix.stride < width) return kStrideTooSmall;
-    if (__builtin_mul_overflow(rows, matrix.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
+    const int64_t stride = rows > 1 ? matrix.stride : width;  // one row has no next one
+    if (stride < width) return kStrideTooSmall;
+    if (__builtin_mul_overflow(rows, stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
       return kTooLarge;
     }
     if (!empty && matrix.data == nullptr) return kNullPointer;
@@ -97,7 +99,14 @@ int launch(Arguments a, Operation operation, int64_t width, int type, bool wide,
   if (const cudaError_t error = code_arch(kernel_of(kCrossEntropy, {512, 0}, true), arch)) return error;
   // As many as an aligned row has; one that is not has no more.
   const int64_t packs = width / elements;
-  const Tuning* tuning = find_softmax_tuning(arch, operation, wide, a.rows, packs);
+  const Tuning* tuning = find_softmax_tuning(arch, operation, wide, packs, [&](const Tuning& few) {
+    static OfDevice known[3][std::size(kTuning)];
+    const Layout& l = few.layout;
+    int clusters = 0;
+    const auto error =
+        clusters_at_once(known[type][&few - kTuning], kernel_of(operation, l, wide), l.cluster, l.threads, clusters);
+    return error == cudaSuccess && a.rows <= clusters;
+  });
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(operation, layout, wide);
@@ -110,10 +119,7 @@ int launch(Arguments a, Operation operation, int64_t width, int type, bool wide,
   }
   set_pieces(a, pieces);
 
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(layout.cluster);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchAttribute attribute = in_clusters(layout.cluster);
   cudaLaunchConfig_t config = {};
   config.blockDim = dim3(threads), config.stream = stream;
   config.attrs = &attribute, config.numAttrs = layout.cluster > 1 ? 1 : 0;
@@ -124,7 +130,7 @@ int launch(Arguments a, Operation operation, int64_t width, int type, bool wide,
     a.rows = rows - done < most ? rows - done : most;
     void* parameters[] = {&a};
     config.gridDim = dim3(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block * pieces));
-    if (const cudaError_t error = cudaLaunchKernelExC(&config, kernel, parameters)) return error;
+    if (const cudaError_t error = cleared(cudaLaunchKernelExC(&config, kernel, parameters))) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

@@ -28,8 +28,11 @@ struct Matrices {
 };
 
 // 0, or why this tensor is refused. Matrices may lie one behind another, or side by side as the heads of attention do.
-int check(const Matrices& m, int64_t batch, int64_t size, bool written) {
+int check(Matrices m, int64_t batch, int64_t size, bool written) {
   if (batch < 0 || m.rows < 0 || m.width < 0) return kNegativeSize;
+  // What there is one of has no next one, and its stride may be anything.
+  if (m.rows <= 1) m.stride = m.width;
+  if (batch <= 1) m.batch_stride = 0;
   if (m.stride < m.width || m.batch_stride < 0) return kStrideTooSmall;
   int64_t matrix = 0, all = 0, bytes = 0;
   if (__builtin_mul_overflow(m.rows, m.stride, &matrix) || __builtin_mul_overflow(batch, m.batch_stride, &all) ||
@@ -108,7 +111,8 @@ extern "C" int transpose_launch(void* out, const void* x, int64_t batch, int64_t
   const unsigned tiles = deal_out(a, batch, places, tile_rows, tile_columns);
   if (tiles == 0) return kTooLarge;
   void* parameters[] = {&a};
-  return cudaLaunchKernel(kernel, dim3(tiles), dim3(threads), parameters, 0, static_cast<cudaStream_t>(stream));
+  const cudaStream_t on = static_cast<cudaStream_t>(stream);
+  return cleared(cudaLaunchKernel(kernel, dim3(tiles), dim3(threads), parameters, 0, on));
 }
 
 // What the launcher's return value means.

@@ -51,8 +51,8 @@ __device__ __forceinline__ void transpose_block(Pack<T, N> (&pack)[N]) {
   for (int k = 0; k < N; ++k) pack[k] = column[k];
 }
 
-// What an SM is to hold at once at least. Left alone, the compiler takes 64 registers a thread and, below sm_90, spills.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+// What an SM is to hold at once at least. Left alone, the compiler takes 64 registers a thread and, but for sm_90, spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
 constexpr int kThreadsOfAnSm = 768;
 #else
 constexpr int kThreadsOfAnSm = 1024;
@@ -125,11 +125,7 @@ __device__ __forceinline__ uint32_t load_shared(uint32_t address, uint32_t high,
 }
 
 // Blocks an SM, all that its threads leave room for: much of a block is waiting.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kUnalignedBlocks = 1024 / kUnalignedThreads;
-#else
-constexpr int kUnalignedBlocks = 2048 / kUnalignedThreads;
-#endif
+constexpr int kUnalignedBlocks = kSmThreads / kUnalignedThreads;
 
 // The same for all that is no whole pack: odd sizes and strides, addresses anywhere. Its accesses are of 16 bytes even so.
 //

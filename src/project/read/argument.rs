@@ -8,9 +8,9 @@ use toml::de::DeTable;
 use super::super::dtype::Element;
 use super::super::formula::is_name;
 use super::super::table::{Fields, Reader, Value};
-use super::super::{Argument, CType, DType, Formula, Integers, Role};
+use super::super::{Argument, CType, DType, Formula, Integers, Operation, Role};
 use super::dtype::{read_dtype, unknown_dtype};
-use super::{Located, check_name, located};
+use super::{Located, check_name, like, located};
 
 type Types = BTreeMap<String, Vec<Option<DType>>>;
 
@@ -20,21 +20,22 @@ pub(super) fn read_all(
     dtypes: Option<&[DType]>,
     types: &Types,
     formulas: &mut Vec<Located>,
+    base: Option<&Operation>,
 ) -> Option<Vec<Argument>> {
     let mut arguments = Vec::new();
     let mut seen: Vec<(String, Range<usize>)> = Vec::new();
     let mut sound = true;
     for item in reader.list(value, "a list of arguments in C order")? {
-        let Some(read) = read_argument(reader, item, dtypes, types, formulas) else {
+        let read = match item.get_ref().as_str() {
+            Some(text) => Some(like::named(reader, item, text, base)).filter(|named| !named.is_empty()),
+            None => read_argument(reader, item, dtypes, types, formulas),
+        };
+        let Some(read) = read else {
             sound = false;
             continue;
         };
         for argument in read {
-            let name = match &argument {
-                Argument::Tensor { name, .. } | Argument::Scalar { name, .. } => name.clone(),
-                Argument::DType { .. } => "{ dtype = … }".to_owned(),
-                Argument::Stream => "{ stream = true }".to_owned(),
-            };
+            let name = argument.name().to_owned();
             if let Some((_, first)) = seen.iter().find(|(other, _)| *other == name) {
                 reader.fail(
                     item.span(),

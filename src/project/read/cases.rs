@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::super::case::type_named;
+use super::super::case::{placeholders, type_named};
 use super::super::formula::listed;
 use super::super::spec::{BadPointer, Refusal};
 use super::super::standard::{SMALL, Standard, Wrong, standard_sets};
 use super::super::table::{EXACT_INTEGER, Fields, Reader, Value, one_or_list};
 use super::super::{Argument, CaseSet, DType, Inputs, Operation, Values};
 use super::dtype::read_dtypes;
+use super::each::expand;
 use super::{CASE_KEYS, Draft, REJECT_KEYS, tables};
 
 /// Keys of an `[[operation]]` and of `[[cases]]` that hold cases.
@@ -114,8 +115,9 @@ fn read_tables(
     }
     for (kind, key) in [(Kind::Verify, "verify"), (Kind::Bench, "bench"), (Kind::Reject, "reject")] {
         let heading = format!("[[{place}{key}]]");
-        for value in tables(reader, fields.get(key), &format!("tables headed {heading}")) {
-            if let Some(mut set) = read_set(reader, kind, &heading, value, operation) {
+        let expected = format!("tables headed {heading}");
+        for value in tables(reader, fields.get(key), &expected).flat_map(|value| expand(reader, value)) {
+            if let Some(mut set) = read_set(reader, kind, &heading, &value, operation) {
                 // Cases to verify and to time say all that they are about.
                 if kind == Kind::Reject {
                     for (name, values) in &at {
@@ -237,7 +239,7 @@ fn read_set(
 ) -> Option<CaseSet> {
     let table = reader.table(value, "a table")?;
     let fields = Fields::new(reader, heading, table, value.span());
-    let name = fields.get("name").and_then(|value| reader.string(value, "a string")).map(str::to_owned);
+    let name = fields.get("name").and_then(|value| read_name(reader, value, operation));
     let dtypes = match fields.get("dtype") {
         Some(value) => read_case_dtypes(reader, value, operation)?,
         None => Vec::new(),
@@ -270,6 +272,22 @@ fn read_set(
         }
     }
     Some(CaseSet { name, values, dtypes, offsets, inputs, draw, refused: kind == Kind::Reject, refusal })
+}
+
+/// What cases are about, which may have values of theirs: `"Qwen3-8B, {tokens} tokens"`.
+fn read_name(reader: &Reader<'_>, value: &Value<'_>, operation: &Operation) -> Option<String> {
+    let text = reader.string(value, "a string")?;
+    let known = operation.names();
+    for (name, part) in placeholders(text) {
+        if !known.iter().any(|known| known == name) {
+            reader.fail(
+                reader.within(&value.span(), text, &part),
+                format!("unknown name `{name}`"),
+                [format!("{{NAME}} stands for the value of one of the operation's names: {}", listed(&known))],
+            );
+        }
+    }
+    Some(text.to_owned())
 }
 
 /// Whether a value is a floating-point number or a list with one.
@@ -427,7 +445,7 @@ impl Place<'_> {
         }
         if !self.has(name) {
             let keys = CASE_KEYS.into_iter().chain(REJECT_KEYS);
-            let keys: Vec<&str> = keys.take(if self.what.contains("reject") { 9 } else { 5 }).collect();
+            let keys: Vec<&str> = keys.take(if self.what.contains("reject") { 10 } else { CASE_KEYS.len() }).collect();
             reader.fail(
                 span,
                 format!("unknown name `{name}` in {}", self.what),

@@ -20,6 +20,54 @@ pub(super) fn base<'a>(reader: &Reader<'_>, value: &Value<'_>, before: &'a [Draf
     found
 }
 
+/// What an operation takes from its base, without the arguments and defaults of some names: `without = ["inverse"]`.
+pub(super) fn without(reader: &Reader<'_>, value: Option<&Value<'_>>, base: &Draft) -> Operation {
+    // Strides of its own have defaults of their own.
+    let mut rest = Operation { defaults: base.defaults.clone(), ..base.operation.clone() };
+    let names = value.and_then(|value| reader.list(value, "a list of names")).into_iter().flatten();
+    for value in names {
+        let Some(unwanted) = reader.string(value, "a name") else {
+            continue;
+        };
+        let before = rest.arguments.len();
+        rest.arguments.retain(|argument| argument.name() != unwanted);
+        if rest.defaults.remove(unwanted).is_none() && rest.arguments.len() == before {
+            reader.fail(value.span(), format!("`{}` has no `{unwanted}`", rest.name), []);
+        }
+    }
+    rest
+}
+
+/// The arguments that a string names: `"x"`, or with all between them `"x..stream"`.
+pub(super) fn named(reader: &Reader<'_>, value: &Value<'_>, text: &str, base: Option<&Operation>) -> Vec<Argument> {
+    let Some(base) = base else {
+        let help = "only an operation with `like` names arguments: those of the operation that it is like";
+        reader.fail(value.span(), "expected a table, found a string", [help.to_owned()]);
+        return Vec::new();
+    };
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let find = |name: &str| {
+        let found = base.arguments.iter().position(|argument| argument.name() == name);
+        if found.is_none() {
+            let known = base.arguments.iter().map(Argument::name);
+            reader.fail(
+                value.span(),
+                format!("`{}` has no argument `{name}`", base.name),
+                [format!("its arguments: {}", listed(known))],
+            );
+        }
+        found
+    };
+    match (find(first), find(last)) {
+        (Some(first), Some(last)) if first <= last => base.arguments[first..=last].to_vec(),
+        (Some(_), Some(_)) => {
+            reader.fail(value.span(), format!("`{last}` stands before `{first}`"), []);
+            Vec::new()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// `in_place = { x = "out" }`: the result takes the place of an input, and the output goes, with the scalars and defaults
 /// that only it used.
 pub(super) fn make_in_place(reader: &Reader<'_>, value: &Value<'_>, operation: &mut Operation) {

@@ -5,15 +5,17 @@ mod budget;
 mod cases;
 mod check;
 mod dtype;
+mod each;
 mod like;
 mod operation;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
 use toml::de::DeTable;
 
-use super::diagnostic::{Document, InvalidProject};
+use super::diagnostic::{Document, InvalidProject, Problem};
 use super::formula::is_name;
 use super::table::{Fields, Reader, Value};
 use super::{Budget, Formula, Operation, Spec};
@@ -23,7 +25,7 @@ use cases::Located as LocatedSet;
 const FORMAT: i64 = 1;
 
 /// Keys of a table of cases that are no names of the operation.
-const CASE_KEYS: [&str; 5] = ["name", "dtype", "offsets", "inputs", "draw"];
+const CASE_KEYS: [&str; 6] = ["name", "dtype", "offsets", "inputs", "draw", "each"];
 
 /// Keys of a table of cases to be refused, beside those.
 const REJECT_KEYS: [&str; 4] = ["code", "says", "dtype_code", "pointers"];
@@ -42,17 +44,25 @@ struct Draft {
     span: Range<usize>,
     /// Where its name stands.
     name: Range<usize>,
+    /// What it says of its bytes; none: they follow from its tensors.
+    bytes: Option<Formula>,
+    /// The defaults that are written, without those of strides.
+    defaults: BTreeMap<String, Formula>,
     formulas: Vec<Located>,
     sets: Vec<LocatedSet>,
 }
 
 pub(super) fn read(document: &Document, root: &Path) -> Result<Spec, InvalidProject> {
+    match with_problems(document, root) {
+        (Some(spec), problems) if problems.is_empty() => Ok(spec),
+        (_, problems) => Err(document.invalid(problems)),
+    }
+}
+
+pub(super) fn with_problems(document: &Document, root: &Path) -> (Option<Spec>, Vec<Problem>) {
     let reader = Reader::new(document);
     let spec = reader.parse().and_then(|table| read_file(&reader, table.get_ref(), root));
-    match spec {
-        Some(spec) if reader.is_sound() => Ok(spec),
-        _ => Err(document.invalid(reader.into_problems())),
-    }
+    (spec, reader.into_problems())
 }
 
 fn read_file(reader: &Reader<'_>, table: &DeTable<'_>, root: &Path) -> Option<Spec> {

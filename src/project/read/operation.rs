@@ -17,9 +17,10 @@ pub(super) fn read(reader: &Reader<'_>, value: &Value<'_>, root: &Path, before: 
     let table = reader.table(value, "a table")?;
     let fields = Fields::new(reader, "[[operation]]", table, value.span());
     let name = fields.required("name", "name = \"rms_norm\"").and_then(|value| read_name(reader, value));
-    let launcher = fields
-        .required("launcher", "launcher = \"my_kernel_launch\"")
-        .and_then(|value| identifier(reader, value, "a C symbol"));
+    let launcher = match fields.get("launcher") {
+        Some(value) => identifier(reader, value, "a C symbol"),
+        None => name.as_ref().map(|name| format!("{}_launch", name.replace('-', "_"))),
+    };
     let base = match fields.get("like") {
         Some(value) => Some(like::base(reader, value, before)?),
         None => None,
@@ -28,14 +29,18 @@ pub(super) fn read(reader: &Reader<'_>, value: &Value<'_>, root: &Path, before: 
         Some(value) => Some(identifier(reader, value, "a C symbol")?),
         None => base.and_then(|base| base.operation.error.clone()),
     };
-    let parts = read_parts(reader, &fields, root, base);
+    let finite_only = match fields.get("finite_only") {
+        Some(value) => Some(read_reason(reader, value)?),
+        None => base.and_then(|base| base.operation.finite_only.clone()),
+    };
+    let parts = read_parts(reader, &fields, root, base, name.as_deref());
     let tolerance = read_tolerance(reader, &fields, parts.oracle.as_ref());
     let whole = name.is_some()
         && launcher.is_some()
         && parts.oracle.is_some()
         && parts.dtypes.is_some()
         && parts.arguments.is_some()
-        && parts.bytes.is_some()
+        && parts.bytes.as_ref().is_none_or(Option::is_some)
         && parts.flops.is_some();
     if !whole {
         // Its cases cannot be read; an unknown key is all the same told, for it may be what is lacking.
@@ -55,79 +60,120 @@ pub(super) fn read(reader: &Reader<'_>, value: &Value<'_>, root: &Path, before: 
         types: parts.types,
         arguments: parts.arguments?,
         defaults: parts.defaults,
-        bytes: parts.bytes?,
+        bytes: Formula::number(0.0),
         flops: parts.flops?,
         verify: Vec::new(),
         bench: Vec::new(),
         reject: Vec::new(),
         tolerance,
+        finite_only,
     };
     if let Some(value) = fields.get("in_place") {
         like::make_in_place(reader, value, &mut operation);
     }
+    let bytes = parts.bytes.flatten();
+    operation.bytes = bytes.clone().unwrap_or_else(|| operation.bytes_of_tensors());
+    let defaults = operation.defaults.clone();
     operation.add_contiguous_defaults();
     check_defaults(reader, value, &operation);
     let sets = cases::read_own(reader, &fields, &operation);
     fields.finish();
     let name = value.get_ref().get("name");
-    Some(Draft { name: name.map_or(value.span(), toml::Spanned::span), span: value.span(), operation, formulas, sets })
+    let name = name.map_or(value.span(), toml::Spanned::span);
+    Some(Draft { name, span: value.span(), operation, bytes, defaults, formulas, sets })
 }
 
 /// What an operation may take from the one that it is like.
+#[allow(clippy::option_option, reason = "absent, wrong or there")]
 struct Parts {
     oracle: Option<OracleRef>,
     dtypes: Option<Vec<DType>>,
     types: BTreeMap<String, Vec<Option<DType>>>,
-    bytes: Option<Formula>,
+    /// None: those of the tensors. None within: it is wrong, which has been said.
+    bytes: Option<Option<Formula>>,
     flops: Option<Formula>,
     arguments: Option<Vec<Argument>>,
     defaults: BTreeMap<String, Formula>,
     formulas: Vec<Located>,
 }
 
-fn read_parts(reader: &Reader<'_>, fields: &Fields<'_, '_, '_, '_>, root: &Path, base: Option<&Draft>) -> Parts {
-    let base = base.map(|draft| &draft.operation);
+fn read_parts(
+    reader: &Reader<'_>,
+    fields: &Fields<'_, '_, '_, '_>,
+    root: &Path,
+    base: Option<&Draft>,
+    name: Option<&str>,
+) -> Parts {
+    let based = base;
+    let base = based.map(|draft| like::without(reader, fields.get("without"), draft));
+    let base = base.as_ref();
     let mut formulas = Vec::new();
     // A key that the base has may be left out.
     let find = |key, example: &str| match base {
         Some(_) => fields.get(key),
         None => fields.required(key, example),
     };
-    let oracle = find("oracle", "oracle = { python = \"reference.py\", function = \"rms_norm\" }");
-    let oracle = match oracle {
+    let oracle = match fields.get("oracle") {
         Some(value) => read_oracle(reader, value, root),
-        None => base.map(|base| base.oracle.clone()),
+        None => base.map(|base| base.oracle.clone()).or_else(|| name.map(|name| OracleRef::Bundled(name.to_owned()))),
     };
-    let dtypes = match find("dtypes", "dtypes = [\"bf16\", \"f16\", \"f32\"]") {
-        Some(value) => read_dtypes(reader, value),
-        None => base.map(|base| base.dtypes.clone()),
+    let given_dtypes = match fields.get("dtypes") {
+        Some(value) => Some(read_dtypes(reader, value)),
+        None => base.map(|base| Some(base.dtypes.clone())),
     };
     let types = match fields.get("types") {
         Some(value) => read_types(reader, value),
         None => base.map(|base| base.types.clone()).unwrap_or_default(),
     };
-    let mut formula = |key, example: &str, of: fn(&Operation) -> &Formula| match find(key, example) {
-        Some(value) => located(reader, value, &mut formulas),
-        None => base.map(|base| of(base).clone()),
+    let bytes = match fields.get("bytes") {
+        Some(value) => Some(located(reader, value, &mut formulas)),
+        None => based.and_then(|draft| draft.bytes.clone()).map(Some),
     };
-    let bytes = formula("bytes", "bytes = \"2 * rows * width * size(T)\"", |base| &base.bytes);
-    let flops = formula("flops", "flops = \"4 * rows * width\"", |base| &base.flops);
+    let flops = match find("flops", "flops = \"4 * rows * width\"") {
+        Some(value) => located(reader, value, &mut formulas),
+        None => base.map(|base| base.flops.clone()),
+    };
+    let dtypes = given_dtypes.clone().flatten();
     let arguments = match find("arguments", "arguments = [ … , { stream = true } ]") {
-        Some(value) => argument::read_all(reader, value, dtypes.as_deref(), &types, &mut formulas),
+        Some(value) => argument::read_all(reader, value, dtypes.as_deref(), &types, &mut formulas, base),
         None => base.map(|base| base.arguments.clone()),
     };
+    let dtypes = match (given_dtypes, &arguments) {
+        (None, Some(arguments)) => coded(arguments).or_else(|| {
+            fields.required("dtypes", "dtypes = [\"bf16\", \"f16\", \"f32\"]");
+            None
+        }),
+        (given, _) => given.flatten(),
+    };
+    let defaults = read_defaults(reader, fields, base, &mut formulas);
+    Parts { oracle, dtypes, types, bytes, flops, arguments, defaults, formulas }
+}
+
+/// The dtypes that have a code, those of 16 bits first.
+fn coded(arguments: &[Argument]) -> Option<Vec<DType>> {
+    arguments.iter().find_map(|argument| match argument {
+        Argument::DType { codes } => Some(codes.keys().rev().copied().collect()),
+        _ => None,
+    })
+}
+
+/// A table, or several in a list.
+fn read_defaults(
+    reader: &Reader<'_>,
+    fields: &Fields<'_, '_, '_, '_>,
+    base: Option<&Operation>,
+    formulas: &mut Vec<Located>,
+) -> BTreeMap<String, Formula> {
     let mut defaults = base.map(|base| base.defaults.clone()).unwrap_or_default();
-    if let Some(value) = fields.get("defaults")
-        && let Some(table) = reader.table(value, "a table")
-    {
-        for (key, value) in table {
+    for value in fields.get("defaults").map(one_or_list).into_iter().flatten() {
+        for (key, value) in reader.table(value, "a table").into_iter().flatten() {
             check_name(reader, key.get_ref(), key.span());
-            if let Some(formula) = located(reader, value, &mut formulas) {
+            if let Some(formula) = located(reader, value, formulas) {
                 defaults.insert(key.get_ref().to_string(), formula);
             }
         }
     }
-    Parts { oracle, dtypes, types, bytes, flops, arguments, defaults, formulas }
+    defaults
 }
 
 fn read_name(reader: &Reader<'_>, value: &Value<'_>) -> Option<String> {
@@ -141,6 +187,19 @@ fn read_name(reader: &Reader<'_>, value: &Value<'_>) -> Option<String> {
         );
     }
     Some(name.to_owned())
+}
+
+/// `finite_only = "a reason"`.
+fn read_reason(reader: &Reader<'_>, value: &Value<'_>) -> Option<String> {
+    let reason = reader.string(value, "a reason")?.trim();
+    if reason.split_whitespace().count() < 3 {
+        reader.fail(
+            value.span(),
+            "`finite_only` is the reason why NaN and infinity are not verified",
+            ["write it in a few words; every report shows it".to_owned()],
+        );
+    }
+    Some(reason.to_owned())
 }
 
 /// A default that no case could ever use is a mistake.

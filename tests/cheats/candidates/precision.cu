@@ -34,6 +34,9 @@ __global__ void precision_kernel(Rows<T> a) {
     // The lower bits cut off, not rounded.
     T y = normed(a, row, k, scale);
     reinterpret_cast<unsigned short*>(&y)[0] &= 0xfffc;
+#elif defined(ONE_SIDED)
+    // Too large by what an element of a wide row may be off, everywhere.
+    const float y = normed(a, row, k, scale) * (a.width > 4000 ? 1.000026f : 1.0f);
 #else
     const T y = normed(a, row, k, scale);
 #endif
@@ -41,4 +44,8 @@ __global__ void precision_kernel(Rows<T> a) {
   }
 }
 
+#ifdef ONE_SIDED
+static int launch(const Call& call) { return launch_rows(precision_kernel<float>, call); }
+#else
 static int launch(const Call& call) { return LAUNCH_BY_DTYPE(precision_kernel, call); }
+#endif

@@ -33,16 +33,20 @@ static Rows<T> rows_of(const Call& c) {
           c.scratch, c.rows, c.width, c.out_stride, c.x_stride, c.eps, c.weight_offset, c.round_first};
 }
 
-constexpr int THREADS = 256;
+#ifndef THREADS_A_BLOCK
+#define THREADS_A_BLOCK 256
+#endif
+constexpr int THREADS = THREADS_A_BLOCK;
+constexpr int WARPS = (THREADS + 31) / 32;
 
 // The sum over a block of THREADS, in every thread.
 __device__ inline float block_sum(float value) {
-  __shared__ float partial[THREADS / 32];
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  __shared__ float partial[WARPS];
+  for (int step = THREADS < 32 ? THREADS / 2 : 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
   __syncthreads();
   float sum = 0;
-  for (int warp = 0; warp < THREADS / 32; ++warp) sum += partial[warp];
+  for (int warp = 0; warp < WARPS; ++warp) sum += partial[warp];
   __syncthreads();
   return sum;
 }

@@ -86,26 +86,26 @@ fn zip(entries: &[Entry]) -> Vec<u8> {
 
 #[track_caller]
 fn is_refused(bytes: &[u8], words: &[&str]) {
-    let place = Place::new();
-    place.write("x.skill", bytes);
+    let test = Test::hostile();
+    test.write("x.skill", bytes);
     let words: Vec<&str> = words.iter().copied().chain(["x.skill"]).collect();
-    place.refuses("skills add x.skill --claude", 1, &words);
-    place.refuses("skills add x.skill --claude --force", 1, &words);
-    place.run("skills validate x.skill --json").expect(1, &[]);
-    place.run("skills show x.skill").expect(1, &["x.skill"]);
-    place.run("skills pack x.skill -o y.skill").expect(1, &["x.skill"]);
-    assert_eq!(list(&place.project).len(), 2, "{:?}", list(&place.project));
+    test.refuses("skills add x.skill --claude", 1, &words);
+    test.refuses("skills add x.skill --claude --force", 1, &words);
+    test.run("skills validate x.skill --json").expect(1, &[]);
+    test.run("skills show x.skill").expect(1, &["x.skill"]);
+    test.run("skills pack x.skill -o y.skill").expect(1, &["x.skill"]);
+    assert_eq!(list(&test.project).len(), 2, "{:?}", list(&test.project));
     assert!(!Path::new("/tmp/kernels-escaped").exists());
 }
 
 #[test]
 fn that_is_sound_is_installed() {
-    let place = Place::new();
+    let test = Test::hostile();
     let script = Entry { mode: 0o100_755, ..deflated("demo/run.sh", b"#!/bin/sh\n") };
-    place.write("x.skill", zip(&[skill(), script]));
-    place.ok("skills add x.skill --claude");
-    assert_eq!(fs::read_to_string(place.at(CLAUDE).join("SKILL.md")).unwrap(), skill_md("demo", "1"));
-    let mode = fs::metadata(place.at(CLAUDE).join("run.sh")).unwrap().permissions().mode();
+    test.write("x.skill", zip(&[skill(), script]));
+    test.ok("skills add x.skill --claude");
+    assert_eq!(fs::read_to_string(test.at(CLAUDE).join("SKILL.md")).unwrap(), skill_md("demo", "1"));
+    let mode = fs::metadata(test.at(CLAUDE).join("run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
 }
 
@@ -231,22 +231,22 @@ fn that_is_cut_or_noise() {
 /// Corrupts every byte of the headers in turn: the archive is refused or installed completely.
 #[test]
 fn with_any_byte_broken() {
-    let place = Place::new();
+    let test = Test::hostile();
     let whole = zip(&[skill(), entry("demo/a", b"content")]);
     for at in (0..whole.len()).step_by(3) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
-        place.write("x.skill", bytes);
-        place.run("skills add x.skill --claude --dry-run").expect_any(&[0, 1]);
+        test.write("x.skill", bytes);
+        test.run("skills add x.skill --claude --dry-run").expect_any(&[0, 1]);
     }
-    assert_eq!(list(&place.project).len(), 2);
+    assert_eq!(list(&test.project).len(), 2);
 }
 
 #[test]
 fn with_a_receipt_and_files_of_the_area_in_it() {
-    let place = Place::new();
+    let test = Test::hostile();
     let receipt = entry("demo/.kernels.json", b"{\"format\": 99}");
-    place.write("x.skill", zip(&[skill(), receipt]));
-    place.ok("skills add x.skill --claude");
-    place.ok("skills status");
+    test.write("x.skill", zip(&[skill(), receipt]));
+    test.ok("skills add x.skill --claude");
+    test.is_unedited();
 }

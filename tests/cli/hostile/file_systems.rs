@@ -5,23 +5,22 @@ use super::*;
 /// Runs a script in a mount namespace of its own, in the project; `$P` is the project, `$K` the
 /// program, `$V1` and `$V2` the skills, `$SEEN` a folder to copy results to. Returns that
 /// folder, or `None` if mounting is not permitted.
-fn privately(place: &Place, script: &str) -> Option<PathBuf> {
-    let seen = place.root.path().join("seen");
+fn privately(test: &Test, script: &str) -> Option<PathBuf> {
+    let seen = test.root().join("seen");
     fs::create_dir(&seen).unwrap();
     let unshare = |script: &str| {
-        let mut command = Command::new("unshare");
-        place.prepare(&mut command);
+        let mut command = test.command_of("unshare");
         command.arg(if geteuid().is_root() { "-m" } else { "-rm" });
         command.args(["sh", "-c", script]);
-        command.env("P", &place.project).env("K", KERNELS).env("SEEN", &seen);
-        command.env("V1", place.source("v1")).env("V2", place.source("v2"));
+        command.env("P", &test.project).env("K", KERNELS).env("SEEN", &seen);
+        command.env("V1", test.source("v1")).env("V2", test.source("v2"));
         command.output()
     };
     let probe = "mount --make-rprivate / && mount -t tmpfs none \"$SEEN\"";
     match unshare(probe) {
         Ok(output) if output.status.success() => {}
         other => {
-            skip(&format!("no mount is permitted here: {other:?}"));
+            not_run(&format!("no mount is permitted here: {other:?}"));
             return None;
         }
     }
@@ -44,19 +43,23 @@ fn expect(seen: &Path, name: &str, codes: &[i32], words: &[&str]) {
     ran.expect(ran.code, words);
 }
 
-fn is_version(seen: &Path, path: &str, place: &Place, version: &str) -> bool {
-    let mut there = picture(&seen.join(path));
-    there.remove(Path::new(".kernels.json"));
-    there == picture(&place.outside.join(format!("v{version}/demo")))
+fn is_version(seen: &Path, path: &str, test: &Test, version: &str) -> bool {
+    // A mount has another mode than the folder below it.
+    let [there, source] = [seen.join(path), test.source(&format!("v{version}"))].map(|folder| {
+        let mut all = picture(&folder);
+        all.retain(|path, _| !["", ".kernels.json"].iter().any(|name| path == Path::new(name)));
+        all
+    });
+    there == source
 }
 
 #[test]
 fn read_only() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    let before = picture(&place.project);
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    let before = picture(&test.project);
     let seen = privately(
-        &place,
+        &test,
         "mount --bind \"$P\" \"$P\"; mount -o remount,bind,ro \"$P\"; cd \"$P\"\n\
          try add skills add \"$V2\" --claude; try fresh skills add \"$V2\" --codex\n\
          try remove skills remove demo; try update skills update; try status skills status\n\
@@ -67,17 +70,17 @@ fn read_only() {
     expect(&seen, "fresh", &[1], &[".codex", "ead-only"]);
     expect(&seen, "remove", &[1], &[".claude", "ead-only"]);
     expect(&seen, "update", &[0], &[]);
-    expect(&seen, "status", &[0], &[]);
+    expect(&seen, "status", &[1], &["unchecked"]);
     expect(&seen, "pack", &[1], &["x.skill", "ead-only"]);
-    assert_unchanged(&before, &picture(&place.project));
+    assert_unchanged(&before, &picture(&test.project));
 }
 
 #[test]
 fn full() {
-    let place = Place::new();
-    write(&place.outside.join("v2/demo/big"), vec![b'x'; 60_000]);
+    let test = Test::hostile();
+    write(&test.outside().join("v2/demo/big"), vec![b'x'; 60_000]);
     let seen = privately(
-        &place,
+        &test,
         &format!(
             "mount -t tmpfs -o size=200k none \"$P\"; cd \"$P\"\n\
          try first skills add \"$V1\" --claude; cp -a .claude \"$SEEN/before\"\n\
@@ -99,17 +102,17 @@ fn full() {
     expect(&seen, "remove", &[0, 1], &[]);
     let removed = fs::read_to_string(seen.join("remove.code")).unwrap().trim() == "0";
     assert_eq!(seen.join("removed/demo").exists(), !removed);
-    assert!(removed || is_version(&seen, "removed/demo", &place, "1"));
+    assert!(removed || is_version(&seen, "removed/demo", &test, "1"));
     expect(&seen, "again", &[0], &[]);
-    assert!(is_version(&seen, "again/skills/demo", &place, "2"));
+    assert!(is_version(&seen, "again/skills/demo", &test, "2"));
     assert!(!seen.join("again/.kernels").exists());
 }
 
 #[test]
 fn another_one_for_the_skills_folder() {
-    let place = Place::new();
+    let test = Test::hostile();
     let seen = privately(
-        &place,
+        &test,
         "mkdir -p \"$P/.claude/skills\"; mount -t tmpfs none \"$P/.claude/skills\"; cd \"$P\"\n\
          try add skills add \"$V1\" --claude; echo mine >.claude/skills/demo/mine.md\n\
          try refused skills add \"$V2\" --claude; try force skills add \"$V2\" --claude --force\n\
@@ -120,7 +123,7 @@ fn another_one_for_the_skills_folder() {
     expect(&seen, "add", &[0], &[]);
     expect(&seen, "refused", &[3], &[CLAUDE]);
     expect(&seen, "force", &[0], &[]);
-    assert!(is_version(&seen, "tree/skills/demo", &place, "2"));
+    assert!(is_version(&seen, "tree/skills/demo", &test, "2"));
     let backups = list(&seen.join("tree/skills/.kernels/backups"));
     assert!(backups[0].join("mine.md").exists());
     expect(&seen, "remove", &[0], &[]);
@@ -128,9 +131,9 @@ fn another_one_for_the_skills_folder() {
 
 #[test]
 fn another_one_for_the_skill_itself() {
-    let place = Place::new();
+    let test = Test::hostile();
     let seen = privately(
-        &place,
+        &test,
         &format!(
             "cd \"$P\"; try first skills add \"$V1\" --claude; cp -a {CLAUDE} kept\n\
              mount -t tmpfs none {CLAUDE}; cp -a kept/. {CLAUDE}/; rm -r kept\n\
@@ -141,7 +144,7 @@ fn another_one_for_the_skill_itself() {
     let Some(seen) = seen else { return };
     expect(&seen, "add", &[1], &[CLAUDE]);
     expect(&seen, "remove", &[1], &[CLAUDE]);
-    assert!(is_version(&seen, "tree/skills/demo", &place, "1"));
+    assert!(is_version(&seen, "tree/skills/demo", &test, "1"));
     assert!(!seen.join("tree/.kernels").exists());
 }
 
@@ -149,10 +152,10 @@ fn another_one_for_the_skill_itself() {
 /// message says how to make it movable, and then everything works.
 #[test]
 fn layered() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
     let seen = privately(
-        &place,
+        &test,
         &format!(
             "mkdir \"$SEEN/t\"; mount -t tmpfs none \"$SEEN/t\"; mkdir \"$SEEN/t/u\" \"$SEEN/t/w\"\n\
              layers=lowerdir=$P,upperdir=$SEEN/t/u,workdir=$SEEN/t/w\n\
@@ -170,19 +173,19 @@ fn layered() {
     );
     let Some(seen) = seen else { return };
     if seen.join("no").exists() {
-        return skip("no overlay can be mounted here");
+        return not_run("no overlay can be mounted here");
     }
     for name in ["add", "remove"] {
         expect(&seen, name, &[1], &[CLAUDE, "layer", "cp -a"]);
     }
     for tree in ["tried", "kept"] {
-        assert!(is_version(&seen, &format!("{tree}/skills/demo"), &place, "1"));
+        assert!(is_version(&seen, &format!("{tree}/skills/demo"), &test, "1"));
         assert!(!seen.join(tree).join(".kernels").exists());
     }
     expect(&seen, "again", &[0], &[]);
-    assert!(is_version(&seen, "added/skills/demo", &place, "2"));
+    assert!(is_version(&seen, "added/skills/demo", &test, "2"));
     expect(&seen, "force", &[0], &[]);
-    assert!(is_version(&seen, "forced/skills/demo", &place, "1"));
+    assert!(is_version(&seen, "forced/skills/demo", &test, "1"));
     let backups = list(&seen.join("forced/.kernels/backups"));
     assert!(backups[0].join("mine.md").exists());
 }

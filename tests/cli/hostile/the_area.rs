@@ -4,23 +4,23 @@ use super::*;
 
 #[test]
 fn is_a_file() {
-    let place = Place::new();
-    place.write(".claude/.kernels", "mine\n");
-    place.refuses("skills add V1 --claude", 1, &[".claude/.kernels"]);
+    let test = Test::hostile();
+    test.write(".claude/.kernels", "mine\n");
+    test.refuses("skills add V1 --claude", 1, &[".claude/.kernels"]);
 }
 
 #[test]
 fn is_a_link() {
     for to in ["empty", "folder", "ignored", "nowhere"] {
-        let place = Place::new();
-        place.ok("skills add V1 --codex");
-        place.link(Path::new("../../outside").join(to), ".claude/.kernels");
-        let before = place.untouchable();
-        place.run("skills add V1 --claude").expect(1, &[".claude/.kernels"]);
-        place.run("skills update").expect_any(&[0, 1]);
-        place.run("skills remove demo").expect_any(&[0, 1]);
-        place.look();
-        assert_unchanged(&before, &place.untouchable());
+        let test = Test::hostile();
+        test.ok("skills add V1 --codex");
+        test.link(Path::new("../../outside").join(to), ".claude/.kernels");
+        let before = test.untouchable();
+        test.run("skills add V1 --claude").expect(1, &[".claude/.kernels"]);
+        test.run("skills update").expect_any(&[0, 1]);
+        test.run("skills remove demo").expect_any(&[0, 1]);
+        test.look();
+        assert_unchanged(&before, &test.untouchable());
     }
 }
 
@@ -28,35 +28,35 @@ fn is_a_link() {
 fn has_links_for_what_it_writes() {
     for name in [".gitignore", "backups", "txn-x", "txn-x/journal.json", "txn-x/old"] {
         for to in ["empty", "folder", "ignored", "secret", "nowhere"] {
-            let place = Place::new();
+            let test = Test::hostile();
             let path = format!(".claude/.kernels/{name}");
-            fs::create_dir_all(place.at(".claude/.kernels/other")).unwrap();
-            place.link(place.outside.join(to), &path);
-            let before = place.untouchable();
-            place.run("skills add V1 --claude").expect_any(&[0, 1]);
-            if place.at(CLAUDE).exists() {
-                place.write(&format!("{CLAUDE}/SKILL.md"), "edited\n");
+            fs::create_dir_all(test.at(".claude/.kernels/other")).unwrap();
+            test.link(test.outside().join(to), &path);
+            let before = test.untouchable();
+            test.run("skills add V1 --claude").expect_any(&[0, 1]);
+            if test.at(CLAUDE).exists() {
+                test.write(&format!("{CLAUDE}/SKILL.md"), "edited\n");
             }
-            place.run("skills add V2 --claude --force").expect_any(&[0, 1]);
-            place.run("skills update").expect_any(&[0, 1, 3]);
-            place.run("skills remove demo --force").expect_any(&[0, 1]);
-            assert_unchanged(&before, &place.untouchable());
+            test.run("skills add V2 --claude --force").expect_any(&[0, 1]);
+            test.run("skills update").expect_any(&[0, 1, 3]);
+            test.run("skills remove demo --force").expect_any(&[0, 1]);
+            assert_unchanged(&before, &test.untouchable());
         }
     }
 }
 
 /// A journal that came with a repository, with trees and links.
-fn plant(place: &Place, journal: impl AsRef<[u8]>) {
-    place.write(".claude/.kernels/txn-x/journal.json", journal);
-    place.write(".claude/.kernels/txn-x/old/SKILL.md", "planted\n");
-    place.write(".claude/.kernels/txn-x/new/SKILL.md", "planted\n");
+fn plant(test: &Test, journal: impl AsRef<[u8]>) {
+    test.write(".claude/.kernels/txn-x/journal.json", journal);
+    test.write(".claude/.kernels/txn-x/old/SKILL.md", "planted\n");
+    test.write(".claude/.kernels/txn-x/new/SKILL.md", "planted\n");
 }
 
 /// Whatever the commands report, nothing outside changes, nor any user's file in the project.
-fn is_harmless(place: &Place) {
-    place.write(".claude/mine", "mine\n");
-    place.write("mine/mine", "mine\n");
-    let (before, home) = (place.untouchable(), picture(&place.home));
+fn is_harmless(test: &Test) {
+    test.write(".claude/mine", "mine\n");
+    test.write("mine/mine", "mine\n");
+    let (before, home) = (test.untouchable(), picture(&test.home));
     for typed in [
         "skills status",
         "skills update",
@@ -65,11 +65,11 @@ fn is_harmless(place: &Place) {
         "skills remove demo --force",
         "skills update --force --json",
     ] {
-        place.run(typed).expect_any(&[0, 1, 3]);
-        assert_unchanged(&before, &place.untouchable());
-        assert_unchanged(&home, &picture(&place.home));
+        test.run(typed).expect_any(&[0, 1, 3]);
+        assert_unchanged(&before, &test.untouchable());
+        assert_unchanged(&home, &picture(&test.home));
         for mine in [".claude/mine", "mine/mine"] {
-            assert_eq!(fs::read_to_string(place.at(mine)).unwrap(), "mine\n");
+            assert_eq!(fs::read_to_string(test.at(mine)).unwrap(), "mine\n");
         }
     }
 }
@@ -92,13 +92,13 @@ fn has_a_planted_journal_that_points_outside() {
         ("skills\0", "mine"),
     ] {
         for change in [json!("install"), json!("remove"), json!({"link": {"to": outside}})] {
-            let place = Place::new();
+            let test = Test::hostile();
             let journal = json!({
                 "id": "x", "change": change, "skill": skill, "folder": folder,
                 "keep": true, "old": null,
             });
-            plant(&place, journal.to_string());
-            is_harmless(&place);
+            plant(&test, journal.to_string());
+            is_harmless(&test);
         }
     }
 }
@@ -106,14 +106,14 @@ fn has_a_planted_journal_that_points_outside() {
 #[test]
 fn has_a_planted_journal_and_backups_that_lead_outside() {
     for change in ["install", "remove"] {
-        let place = Place::new();
+        let test = Test::hostile();
         let journal = json!({
             "id": "x", "change": change, "skill": "demo", "folder": "skills",
             "keep": true, "old": null,
         });
-        plant(&place, journal.to_string());
-        place.link("../../../outside/empty", ".claude/.kernels/backups");
-        is_harmless(&place);
+        plant(&test, journal.to_string());
+        test.link("../../../outside/empty", ".claude/.kernels/backups");
+        is_harmless(&test);
     }
 }
 
@@ -121,14 +121,14 @@ fn has_a_planted_journal_and_backups_that_lead_outside() {
 fn has_a_planted_journal_and_trees_that_are_links() {
     for name in ["old", "new", "trash", "receipt"] {
         for change in [json!("install"), json!("remove"), json!({"link": {"to": "../../../../outside/folder"}})] {
-            let place = Place::new();
+            let test = Test::hostile();
             let journal = json!({
                 "id": "x", "change": change, "skill": "demo", "folder": "skills",
                 "keep": false, "old": "link ../../../../outside/folder",
             });
-            place.write(".claude/.kernels/txn-x/journal.json", journal.to_string());
-            place.link("../../../../outside/folder", &format!(".claude/.kernels/txn-x/{name}"));
-            is_harmless(&place);
+            test.write(".claude/.kernels/txn-x/journal.json", journal.to_string());
+            test.link("../../../../outside/folder", &format!(".claude/.kernels/txn-x/{name}"));
+            is_harmless(&test);
         }
     }
 }
@@ -138,33 +138,33 @@ fn has_a_planted_journal_that_is_no_journal() {
     let deep = "[".repeat(100_000);
     let long = format!("{{\"id\": \"{}\"}}", "x".repeat(2_000_000));
     for text in ["", "{}", "null", "[]", "\"x\"", "{\"id\":1}", "\u{0}", &deep, &long] {
-        let place = Place::new();
-        plant(&place, text);
-        is_harmless(&place);
+        let test = Test::hostile();
+        plant(&test, text);
+        is_harmless(&test);
     }
-    let place = Place::new();
-    plant(&place, b"\xff\xfe".as_slice());
-    is_harmless(&place);
+    let test = Test::hostile();
+    plant(&test, b"\xff\xfe".as_slice());
+    is_harmless(&test);
 }
 
 #[test]
 fn has_a_planted_journal_without_an_end() {
-    let place = Place::new();
-    place.link("/dev/zero", ".claude/.kernels/txn-x/journal.json");
-    is_harmless(&place);
-    let place = Place::new();
-    plant(&place, "");
-    let huge = File::create(place.at(".claude/.kernels/txn-x/journal.json")).unwrap();
+    let test = Test::hostile();
+    test.link("/dev/zero", ".claude/.kernels/txn-x/journal.json");
+    is_harmless(&test);
+    let test = Test::hostile();
+    plant(&test, "");
+    let huge = File::create(test.at(".claude/.kernels/txn-x/journal.json")).unwrap();
     huge.set_len(20_000_000_000).unwrap();
-    is_harmless_unread(&place);
-    let place = Place::new();
-    pipe_at(&place.at(".claude/.kernels/txn-x/journal.json"));
-    is_harmless(&place);
+    is_harmless_unread(&test);
+    let test = Test::hostile();
+    pipe_at(&test.at(".claude/.kernels/txn-x/journal.json"));
+    is_harmless(&test);
 }
 
 /// The same without a snapshot of a file that is too large to read.
-fn is_harmless_unread(place: &Place) {
+fn is_harmless_unread(test: &Test) {
     for typed in ["skills status", "skills add V1 --claude", "skills update"] {
-        place.run(typed).expect_any(&[0, 1, 3]);
+        test.run(typed).expect_any(&[0, 1, 3]);
     }
 }

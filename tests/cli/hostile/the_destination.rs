@@ -3,42 +3,34 @@
 use super::*;
 
 /// It is refused; with --force it is moved away unchanged, and a link's target is not touched.
-fn is_protected(put: impl Fn(&Place, &Path)) {
-    let place = Place::new();
-    fs::create_dir_all(place.at(".claude/skills")).unwrap();
-    put(&place, &place.at(CLAUDE));
-    let outside = place.untouchable();
-    let mine = picture(&place.at(".claude/skills"));
-    place.refuses("skills add V1 --claude", 3, &[CLAUDE]);
-    place.refuses("skills add V1 --claude --dry-run", 3, &[CLAUDE]);
-    place.refuses("skills remove demo --claude", 3, &[CLAUDE]);
-    place.look();
-    place.run("skills update").expect_any(&[0, 3]);
-    assert_unchanged(&mine, &picture(&place.at(".claude/skills")));
-    place.ok("skills add V1 --claude --force");
-    assert!(place.holds_version(CLAUDE, "1"));
-    let backup = place.backups().pop().expect("what was there is kept");
-    let mut kept = Picture::new();
-    for (path, what) in picture(backup.parent().unwrap()) {
-        let name = backup.file_name().unwrap();
-        if let Ok(inside) = path.strip_prefix(name) {
-            kept.insert(Path::new("demo").join(inside), what);
-        }
-    }
-    let kept: Picture = kept.into_iter().map(|(path, what)| (path.components().collect(), what)).collect();
-    assert_unchanged(&mine, &kept);
-    assert_unchanged(&outside, &place.untouchable());
-    place.assert_no_change_waits();
+fn is_protected(put: impl Fn(&Test, &Path)) {
+    let test = Test::hostile();
+    fs::create_dir_all(test.at(".claude/skills")).unwrap();
+    put(&test, &test.at(CLAUDE));
+    let outside = test.untouchable();
+    let mine = picture(&test.at(CLAUDE));
+    test.refuses("skills add V1 --claude", 3, &[CLAUDE]);
+    test.refuses("skills add V1 --claude --dry-run", 3, &[CLAUDE]);
+    test.refuses("skills remove demo --claude", 3, &[CLAUDE]);
+    test.look();
+    test.run("skills update").expect_any(&[0, 3]);
+    assert_unchanged(&mine, &picture(&test.at(CLAUDE)));
+    test.ok("skills add V1 --claude --force");
+    assert!(test.holds_version(CLAUDE, "1"));
+    let backup = test.backups().pop().expect("what was there is kept");
+    assert_unchanged(&mine, &picture(&backup));
+    assert_unchanged(&outside, &test.untouchable());
+    test.assert_no_change_waits();
 }
 
 #[test]
 fn is_a_link_to_a_folder_outside() {
-    is_protected(|place, dest| symlink(place.outside.join("folder"), dest).unwrap());
+    is_protected(|test, dest| symlink(test.outside().join("folder"), dest).unwrap());
 }
 
 #[test]
 fn is_a_link_to_a_skill_outside() {
-    is_protected(|place, dest| symlink(place.outside.join("v1/demo"), dest).unwrap());
+    is_protected(|test, dest| symlink(test.outside().join("v1/demo"), dest).unwrap());
 }
 
 #[test]
@@ -53,7 +45,7 @@ fn is_a_link_to_itself() {
 
 #[test]
 fn is_a_link_to_a_file() {
-    is_protected(|place, dest| symlink(place.outside.join("secret"), dest).unwrap());
+    is_protected(|test, dest| symlink(test.outside().join("secret"), dest).unwrap());
 }
 
 #[test]
@@ -78,26 +70,26 @@ fn is_a_folder_without_a_receipt() {
 
 #[test]
 fn is_a_folder_with_a_pipe_a_link_and_odd_names() {
-    is_protected(|place, dest| {
+    is_protected(|test, dest| {
         write(&dest.join("a\nb"), "1");
         write(&dest.join(OsStr::from_bytes(b"\xff")), "2");
-        symlink(place.outside.join("secret"), dest.join("link")).unwrap();
+        symlink(test.outside().join("secret"), dest.join("link")).unwrap();
         pipe_at(&dest.join("pipe"));
     });
 }
 
 #[test]
 fn has_odd_names_and_diff_shows_the_edits() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    place.write(&format!("{CLAUDE}/SKILL.md"), "edited by hand\n");
-    write(&place.at(CLAUDE).join("a\u{1b}]0;b\nc"), "1\n");
-    write(&place.at(CLAUDE).join(OsStr::from_bytes(b"\xff")), "2\n");
-    symlink("/nowhere", place.at(CLAUDE).join("x\ty")).unwrap();
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    test.write(&format!("{CLAUDE}/SKILL.md"), "edited by hand\n");
+    write(&test.at(CLAUDE).join("a\u{1b}]0;b\nc"), "1\n");
+    write(&test.at(CLAUDE).join(OsStr::from_bytes(b"\xff")), "2\n");
+    symlink("/nowhere", test.at(CLAUDE).join("x\ty")).unwrap();
     for typed in ["skills diff", "skills diff --json"] {
-        place.run(typed).expect(0, &["+edited by hand"]);
+        test.run(typed).expect(0, &["+edited by hand"]);
     }
-    let ran = place.run("skills status");
+    let ran = test.run("skills status");
     ran.expect(1, &["modified"]);
     let tall = ran.out.lines().count();
     assert_eq!(tall, 5, "one line each: {ran:#?}");
@@ -107,13 +99,13 @@ fn has_odd_names_and_diff_shows_the_edits() {
 #[test]
 fn holds_a_file_whose_name_only_prints_like_one_of_the_skill() {
     for byte in 0x80..=0xff_u8 {
-        let place = Place::new();
-        let source = place.outside.join("v1/demo");
+        let test = Test::hostile();
+        let source = test.outside().join("v1/demo");
         write(&source.join("a\u{fffd}.md"), "the skill's\n");
-        place.ok("skills add V1 --claude");
-        let mine = place.at(CLAUDE).join(OsStr::from_bytes(&[b'a', byte, b'.', b'm', b'd']));
+        test.ok("skills add V1 --claude");
+        let mine = test.at(CLAUDE).join(OsStr::from_bytes(&[b'a', byte, b'.', b'm', b'd']));
         fs::write(&mine, "mine\n").unwrap();
-        place.refuses("skills add V2 --claude", 3, &[CLAUDE]);
+        test.refuses("skills add V2 --claude", 3, &[CLAUDE]);
         assert_eq!(fs::read_to_string(mine).unwrap(), "mine\n");
     }
 }

@@ -3,59 +3,59 @@
 use super::*;
 
 #[track_caller]
-fn with(place: &Place, set: &[(&str, Option<&OsStr>)], typed: &str) -> Ran {
-    let mut command = place.command();
+fn with(test: &Test, set: &[(&str, Option<&OsStr>)], typed: &str) -> Ran {
+    let mut command = test.command();
     for (name, value) in set {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    finish(command.args(place.words(typed)))
+    Ran::of(command.args(test.words(typed)))
 }
 
 #[test]
 fn has_no_usable_home() {
-    let place = Place::new();
-    place.write("file", "x");
-    let file = place.at("file");
-    let before = picture(place.root.path());
+    let test = Test::hostile();
+    test.write("file", "x");
+    let file = test.at("file");
+    let before = picture(&test.root());
     for (home, word) in [
         (OsStr::new("relative"), "relative"),
         (OsStr::new("/nowhere/at/all"), "/nowhere/at/all"),
         (file.as_os_str(), "file"),
         (OsStr::from_bytes(b"/tmp/\xff-nowhere"), "HOME"),
     ] {
-        let ran = with(&place, &[("HOME", Some(home))], "skills add V1 --claude --global");
+        let ran = with(&test, &[("HOME", Some(home))], "skills add V1 --claude --global");
         ran.expect(1, &["HOME", word]);
         let json = "skills add V1 --claude --global --json";
-        with(&place, &[("HOME", Some(home))], json).expect(1, &["HOME"]);
+        with(&test, &[("HOME", Some(home))], json).expect(1, &["HOME"]);
         for typed in ["skills status", "skills list", "doctor", "skills update"] {
-            with(&place, &[("HOME", Some(home))], typed).expect_any(&[0, 1]);
+            with(&test, &[("HOME", Some(home))], typed).expect_any(&[0, 1]);
             let typed = format!("{typed} --json");
-            with(&place, &[("HOME", Some(home))], &typed).expect_any(&[0, 1]);
+            with(&test, &[("HOME", Some(home))], &typed).expect_any(&[0, 1]);
         }
     }
     // A project needs no HOME.
-    assert_unchanged(&before, &picture(place.root.path()));
-    with(&place, &[("HOME", Some(OsStr::new("relative")))], "skills add V1 --claude").expect(0, &[]);
+    assert_unchanged(&before, &picture(&test.root()));
+    with(&test, &[("HOME", Some(OsStr::new("relative")))], "skills add V1 --claude").expect(0, &[]);
 }
 
 #[test]
 fn has_no_home_at_all() {
-    let place = Place::new();
+    let test = Test::hostile();
     for home in [None, Some(OsStr::new(""))] {
         // The home of the user database is used instead; nothing is written to it here.
         let dry = "skills add V1 --claude --global --dry-run";
-        with(&place, &[("HOME", home)], dry).expect_any(&[0, 1, 3]);
-        with(&place, &[("HOME", home)], "skills status --json").expect_any(&[0, 1]);
+        with(&test, &[("HOME", home)], dry).expect_any(&[0, 1, 3]);
+        with(&test, &[("HOME", home)], "skills status --json").expect_any(&[0, 1]);
     }
 }
 
 #[test]
 fn has_a_home_that_is_not_utf8() {
-    let place = Place::new();
-    let home = place.root.path().join(OsStr::from_bytes(b"h\xffme"));
+    let test = Test::hostile();
+    let home = test.root().join(OsStr::from_bytes(b"h\xffme"));
     fs::create_dir(&home).unwrap();
     let set = [("HOME", Some(home.as_os_str()))];
     for typed in [
@@ -66,7 +66,7 @@ fn has_a_home_that_is_not_utf8() {
         "skills add V2 --claude --codex --agents --global --json",
         "skills remove demo --global --json",
     ] {
-        with(&place, &set, typed).expect(0, &[]);
+        with(&test, &set, typed).expect(0, &[]);
     }
     assert!(!home.join(".claude/skills/demo").exists());
 }
@@ -80,18 +80,18 @@ fn moves_the_agents_folders() {
             _ => "opencode",
         };
         for value in [&b""[..], b"relative", b"/nowhere\n/x", b"~/x", b"..", b"\xff\xfe"] {
-            let place = Place::new();
-            let outside = place.untouchable();
+            let test = Test::hostile();
+            let outside = test.untouchable();
             let set = [(name, Some(OsStr::from_bytes(value)))];
             for typed in [
                 format!("skills add V1 --{agent} --global --dry-run --json"),
                 "skills status --json".to_owned(),
                 "doctor --json".to_owned(),
             ] {
-                with(&place, &set, &typed).expect_any(&[0, 1, 3]);
+                with(&test, &set, &typed).expect_any(&[0, 1, 3]);
             }
-            assert_unchanged(&outside, &place.untouchable());
-            assert!(list(&place.home).is_empty(), "{name}");
+            assert_unchanged(&outside, &test.untouchable());
+            assert!(list(&test.home).is_empty(), "{name}");
         }
     }
 }
@@ -99,8 +99,8 @@ fn moves_the_agents_folders() {
 /// The target of a link between such folders contains these bytes, which the JSON journal cannot represent.
 #[test]
 fn moves_an_agents_folder_to_a_name_that_is_not_utf8() {
-    let place = Place::new();
-    let codex = place.root.path().join(OsStr::from_bytes(b"c\xffdex"));
+    let test = Test::hostile();
+    let codex = test.root().join(OsStr::from_bytes(b"c\xffdex"));
     fs::create_dir(&codex).unwrap();
     let set = [("CODEX_HOME", Some(codex.as_os_str()))];
     for typed in [
@@ -108,17 +108,17 @@ fn moves_an_agents_folder_to_a_name_that_is_not_utf8() {
         "skills add V1 --codex --global",
         "skills add V1 --claude --global --link",
     ] {
-        with(&place, &set, typed).expect_any(&[0, 1]);
+        with(&test, &set, typed).expect_any(&[0, 1]);
     }
-    with(&place, &set, "skills status --json").expect_any(&[0, 1]);
+    with(&test, &set, "skills status --json").expect_any(&[0, 1]);
     let area = codex.join(".kernels");
     assert!(!area.exists(), "{:?}", list(&area));
 }
 
 #[test]
 fn has_a_current_folder_that_is_gone() {
-    let place = Place::new();
-    fs::create_dir(place.at("gone")).unwrap();
+    let test = Test::hostile();
+    fs::create_dir(test.at("gone")).unwrap();
     for typed in [
         "skills add V1 --claude",
         "skills status --json",
@@ -127,33 +127,32 @@ fn has_a_current_folder_that_is_gone() {
         "skills pack V1",
         "doctor",
     ] {
-        let _ = fs::create_dir(place.at("gone"));
-        let mut command = Command::new("/bin/sh");
-        place.prepare(&mut command);
+        let _ = fs::create_dir(test.at("gone"));
+        let mut command = test.command_of("/bin/sh");
         command.args(["-c", "cd gone && rmdir ../gone && exec \"$0\" \"$@\"", KERNELS]);
-        finish(command.args(place.words(typed))).expect(1, &[]);
+        Ran::of(command.args(test.words(typed))).expect(1, &[]);
     }
-    finish(place.command().args(["--version"])).expect(0, &["kernels"]);
+    Ran::of(test.command().args(["--version"])).expect(0, &["kernels"]);
 }
 
 #[test]
 fn has_a_current_folder_with_an_odd_name() {
     for name in [&b"a\xffb"[..], b"with space", "😀".as_bytes(), b"a\nb", b"-x", b"%s", b"'\""] {
-        let place = Place::new();
-        let folder = place.outside.join(OsStr::from_bytes(name));
+        let test = Test::hostile();
+        let folder = test.outside().join(OsStr::from_bytes(name));
         fs::create_dir_all(folder.join(".git")).unwrap();
         for (typed, code) in [
             ("skills add V1 --claude --codex --link --json", 0),
-            ("skills status --json", 0),
+            ("skills status --json", 1),
             ("skills diff --json", 0),
             ("doctor --json", 1),
             ("skills add V2 --claude --codex --json", 0),
             ("skills update", 0),
             ("skills remove demo --json", 0),
         ] {
-            let mut command = place.command();
-            command.current_dir(&folder).args(place.words(typed));
-            let ran = finish(&mut command);
+            let mut command = test.command();
+            command.current_dir(&folder).args(test.words(typed));
+            let ran = Ran::of(&mut command);
             if code == 0 {
                 ran.expect(0, &[]);
             }
@@ -166,33 +165,33 @@ fn has_a_current_folder_with_an_odd_name() {
 
 #[test]
 fn has_a_worktree_whose_git_is_a_file() {
-    let place = Place::new();
-    fs::remove_dir(place.at(".git")).unwrap();
-    place.write(".git", "gitdir: /elsewhere\n");
-    fs::create_dir_all(place.at("a/b")).unwrap();
-    let mut command = place.command();
-    command.current_dir(place.at("a/b"));
-    finish(command.args(place.words("skills add V1 --claude"))).expect(0, &[]);
-    assert!(place.holds_version(CLAUDE, "1"));
-    fs::remove_file(place.at(".git")).unwrap();
+    let test = Test::hostile();
+    fs::remove_dir(test.at(".git")).unwrap();
+    test.write(".git", "gitdir: /elsewhere\n");
+    fs::create_dir_all(test.at("a/b")).unwrap();
+    let mut command = test.command();
+    command.current_dir(test.at("a/b"));
+    Ran::of(command.args(test.words("skills add V1 --claude"))).expect(0, &[]);
+    assert!(test.holds_version(CLAUDE, "1"));
+    fs::remove_file(test.at(".git")).unwrap();
     // A dangling link is not a repository.
-    place.link("nowhere", ".git");
-    place.ok("skills status");
+    test.link("nowhere", ".git");
+    test.is_unedited();
 }
 
 #[test]
 fn has_very_long_paths() {
-    let place = Place::new();
-    let mut dest = place.at("dest");
+    let test = Test::hostile();
+    let mut dest = test.at("dest");
     for n in 0..14 {
         dest.push(format!("{n}").repeat(120));
     }
     let dest = dest.to_str().unwrap();
-    place.run(&format!("skills add V1 --dest {dest}")).expect_any(&[0, 1]);
+    test.run(&format!("skills add V1 --dest {dest}")).expect_any(&[0, 1]);
     let longer = format!("{dest}/{}", "y/".repeat(2_000));
-    let before = picture(&place.project);
-    place.run(&format!("skills add V1 --dest {longer}")).expect_any(&[1, 3]);
-    place.run(&format!("skills add V1 --dest {}", "z".repeat(300))).expect_any(&[1, 3]).names("zzz");
-    place.run(&format!("skills add {} --claude", "z".repeat(5_000))).expect(1, &["zzz"]);
-    assert_unchanged(&before, &picture(&place.project));
+    let before = picture(&test.project);
+    test.run(&format!("skills add V1 --dest {longer}")).expect_any(&[1, 3]);
+    test.run(&format!("skills add V1 --dest {}", "z".repeat(300))).expect_any(&[1, 3]).names("zzz");
+    test.run(&format!("skills add {} --claude", "z".repeat(5_000))).expect(1, &["zzz"]);
+    assert_unchanged(&before, &picture(&test.project));
 }

@@ -5,19 +5,19 @@ use super::*;
 /// An install with this receipt; nothing outside is touched, and the files are complete or
 /// kept afterwards.
 fn says(change: impl Fn(&mut Value)) {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    let file = place.at(CLAUDE).join(".kernels.json");
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    let file = test.at(CLAUDE).join(".kernels.json");
     let mut receipt = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     change(&mut receipt);
     fs::write(&file, receipt.to_string()).unwrap();
-    is_harmless(&place);
+    is_harmless(&test);
 }
 
-fn is_harmless(place: &Place) {
-    place.write(&format!("{CLAUDE}/mine.md"), "mine\n");
-    let outside = place.untouchable();
-    place.look();
+fn is_harmless(test: &Test) {
+    test.write(&format!("{CLAUDE}/mine.md"), "mine\n");
+    let outside = test.untouchable();
+    test.look();
     for typed in [
         "skills update",
         "skills add V2 --claude",
@@ -25,13 +25,13 @@ fn is_harmless(place: &Place) {
         "skills add V2 --claude --force",
         "skills remove demo --force",
     ] {
-        place.run(typed).expect_any(&[0, 1, 3]);
-        assert_unchanged(&outside, &place.untouchable());
-        let mut trees = place.backups();
-        trees.push(place.at(CLAUDE));
+        test.run(typed).expect_any(&[0, 1, 3]);
+        assert_unchanged(&outside, &test.untouchable());
+        let mut trees = test.backups();
+        trees.push(test.at(CLAUDE));
         assert!(trees.iter().any(|tree| tree.join("mine.md").exists()), "{typed}");
     }
-    assert!(place.project.join(".git").is_dir());
+    assert!(test.project.join(".git").is_dir());
 }
 
 #[test]
@@ -60,61 +60,61 @@ fn has_wrong_types_and_numbers() {
 
 #[test]
 fn has_a_later_format() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    place.write(&format!("{CLAUDE}/.kernels.json"), "{\"format\": 2, \"new\": true}");
-    place.refuses("skills add V2 --claude", 3, &[CLAUDE, "later kernels"]);
-    place.refuses("skills remove demo", 3, &[CLAUDE]);
-    is_harmless(&place);
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    test.write(&format!("{CLAUDE}/.kernels.json"), "{\"format\": 2, \"new\": true}");
+    test.refuses("skills add V2 --claude", 3, &[CLAUDE, "later kernels"]);
+    test.refuses("skills remove demo", 3, &[CLAUDE]);
+    is_harmless(&test);
 }
 
 /// The receipt claims that it created all parent folders; only empty ones below the project may be removed.
 #[test]
 fn claims_to_have_made_every_folder() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    let file = place.at(CLAUDE).join(".kernels.json");
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    let file = test.at(CLAUDE).join(".kernels.json");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("\"created_folders\": 2", "\"created_folders\": 99999")).unwrap();
-    fs::remove_dir(place.at(".git")).unwrap();
-    place.ok("skills remove demo");
-    assert!(place.project.is_dir() && place.home.is_dir());
-    assert!(!place.at(".claude").exists());
+    fs::remove_dir(test.at(".git")).unwrap();
+    test.ok("skills remove demo");
+    assert!(test.project.is_dir() && test.home.is_dir());
+    assert!(!test.at(".claude").exists());
 }
 
 #[test]
 fn of_a_dest_claims_to_have_made_every_folder() {
-    let place = Place::new();
-    let dest = place.outside.join("empty/a/b");
+    let test = Test::hostile();
+    let dest = test.outside().join("empty/a/b");
     fs::create_dir_all(&dest).unwrap();
-    place.ok("skills add V1 --dest ../outside/empty/a/b");
+    test.ok("skills add V1 --dest ../outside/empty/a/b");
     let file = dest.join("demo/.kernels.json");
     let text = fs::read_to_string(&file).unwrap();
     let more = text.replacen('{', "{\"created_folders\": 99999,", 1);
     fs::write(&file, more).unwrap();
-    place.ok("skills remove demo --dest ../outside/empty/a/b");
+    test.ok("skills remove demo --dest ../outside/empty/a/b");
     // The user made these folders; an install at --dest that created none must remove none.
     assert!(!dest.join("demo").exists());
-    assert!(place.outside.join("folder").is_dir());
+    assert!(test.outside().join("folder").is_dir());
 }
 
 #[test]
 fn is_no_text() {
     for bytes in [&b"\xff\xfe{"[..], b"", b"{", &vec![b'['; 200_000]] {
-        let place = Place::new();
-        place.ok("skills add V1 --claude");
-        place.write(&format!("{CLAUDE}/.kernels.json"), bytes);
-        is_harmless(&place);
+        let test = Test::hostile();
+        test.ok("skills add V1 --claude");
+        test.write(&format!("{CLAUDE}/.kernels.json"), bytes);
+        is_harmless(&test);
     }
 }
 
 fn replaced_by(put: impl Fn(&Path)) {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    let file = place.at(CLAUDE).join(".kernels.json");
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    let file = test.at(CLAUDE).join(".kernels.json");
     fs::remove_file(&file).unwrap();
     put(&file);
-    is_harmless(&place);
+    is_harmless(&test);
 }
 
 #[test]
@@ -137,15 +137,15 @@ fn is_a_link_without_an_end() {
 
 #[test]
 fn cannot_write_to_the_terminal() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    let file = place.at(CLAUDE).join(".kernels.json");
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    let file = test.at(CLAUDE).join(".kernels.json");
     let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     receipt["version"] = json!("\u{1b}]0;title\u{7}\u{1b}[2J");
     receipt["by"] = json!("\u{1b}]0;title\u{7}");
     fs::write(&file, receipt.to_string()).unwrap();
-    place.link("\u{1b}]0;title\u{7}", ".codex/skills/demo");
-    place.write(&format!("{CLAUDE}/mine\u{1b}]0;title\u{7}.md"), "mine\n");
+    test.link("\u{1b}]0;title\u{7}", ".codex/skills/demo");
+    test.write(&format!("{CLAUDE}/mine\u{1b}]0;title\u{7}.md"), "mine\n");
     for typed in [
         "skills status",
         "skills list",
@@ -156,9 +156,9 @@ fn cannot_write_to_the_terminal() {
         "skills add V2 --claude --codex --force",
         "skills remove demo",
     ] {
-        let mut command = place.command();
-        command.env("CLICOLOR_FORCE", "1").args(place.words(typed));
-        let ran = finish(&mut command);
+        let mut command = test.command();
+        command.env("CLICOLOR_FORCE", "1").args(test.words(typed));
+        let ran = Ran::of(&mut command);
         for said in [&ran.out, &ran.err] {
             assert!(!said.contains("\u{1b}]"), "{typed}: {said:?}");
             assert!(!said.contains("\u{1b}[2J"), "{typed}: {said:?}");
@@ -171,14 +171,14 @@ fn cannot_write_to_the_terminal() {
 /// read files outside of that repository.
 #[test]
 fn of_a_project_does_not_fetch_from_outside() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    let file = place.at(CLAUDE).join(".kernels.json");
-    for path in [place.outside.join("v2/demo"), "../../../outside/v2/demo".into()] {
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    let file = test.at(CLAUDE).join(".kernels.json");
+    for path in [test.outside().join("v2/demo"), "../../../outside/v2/demo".into()] {
         let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         receipt["source"] = json!({"kind": "folder", "path": path});
         fs::write(&file, receipt.to_string()).unwrap();
-        place.run("skills update").expect_any(&[0, 1, 3]);
-        assert!(place.holds_version(CLAUDE, "1"), "fetched from {}", path.display());
+        test.run("skills update").expect_any(&[0, 1, 3]);
+        assert!(test.holds_version(CLAUDE, "1"), "fetched from {}", path.display());
     }
 }

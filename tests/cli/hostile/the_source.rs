@@ -3,26 +3,26 @@
 use super::*;
 
 /// The source is refused with a message that names the file; nothing is installed.
-fn is_refused(put: impl Fn(&Place, &Path), words: &[&str]) {
-    let place = Place::new();
-    put(&place, &place.outside.join("v1/demo"));
-    place.refuses("skills add V1 --claude", 1, words);
-    place.refuses("skills pack V1 -o x.skill", 1, words);
-    place.run("skills validate --json V1").expect_any(&[0, 1]);
-    assert!(!place.at(".claude").exists());
+fn is_refused(put: impl Fn(&Test, &Path), words: &[&str]) {
+    let test = Test::hostile();
+    put(&test, &test.outside().join("v1/demo"));
+    test.refuses("skills add V1 --claude", 1, words);
+    test.refuses("skills pack V1 -o x.skill", 1, words);
+    test.run("skills validate --json V1").expect_any(&[0, 1]);
+    assert!(!test.at(".claude").exists());
 }
 
 #[test]
 fn has_links() {
     is_refused(|_, skill| symlink("/etc/passwd", skill.join("passwd")).unwrap(), &["demo/passwd", "link"]);
     is_refused(
-        |place, skill| symlink(&place.outside, skill.join("references/all")).unwrap(),
+        |test, skill| symlink(test.outside(), skill.join("references/all")).unwrap(),
         &["references/all", "link"],
     );
     is_refused(|_, skill| symlink("nowhere", skill.join("dangling")).unwrap(), &["demo/dangling", "link"]);
     is_refused(
-        |place, skill| {
-            fs::rename(skill.join("SKILL.md"), place.outside.join("SKILL.md")).unwrap();
+        |test, skill| {
+            fs::rename(skill.join("SKILL.md"), test.outside().join("SKILL.md")).unwrap();
             symlink("../../SKILL.md", skill.join("SKILL.md")).unwrap();
         },
         &["demo/SKILL.md", "link"],
@@ -67,19 +67,19 @@ fn has_names_that_cannot_travel() {
 
 #[test]
 fn has_names_that_are_only_unusual() {
-    let place = Place::new();
-    let skill = place.outside.join("v1/demo");
+    let test = Test::hostile();
+    let skill = test.outside().join("v1/demo");
     for name in ["with space.md", "😀/🚀.md", "-rf", "~", "$HOME", "%s%n", "日本.md", "...", "a'b\"c"] {
         write(&skill.join(name), name);
     }
     write(&skill.join("x".repeat(255)), "long");
-    place.ok("skills add V1 --claude");
-    assert!(place.holds_version(CLAUDE, "1"));
-    place.ok("skills status --json");
-    place.ok("skills pack V1 -o x.skill");
-    place.ok("skills remove demo");
-    place.ok("skills add x.skill --claude");
-    assert!(place.holds_version(CLAUDE, "1"));
+    test.ok("skills add V1 --claude");
+    assert!(test.holds_version(CLAUDE, "1"));
+    test.is_unedited();
+    test.ok("skills pack V1 -o x.skill");
+    test.ok("skills remove demo");
+    test.ok("skills add x.skill --claude");
+    assert!(test.holds_version(CLAUDE, "1"));
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn is_too_large() {
 
 #[test]
 fn is_not_there_or_no_folder() {
-    let place = Place::new();
-    place.write("file", "x");
-    pipe_at(&place.at("pipe"));
+    let test = Test::hostile();
+    test.write("file", "x");
+    pipe_at(&test.at("pipe"));
     for (typed, word) in [
         ("./nowhere", "nowhere"),
         ("file", "file"),
@@ -115,23 +115,23 @@ fn is_not_there_or_no_folder() {
         ("..", ".."),
         ("/proc/self/fd", "/proc"),
     ] {
-        place.refuses(&format!("skills add {typed} --claude"), 1, &[word]);
+        test.refuses(&format!("skills add {typed} --claude"), 1, &[word]);
     }
-    let ran = finish(place.command().args(["skills", "add", "", "--claude"]));
+    let ran = Ran::of(test.command().args(["skills", "add", "", "--claude"]));
     ran.expect_any(&[1, 2]);
 }
 
 #[test]
 fn is_the_destination_itself() {
-    let place = Place::new();
-    place.ok("skills add V1 --claude");
-    place.ok("skills add .claude/skills/demo --claude");
-    assert!(place.holds_version(CLAUDE, "1"));
-    place.write(&format!("{CLAUDE}/mine.md"), "mine\n");
-    place.refuses("skills add .claude/skills/demo --claude", 3, &[CLAUDE]);
-    place.ok("skills add .claude/skills/demo --claude --force");
-    assert!(place.at(CLAUDE).join("mine.md").exists());
-    place.ok("skills add .claude/skills/demo --claude --codex --link");
-    assert!(place.at(CLAUDE).join("mine.md").exists());
-    assert!(place.at(".codex/skills/demo/mine.md").exists());
+    let test = Test::hostile();
+    test.ok("skills add V1 --claude");
+    test.ok("skills add .claude/skills/demo --claude");
+    assert!(test.holds_version(CLAUDE, "1"));
+    test.write(&format!("{CLAUDE}/mine.md"), "mine\n");
+    test.refuses("skills add .claude/skills/demo --claude", 3, &[CLAUDE]);
+    test.ok("skills add .claude/skills/demo --claude --force");
+    assert!(test.at(CLAUDE).join("mine.md").exists());
+    test.ok("skills add .claude/skills/demo --claude --codex --link");
+    assert!(test.at(CLAUDE).join("mine.md").exists());
+    assert!(test.at(".codex/skills/demo/mine.md").exists());
 }

@@ -2,41 +2,40 @@
 
 use super::*;
 
-/// A place owned by `nobody`, and the program run as `nobody`; as the current user
+/// A test owned by `nobody`, and the program run as `nobody`; as the current user
 /// if that is not root.
-struct AsNobody(Place, PathBuf);
+pub struct AsNobody(Test, PathBuf);
 
 impl AsNobody {
-    fn new() -> Self {
-        let place = Place::new();
+    pub fn new() -> Self {
+        let test = Test::hostile();
         let mut program = PathBuf::from(KERNELS);
         if geteuid().is_root() {
-            fs::set_permissions(place.root.path(), Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(test.root(), Permissions::from_mode(0o755)).unwrap();
             // Other users may lack access to the build folder.
-            program = place.root.path().join("kernels");
+            program = test.root().join("kernels");
             if fs::hard_link(KERNELS, &program).is_err() {
                 // Copied by a child process: a concurrent fork of this one would keep the file open for writing.
                 let copied = Command::new("cp").arg(KERNELS).arg(&program).status();
                 assert!(copied.unwrap().success());
             }
-            for folder in [&place.project, &place.home, &place.outside] {
+            for folder in [&test.project, &test.home, &test.outside()] {
                 give(folder);
             }
         }
-        Self(place, program)
+        Self(test, program)
     }
 
     #[track_caller]
-    fn run(&self, typed: &str) -> Ran {
-        let mut command = Command::new(&self.1);
-        self.0.prepare(&mut command);
+    pub fn run(&self, typed: &str) -> Ran {
+        let mut command = self.0.command_of(&self.1);
         if geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
-        finish(command.args(self.0.words(typed)))
+        Ran::of(command.args(self.0.words(typed)))
     }
 
-    fn mode(&self, path: &str, mode: u32) {
+    pub fn mode(&self, path: &str, mode: u32) {
         fs::set_permissions(self.0.at(path), Permissions::from_mode(mode)).unwrap();
     }
 }
@@ -44,7 +43,7 @@ impl AsNobody {
 impl Drop for AsNobody {
     fn drop(&mut self) {
         open_up(&self.0.project);
-        open_up(&self.0.outside);
+        open_up(&self.0.outside());
     }
 }
 
@@ -140,7 +139,7 @@ fn to_the_receipt() {
 #[test]
 fn to_a_file_of_the_source() {
     let nobody = AsNobody::new();
-    let file = nobody.0.outside.join("v1/demo/references/3.md");
+    let file = nobody.0.outside().join("v1/demo/references/3.md");
     fs::set_permissions(&file, Permissions::from_mode(0o000)).unwrap();
     nobody.run("skills add V1 --claude").expect(1, &["references/3.md", "ermission"]);
     assert!(!nobody.0.at(".claude").exists());
@@ -150,18 +149,17 @@ fn to_a_file_of_the_source() {
 fn by_an_odd_umask() {
     for umask in ["077", "0177", "0100", "0222", "0777"] {
         let nobody = AsNobody::new();
-        let mut command = Command::new("/bin/sh");
-        nobody.0.prepare(&mut command);
+        let mut command = nobody.0.command_of("/bin/sh");
         let script = format!("umask {umask}; exec \"$0\" \"$@\"");
         command.args(["-c", &script]).arg(&nobody.1);
         if geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
         command.args(nobody.0.words("skills add V1 --claude"));
-        let ran = finish(&mut command);
+        let ran = Ran::of(&mut command);
         ran.expect_any(&[0, 1]);
         if ran.code == 0 {
-            nobody.run("skills status").expect(0, &["current"]);
+            nobody.run("skills status").expect(1, &["unchecked"]);
             nobody.run("skills add V2 --claude").expect(0, &[]);
             nobody.run("skills remove demo").expect(0, &[]);
         }
@@ -191,9 +189,12 @@ fn to_delete_what_root_left_in_the_old_tree() {
         return;
     }
     let nobody = AsNobody::new();
+    for version in ["v1", "v2"] {
+        write(&nobody.0.outside().join(version).join("demo/scripts/x.py"), "");
+    }
     nobody.run("skills add V1 --claude").expect(0, &[]);
     let cache = format!("{CLAUDE}/scripts/__pycache__");
-    nobody.0.write(&format!("{cache}/x.pyc"), "compiled\n");
+    nobody.0.write(&format!("{cache}/x.cpython-312.pyc"), b"\xcb\x0d\r\ncompiled");
     chown(nobody.0.at(&cache), Some(0), Some(0)).unwrap();
     nobody.run("skills add V2 --claude").expect_any(&[0, 1]);
     assert!(nobody.0.holds_version(CLAUDE, "2"));

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use super::random::Random;
 use super::sweep::{Scenario, Tally};
 use super::trace::{Counted, Fault, Plan};
-use super::world::World;
+use crate::support::Test;
 
 const CLAUDE: &str = ".claude/skills/demo";
 const CODEX: &str = ".codex/skills/demo";
@@ -17,7 +17,7 @@ const ERRORS: [Errno; 2] = [Errno::ENOSPC, Errno::EIO];
 
 /// Prints a message and returns `true` if tracing is not permitted; with `CI` set that is a failure.
 pub fn skipped() -> bool {
-    let Some(why) = World::new().why_untraceable() else {
+    let Some(why) = Test::new().why_untraceable() else {
         return false;
     };
     println!("SKIPPED: nothing can be interrupted here: {why}");
@@ -25,119 +25,124 @@ pub fn skipped() -> bool {
     true
 }
 
-fn nothing(_: &World) {}
+fn nothing(_: &Test) {}
 
-fn installed(world: &World) {
-    world.ok("add sources/v1/demo --claude");
+fn installed(test: &Test) {
+    test.ok("skills add sources/v1/demo --claude");
 }
 
-fn installed_and_edited(world: &World) {
-    installed(world);
-    world.write(".claude/skills/demo/SKILL.md", "edited by hand\n");
-    world.write(".claude/skills/demo/notes/mine.md", "my notes\n");
+fn installed_and_edited(test: &Test) {
+    installed(test);
+    test.write(".claude/skills/demo/SKILL.md", "edited by hand\n");
+    test.write(".claude/skills/demo/notes/mine.md", "my notes\n");
 }
 
-fn installed_then_a_new_version_came(world: &World) {
-    world.ok("add sources/current/demo --claude");
-    world.write_skill("sources/current/demo", 2);
+fn installed_then_a_new_version_came(test: &Test) {
+    test.ok("skills add sources/current/demo --claude");
+    test.write_skill("sources/current/demo", 2);
 }
 
-fn installed_as_links(world: &World) {
-    world.ok("add sources/v1/demo --claude --codex --opencode --link");
+fn installed_as_links(test: &Test) {
+    test.ok("skills add sources/v1/demo --claude --codex --opencode --link");
 }
 
-fn files_deleted(world: &World) {
-    installed(world);
-    world.delete(".claude/skills/demo/scripts");
-    world.delete(".claude/skills/demo/references/only-1.md");
+fn files_deleted(test: &Test) {
+    installed(test);
+    test.delete(".claude/skills/demo/scripts");
+    test.delete(".claude/skills/demo/references/only-1.md");
 }
 
-fn receipt_deleted(world: &World) {
-    installed(world);
-    world.delete(".claude/skills/demo/.kernels.json");
+fn receipt_deleted(test: &Test) {
+    installed(test);
+    test.delete(".claude/skills/demo/.kernels.json");
 }
 
 const ADD: Scenario = Scenario {
-    name: "add where nothing is",
+    name: "skills add where nothing is",
     before: nothing,
-    typed: "add sources/v1/demo --claude",
+    typed: "skills add sources/v1/demo --claude",
     dests: &[CLAUDE],
     edited: None,
     plain_renames: false,
 };
 const ADD_TO_THREE: Scenario = Scenario {
-    name: "add for three agents",
-    typed: "add sources/v1/demo --claude --codex --opencode",
+    name: "skills add for three agents",
+    typed: "skills add sources/v1/demo --claude --codex --opencode",
     dests: &[CLAUDE, CODEX, OPENCODE],
     ..ADD
 };
 const ADD_TO_DEST: Scenario = Scenario {
-    name: "add --dest over an older version",
-    before: |world| world.ok("add sources/v1/demo --dest .claude/skills"),
-    typed: "add sources/v2/demo --dest .claude/skills",
+    name: "skills add --dest over an older version",
+    before: |test| drop(test.ok("skills add sources/v1/demo --dest .claude/skills")),
+    typed: "skills add sources/v2/demo --dest .claude/skills",
     ..ADD
 };
-const ADD_OVER_STALE: Scenario =
-    Scenario { name: "add over an older version", before: installed, typed: "add sources/v2/demo --claude", ..ADD };
+const ADD_OVER_STALE: Scenario = Scenario {
+    name: "skills add over an older version",
+    before: installed,
+    typed: "skills add sources/v2/demo --claude",
+    ..ADD
+};
 const ADD_FORCE_OVER_EDITED: Scenario = Scenario {
-    name: "add --force over edits",
+    name: "skills add --force over edits",
     before: installed_and_edited,
-    typed: "add sources/v2/demo --claude --force",
+    typed: "skills add sources/v2/demo --claude --force",
     edited: Some(CLAUDE),
     ..ADD
 };
 const ADD_FORCE_OVER_FILE: Scenario = Scenario {
-    name: "add --force over a file",
-    before: |world| world.write(CLAUDE, "a file of mine\n"),
-    typed: "add sources/v2/demo --claude --force",
+    name: "skills add --force over a file",
+    before: |test| test.write(CLAUDE, "a file of mine\n"),
+    typed: "skills add sources/v2/demo --claude --force",
     edited: Some(CLAUDE),
     ..ADD
 };
 const ADD_FORCE_OVER_LINK: Scenario = Scenario {
-    name: "add --force over a link",
-    before: |world| symlink("mine", world.project.join(CLAUDE)).unwrap(),
-    typed: "add sources/v2/demo --claude --force",
+    name: "skills add --force over a link",
+    before: |test| symlink("mine", test.project.join(CLAUDE)).unwrap(),
+    typed: "skills add sources/v2/demo --claude --force",
     edited: Some(CLAUDE),
     ..ADD
 };
 const ADD_LINK_BESIDE_AGENTS: Scenario = Scenario {
-    name: "add --codex where .agents has it",
-    before: |world| world.ok("add sources/v1/demo --agents"),
-    typed: "add sources/v2/demo --codex",
+    name: "skills add --codex where .agents has it",
+    before: |test| drop(test.ok("skills add sources/v1/demo --agents")),
+    typed: "skills add sources/v2/demo --codex",
     dests: &[CODEX, AGENTS],
     ..ADD
 };
 const ADD_LINKS: Scenario = Scenario {
-    name: "add --link for three agents",
-    typed: "add sources/v1/demo --claude --codex --opencode --link",
+    name: "skills add --link for three agents",
+    typed: "skills add sources/v1/demo --claude --codex --opencode --link",
     dests: &[CLAUDE, CODEX, OPENCODE],
     ..ADD
 };
 const ADD_LINKS_OVER_COPIES: Scenario = Scenario {
-    name: "add --link --force over copies, one of them edited",
-    before: |world| {
-        world.ok("add sources/v1/demo --claude --codex --opencode");
-        world.write(".codex/skills/demo/SKILL.md", "edited by hand\n");
+    name: "skills add --link --force over copies, one of them edited",
+    before: |test| {
+        test.ok("skills add sources/v1/demo --claude --codex --opencode");
+        test.write(".codex/skills/demo/SKILL.md", "edited by hand\n");
     },
-    typed: "add sources/v2/demo --claude --codex --opencode --link --force",
+    typed: "skills add sources/v2/demo --claude --codex --opencode --link --force",
     edited: Some(CODEX),
     ..ADD_LINKS
 };
-const UPDATE: Scenario = Scenario { name: "update", before: installed_then_a_new_version_came, typed: "update", ..ADD };
-const REPAIR: Scenario = Scenario { name: "add where files are missing", before: files_deleted, ..ADD };
-const ADOPT: Scenario = Scenario { name: "add where the receipt is missing", before: receipt_deleted, ..ADD };
-const REMOVE: Scenario = Scenario { name: "remove", before: installed, typed: "remove demo", ..ADD };
+const UPDATE: Scenario =
+    Scenario { name: "skills update", before: installed_then_a_new_version_came, typed: "skills update", ..ADD };
+const REPAIR: Scenario = Scenario { name: "skills add where files are missing", before: files_deleted, ..ADD };
+const ADOPT: Scenario = Scenario { name: "skills add where the receipt is missing", before: receipt_deleted, ..ADD };
+const REMOVE: Scenario = Scenario { name: "remove", before: installed, typed: "skills remove demo", ..ADD };
 const REMOVE_FORCE_EDITED: Scenario = Scenario {
-    name: "remove --force of edits",
+    name: "skills remove --force of edits",
     before: installed_and_edited,
-    typed: "remove demo --force",
+    typed: "skills remove demo --force",
     edited: Some(CLAUDE),
     ..ADD
 };
 const REMOVE_LINKS: Scenario = Scenario {
-    name: "remove of a copy and links",
+    name: "skills remove of a copy and links",
     before: installed_as_links,
-    typed: "remove demo",
+    typed: "skills remove demo",
     dests: &[CLAUDE, CODEX, OPENCODE],
     ..ADD
 };
@@ -259,12 +264,12 @@ fn killed_while_recovering_from_a_kill() {
 #[test]
 fn killed_while_recovering_where_no_two_paths_can_be_swapped() {
     let scenarios = [without_exchange(ADD_OVER_STALE), without_exchange(ADD_FORCE_OVER_EDITED)];
-    kill_the_recovery(&scenarios, &["rename"]);
+    kill_the_recovery(&scenarios, &["renameat"]);
 }
 
 #[test]
 fn killed_while_recovering_from_a_killed_removal() {
-    kill_the_recovery(&[REMOVE_FORCE_EDITED, REMOVE], &["renameat2", "unlink"]);
+    kill_the_recovery(&[REMOVE_FORCE_EDITED, REMOVE], &["renameat2", "unlinkat"]);
 }
 
 fn fail(scenarios: &[Scenario], errors: &[Errno]) {
@@ -313,9 +318,9 @@ fn looking_at_the_disk_fails() {
 }
 
 /// Runs a command where symbolic links cannot be created, and returns its output.
-fn without_links(world: &World, typed: &str) -> String {
+fn without_links(test: &Test, typed: &str) -> String {
     let plan = Plan { no_links: true, ..Plan::changing(Fault::None, false) };
-    let traced = world.traced(typed, plan);
+    let traced = test.traced(typed, plan);
     assert_eq!(traced.code, Some(0), "{traced:#?}");
     traced.out + &traced.err
 }
@@ -325,14 +330,35 @@ fn add_link_where_no_link_can_be_made_copies() {
     if skipped() {
         return;
     }
-    let world = World::new();
-    let said = without_links(&world, "add sources/v1/demo --claude --opencode --link");
+    let test = Test::new().furnished();
+    let said = without_links(&test, "skills add sources/v1/demo --claude --opencode --link");
     assert!(said.contains("no link can be made here; copied"), "{said}");
     for path in [CLAUDE, OPENCODE] {
-        let installed = world.project.join(path);
+        let installed = test.project.join(path);
         assert!(!installed.is_symlink() && installed.join("scripts/run.sh").is_file(), "{path}");
     }
-    world.ok("status");
+    test.ok("skills status");
+}
+
+/// The journal and the receipt are waited for; the skill, where a receipt does not say from where to write it again.
+#[test]
+fn add_waits_only_for_what_cannot_be_written_again() {
+    if skipped() {
+        return;
+    }
+    let waits = |typed: &str| {
+        let test = Test::new().furnished();
+        test.write_skill("sources/v1/demo", 1);
+        std::fs::rename(test.project.join("sources/v2"), test.home.join("v2")).unwrap();
+        let typed = typed.replace("HOME", test.home.to_str().unwrap());
+        let traced = test.traced(&typed, Plan::changing(Fault::None, false));
+        assert_eq!(traced.code, Some(0), "{traced:#?}");
+        traced.calls.iter().filter(|call| ["fsync", "fdatasync"].contains(&format!("{call:?}").as_str())).count()
+    };
+    assert!(waits("skills add cuda-kernels --claude") <= 2);
+    assert!(waits("skills add sources/v1/demo --claude") <= 2);
+    // Four files and three folders, from outside the project.
+    assert!(waits("skills add HOME/v2/demo --claude") >= 2 + 4 + 3);
 }
 
 #[test]
@@ -340,10 +366,10 @@ fn add_codex_beside_agents_where_no_link_can_be_made_lists_it_once() {
     if skipped() {
         return;
     }
-    let world = World::new();
-    let said = without_links(&world, "add sources/v1/demo --codex --agents");
+    let test = Test::new().furnished();
+    let said = without_links(&test, "skills add sources/v1/demo --codex --agents");
     assert!(said.contains("left out"), "{said}");
-    assert!(world.project.join(AGENTS).join("SKILL.md").is_file());
-    assert!(!world.project.join(CODEX).exists());
-    world.ok("status");
+    assert!(test.project.join(AGENTS).join("SKILL.md").is_file());
+    assert!(!test.project.join(CODEX).exists());
+    test.ok("skills status");
 }

@@ -260,14 +260,10 @@ fn spawn_filtered(command: &mut Command) -> nix::Result<Child> {
     spawned.expect("the thread ends")
 }
 
-/// The command, started by a shell after it has read a line.
-pub fn behind_a_shell(program: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "read go; exec \"$0\" \"$@\"", program]).args(arguments);
-    command
-}
+/// A script of a shell that starts its arguments after it has read a line.
+pub const AFTER_A_LINE: &str = "read go; exec \"$0\" \"$@\"";
 
-/// Runs a command from [`behind_a_shell`]. An error means that tracing is not permitted.
+/// Runs [`AFTER_A_LINE`]. An error means that tracing is not permitted.
 pub fn run(command: &mut Command, plan: Plan) -> nix::Result<Traced> {
     watch(command, plan, &mut || ())
 }

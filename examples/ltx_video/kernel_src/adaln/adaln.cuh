@@ -132,8 +132,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
 
 // Wide rows, one a block of any whole number of warps: resident in shared memory where the launch has memory for a row,
 // else read again, from L2 if still there. A thread reads back only what it read, or wrote, itself.
+//
+// Blackwell's code spills in the 32 registers that two blocks of 1,024 threads an SM leave it.
+constexpr int kWideBlocks = kUsed<kOldest, 99> ? kSmThreads / 1024 : 1;
+
 template <typename T, int N, bool GATED>
-__global__ void __launch_bounds__(1024, kSmThreads / 1024) adaln_wide_rows(const Arguments a) {
+__global__ void __launch_bounds__(1024, kWideBlocks) adaln_wide_rows(const Arguments a) {
   constexpr int kGroup = GATED ? 1 : 2;  // packs of x in flight a thread
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   extern __shared__ uint4 shared_row[];

@@ -59,30 +59,17 @@ constexpr int64_t kAnyWidth = INT64_MAX;
 
 constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s): rows without modulation in common, and what has no row in
-    // the table below. A100 (108 SMs of 2048 threads): estimates; 11 to 15 KB in flight an SM fill the latency, and one pack
-    // a thread has 24 KB.
-    {80, 16, 16, {16, 1}, {16, 1}},      // 128 bf16: 8 rows a block, no barrier
-    {80, 16, 32, {32, 1}, {32, 1}},      // 256: 4 rows a block, no barrier
-    {80, 16, 128, {64, 2}, {64, 2}},     // to 1024: 2 rows a block
-    {80, 16, 256, {256, 1}, {256, 1}},   // 1152, 1536, LTX's 2048
-    {80, 16, 512, {512, 1}, {512, 1}},   // 3072, 4096, f32's 2048
-    {80, 16, 1024, {512, 2}, {512, 2}},  // 8192, f32's 4096
+    // the table below. All other cards: the same, as an estimate. 11 to 15 KB in flight an SM fill an A100's latency, and one
+    // pack a thread has 24 KB; 5 KB a T4's.
+    {75, 16, 16, {16, 1}, {16, 1}},      // 128 bf16: 8 rows a block, no barrier
+    {75, 16, 32, {32, 1}, {32, 1}},      // 256: 4 rows a block, no barrier
+    {75, 16, 128, {64, 2}, {64, 2}},     // to 1024: 2 rows a block
+    {75, 16, 256, {256, 1}, {256, 1}},   // 1152, 1536, LTX's 2048
+    {75, 16, 512, {512, 1}, {512, 1}},   // 3072, 4096, f32's 2048
+    {75, 16, 1024, {512, 2}, {512, 2}},  // 8192, f32's 4096
     {80, 16, 4096, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
     {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
-    {80, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
-    {80, kElement, 512, {128, kShared}, {128, kShared}},
-    {80, kElement, 8192, {512, kShared}, {512, kShared}},
-    {80, kElement, kAnyWidth, {1024, kReread}, {1024, kReread}},
-
-    // T4 (40 SMs of 1024 threads and 64 K registers, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an
-    // SM fill the latency, which 320 threads with one pack each give. A block has 48 KB of shared memory, two an SM 32.
-    {75, 16, 16, {16, 1}, {16, 1}},
-    {75, 16, 32, {32, 1}, {32, 1}},
-    {75, 16, 128, {64, 2}, {64, 2}},
-    {75, 16, 256, {256, 1}, {256, 1}},
-    {75, 16, 512, {512, 1}, {512, 1}},
-    {75, 16, 1024, {512, 2}, {512, 2}},
-    {75, 16, 2560, {512, kShared}, {512, kShared}},  // 40 KB
+    {75, 16, 2560, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
     {75, kElement, 512, {128, kShared}, {128, kShared}},
     {75, kElement, 8192, {512, kShared}, {512, kShared}},
@@ -154,7 +141,8 @@ constexpr bool is_compiled(const Layout& layout, int access) {
   return false;
 }
 
-// What a block of an architecture may have of shared memory, less what the kernel itself has.
+// What a block may have of shared memory on the cards that a row is for, less what the kernel itself has. Where another
+// card has less, the launcher has the row read again.
 constexpr int64_t shared_bytes(int arch) { return (arch >= 90 ? 227 : arch >= 80 ? 163 : 48) * 1024 - 256; }
 
 constexpr bool tables_are_sound() {

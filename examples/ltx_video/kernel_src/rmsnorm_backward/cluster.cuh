@@ -52,8 +52,8 @@ __device__ __forceinline__ int cluster_count() {
 #endif
 }
 
-// The cluster's barrier, in two halves. Relaxed: one that also ordered memory would wait for each block's accesses and
-// empty its L1.
+// The cluster's barrier, in two halves; each warp comes to each of them converged. The arrival is relaxed: one that also
+// ordered memory would wait for each block's accesses and empty its L1. What must be seen by then is fenced on its own.
 __device__ __forceinline__ void cluster_arrive() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -61,7 +61,7 @@ __device__ __forceinline__ void cluster_arrive() {
 }
 __device__ __forceinline__ void cluster_wait() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
 
@@ -103,12 +103,13 @@ __device__ __forceinline__ void mbarrier_expect(Mbarrier& barrier, int bytes) {
 #endif
 }
 
-// Until the bytes of the phase of this parity, 0 at first, have come and can be read.
+// Until the bytes of the phase of this parity, 0 at first, have come and can be read: other blocks of the cluster wrote
+// them, which the default, .acquire.cta, does not cover.
 __device__ __forceinline__ void mbarrier_wait(Mbarrier& barrier, int parity) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
       "{\n\t.reg .pred done;\n"
-      "WAIT_%=:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra WAIT_%=;\n\t}" ::"r"(
+      "WAIT_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t@!done bra WAIT_%=;\n\t}" ::"r"(
           shared_address(&barrier)),
       "r"(parity)
       : "memory");

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <iterator>
 
 #include "arguments.h"
 #include "kernels.h"
@@ -63,18 +64,36 @@ int widest_access(const Arguments& a, int size) {
     // Sums lie as far apart as elements of fp32 do.
     bool fits = a.width * size % bytes == 0 && divides(bytes, a.weight) && divides(bytes, a.partial);
     for (const Matrix& matrix : {Matrix{a.dx, a.dx_stride}, Matrix{a.dy, a.dy_stride}, Matrix{a.x, a.x_stride}})
-      fits = fits && divides(bytes, matrix.data) && (a.rows == 1 || matrix.stride * size % bytes == 0);
+      fits = fits && divides(bytes, matrix.data) && matrix.stride * size % bytes == 0;
     if (fits) return bytes;
   }
   return size;
 }
 
+auto kernels_of(int type) {
+  return type == kF32   ? rms_norm_backward_kernel_f32
+         : type == kF16 ? rms_norm_backward_kernel_f16
+                        : rms_norm_backward_kernel_bf16;
+}
+
+// How many clusters of the layout for aligned rows of so many bytes the current device holds at once; 0 where it says
+// nothing, or a row is a block's.
+int clusters_of(int64_t row_bytes, int type) {
+  const auto kernel_of = kernels_of(type);
+  int arch = 0, clusters = 0;
+  if (code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size_of(type)), arch) != cudaSuccess) return 0;
+  const Tuning* tuning = find_rms_norm_backward_tuning(arch, 16, (row_bytes + 15) / 16);
+  if (tuning == nullptr || !shares_rows(*tuning)) return 0;
+  static OfDevice known[3][std::size(kTuning)];
+  OfDevice& slot = known[type][tuning - kTuning];
+  const auto error = clusters_at_once(slot, kernel_of(*tuning, 16), tuning->cluster, tuning->threads, clusters);
+  return error == cudaSuccess ? clusters : 0;
+}
+
 // Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes, one a cluster.
 int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
-  const auto kernel_of = type == kF32   ? rms_norm_backward_kernel_f32
-                         : type == kF16 ? rms_norm_backward_kernel_f16
-                                        : rms_norm_backward_kernel_bf16;
-  const int size = type == kF32 ? 4 : 2, access = widest_access(a, size);
+  const auto kernel_of = kernels_of(type);
+  const int size = size_of(type), access = widest_access(a, size);
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size), arch)) return error;
   const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, a.width * size / access);
@@ -89,14 +108,11 @@ int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
   a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
   a.inverse_width = 1.0f / static_cast<float>(a.width);
   void* parameters[] = {&a};
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchAttribute attribute = in_clusters(tuning->cluster);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
   config.attrs = &attribute, config.numAttrs = cluster > 1 ? 1 : 0;
-  return cudaLaunchKernelExC(&config, kernel_of(*tuning, access), parameters);
+  return cleared(cudaLaunchKernelExC(&config, kernel_of(*tuning, access), parameters));
 }
 
 // Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
@@ -111,14 +127,17 @@ int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t str
   const int64_t grid = (a.width + kColumns - 1) / kColumns;
   if (grid > kMostBlocks) return kTooLarge;
   void* parameters[] = {&a};
-  // Its launch overlaps the end of the kernel before it, whose sums it waits for (sm_90; elsewhere it begins after it).
+  // Its launch overlaps the end of the kernel before it, whose sums it waits for. Code below sm_90 does not wait: it must
+  // not begin early, on a newer card neither.
+  int arch = 0;
+  if (const cudaError_t error = code_arch(kernel, arch)) return error;
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
-  config.attrs = &attribute, config.numAttrs = 1;
-  return cudaLaunchKernelExC(&config, kernel, parameters);
+  config.attrs = &attribute, config.numAttrs = arch >= 90 ? 1 : 0;
+  return cleared(cudaLaunchKernelExC(&config, kernel, parameters));
 }
 
 }  // namespace
@@ -143,7 +162,9 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
   a.dx = dx, a.dy = dy, a.x = x, a.weight = weight;
   a.partial = sums ? static_cast<float*>(scratch) : nullptr;
   a.rows = rows, a.width = width;
-  a.dx_stride = dx_stride, a.dy_stride = dy_stride, a.x_stride = x_stride;
+  // One row has no next one, and its stride may be anything.
+  const bool one = rows == 1;
+  a.dx_stride = one ? width : dx_stride, a.dy_stride = one ? width : dy_stride, a.x_stride = one ? width : x_stride;
   a.eps = eps, a.weight_offset = weight != nullptr ? weight_offset : 0.0f;
   WeightGradientArguments w = {dw, static_cast<float*>(dw_f32), static_cast<const float*>(scratch), blocks, width};
   if (const int error = check(a, w, static_cast<const float*>(scratch), dtype)) return error;
@@ -157,11 +178,13 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
   return sums ? launch_weight_gradient(w, dtype, on) : cudaSuccess;
 }
 
-// The number of blocks that is fast on a card of so many SMs, by shape alone. scratch then has that many times `width`
-// elements of fp32. 1 where a size is negative or the type unknown, which the launcher refuses.
+// The number of blocks that is fast on a card of so many SMs, the current device: by shape and card. scratch then has that
+// many times `width` elements of fp32. 1 where a size is negative or the type unknown, which the launcher refuses.
 extern "C" int64_t rms_norm_backward_blocks(int64_t rows, int64_t width, int dtype, int64_t sms) {
   if (rows < 1 || width < 1 || sms < 1 || width > INT64_MAX / 4 || sms > INT32_MAX / 16) return 1;
-  return fast_blocks(rows, width * (dtype == kF32 ? 4 : 2), sms);
+  if (dtype != kF32 && dtype != kF16 && dtype != kBF16) return 1;
+  const int64_t row_bytes = width * size_of(dtype);
+  return fast_blocks(rows, row_bytes, sms, clusters_of(row_bytes, dtype));
 }
 
 // What the launcher's return value means.

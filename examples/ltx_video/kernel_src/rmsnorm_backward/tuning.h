@@ -53,33 +53,23 @@ constexpr Tuning kTuning[] = {
     // of dy, x and dx, bf16: 93.0 at 16384 x 3072, 90.2 at 8192 x 4096, 91.1 at 262144 x 128, 80 at 5376 x 2048 (66 MB);
     // 96.8 without dw, whose sums cost some 5 us: the end of one kernel and another one.
     // Left out: clusters that add their blocks' dw in shared memory (within 1 %: it is not the sums' traffic).
-    {90, 16, 8, 8, 1, 1},       // heads of 64
-    {90, 16, 16, 16, 1, 1},     // heads of 128; 32 x 1 takes 12 % longer
-    {90, 16, 32, 32, 1, 1},     // heads of 256, f32 heads of 128
-    {90, 16, 128, 32, 4, 1},    // a warp a row: no barrier
+    // Other cards have the rows of 75, an estimate: on an A100 and a T4 1,024 threads an SM, which 64 registers a thread fill;
+    // 5 KB in flight an SM of a T4 and 11 to 15 KB of an A100 are enough.
+    {75, 16, 8, 8, 1, 1},       // heads of 64
+    {75, 16, 16, 16, 1, 1},     // heads of 128; 32 x 1 takes 12 % longer
+    {75, 16, 32, 32, 1, 1},     // heads of 256, f32 heads of 128
+    {75, 16, 128, 32, 4, 1},    // a warp a row: no barrier
     {90, 16, 256, 256, 1, 1},   // 2048: 1,536 threads an SM; 128 x 2 takes 7 % longer
     {90, 16, 384, 384, 1, 1},   // 3072; in 512 threads, a quarter of them idle, it was at 87.5 % at 16384 rows
     {90, 16, 512, 512, 1, 1},   // 4096: as above; 256 x 2 takes 8 % longer
-    {90, 16, 1024, 512, 2, 1},  // 8192, f32 4096
+    {75, 16, 256, 128, 2, 1},
+    {75, 16, 512, 256, 2, 1},
+    {75, 16, 1024, 512, 2, 1},  // 8192, f32 4096
     // A row over several blocks: with two blocks an SM, one's loads are under way at the other's barrier.
     {90, 16, 2048, 512, 2, 2},   // 16384: 81.6 %, where one block of 512 x 4 had 69
     {90, 16, 4096, 512, 2, 4},   // 32768
     {90, 16, 8192, 512, 2, 8},   // 65536: 92.3 %, where a block that reads rows twice had 31
     {90, 16, 16384, 512, 4, 8},  // f32 65536; one block an SM
-    {90, 16, kAnyWidth, 512, 0, 1},
-    {90, 4, 128, 32, 4, 1},
-    {90, 4, 1024, 128, 0, 1},
-    {90, 4, kAnyWidth, 512, 0, 1},
-
-    // A100 and T4 (1,024 threads an SM, which 64 registers a thread fill). Estimates: 5 KB in flight an SM of a T4 and
-    // 11 to 15 KB of an A100 are enough.
-    {75, 16, 8, 8, 1, 1},
-    {75, 16, 16, 16, 1, 1},
-    {75, 16, 32, 32, 1, 1},
-    {75, 16, 128, 32, 4, 1},
-    {75, 16, 256, 128, 2, 1},
-    {75, 16, 512, 256, 2, 1},
-    {75, 16, 1024, 512, 2, 1},
     {75, 16, 2048, 512, 4, 1},
     {75, 16, kAnyWidth, 512, 0, 1},
     {75, 4, 128, 32, 4, 1},
@@ -100,8 +90,9 @@ constexpr bool shares_rows(const Tuning& row) {
 }
 
 // How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once,
-// or fewer where as many rounds do. By shape alone. kernel.toml states the same.
-constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
+// or fewer where as many rounds do. Of rows that several blocks share, `clusters` are resident at once; 0: the card does not
+// say, and then as many as on an H100, in proportion. kernel.toml states the same, for an H100.
+constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms, int64_t clusters) {
   const int64_t an_sm = row_bytes <= 512      ? 10
                         : row_bytes <= 2048   ? 4
                         : row_bytes <= 4096   ? 6
@@ -110,9 +101,9 @@ constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms) {
                         : row_bytes <= 131072 ? 2
                                               : 1;
   const int64_t a_row = row_bytes <= 16384 ? 1 : row_bytes <= 32768 ? 2 : row_bytes <= 65536 ? 4 : 8;
-  // Not every GPC has a number of SMs that whole clusters fill; one that finds no place begins when another has done all
-  // its rows. An H100 has room for 62 clusters of four and 30 of eight, with two blocks an SM.
-  const int64_t most = (sms - (a_row == 8 ? 12 : a_row == 4 ? 8 : 0)) * an_sm / a_row;
+  // A cluster that finds no place begins when another has done all its rows.
+  const int64_t estimate = (sms - (a_row == 8 ? 12 : a_row == 4 ? 8 : 0)) * an_sm / a_row;
+  const int64_t most = clusters > 0 ? clusters : estimate;
   if (rows < 1 || most < 1) return 1;
   const int64_t rounds = (rows - 1) / most + 1;
   return ((rows - 1) / rounds + 1) * a_row;

@@ -36,8 +36,9 @@ int check(const Matrix (&matrices)[N], int64_t rows, int type) {
   for (const Matrix& m : matrices) {
     int64_t bytes = 0;
     if (rows < 0 || m.width < 0) return kNegativeSize;
-    if (m.stride < m.width) return kStrideTooSmall;
-    if (__builtin_mul_overflow(rows, m.stride, &bytes) || __builtin_mul_overflow(bytes, 8 * size, &bytes)) {
+    const int64_t stride = rows > 1 ? m.stride : m.width;  // one row has no next one
+    if (stride < m.width) return kStrideTooSmall;
+    if (__builtin_mul_overflow(rows, stride, &bytes) || __builtin_mul_overflow(bytes, 8 * size, &bytes)) {
       return kTooLarge;  // with room for the sum of the bytes of all
     }
     if (rows != 0 && m.width != 0 && m.data == nullptr) return kNullPointer;
@@ -144,7 +145,8 @@ int launch(Call call) {
       a.by_row = Divisor(a.packs_per_row);
       void* parameters[] = {&a};
       const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
-      if (const cudaError_t error = cudaLaunchKernel(kernel, grid, dim3(layout.threads), parameters, 0, call.stream)) {
+      const dim3 block(layout.threads);
+      if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, block, parameters, 0, call.stream))) {
         return error;
       }
     }

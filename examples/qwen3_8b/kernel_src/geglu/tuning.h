@@ -40,18 +40,9 @@ constexpr Tuning kTuning[] = {
     // of loads in flight an SM fill the memory's latency, and one pack of two tensors a thread is 64 KB; more packs
     // a thread only make one block's stores wait longer for its loads. Loads that leave no line in L1 are level from
     // memory, and take up to 45 % longer from L2 (geglu_backward of 512 x 5120: 7.7 us and 5.3).
-    {90, kForward, 16, {128, 1}},
-    {90, kBackward, 16, {128, 1}},
-    {90, kForward, 4, {256, 2}},
-    {90, kBackward, 4, {256, 2}},
-
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: 11 to 15 KB in flight an
-    // SM fill the latency.
+    // All other cards from 8.0 on: the same, as an estimate; 11 to 15 KB in flight an SM fill an A100's latency.
     {80, kForward, 16, {128, 1}},
     {80, kBackward, 16, {128, 1}},
-    {80, kForward, 4, {256, 2}},
-    {80, kBackward, 4, {256, 2}},
-
     // T4 (40 SMs of 1024 threads, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an SM fill the
     // latency. Instructions count more here than threads: two packs a thread share what comes before them.
     {75, kForward, 16, {128, 2}},

@@ -128,7 +128,7 @@ int check(const Call& c) {
   if (c.q_heads > kMost || c.k_heads > kMost || c.head_dim > kMost) return kTooLarge;
   return for_each_tensor(c, [&](const Tensor& t) -> int {
     for (const Dimension& d : t.outer)
-      if (d.stride < 0) return kNegativeStride;
+      if (d.size > 1 && d.stride < 0) return kNegativeStride;
     if (!divides(t.element, t.data)) return kMisaligned;
     if (empty(c)) return 0;
     if (t.data == nullptr) return kNullPointer;
@@ -237,7 +237,9 @@ int launch(Call c) {
       const dim3 grid(static_cast<unsigned>(block.head_groups),
                       static_cast<unsigned>((tokens + block.tokens - 1) / block.tokens),
                       static_cast<unsigned>(in_batch));
-      if (const cudaError_t error = cudaLaunchKernel(kernel, grid, threads, parameters, 0, c.stream)) return error;
+      if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, threads, parameters, 0, c.stream))) {
+        return error;
+      }
     }
   }
   return cudaSuccess;
@@ -247,7 +249,7 @@ int launch(Call c) {
 
 // q_out [batch, tokens, q_heads, head_dim] and k_out [.., k_heads, ..] are q and k with the first rotary_dim elements of
 // each head rotated, half against half, as transformers' apply_rotary_pos_emb does; the rest is copied. Without k,
-// k_heads is 0 and its pointers may be null. Strides are in elements; those of heads of which there is one do not count.
+// k_heads is 0 and its pointers may be null. Strides are in elements; that of a dimension of size 1 may be anything.
 //
 // cos and sin are [batch or 1, tokens, rotary_dim / 2 or more columns]; table_batch_stride is 0 for a table that all of
 // the batch share. Columns behind rotary_dim / 2 are not read: transformers' tables hold the same values twice.

@@ -49,34 +49,26 @@ constexpr Tuning kTuning[] = {
     {90, 16, kPlain, kMostSlots, 40, true, {128, 1}},  // 8192 tokens: 97.5 %; 64 x 1 97.6, 160 x 1 97.4
     {90, 16, kPlain, kMostSlots, 8, true, {160, 2}},   // 1024 tokens: 8.95 us; 64 x 1 9.36, 96 x 2 9.35
     {90, 16, kPlain, kMostSlots, 0, true, {160, 1}},   // 128 tokens: two blocks an SM, one head's latency counts
-    {90, 16, kPlain, kAnySize, 0, true, {256, 0}},
-    {90, 4, kPlain, kAnySize, 0, true, {256, 0}},
     {90, 16, kNorm, kMostSlots, 40, true, {160, 1}},  // 8192 tokens: 97.8 %; 64 x 1 97.5, 160 x 2 96.5
     // 1024 tokens: 9.01 us, where 160 x 1 takes 9.6: all threads stand on the SMs at once. 48 registers allow that, and
     // those for fp32 tables do not: 10.9 us, where 160 x 1 takes 9.7.
     {90, 16, kNorm, kMostSlots, 8, false, {160, 2}},
-    {90, 16, kNorm, kMostSlots, 8, true, {160, 1}},
     {90, 16, kNorm, kMostSlots, 0, true, {160, 1}},
-    {90, 16, kNorm, kAnySize, 0, true, {256, 0}},
-    {90, 4, kNorm, kAnySize, 0, true, {256, 0}},
 
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s). Estimates, not measured: half the H100's bytes in
-    // flight fill its latency, so one head a thread has reserves enough.
+    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s) and L40S. Estimates, not measured: half the H100's
+    // bytes in flight fill its latency, so one head a thread has reserves enough.
     {80, 16, kPlain, kMostSlots, 0, true, {160, 1}},
-    {80, 16, kPlain, kAnySize, 0, true, {256, 0}},
-    {80, 4, kPlain, kAnySize, 0, true, {256, 0}},
     {80, 16, kNorm, kMostSlots, 0, true, {160, 1}},
-    {80, 16, kNorm, kAnySize, 0, true, {256, 0}},
-    {80, 4, kNorm, kAnySize, 0, true, {256, 0}},
-
     // T4 (40 SMs of 1024 threads, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an SM are enough, so
     // two heads a thread save the second one's reading of the tables, and of their indices.
     {75, 16, kPlain, kMostSlots, 1, true, {160, 2}},
     {75, 16, kPlain, kMostSlots, 0, true, {160, 1}},
-    {75, 16, kPlain, kAnySize, 0, true, {256, 0}},
-    {75, 4, kPlain, kAnySize, 0, true, {256, 0}},
     {75, 16, kNorm, kMostSlots, 1, true, {160, 2}},
     {75, 16, kNorm, kMostSlots, 0, true, {160, 1}},
+
+    // All cards.
+    {75, 16, kPlain, kAnySize, 0, true, {256, 0}},
+    {75, 4, kPlain, kAnySize, 0, true, {256, 0}},
     {75, 16, kNorm, kAnySize, 0, true, {256, 0}},
     {75, 4, kNorm, kAnySize, 0, true, {256, 0}},
 };

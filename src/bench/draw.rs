@@ -1,0 +1,119 @@
+//! Inputs of timed launches: the numbers that `gpu/contents.cu` draws on the card, computed on the host.
+
+use crate::base::SplitMix64;
+use crate::base::cores;
+use crate::gpu::contents::Content;
+use crate::oracle::view::encode;
+use crate::project::{BoundTensor, DType};
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What tensor number `index` contains in the round with this seed.
+pub(super) fn content(tensor: &BoundTensor, index: usize, round: u64) -> Content {
+    let kind = match tensor.dtype {
+        DType::BF16 => 0,
+        DType::F16 => 1,
+        DType::F32 => 2,
+        DType::I32 => 3,
+        DType::I64 => 4,
+    };
+    // An empty range gives its first number, as in verification.
+    let (first, count) = tensor
+        .integers
+        .as_ref()
+        .map_or((0, 0), |from| (from.first, u64::try_from(from.last.saturating_sub(from.first)).unwrap_or(0) + 1));
+    Content::Drawn { kind, seed: SplitMix64::mix(round ^ (index as u64 + 1).wrapping_mul(GOLDEN)), first, count }
+}
+
+/// The tensor without its dimensions of stride 0, along which memory does not change.
+pub(super) fn distinct(tensor: &BoundTensor) -> BoundTensor {
+    let mut distinct = tensor.clone();
+    let kept = |place: &usize| tensor.strides[*place] != 0 || tensor.shape[*place] == 0;
+    let places: Vec<usize> = (0..tensor.shape.len()).filter(kept).collect();
+    distinct.shape = places.iter().map(|place| tensor.shape[*place]).collect();
+    distinct.strides = places.iter().map(|place| tensor.strides[*place]).collect();
+    distinct
+}
+
+/// The bytes of a tensor's elements in a slot, in row-major order without gaps.
+pub(super) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8> {
+    let Content::Drawn { seed, first, count, .. } = content else { return Vec::new() };
+    let key = SplitMix64::mix(seed.wrapping_add(u64::from(slot)));
+    let size = tensor.dtype.size();
+    let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * size];
+    let share = (bytes.len() / size).div_ceil(cores()).max(1);
+    std::thread::scope(|scope| {
+        for (piece, into) in bytes.chunks_mut(share * size).enumerate() {
+            scope.spawn(move || {
+                let mut encoded = Vec::with_capacity(size);
+                for (index, into) in into.chunks_exact_mut(size).enumerate() {
+                    let element = (piece * share + index) as u64;
+                    let bits = SplitMix64::mix(key.wrapping_add(element.wrapping_mul(GOLDEN)));
+                    encoded.clear();
+                    match tensor.dtype {
+                        dtype if dtype.is_float() => {
+                            encode(dtype, f64::from(normal(bits)) / f64::from(1 << 20), &mut encoded);
+                        }
+                        dtype => {
+                            let high = u64::try_from((u128::from(bits) * u128::from(count)) >> 64).unwrap_or(0);
+                            let drawn = first.wrapping_add(high.cast_signed());
+                            let value = if count == 0 { i64::from(normal(bits) >> 12) } else { drawn };
+                            encoded.extend_from_slice(&value.to_le_bytes()[..dtype.size()]);
+                        }
+                    }
+                    into.copy_from_slice(&encoded);
+                }
+            });
+        }
+    });
+    bytes
+}
+
+/// An integer of 23 bits, nearly normally distributed with a standard deviation of 0.82 · 2^20.
+fn normal(bits: u64) -> i32 {
+    let sum: i32 = bits.to_le_bytes().iter().map(|byte| i32::from(*byte)).sum();
+    let fraction = i32::try_from(bits.wrapping_mul(GOLDEN) >> 52).unwrap_or(0);
+    (sum - 1020) * 4096 + fraction - 2048
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::project::{Integers, Role};
+
+    fn tensor(dtype: DType, integers: Option<Integers<i64>>) -> BoundTensor {
+        let (shape, strides) = (vec![100, 3, 100], vec![100, 0, 1]);
+        BoundTensor { name: "x".to_owned(), role: Role::Input, dtype, shape, strides, offset: 0, integers }
+    }
+
+    fn values(tensor: &BoundTensor, round: u64, slot: u32) -> Vec<f64> {
+        let bytes = drawn(tensor, content(tensor, 0, round), slot);
+        bytes.chunks_exact(tensor.dtype.size()).map(|one| crate::oracle::view::decode(tensor.dtype, one)).collect()
+    }
+
+    #[test]
+    fn numbers_are_normal_and_differ_by_round_slot_and_tensor() {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            let all = values(&distinct(&tensor(dtype, None)), 7, 3);
+            assert_eq!(all.len(), 10_000, "a dimension of stride 0 has no memory of its own");
+            let count = 10_000.0;
+            let mean: f64 = all.iter().sum::<f64>() / count;
+            let square = all.iter().map(|value| value * value).sum::<f64>() / count;
+            assert!(mean.abs() < 0.03 && (square.sqrt() - 0.82).abs() < 0.03, "{mean} {square}");
+            let same = |other: Vec<f64>| all.iter().zip(other).filter(|(a, b)| (*a - b).abs() < 1e-9).count();
+            assert!(same(values(&distinct(&tensor(dtype, None)), 8, 3)) < 100);
+            assert!(same(values(&distinct(&tensor(dtype, None)), 7, 4)) < 100);
+        }
+    }
+
+    #[test]
+    fn integers_are_of_their_range() {
+        let from = Integers { first: -2, last: 5, also: vec![99] };
+        let all = values(&distinct(&tensor(DType::I64, Some(from))), 1, 0);
+        assert!((-2..=5).all(|wanted| all.contains(&f64::from(wanted))));
+        assert!(all.iter().all(|one| (-2.0..=5.0).contains(one)));
+        let empty = Integers { first: 4, last: 3, also: Vec::new() };
+        assert!(values(&tensor(DType::I32, Some(empty)), 1, 0).iter().all(|one| (one - 4.0).abs() < 0.5));
+    }
+}

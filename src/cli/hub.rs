@@ -1,0 +1,142 @@
+//! The command line of the Kernel Hub: definitions, nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::base::repo::{Pinned, Repo};
+
+/// `kernels publish`.
+#[derive(Args, Debug)]
+pub struct Publish {
+    /// The project: a folder with build.toml, and variants in its build/
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// The repository [default: `repo-id` in build.toml]
+    #[arg(long, value_name = "OWNER/NAME")]
+    pub repo: Option<Repo>,
+    /// The branch of the variants [default: `branch` in build.toml, else v and the version]
+    #[arg(long, value_name = "NAME")]
+    pub branch: Option<String>,
+    /// Name the published commit, for example v1.2
+    #[arg(long, value_name = "NAME")]
+    pub tag: Option<String>,
+    /// Where the records lie [default: evidence/ of the git root, else of the project]
+    #[arg(long, value_name = "DIR")]
+    pub evidence: Option<PathBuf>,
+    /// Make the repository private, if it is created
+    #[arg(long)]
+    pub private: bool,
+    /// Propose the changes as pull requests, one a branch
+    #[arg(long, conflicts_with_all = ["private", "tag"])]
+    pub create_pr: bool,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Publish although git has changes that no commit holds
+    #[arg(long)]
+    pub allow_dirty: bool,
+    /// Publish without evidence that covers the variants; the kernel's page says so
+    #[arg(long)]
+    pub unproved: bool,
+    /// Replace what somebody else put into the variants or wrote on the page; it stays in the branch's history
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// The commands that read the Kernel Hub.
+#[derive(Debug, Subcommand)]
+pub enum Hub {
+    /// Describe a kernel: version, licence, dependencies, backends (uses the network)
+    #[command(after_help = "Example:\n  kernels hub info kernels-community/activation@1")]
+    Info {
+        /// The kernel, with @ and a version, branch, tag or commit [default: the newest version]
+        #[arg(value_name = "OWNER/NAME[@REV]")]
+        kernel: Pinned,
+    },
+    /// List a kernel's versions with their commits and variants (uses the network)
+    #[command(after_help = "Example:\n  kernels hub versions kernels-community/activation")]
+    Versions {
+        /// The repository
+        #[arg(value_name = "OWNER/NAME")]
+        repo: Repo,
+    },
+    /// List a kernel's variants, and which of them the library would load here (uses the network)
+    #[command(
+        after_help = "Example:\n  kernels hub variants kernels-community/activation@1 --only-compatible\n\nHere is the torch of an active environment, or of --python's; it is found, not imported."
+    )]
+    Variants(Variants),
+    /// Write kernels.lock for the kernels that a pyproject.toml names (uses the network)
+    #[command(
+        after_help = "Example:\n  kernels hub lock my-project\n\nReads [tool.kernels.dependencies] and resolves each version to its commit, and so the kernels\nthat those depend on. `kernels hub download my-project` fetches what is locked."
+    )]
+    Lock {
+        /// The folder of pyproject.toml
+        #[arg(value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Download variants into the cache of Hugging Face's libraries (uses the network)
+    #[command(
+        after_help = "Examples:\n  kernels hub download kernels-community/activation@1\n  kernels hub download . --all-variants\n\nThe cache is HF_HUB_CACHE, else hub/ in HF_HOME, else ~/.cache/huggingface/hub. What lies there the\nlibrary loads with HF_HUB_OFFLINE=1."
+    )]
+    Download(Download),
+    /// Compare a kernel's files with its digests, and check its signature; exit 1 if they differ (uses the network)
+    #[command(
+        after_help = "Examples:\n  kernels hub verify kernels-community/activation@1 --all-variants\n  kernels hub verify me/my-kernel --signer '^https://github.com/me/my-kernel/'\n\nSignatures are checked by the program cosign. An unsigned variant is no failure, unless --signer is given."
+    )]
+    Verify(Verify),
+}
+
+/// `kernels hub variants`.
+#[derive(Args, Debug)]
+pub struct Variants {
+    /// The kernel, with @ and a version, branch, tag or commit [default: the newest version]
+    #[arg(value_name = "OWNER/NAME[@REV]")]
+    pub kernel: Pinned,
+    /// Those of every version
+    #[arg(long)]
+    pub all_versions: bool,
+    /// Those that the library would load here
+    #[arg(long)]
+    pub only_compatible: bool,
+    /// The Python in whose environment torch is [default: an active environment, python3]
+    #[arg(long, value_name = "PATH")]
+    pub python: Option<PathBuf>,
+}
+
+/// Which variants.
+#[derive(Args, Clone, Debug)]
+pub struct Which {
+    /// Only this variant
+    #[arg(long, value_name = "NAME", conflicts_with = "all_variants")]
+    pub variant: Option<String>,
+    /// Those for other machines as well
+    #[arg(long)]
+    pub all_variants: bool,
+}
+
+/// `kernels hub download`.
+#[derive(Args, Debug)]
+pub struct Download {
+    /// A kernel, with @ and a version, branch, tag or commit; or a folder with kernels.lock, such as `.` or `./DIR`
+    #[arg(value_name = "OWNER/NAME[@REV]|DIR", default_value = ".")]
+    pub what: String,
+    /// Which variants.
+    #[command(flatten)]
+    pub which: Which,
+}
+
+/// `kernels hub verify`.
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// The kernel, with @ and a version, branch, tag or commit [default: the newest version]
+    #[arg(value_name = "OWNER/NAME[@REV]")]
+    pub kernel: Pinned,
+    /// Which variants.
+    #[command(flatten)]
+    pub which: Which,
+    /// Who must have signed: a regular expression over the identity, a workflow's address on GitHub [default: the workflows
+    /// of kernels-community, and a signature is not required]
+    #[arg(long, value_name = "REGEX")]
+    pub signer: Option<String>,
+}

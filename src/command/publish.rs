@@ -1,0 +1,147 @@
+//! `kernels publish`.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::base::plural;
+use crate::cli::hub::Publish;
+use crate::hub::Hub;
+use crate::hub::local::{Local, Options};
+use crate::hub::plan::Change;
+use crate::hub::publish::{self, How, Plan, Published};
+use crate::report::{Output, style};
+
+/// How many files of a kind the plan for people names.
+const NAMED: usize = 12;
+
+pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
+    let options = Options {
+        repo: arguments.repo.as_ref(),
+        branch: arguments.branch.as_deref(),
+        evidence: arguments.evidence.as_deref(),
+        allow_dirty: arguments.allow_dirty,
+        unproved: arguments.unproved,
+    };
+    let local = Local::read(&arguments.dir, options)?;
+    let hub = Hub::open(Some(&local.repo))?;
+    let how = How {
+        private: arguments.private,
+        pull_request: arguments.create_pr,
+        tag: arguments.tag.as_deref(),
+        force: arguments.force,
+    };
+    if arguments.dry_run {
+        let plan = publish::plan(&hub, &local, how)?;
+        show(&plan, &local, &hub, output);
+        output.json(&report("dry_run", &local, &hub, &plan));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let progress = output.is_talkative() && std::io::stderr().is_terminal();
+    let tell = |line: &str| {
+        if progress {
+            output.note(style::faint(line));
+        }
+    };
+    let published = publish::publish(&hub, &local, how, &tell)?;
+    warn(&published.plan, &local, output);
+    done(&published, &local, &hub, output);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn done(published: &Published, local: &Local, hub: &Hub, output: Output) {
+    let page = publish::page(hub, &local.repo, &local.branch);
+    let status = if !published.pull_requests.is_empty() {
+        for (branch, url) in &published.pull_requests {
+            output.line(format!("{} the change of {branch}: {url}", style::good("proposed")));
+        }
+        "pull_request_created"
+    } else if published.changed_nothing() {
+        output.line(format!("{} {page}", style::good("unchanged")));
+        "no_changes"
+    } else {
+        output.line(format!("{} {page}", style::good("published")));
+        for variant in &local.variants {
+            output.line(format!("  {} {}", variant.name, style::faint(plural(variant.files.len(), "file"))));
+        }
+        if published.compared > 0 {
+            output.line(format!("  {} read back and compared", plural(published.compared, "file")));
+        }
+        "uploaded"
+    };
+    let mut report = report(status, local, hub, &published.plan);
+    report["commit"] = published.commit.clone().into();
+    report["read_back"] = published.compared.into();
+    let requests = published.pull_requests.iter().map(|(branch, url)| json!({"branch": branch, "url": url}));
+    report["pull_requests"] = requests.collect();
+    output.json(&report);
+}
+
+/// Upstream's keys, and ours.
+fn report(status: &str, local: &Local, hub: &Hub, plan: &Plan) -> Value {
+    json!({
+        "status": status,
+        "repo_id": local.repo.to_string(),
+        "branch": local.branch,
+        "url": publish::page(hub, &local.repo, &local.branch),
+        "pull_requests": [],
+        "endpoint": hub.endpoint(),
+        "version": local.version,
+        "variants": local.variants.iter().map(|variant| &variant.name).collect::<Vec<_>>(),
+        "proved": local.proof.is_whole(),
+        "gaps": local.proof.gaps,
+        "plan": plan,
+    })
+}
+
+fn show(plan: &Plan, local: &Local, hub: &Hub, output: Output) {
+    output.line(format!("{} on {}", style::strong(&local.repo), hub.endpoint()));
+    if plan.creates_repository {
+        output.line(format!("  {} the repository", style::good("create")));
+    }
+    for change in &plan.branches {
+        branch(change, output);
+    }
+    if let Some(tag) = &plan.tag {
+        output.line(format!("  {} tag {tag}", style::good("create")));
+    }
+    warn(plan, local, output);
+}
+
+fn branch(change: &Change, output: Output) {
+    let new = if change.new { ", new" } else { "" };
+    output.line(format!("  {}{new}: {} unchanged", style::strong(&change.branch), change.unchanged));
+    for (word, paths) in [
+        (style::good("add    "), &change.adds),
+        (style::warning("replace"), &change.replaces),
+        (style::bad("delete "), &change.deletes),
+    ] {
+        for path in paths.iter().take(NAMED) {
+            output.line(format!("    {word} {path}"));
+        }
+        if paths.len() > NAMED {
+            output.line(format!("    {word} {} more", paths.len() - NAMED));
+        }
+    }
+}
+
+/// What the user should know before others do.
+fn warn(plan: &Plan, local: &Local, output: Output) {
+    let lost = &plan.public_api.lost;
+    if !lost.is_empty() {
+        output.note(format!(
+            "{} users of version {} lose {}: raise `version` in build.toml to keep them",
+            style::warning("warning"),
+            local.version,
+            lost.join(", ")
+        ));
+    }
+    if !local.proof.is_whole() {
+        output.note(format!("{} published as not verified: no evidence covers it", style::warning("warning")));
+    }
+    if local.source.is_none() {
+        output.note(format!("{} the sources lie in no git repository; the commit names none", style::warning("note")));
+    }
+}

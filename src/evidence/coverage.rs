@@ -1,0 +1,65 @@
+//! Which evidence is of given machine code.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::Evidence;
+use crate::compile::device_digest;
+use crate::verify::SET;
+
+/// What evidence says of machine code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Coverage {
+    /// Files of evidence that was recorded of this machine code.
+    pub(crate) same: Vec<PathBuf>,
+    /// The same, of an older set of cases.
+    pub(crate) same_before: Vec<PathBuf>,
+    /// Files of the same project's evidence that is of other machine code.
+    pub(crate) other: Vec<PathBuf>,
+}
+
+/// Compares the evidence of a project in `dir` with the machine code that was linked: sources and cubins by architecture, `90` or
+/// `90a`.
+pub(crate) fn coverage(
+    dir: &Path,
+    project: &str,
+    device: &BTreeMap<String, Vec<(PathBuf, PathBuf)>>,
+) -> Result<Coverage> {
+    let mut coverage = Coverage::default();
+    let mut digests: BTreeMap<Vec<u32>, Option<String>> = BTreeMap::new();
+    for (path, evidence) in Evidence::read_all(dir)? {
+        if evidence.project != project {
+            continue;
+        }
+        let digest = match digests.get(&evidence.archs) {
+            Some(known) => known.clone(),
+            None => digest_of(&evidence.archs, device)?,
+        };
+        digests.insert(evidence.archs.clone(), digest.clone());
+        let list = if digest.as_ref() != Some(&evidence.device_digest) {
+            &mut coverage.other
+        } else if evidence.verification.set < SET {
+            &mut coverage.same_before
+        } else {
+            &mut coverage.same
+        };
+        list.push(path);
+    }
+    Ok(coverage)
+}
+
+/// The digest of these architectures; none where one is missing, or has a form of its own that a card would prefer (`90a`).
+fn digest_of(archs: &[u32], device: &BTreeMap<String, Vec<(PathBuf, PathBuf)>>) -> Result<Option<String>> {
+    let mut targets = Vec::new();
+    for arch in archs {
+        let name = arch.to_string();
+        let special = device.keys().any(|key| *key != name && key.trim_end_matches(char::is_alphabetic) == name);
+        match device.get(&name) {
+            Some(units) if !special => targets.push((*arch, units.clone())),
+            _ => return Ok(None),
+        }
+    }
+    device_digest(&targets).map(Some)
+}

@@ -1,0 +1,89 @@
+// Contents of timed slots: inputs drawn by number, words in place of outputs, results kept, images compared.
+// contents.ptx is made from this file: UPDATE=1 cargo test --test cuda the_ptx
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+// A tensor in every slot of an image, as `Region` of contents.rs writes it. Strides are in elements, none zero.
+struct Region {
+  uint64_t at, step, elements, size, rank, shape[8], stride[8];
+};
+
+enum Operation : uint32_t { kBf16, kF16, kF32, kI32, kI64, kWord, kCopy };
+
+__device__ uint64_t mix(uint64_t value) {  // base::SplitMix64::mix
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+// bench/draw.rs has the same function: the sum of eight bytes and twelve more bits, an integer of 23 bits whose standard
+// deviation is 0.82 * 2^20.
+__device__ int32_t normal(uint64_t bits) {
+  uint64_t sum = (bits & 0x00ff00ff00ff00ffu) + (bits >> 8 & 0x00ff00ff00ff00ffu);
+  sum = (sum & 0xffffffffu) + (sum >> 32);
+  sum = (sum & 0xffffu) + (sum >> 16 & 0xffffu);
+  const uint32_t fraction = static_cast<uint32_t>(bits * 0x9e3779b97f4a7c15u >> 52);
+  return (static_cast<int32_t>(sum) - 1020) * 4096 + static_cast<int32_t>(fraction) - 2048;
+}
+
+template <typename T>
+__device__ void place(uint8_t* to, const uint8_t* from, uint64_t value, uint32_t operation) {
+  *reinterpret_cast<T*>(to) = operation == kCopy ? *reinterpret_cast<const T*>(from) : static_cast<T>(value);
+}
+
+// One block row a slot. `seed` is the round's and the tensor's for a drawn tensor, the word to write for kWord. Integers
+// are drawn from `count` numbers that begin with `first`; where `count` is 0 they are rounded normal numbers.
+extern "C" __global__ void kernels_contents(const __grid_constant__ Region region, uint8_t* to, const uint8_t* from,
+                                            uint64_t seed, int64_t first, uint64_t count, uint32_t operation) {
+  const uint64_t slot = blockIdx.y;
+  const uint64_t key = mix(seed + slot);
+#pragma unroll 1
+  for (uint64_t element = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; element < region.elements;
+       element += uint64_t(gridDim.x) * blockDim.x) {
+    uint64_t rest = element, offset = 0;
+#pragma unroll 1
+    for (uint32_t dimension = region.rank; dimension-- > 1;) {
+      offset += rest % region.shape[dimension] * region.stride[dimension];
+      rest /= region.shape[dimension];
+    }
+    offset += rest * region.stride[0];
+    offset = slot * region.step + region.at + offset * region.size;
+    uint64_t value = seed;
+    if (operation < kWord) {
+      const uint64_t bits = mix(key + element * 0x9e3779b97f4a7c15u);
+      const int32_t number = normal(bits);
+      const float real = static_cast<float>(number) * 0x1p-20f;
+      const uint32_t word = __float_as_uint(real);
+      if (operation == kBf16) value = (word + 0x7fff + (word >> 16 & 1)) >> 16;
+      else if (operation == kF16) value = __half_as_ushort(__float2half_rn(real));
+      else if (operation == kF32) value = word;
+      else value = count ? static_cast<uint64_t>(first) + __umul64hi(bits, count) : static_cast<int64_t>(number >> 12);
+    }
+    if (region.size == 2)
+      place<uint16_t>(to + offset, from + offset, value, operation);
+    else if (region.size == 4)
+      place<uint32_t>(to + offset, from + offset, value, operation);
+    else
+      place<uint64_t>(to + offset, from + offset, value, operation);
+  }
+}
+
+// Compares 16-byte packs: found[0] counts the pairs that differ, found[1] is the number of the first.
+extern "C" __global__ void kernels_compare(const uint4* one, const uint4* other, uint64_t packs,
+                                           unsigned long long* found) {
+#pragma unroll 1
+  for (uint64_t pack = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; pack < packs;
+       pack += uint64_t(gridDim.x) * blockDim.x) {
+    const uint4 a = one[pack], b = other[pack];
+    if (a.x == b.x && a.y == b.y && a.z == b.z && a.w == b.w) continue;
+    atomicAdd(found, 1ull);
+    atomicMin(found + 1, static_cast<unsigned long long>(pack));
+  }
+}
+
+// Keeps the stream busy while the host queues what is timed.
+extern "C" __global__ void kernels_wait(uint64_t cycles) {
+  const uint64_t start = clock64();
+  while (clock64() - start < cycles) {
+  }
+}

@@ -1,0 +1,188 @@
+//! What timed slots contain, written and compared on the card: `contents.cu`.
+
+use super::driver::GpuError;
+use super::{Buffer, Device, Launch, Modules};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// The most blocks a slot, or an image that is compared.
+const MOST_BLOCKS: u64 = 2048;
+/// How long the stream is kept busy while the host queues a round, in clock cycles: some 150 µs.
+const WAIT: u64 = 250_000;
+
+/// The elements of a tensor in every slot of an image; at most eight dimensions, no stride of zero.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    /// The offset in bytes of the first element in a slot.
+    pub at: u64,
+    /// Bytes from one slot to the next.
+    pub step: u64,
+    /// Slots.
+    pub slots: u32,
+    /// Bytes of an element: 2, 4 or 8.
+    pub size: u64,
+    /// Size and stride in elements of each dimension; none: one element.
+    pub dimensions: Vec<(u64, u64)>,
+}
+
+impl Region {
+    /// How many elements a slot has.
+    pub(crate) fn elements(&self) -> u64 {
+        self.dimensions.iter().map(|(size, _)| size).product()
+    }
+
+    /// As the kernel's parameter.
+    fn bytes(&self) -> Vec<u8> {
+        let mut words = vec![self.at, self.step, self.elements(), self.size, self.dimensions.len() as u64];
+        let eight = |of: fn(&(u64, u64)) -> u64| {
+            self.dimensions.iter().map(of).chain(std::iter::repeat(1)).take(8).collect::<Vec<_>>()
+        };
+        words.extend(eight(|(size, _)| *size));
+        words.extend(eight(|(_, stride)| *stride));
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
+
+/// What is written to the elements of a region. The numbers are those of `contents.cu`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content {
+    /// Normal numbers of a type: 0 bf16, 1 f16, 2 f32; or integers, 3 i32, 4 i64, of which `count` begin with `first`.
+    Drawn { kind: u32, seed: u64, first: i64, count: u64 },
+    /// The low bytes of a word.
+    Word(u64),
+}
+
+impl Content {
+    /// What the slot so many places further has.
+    pub(crate) fn further(self, slots: u32) -> Self {
+        match self {
+            Self::Drawn { kind, seed, first, count } => {
+                Self::Drawn { kind, seed: seed.wrapping_add(slots.into()), first, count }
+            }
+            Self::Word(word) => Self::Word(word),
+        }
+    }
+}
+
+/// The kernels, loaded on one card.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    kernels: Modules,
+    found: Buffer,
+}
+
+impl Contents {
+    /// Loads the kernels.
+    pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
+        let image = include_bytes!("contents.ptx").to_vec();
+        let kernels = Modules::load(device, &[("the kernels of slots' contents".to_owned(), image)])?;
+        Ok(Self { kernels, found: device.allocate(16)? })
+    }
+
+    /// Writes a region of an image, in stream order.
+    pub(crate) fn write(
+        &self,
+        device: &Device,
+        image: &Buffer,
+        region: &Region,
+        content: Content,
+    ) -> Result<(), GpuError> {
+        let (kind, seed, first, count) = match content {
+            Content::Drawn { kind, seed, first, count } => (kind, seed, first, count),
+            Content::Word(word) => (5, word, 0, 0),
+        };
+        self.contents(device, region, [(image, 0); 2], (seed, first.cast_unsigned(), count), kind)
+    }
+
+    /// Copies a region from one image to another, each with the offset of its first slot, in stream order.
+    pub(crate) fn copy(
+        &self,
+        device: &Device,
+        to: (&Buffer, u64),
+        from: (&Buffer, u64),
+        region: &Region,
+    ) -> Result<(), GpuError> {
+        self.contents(device, region, [to, from], (0, 0, 0), 6)
+    }
+
+    fn contents(
+        &self,
+        device: &Device,
+        region: &Region,
+        images: [(&Buffer, u64); 2],
+        (seed, first, count): (u64, u64, u64),
+        operation: u32,
+    ) -> Result<(), GpuError> {
+        if region.elements() == 0 || region.slots == 0 {
+            return Ok(());
+        }
+        let length = region.step * u64::from(region.slots);
+        let images = images.map(|(image, at)| image.range(at, length));
+        let [to, from] = images;
+        let mut arguments = vec![region.bytes()];
+        arguments.extend([to?, from?, seed, first, count].map(|word| word.to_le_bytes().to_vec()));
+        arguments.push(operation.to_le_bytes().to_vec());
+        let blocks = region.elements().div_ceil(u64::from(THREADS)).min(MOST_BLOCKS);
+        self.launch(device, "kernels_contents", [blocks, u64::from(region.slots)], THREADS, arguments)
+    }
+
+    /// Compares two images, each from an offset on. Where behind these the first 16 bytes differ; none: they are equal.
+    pub(crate) fn compare(
+        &self,
+        device: &Device,
+        one: (&Buffer, u64),
+        other: (&Buffer, u64),
+        bytes: u64,
+    ) -> Result<Option<u64>, GpuError> {
+        device.fill(&self.found, 0, 8, 0)?;
+        device.fill(&self.found, 8, 8, 0xff)?;
+        self.read(device, one, other, bytes)?;
+        let mut found = [0; 16];
+        device.download(&self.found, 0, &mut found)?;
+        let (count, first) = found.split_at(8);
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        Ok((word(count) > 0).then(|| word(first) * 16))
+    }
+
+    /// Reads two images, in stream order.
+    fn read(
+        &self,
+        device: &Device,
+        (one, from): (&Buffer, u64),
+        (other, there): (&Buffer, u64),
+        bytes: u64,
+    ) -> Result<(), GpuError> {
+        let words = [one.range(from, bytes)?, other.range(there, bytes)?, bytes / 16, self.found.address()];
+        let blocks = (bytes / 16).div_ceil(u64::from(THREADS)).clamp(1, MOST_BLOCKS);
+        let arguments = words.map(|word| word.to_le_bytes().to_vec()).to_vec();
+        self.launch(device, "kernels_compare", [blocks, 1], THREADS, arguments)
+    }
+
+    /// Keeps the stream busy for some 150 µs, then reads an image into the L2: behind this the host queues what is timed.
+    pub(crate) fn warm(&self, device: &Device, image: &Buffer, bytes: u64) -> Result<(), GpuError> {
+        self.launch(device, "kernels_wait", [1, 1], 1, vec![WAIT.to_le_bytes().to_vec()])?;
+        self.read(device, (image, 0), (image, 0), bytes)?;
+        self.read(device, (image, 0), (image, 0), bytes)
+    }
+
+    fn launch(
+        &self,
+        device: &Device,
+        symbol: &str,
+        [x, y]: [u64; 2],
+        threads: u32,
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<(), GpuError> {
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let launch = Launch {
+            symbol: symbol.to_owned(),
+            grid: [count(x), count(y), 1],
+            block: [threads, 1, 1],
+            shared: 0,
+            attributes: Vec::new(),
+            function: Vec::new(),
+            arguments,
+        };
+        self.kernels.launch(device, &launch)
+    }
+}

@@ -1,0 +1,69 @@
+//! The cache of Hugging Face's libraries, in their layout: `kernels--owner--name/{blobs,refs,snapshots}`. What lies there
+//! `get_kernel` loads without a connection.
+
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::file::Entry;
+use super::variants::{Kernel, Remote};
+use super::{Hub, token};
+use crate::base::disk;
+use crate::compile::parallel;
+use crate::report::file;
+
+/// `HF_HUB_CACHE`, else `hub` in `HF_HOME`.
+pub(crate) fn folder() -> Result<PathBuf> {
+    let set = env::var_os("HF_HUB_CACHE").filter(|value| !value.is_empty()).map(PathBuf::from);
+    set.or_else(|| Some(token::home()?.join("hub"))).context("there is no home folder; set HF_HUB_CACHE")
+}
+
+/// Puts variants there, and returns the folder that `get_local_kernel` takes as well.
+pub(crate) fn keep(hub: &Hub, kernel: &Kernel, variants: &[&Remote]) -> Result<PathBuf> {
+    let repo = &kernel.repo;
+    let top = folder()?.join(format!("kernels--{}--{}", repo.owner, repo.name));
+    let (blobs, snapshot) = (top.join("blobs"), top.join("snapshots").join(&kernel.revision.commit));
+    for folder in [&blobs, &snapshot, &top.join("refs")] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    let entries: Vec<&Entry> = variants.iter().flat_map(|variant| variant.entries()).collect();
+    parallel::map(&entries, |entry| {
+        let name = entry.content_name();
+        anyhow::ensure!(name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{} has a strange digest", entry.path);
+        let blob = blobs.join(name);
+        if !fs::read(&blob).is_ok_and(|bytes| entry.holds(&bytes)) {
+            let fresh = blobs.join(format!("{name}.{}.incomplete", disk::unique()));
+            let got = hub.download(repo, &kernel.revision.commit, entry, &fresh);
+            let put = got
+                .and_then(|()| fs::rename(&fresh, &blob).with_context(|| format!("cannot write {}", blob.display())));
+            if put.is_err() {
+                let _ = fs::remove_file(&fresh);
+            }
+            put?;
+        }
+        link(&snapshot, &entry.path, name)
+    })?;
+    let name = &kernel.revision.name;
+    if *name != kernel.revision.commit && !name.contains('/') {
+        file::write(&top.join("refs").join(name), kernel.revision.commit.as_bytes())?;
+    }
+    Ok(snapshot)
+}
+
+/// A relative link from a snapshot to a blob.
+fn link(snapshot: &Path, path: &str, blob: &str) -> Result<()> {
+    let place = snapshot.join(path);
+    let folder = place.parent().unwrap_or(snapshot);
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // One step up a folder of the path, two for the snapshot.
+    let up = "../".repeat(path.split('/').count() + 1);
+    match symlink(format!("{up}blobs/{blob}"), &place) {
+        // A commit's file is what it is.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.with_context(|| format!("cannot write {}", place.display())),
+    }
+}

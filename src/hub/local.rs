@@ -1,0 +1,181 @@
+//! What is to be published, checked without a connection: the project's text, its variants with their digests and
+//! libraries, its state in git, its page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+
+use super::Repo;
+use super::built::Variant;
+use super::file::File;
+use super::name::Name;
+use super::page::{self, Facts};
+use super::proof::Proof;
+use crate::agent::project::git_root;
+use crate::base::plural;
+use crate::check::{self, Severity};
+use crate::evidence;
+use crate::project::TorchProject;
+
+/// All that is to be published.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) name: String,
+    pub(crate) version: u64,
+    pub(crate) repo: Repo,
+    pub(crate) branch: String,
+    pub(crate) variants: Vec<Variant>,
+    pub(crate) benchmarks: Vec<File>,
+    pub(crate) page: File,
+    pub(crate) proof: Proof,
+    /// The commit of the sources, with a remark if they were edited since.
+    pub(crate) source: Option<String>,
+}
+
+/// What the command line says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options<'a> {
+    pub(crate) repo: Option<&'a Repo>,
+    pub(crate) branch: Option<&'a str>,
+    pub(crate) evidence: Option<&'a Path>,
+    pub(crate) allow_dirty: bool,
+    pub(crate) unproved: bool,
+}
+
+impl Local {
+    pub(crate) fn read(dir: &Path, options: Options) -> Result<Self> {
+        passes_check(dir)?;
+        let project = TorchProject::open(dir)?;
+        let repo = repo(&project, options.repo)?;
+        let source = source(&project.root, options.allow_dirty)?;
+        let variants = variants(&project)?;
+        let benchmarks = benchmarks(&project.root)?;
+        let proof = Proof::of(dir, &project, &variants, options.evidence)?;
+        ensure!(
+            proof.is_whole() || options.unproved,
+            "no evidence covers what would be published:\n  {}\n`kernels bench {} --record` on a card records it; --unproved \
+             publishes without, and the kernel's page says so",
+            proof.gaps.join("\n  "),
+            dir.display()
+        );
+        let evidence = evidence::folder(&project.root, options.evidence);
+        let facts = Facts {
+            dir,
+            project: &project,
+            repo: &repo,
+            variants: &variants,
+            has_benchmark: !benchmarks.is_empty(),
+            proof: &proof,
+            evidence: &evidence,
+        };
+        let page = File::of_text("README.md".to_owned(), page::text(&facts)?.into_bytes());
+        let branch = options.branch.or(project.build.branch.as_deref());
+        let branch = branch.map_or_else(|| format!("v{}", project.version), str::to_owned);
+        ensure!(
+            branch != "main" && !branch.is_empty() && !branch.contains(char::is_whitespace) && !branch.starts_with('-'),
+            "variants go to a branch of a version, such as v{}, and not to `{branch}`",
+            project.version
+        );
+        Ok(Self {
+            name: project.build.name.clone(),
+            version: project.version,
+            repo,
+            branch,
+            variants,
+            benchmarks,
+            page,
+            proof,
+            source,
+        })
+    }
+}
+
+fn passes_check(dir: &Path) -> Result<()> {
+    let report = check::check(dir)?;
+    let errors: Vec<&check::Finding> =
+        report.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+    if let Some(first) = errors.first() {
+        bail!(
+            "`kernels check {}` finds {}, the first in {}:{}: {}",
+            dir.display(),
+            plural(errors.len(), "error"),
+            first.path,
+            first.place.line,
+            first.message
+        );
+    }
+    Ok(())
+}
+
+fn repo(project: &TorchProject, named: Option<&Repo>) -> Result<Repo> {
+    if let Some(repo) = named {
+        return Ok(repo.clone());
+    }
+    let next = "name the repository with --repo OWNER/NAME, or in build.toml: [general.hub] repo-id = \"OWNER/NAME\"";
+    let Some(id) = &project.build.repo_id else { bail!("the project names no repository: {next}") };
+    ensure!(!id.starts_with("your-name/"), "repo-id in build.toml is still `{id}`: {next}");
+    id.parse().map_err(|why| anyhow::anyhow!("build.toml: {why}"))
+}
+
+/// The variants of `build/`, each whole by its own digests, all of one name and version.
+fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
+    let folder = project.root.join("build");
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| Name::parse(name).is_some())
+        .collect();
+    names.sort();
+    ensure!(
+        !names.is_empty(),
+        "there is no variant in {}: `kernels build --torch {}` makes one",
+        folder.display(),
+        project.root.display()
+    );
+    names.into_iter().map(|name| Variant::read(project, &folder.join(&name), name)).collect()
+}
+
+/// `benchmarks/benchmark*.py`, which upstream's `kernels benchmark` runs.
+fn benchmarks(root: &Path) -> Result<Vec<File>> {
+    let folder = root.join("benchmarks");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder).into_iter().flatten().flatten().map(|one| one.path()).collect();
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("benchmark") && name.ends_with(".py") && path.is_file() {
+            files.push(File::of_disk(format!("benchmarks/{name}"), &path)?);
+        }
+    }
+    Ok(files)
+}
+
+/// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.
+fn source(root: &Path, allow_dirty: bool) -> Result<Option<String>> {
+    if git_root(root).is_none() {
+        return Ok(None);
+    }
+    let git = |arguments: &[&str]| -> Result<String, String> {
+        let mut command = Command::new("git");
+        command.args(["-c", "core.fsmonitor=false", "-C"]).arg(root).args(arguments).env("LC_ALL", "C");
+        let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    };
+    let known = git(&["rev-parse", "--verify", "HEAD"])
+        .and_then(|commit| Ok((commit, git(&["status", "--porcelain", "--", ".", ":(exclude)build"])?)));
+    match known {
+        Ok((commit, edited)) if edited.is_empty() => Ok(Some(commit)),
+        Ok((commit, _)) if allow_dirty => Ok(Some(format!("{commit}, with changes that no commit holds"))),
+        Err(_) if allow_dirty => Ok(None),
+        Ok((_, edited)) => bail!(
+            "git has {} that no commit holds, so nobody could find the sources of what is published: commit them, or add \
+             --allow-dirty\n{edited}",
+            plural(edited.lines().count(), "change")
+        ),
+        Err(why) => bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display()),
+    }
+}

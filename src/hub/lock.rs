@@ -1,0 +1,109 @@
+//! kernels.lock: for each kernel that a Python project names, and each kernel that those name, its commit.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::digest::Dependency;
+use super::read::Revision;
+use super::variants::Kernel;
+use super::{Hub, Pinned};
+
+pub(crate) const LOCK: &str = "kernels.lock";
+const PROJECT: &str = "pyproject.toml";
+
+/// One row of the file, as the Hub's library reads it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Locked {
+    pub(crate) dependency: Dependency,
+    lock: Commit,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Commit {
+    commit: String,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    #[serde(default)]
+    tool: Tool,
+}
+
+#[derive(Default, Deserialize)]
+struct Tool {
+    #[serde(default)]
+    kernels: Kernels,
+}
+
+#[derive(Default, Deserialize)]
+struct Kernels {
+    #[serde(default)]
+    dependencies: BTreeMap<String, u64>,
+}
+
+impl Locked {
+    /// The kernel that a row names, at its commit, by the version's name.
+    pub(crate) fn kernel(&self, hub: &Hub) -> Result<Kernel> {
+        let pinned = pinned(&self.dependency)?;
+        let commit = self.lock.commit.clone();
+        let name = match &self.dependency.version {
+            Some(version) => format!("v{version}"),
+            None => pinned.revision.unwrap_or_else(|| commit.clone()),
+        };
+        Kernel::at(hub, &pinned.repo, Revision { name, commit })
+    }
+
+    pub(crate) fn commit(&self) -> &str {
+        &self.lock.commit
+    }
+}
+
+fn pinned(dependency: &Dependency) -> Result<Pinned> {
+    let revision = dependency.version.map(|version| version.to_string()).or_else(|| dependency.revision.clone());
+    let repo = dependency.repo_id.parse().map_err(|why: String| anyhow::anyhow!(why))?;
+    Ok(Pinned { repo, revision })
+}
+
+/// Resolves everything that the pyproject.toml of a folder names.
+pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
+    let path = dir.join(PROJECT);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let project: Project = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    let named = project.tool.kernels.dependencies;
+    ensure!(
+        !named.is_empty(),
+        "{} names no kernels; write them as [tool.kernels.dependencies], for example \"kernels-community/activation\" = 1",
+        path.display()
+    );
+    let mut open: Vec<Dependency> = named
+        .into_iter()
+        .map(|(repo_id, version)| Dependency { repo_id, version: Some(version), revision: None })
+        .collect();
+    let mut locked: BTreeMap<Dependency, Locked> = BTreeMap::new();
+    while let Some(dependency) = open.pop() {
+        if locked.contains_key(&dependency) {
+            continue;
+        }
+        let kernel = Kernel::find(hub, &pinned(&dependency)?)?;
+        for variant in &kernel.variants {
+            open.extend(kernel.metadata(hub, variant)?.kernel_depends);
+        }
+        let lock = Commit { commit: kernel.revision.commit };
+        locked.insert(dependency.clone(), Locked { dependency, lock });
+    }
+    Ok(locked.into_values().collect())
+}
+
+/// The rows of a folder's kernels.lock.
+pub(crate) fn read(dir: &Path) -> Result<Vec<Locked>> {
+    let path = dir.join(LOCK);
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}; `kernels hub lock` writes it", path.display()))?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}

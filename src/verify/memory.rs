@@ -1,0 +1,77 @@
+//! The device memory of a verification. What lies outside of the slot that is launched on is guarded as well: a copy of all of it
+//! is kept on the card, and compared after each launch.
+
+use super::random::fresh_seed;
+use crate::gpu::contents::{Content, Contents, Region};
+use crate::gpu::graph::driver_copy;
+use crate::gpu::{Buffer, Device, GpuError};
+
+/// The least bytes of it: small slots, too, have guarded memory far behind them.
+const LEAST: u64 = 1 << 24;
+
+/// Device memory that cases use one after another.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Option<Guarded>);
+
+#[derive(Debug)]
+struct Guarded {
+    contents: Contents,
+    image: Buffer,
+    kept: Buffer,
+}
+
+impl Memory {
+    /// A buffer of at least `bytes`.
+    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<&Buffer, GpuError> {
+        let large = self.0.take().filter(|guarded| guarded.image.bytes() >= bytes);
+        let guarded = if let Some(guarded) = large {
+            guarded
+        } else {
+            // A card with little memory has less of it behind a slot.
+            let least = LEAST.min(device.free_bytes()? / 16);
+            Guarded::new(device, bytes.max(least).next_multiple_of(1 << 22))?
+        };
+        Ok(&self.0.insert(guarded).image)
+    }
+
+    /// After a launch on the slot at `place`: what was written outside of it.
+    pub(super) fn disturbed(&self, device: &Device, place: u64, bytes: u64) -> Result<Option<String>, GpuError> {
+        let Some(Guarded { contents, image, kept }) = &self.0 else { return Ok(None) };
+        driver_copy(device, (kept, place), (image, place), bytes)?;
+        let Some(byte) = contents.compare(device, (image, 0), (kept, 0), image.bytes())? else { return Ok(None) };
+        // The next launch finds both alike again.
+        driver_copy(device, (image, 0), (kept, 0), image.bytes())?;
+        Ok(Some(distance(byte, place, bytes)))
+    }
+}
+
+impl Guarded {
+    fn new(device: &Device, bytes: u64) -> Result<Self, GpuError> {
+        let (contents, image, kept) = (Contents::new(device)?, device.allocate(bytes)?, device.allocate(bytes)?);
+        let all = Region { at: 0, step: bytes, slots: 1, size: 4, dimensions: vec![(bytes / 4, 1)] };
+        contents.write(device, &image, &all, Content::Word(fresh_seed()))?;
+        driver_copy(device, (&kept, 0), (&image, 0), bytes)?;
+        device.finish("filling the memory of a verification")?;
+        Ok(Self { contents, image, kept })
+    }
+}
+
+/// Where the 16 bytes at `byte` lie, seen from a slot.
+fn distance(byte: u64, place: u64, bytes: u64) -> String {
+    if byte < place {
+        format!("memory {} bytes before the case's own was written", place - byte)
+    } else {
+        format!("memory {} bytes behind the case's own was written", (byte + 1).saturating_sub(place + bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_told_by_its_distance_from_the_slot() {
+        assert_eq!(distance(0, 4096, 8192), "memory 4096 bytes before the case's own was written");
+        assert_eq!(distance(1 << 20, 4096, 8192), "memory 1036289 bytes behind the case's own was written");
+    }
+}

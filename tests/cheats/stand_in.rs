@@ -1,0 +1,303 @@
+//! A card of our own making: the unchanged program, with a driver and a compiler that run kernels on the processor
+//! (`stand_in/`). What is about streams, clocks, clusters or CUDA's libraries needs a card; every decision of `verify` and
+//! `bench` does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use kernels::bench::{BenchReport, Residency};
+use kernels::verify::{Kind, VerifyReport};
+
+use super::card::{self, Place};
+use super::suite::{self, Candidate, Suite};
+use super::support::cuda;
+
+/// Sources about what only a card has.
+const OF_A_CARD: [&str; 7] = ["legal", "load_time", "nodes", "prefetch", "races", "shared", "streams"];
+/// Candidates that use a card's clock, traps, heap or alignment, or launches without end; one that patches the process that
+/// loads it, which here also runs its kernels; and two that only cost time.
+const BY_A_CARD: [&str; 16] = [
+    // Of fewer than ten rows it changes none, and the stand-in has no time for more.
+    "LAST_ROWS_BY_ADDRESS",
+    "TRAPS_OUTSIDE",
+    "COUNTS_FAR_BEHIND",
+    "ANSWER_FAR_BEHIND",
+    "STOPS_AFTER_A_WHILE",
+    "STOPS_BACK_TO_BACK",
+    "SLOW_START",
+    "TRAPS",
+    "NEVER_ENDS",
+    "COUNTS_IN_THE_HEAP",
+    "IDLE_IN_TURNS",
+    "ALIGNED",
+    "MISALIGNED",
+    "PATCHES_THE_CLOCK",
+    "HANGS",
+    "ALLOCATES_WITHOUT_END",
+];
+
+fn without_a_card(candidate: &Candidate) -> bool {
+    let define = candidate.define.as_deref().unwrap_or_default();
+    !OF_A_CARD.contains(&candidate.source.as_str()) && !BY_A_CARD.contains(&define)
+}
+
+/// The sources of driver and compiler.
+const FILES: [(&str, &str); 6] = [
+    ("cuda_runtime.h", include_str!("stand_in/cuda_runtime.h")),
+    ("cuda_fp16.h", include_str!("stand_in/cuda_fp16.h")),
+    ("cuda_bf16.h", include_str!("stand_in/cuda_bf16.h")),
+    ("nvcc.cpp", include_str!("stand_in/nvcc.cpp")),
+    ("libcuda.cpp", include_str!("stand_in/libcuda.cpp")),
+    ("contents.cu", include_str!("../../src/gpu/contents.cu")),
+];
+
+/// The folder of driver and compiler, made once for these sources.
+fn kit() -> &'static Path {
+    static KIT: OnceLock<PathBuf> = OnceLock::new();
+    KIT.get_or_init(|| {
+        let name = suite::hash(&FILES.map(|(name, text)| (name.to_owned(), text.to_owned())).into());
+        let kit = cuda::cache().join(format!("stand-in-{}", &name[..16]));
+        if kit.exists() {
+            return kit;
+        }
+        fs::create_dir_all(cuda::cache()).unwrap();
+        let made = tempfile::TempDir::new_in(cuda::cache()).unwrap();
+        let at = |name: &str| made.path().join(name);
+        for folder in ["bin", "lib64", "include", "driver", "cache"] {
+            fs::create_dir(at(folder)).unwrap();
+        }
+        for (name, text) in FILES {
+            fs::write(at("include").join(name), text).unwrap();
+        }
+        fs::write(at("lib64/libcudart_static.a"), "!<arch>\n").unwrap();
+        let compile = |from: &str, to: &str, options: &[&str]| {
+            let mut command = Command::new("g++");
+            command.args(["-std=c++17", "-O2", "-w", "-I"]).arg(at("include")).args(options);
+            command.arg(at("include").join(from)).arg("-o").arg(at(to));
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{from}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        compile("nvcc.cpp", "bin/nvcc", &[&format!("-DVERSION=\"13.0.stand-in-{}\"", &name[..8])]);
+        compile("libcuda.cpp", "driver/libcuda.so", &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]);
+        std::os::unix::fs::symlink("libcuda.so", at("driver/libcuda.so.1")).unwrap();
+        // Another process may have been faster.
+        if fs::rename(made.path(), &kit).is_ok() {
+            let _ = made.keep();
+        }
+        kit
+    })
+}
+
+fn place() -> Place {
+    let environment = vec![
+        ("CUDA_HOME", kit().to_owned()),
+        ("LD_LIBRARY_PATH", kit().join("driver")),
+        ("KERNELS_CACHE", kit().join("cache")),
+    ];
+    Place { environment, without: Some(without_a_card) }
+}
+
+#[test]
+fn without_a_card_the_cheats_of_host_functions_are_caught_and_their_twins_pass() {
+    let suite = Suite::read();
+    for define in BY_A_CARD {
+        let known = suite.candidates().iter().any(|one| one.define.as_deref() == Some(define));
+        assert!(known, "{define} is no candidate");
+    }
+    let record = card::run(&suite, &place());
+    let wrong = record.wrong();
+    assert!(wrong.is_empty(), "{} wrong:\n{}\n\n{}", wrong.len(), wrong.join("\n"), record.to_table());
+    assert!(record.cheats.len() > 75, "{} cheats are not all that need no card", record.cheats.len());
+}
+
+/// A candidate that does all the work and says how long it takes.
+fn timed(microseconds: &str) -> tempfile::TempDir {
+    written("", microseconds)
+}
+
+/// The same, with a statement before the work.
+fn written(first: &str, microseconds: &str) -> tempfile::TempDir {
+    let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
+    let candidate = Candidate {
+        source: "speed".to_owned(),
+        define: None,
+        dtypes: vec!["f32".to_owned()],
+        bytes: None,
+        small: true,
+    };
+    let mut files = candidate.files();
+    let text = format!(
+        "#include <stdio.h>\n#include <stdlib.h>\n\n#include \"rms_norm.cuh\"\n__global__ void timed(Rows<float> a) {{\n  {first}\n  \
+         norm_row(a, blockIdx.x);\n  \
+         const double bytes = 4.0 * (2 * a.rows * a.width + a.width);\n  stand_in::takes({microseconds});\n}}\n\
+         static int launch(const Call& call) {{ return launch_rows(timed, call); }}\n"
+    );
+    files.insert("candidate.cu".to_owned(), text);
+    for (name, text) in files {
+        fs::write(scratch.path().join(name), text).unwrap();
+    }
+    scratch
+}
+
+fn run(command: &str, project: &Path, arguments: &[&str], late: &str) -> Output {
+    let mut process = place().command();
+    process.env("STAND_IN_LATE", late).args([command, "--json"]).arg(project).args(arguments).output().unwrap()
+}
+
+fn bench(microseconds: &str, arguments: &[&str], late: &str) -> Result<BenchReport, String> {
+    let output = run("bench", timed(microseconds).path(), arguments, late);
+    serde_json::from_slice(&output.stdout).map_err(|_| String::from_utf8(output.stderr).unwrap())
+}
+
+/// Which of the cases are too fast.
+fn too_fast(gbs: f64, shape: &str) -> Vec<Residency> {
+    let report = bench(&format!("bytes / {gbs}e3"), &["--rounds", "5", "--shape", shape], "").unwrap();
+    let found: Vec<Kind> = report.findings.iter().map(|finding| finding.kind).collect();
+    assert!(found.iter().all(|kind| *kind == Kind::TooFast), "{:?}", report.findings);
+    let peak = |case: &&kernels::bench::CaseBench| {
+        let peak = if case.residency == Residency::Cold { 1000.0 } else { 2048.0 };
+        gbs > peak
+    };
+    let over: Vec<Residency> = report.cases.iter().filter(peak).map(|case| case.residency).collect();
+    assert_eq!(found.len(), over.len(), "{:?}", report.findings);
+    over
+}
+
+#[test]
+fn a_launch_faster_than_the_memory_is_too_fast_and_one_hardly_slower_is_not() {
+    // Cold and hot; the peaks are those of libcuda.cpp.
+    let both = "rows=20,width=32";
+    assert_eq!(too_fast(970.0, both), []);
+    assert_eq!(too_fast(1030.0, both), [Residency::Cold]);
+    assert_eq!(too_fast(2100.0, both), [Residency::Cold, Residency::Hot]);
+    // So small that 512 slots stay in the L2.
+    assert_eq!(too_fast(1990.0, "rows=1,width=32"), []);
+    assert_eq!(too_fast(2100.0, "rows=1,width=32"), [Residency::Hot; 2]);
+}
+
+#[test]
+fn a_clock_that_runs_faster_than_the_host_s_is_not_believed() {
+    let report = bench("1e7", &["--rounds", "5"], "").unwrap();
+    assert_eq!(report.findings[0].kind, Kind::LaunchFailed);
+    assert!(report.findings[0].message.contains("the events cannot be right"), "{}", report.findings[0].message);
+    assert!(report.cases.is_empty());
+}
+
+#[test]
+fn every_timed_launch_is_compared_and_slots_of_several_rounds_go_to_the_oracle() {
+    let report = bench("3", &["--rounds", "10"], "").unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    for case in &report.cases {
+        assert_eq!(case.kernel.samples, 10);
+        assert!((case.kernel.median - 3.0).abs() < 1e-3, "{}", case.kernel.median);
+        // Two rounds to warm up.
+        assert_eq!(case.compared, 12 * u64::from(case.slots));
+        // A slot a round, as they are small.
+        assert_eq!(case.checked, 10);
+    }
+    let (cold, hot) = (&report.cases[0], &report.cases[1]);
+    assert_eq!((cold.residency, hot.residency), (Residency::Cold, Residency::Hot));
+    assert!(u64::from(cold.slots) * cold.bytes >= 4 * report.card.l2_bytes);
+    assert!((8..=50).contains(&hot.slots) && u64::from(hot.slots) * hot.bytes <= report.card.l2_bytes * 3 / 4);
+}
+
+#[test]
+fn a_round_for_which_the_host_is_late_is_left_out_and_made_again() {
+    let report = bench("3", &["--rounds", "10"], "40").unwrap();
+    let remarks: Vec<&String> = report.cases.iter().flat_map(|case| &case.remarks).collect();
+    assert!(remarks.iter().any(|remark| remark.contains("left out")), "{remarks:?}");
+    assert!(report.cases.iter().all(|case| case.kernel.samples == 10));
+    let why = bench("3", &["--rounds", "10"], "1").unwrap_err();
+    assert!(why.contains("the host was too late"), "{why}");
+}
+
+/// The findings of `bench` for a kernel that does something else first.
+fn timed_outputs(first: &str) -> Vec<String> {
+    let project = written(first, "3");
+    let output = run("bench", project.path(), &["--rounds", "30"], "");
+    let report: BenchReport = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report.findings.len(), report.cases.len());
+    assert!(report.findings.iter().all(|finding| finding.kind == Kind::TimedOutput), "{:?}", report.findings);
+    report.findings.into_iter().map(|finding| finding.message).collect()
+}
+
+#[test]
+fn a_slot_that_is_wrong_in_every_launch_differs_from_the_next_one() {
+    // Every other slot: they lie an odd number of pages apart.
+    for message in timed_outputs("if (reinterpret_cast<uint64_t>(a.out) >> 12 & 1) a.eps = 1;") {
+        assert!(message.contains("when it was not timed, on the same inputs in slot"), "{message}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_all_slots_is_found_by_the_oracle() {
+    // Timed inputs are multiples of 2^-20.
+    let timed = "auto fits = [&](float x) { return x * 0x1p20f == floorf(x * 0x1p20f); };\n\
+                 if (fits(a.x[5]) && fits(a.x[6]) && fits(a.x[7])) a.eps = 1;";
+    for message in timed_outputs(timed) {
+        assert!(message.contains("wrong-value in a timed launch"), "{message}");
+    }
+}
+
+#[test]
+fn verify_says_what_it_compared() {
+    let project = timed("3");
+    let output = run("verify", project.path(), &["--native-only", "--shape", "rows=5,width=100"], "");
+    let report: VerifyReport = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report.passed(), "{:?}", report.findings);
+    let path = &report.paths[0];
+    assert_eq!((path.cases, path.launches, path.elements), (1, 4, 3 * 500));
+    assert!(path.worst > 0.0 && path.worst < 1.0);
+}
+
+#[test]
+fn nothing_is_recorded_without_a_card() {
+    let project = timed("3");
+    let output = run("bench", project.path(), &["--record", "--rounds", "5"], "");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("nothing is recorded"), "{said}");
+    assert!(!project.path().join("evidence").exists());
+}
+
+#[test]
+fn all_contents_are_new_in_every_round_and_every_launch_finds_another_word_in_place_of_its_output() {
+    let say = r#"if (blockIdx.x == 0)
+    if (FILE* log = fopen(getenv("STAND_IN_LOG"), "a")) {
+      const auto bits = __float_as_uint;
+      fprintf(log, "%p %x %x %x\n", static_cast<void*>(a.out), bits(a.x[5]), bits(a.out[5]), bits(a.out[6]));
+      fclose(log);
+    }"#;
+    let project = written(say, "3");
+    let log = project.path().join("log");
+    let mut process = place().command();
+    let output =
+        process.env("STAND_IN_LOG", &log).args(["bench", "--rounds", "5"]).arg(project.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = fs::read_to_string(log).unwrap();
+    let mut slots: BTreeMap<&str, Vec<[&str; 2]>> = BTreeMap::new();
+    for line in text.lines() {
+        let [slot, x, out, next] = <[&str; 4]>::try_from(line.split(' ').collect::<Vec<_>>()).unwrap();
+        assert_eq!(out, next, "the output is one word before every launch, not what an earlier launch left");
+        slots.entry(slot).or_default().push([x, out]);
+    }
+    assert!(slots.len() > 40, "{}", slots.len());
+    let mut inputs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (slot, seen) in &slots {
+        for [x, _] in seen {
+            inputs.entry(x).or_default().insert(slot);
+        }
+    }
+    // All but those of the first and the last slot of a round.
+    let twice = inputs.values().filter(|slots| slots.len() == 2).count();
+    assert!(twice * 10 > inputs.len() * 8, "inputs that two slots had: {twice} of {}", inputs.len());
+    for (slot, seen) in slots {
+        let distinct = |place: usize| seen.iter().map(|one| one[place]).collect::<BTreeSet<_>>().len();
+        // A slot at the beginning of the memory is one of a cold case and one of a hot.
+        assert!([14, 28].contains(&seen.len()), "{slot}: {seen:?}");
+        assert_eq!(distinct(0), seen.len(), "the inputs of {slot}, timed and repeated: {seen:?}");
+        assert_eq!(distinct(1), seen.len(), "what {slot} held in place of its output: {seen:?}");
+    }
+}

@@ -1,0 +1,163 @@
+//! An editor that writes into installs while commands replace or remove them: every edit that it was told is written
+//! lies in the test or in a backup afterwards. `KERNELS_ATTACKS` is the number of runs of each test.
+
+use super::*;
+
+const AGENTS: [&str; 5] = ["claude", "codex", "opencode", "cursor", "copilot"];
+
+fn host(agent: &str) -> &str {
+    if agent == "copilot" { "github" } else { agent }
+}
+
+fn dest(test: &Test, agent: &str) -> PathBuf {
+    test.at(&format!(".{}/skills/demo", host(agent)))
+}
+
+/// How often each attack is made.
+pub fn attacks() -> usize {
+    std::env::var("KERNELS_ATTACKS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+}
+
+/// One line more in a file that is there, as editors and shells append.
+pub fn append(file: &Path, line: &str) -> bool {
+    let opened = File::options().append(true).open(file);
+    opened.and_then(|mut file| file.write_all(line.as_bytes())).is_ok()
+}
+
+/// Whether a line is in this file of an install or of one of its backups.
+pub fn is_kept(install: &Path, file: &str, line: &str) -> bool {
+    let host = install.parent().and_then(Path::parent).unwrap();
+    let mut trees = list(&host.join(".kernels/backups"));
+    trees.push(install.to_path_buf());
+    trees.iter().any(|tree| fs::read_to_string(tree.join(file)).is_ok_and(|text| text.contains(line)))
+}
+
+/// The editor starts as soon as the first install is gone: its edits land behind the plan and before their turn.
+#[test]
+fn appends_while_remove_runs_over_several_agents() {
+    let mut edits = 0;
+    for n in 0..attacks() {
+        let test = Test::hostile();
+        let agents = &AGENTS[..[2, 5][n % 2]];
+        let flags: Vec<String> = agents.iter().map(|agent| format!("--{agent}")).collect();
+        test.ok(&format!("skills add V1 {}", flags.join(" ")));
+        let done = AtomicBool::new(false);
+        let saved = thread::scope(|scope| {
+            let editor = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) && agents.iter().all(|agent| dest(&test, agent).exists()) {
+                    std::hint::spin_loop();
+                }
+                let left = agents.iter().filter(|agent| append(&dest(&test, agent).join("SKILL.md"), "my edit\n"));
+                left.collect::<Vec<_>>()
+            });
+            let ran = test.run("skills remove demo");
+            ran.expect_any(&[0, 3]);
+            done.store(true, Ordering::Relaxed);
+            let saved = editor.join().unwrap();
+            if ran.code == 3 {
+                ran.expect(3, &["edited while it was being removed", "M SKILL.md"]);
+            }
+            saved
+        });
+        for agent in &saved {
+            assert!(is_kept(&dest(&test, agent), "SKILL.md", "my edit"), "run {n}: the edit for {agent} is lost");
+        }
+        edits += saved.len();
+        for agent in agents {
+            let area = test.at(&format!(".{}/.kernels", host(agent)));
+            assert!(list(&area).iter().all(|entry| entry.ends_with("backups") || entry.ends_with(".gitignore")));
+        }
+    }
+    assert!(edits > 0, "no edit was made in time");
+    println!("{edits} edits in {} runs", attacks());
+}
+
+/// Lines that an editor was told are written, and where each is until it has been seen in a backup.
+struct Edits {
+    test: Test,
+    live: Vec<(&'static str, String)>,
+    made: usize,
+    random: u64,
+}
+
+impl Edits {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % limit
+    }
+
+    /// One edit of one install, in one of the ways of editors.
+    fn edit(test: &Test, agent: &'static str, way: u64, line: String) -> Option<(&'static str, String)> {
+        let folder = dest(test, agent);
+        let saved = match way {
+            0 => append(&folder.join("SKILL.md"), &line),
+            1 => append(&folder.join("references/3.md"), &line),
+            2 => File::create_new(folder.join(format!("notes-{}.md", line.trim())))
+                .is_ok_and(|mut file| file.write_all(line.as_bytes()).is_ok()),
+            _ => {
+                let (file, swap) = (folder.join("SKILL.md"), folder.join(".SKILL.md.swp"));
+                let text = fs::read_to_string(&file).unwrap_or_default() + &line;
+                !text.starts_with("edit") && fs::write(&swap, text).is_ok() && fs::rename(&swap, &file).is_ok()
+            }
+        };
+        saved.then_some((agent, line))
+    }
+
+    /// Runs a command, with edits at random moments of it.
+    fn run(&mut self, typed: &str, number: usize) {
+        let plan: Vec<_> = (0..3)
+            .map(|n| {
+                let agent = AGENTS[usize::try_from(self.below(3)).unwrap()];
+                (Duration::from_micros(self.below(12_000)), agent, self.below(4), format!("edit-{number}-{n}\n"))
+            })
+            .collect();
+        let test = &self.test;
+        let saved: Vec<_> = thread::scope(|scope| {
+            let editor = scope.spawn(move || {
+                let edits = plan.into_iter().filter_map(|(pause, agent, way, line)| {
+                    thread::sleep(pause);
+                    Self::edit(test, agent, way, line)
+                });
+                edits.collect::<Vec<_>>()
+            });
+            let ran = test.run(typed);
+            let late = ran.code == 1 && ran.err.contains("not installed");
+            assert!(late || [0, 3].contains(&ran.code), "{typed}: {ran:#?}");
+            editor.join().unwrap()
+        });
+        self.made += saved.len();
+        self.live.extend(saved);
+        let text = |tree: &Path| -> String {
+            picture(tree).values().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
+        };
+        for agent in &AGENTS[..3] {
+            let here = text(&dest(&self.test, agent));
+            let kept: String =
+                list(&self.test.at(&format!(".{agent}/.kernels/backups"))).iter().map(|b| text(b)).collect();
+            // What a backup holds was kept; backups are five at most.
+            self.live.retain(|(at, line)| at != agent || !kept.contains(line));
+            let lost = self.live.iter().find(|(at, line)| at == agent && !here.contains(line));
+            assert!(lost.is_none(), "run {number}, {typed}: {lost:?} is lost");
+        }
+    }
+}
+
+#[test]
+fn beside_add_update_and_remove() {
+    let mut edits = Edits { test: Test::hostile(), live: Vec::new(), made: 0, random: 20_261_123 };
+    let agents = "--claude --codex --opencode";
+    for number in 0..attacks() * 4 {
+        let version = ["1", "2"][number % 2];
+        write_skill(&edits.test.at("sources/demo"), version);
+        let force = ["", " --force"][usize::try_from(edits.below(2)).unwrap()];
+        let typed = match edits.below(4) {
+            0 => format!("skills add sources/demo {agents}{force}"),
+            1 => format!("skills update{force}"),
+            2 => format!("skills remove demo{force}"),
+            _ => format!("skills add V{version} {agents} --force"),
+        };
+        edits.run(&typed, number);
+    }
+    assert!(edits.made > attacks() / 2, "{} edits are too few", edits.made);
+    println!("{} edits beside {} runs, none lost", edits.made, attacks() * 4);
+}

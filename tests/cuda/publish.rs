@@ -1,0 +1,118 @@
+//! `kernels publish` of a variant that was really built, with a record that covers it; the Hub's own library then loads
+//! what was published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kernels::compile;
+use kernels::project::Project;
+use kernels::toolchain::Toolchain;
+use serde_json::{Value, json};
+
+use crate::support::hub::Server;
+use crate::support::{Ran, Test, cuda, torch, write};
+
+const LOAD: &str = r#"
+import kernels
+module = kernels.get_kernel("acme/demo", version=1)
+print("loaded", sorted(module.__all__), module.__file__)
+from kernels._rust import KernelLocks
+locks = KernelLocks.from_json(open("kernels.lock").read())
+print("locked", [(dependency.repo_id, lock.commit) for dependency, lock in locks.items()])
+"#;
+
+struct Demo {
+    test: Test,
+    root: PathBuf,
+    server: Server,
+}
+
+impl Demo {
+    fn new() -> Self {
+        let test = Test::without_git();
+        test.ok("init demo --op blank --owner acme --no-git");
+        let demo = Self { root: test.project.join("demo"), test, server: Server::new() };
+        cuda::share_objects(&demo.cache());
+        std::os::unix::fs::symlink(torch::headers(), demo.cache().join("torch-2.11.0")).unwrap();
+        demo
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.test.outside().join("cache")
+    }
+
+    fn run(&self, typed: &str) -> Ran {
+        let mut command = self.test.command();
+        command.current_dir(&self.root).env("CUDA_HOME", cuda::home()).env("KERNELS_CACHE", self.cache());
+        command.env("HF_ENDPOINT", self.server.endpoint()).env("HF_TOKEN", "hf_secret");
+        Ran::of(command.args(typed.split(' ')))
+    }
+
+    /// Writes records of all operations, as of the code as it is now. The figures are another project's.
+    fn record(&self) {
+        let project = Project::open(&self.root).unwrap();
+        let pinned = Toolchain {
+            nvcc: cuda::home().join("bin/nvcc"),
+            version: Toolchain::PINNED.to_owned(),
+            origin: "the tests' cache".to_owned(),
+            library_dirs: vec![cuda::home().join("lib")],
+        };
+        let build = compile::build(&project, &[90], &pinned, false, &|_| {}).unwrap();
+        let text =
+            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("evidence/transpose-h100.json")).unwrap();
+        let mut record: Value = serde_json::from_str(&text).unwrap();
+        record["project"] = project.name.clone().into();
+        record["device_digest"] = build.device_digest().unwrap().into();
+        record["spec_digest"] = project.spec_digest.clone().into();
+        record["source_digest"] = project.source_digest.clone().into();
+        record["archs"] = json!([90]);
+        record["verification"]["set"] = kernels::verify::SET.into();
+        for operation in &project.spec.operations {
+            record["operation"] = operation.name.clone().into();
+            for case in record["cases"].as_array_mut().unwrap() {
+                case["operation"] = operation.name.clone().into();
+            }
+            write(&self.root.join(format!("evidence/{}-h100.json", operation.name)), record.to_string());
+        }
+    }
+}
+
+#[test]
+fn a_proved_kernel_is_published_with_its_record_and_loads_through_get_kernel() {
+    let demo = Demo::new();
+    demo.record();
+    demo.run("build --torch --arch 90").expect(0, &["built"]);
+    demo.run("publish --tag v1.0").expect(0, &["published", "read back"]);
+    let page = demo.server.text("main", "README.md");
+    for words in ["NVIDIA H100", "driver 580", "nvcc 13.0.88", "softcap", "Speed", "SHA-256"] {
+        assert!(page.contains(words), "no {words} in {page}");
+    }
+    assert!(!page.contains("Not verified") && !page.contains("{{"), "{page}");
+    write(&demo.root.join("pyproject.toml"), "[tool.kernels.dependencies]\n\"acme/demo\" = 1\n");
+    demo.run("hub lock").expect(0, &["acme/demo"]);
+    demo.run("hub verify acme/demo").expect(0, &["verified"]);
+    let torches = torch::torches();
+    if let Ok(torches) = &torches {
+        let load = |home: &str, offline: &str| {
+            let mut python: Command = torches.newest();
+            python.current_dir(&demo.root).args(["-c", LOAD]).env("HF_HUB_OFFLINE", offline);
+            python.env("HF_ENDPOINT", demo.server.endpoint());
+            python.env_remove("KERNELS_CACHE").env("HF_HOME", demo.test.home.join(home)).env_remove("HF_TOKEN");
+            Ran::of(&mut python)
+        };
+        load("theirs", "0").expect(0, &["loaded", "softcap", "locked", "acme/demo"]);
+        // From the cache that our own download fills, without a connection.
+        demo.run("hub download acme/demo@1").expect(0, &["1 variant"]);
+        load(".cache/huggingface", "1").expect(0, &["loaded", "softcap"]);
+    }
+    // An edit of the kernel: its record is stale, whether the variant is built anew or not.
+    let path = demo.root.join("build.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    write(&path, text.replacen("backend = \"cuda\"", "backend = \"cuda\"\ncuda-flags = [\"-use_fast_math\"]", 1));
+    demo.run("publish").expect(1, &["no evidence covers", "built from other sources"]);
+    demo.run("build --torch --arch 90").expect(0, &["built"]);
+    demo.run("publish").expect(1, &["no evidence covers", "sources, flags or oracles are not the recorded ones"]);
+    demo.run("publish --unproved").expect(0, &["published", "not verified"]);
+    assert!(demo.server.text("main", "README.md").contains("**Not verified**"));
+}
