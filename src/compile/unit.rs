@@ -277,7 +277,7 @@ impl<'a> Compiler<'a> {
             let from = kept(&work.path, ending)?;
             fs::rename(&from, work.path.join(to)).with_context(|| format!("cannot rename {}", from.display()))?;
         }
-        let read = nvcc::read_files(self.root, &work.path, &dependencies, &assembled)?;
+        let read = nvcc::read_files(&self.root, &work.path, &dependencies, &assembled)?;
         Ok((said, self.headers(read)?))
     }
 
