@@ -2,10 +2,10 @@
 
 pub mod arch;
 pub mod bundle;
-pub mod dir;
-pub mod disk;
+pub(crate) mod dir;
+pub(crate) mod disk;
 pub(crate) mod http;
-pub mod repo;
+pub(crate) mod repo;
 pub(crate) mod text;
 
 use std::fmt::Write as _;

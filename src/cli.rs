@@ -1,6 +1,6 @@
 //! The command line: definitions, nothing else.
 
-pub mod hub;
+pub(crate) mod hub;
 pub mod project;
 
 use std::ffi::OsString;
@@ -36,18 +36,18 @@ const STYLES: Styles = Styles::styled()
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
     /// Print JSON on stdout instead of text
     #[arg(long, global = true)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Print nothing but errors
     #[arg(short, long, global = true)]
-    pub quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Install, inspect, update and remove agent skills
     #[command(subcommand)]
     Skills(Skills),
@@ -127,7 +127,7 @@ pub enum Command {
 
 /// The commands about skills.
 #[derive(Debug, Subcommand)]
-pub enum Skills {
+pub(crate) enum Skills {
     /// Install a skill into agents
     #[command(
         after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add --global\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill."
@@ -169,21 +169,21 @@ pub enum Skills {
 
 /// Which agents and folders.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Targets {
+pub(crate) struct Targets {
     /// The agents.
     #[command(flatten)]
-    pub agents: Agents,
+    pub(crate) agents: Agents,
     /// A folder that holds skills: the skill goes to DIR/NAME
     #[arg(long, value_name = "DIR", help_heading = "Targets")]
-    pub dest: Vec<PathBuf>,
+    pub(crate) dest: Vec<PathBuf>,
     /// At the user level instead of in this project
     #[arg(short, long, help_heading = "Targets")]
-    pub global: bool,
+    pub(crate) global: bool,
 }
 
 /// The ids of the agents that were named: by `--agent ID`, or by a flag that their row in agents.toml asks for.
 #[derive(Clone, Debug, Default)]
-pub struct Agents(pub Vec<String>);
+pub(crate) struct Agents(pub Vec<String>);
 
 impl Args for Agents {
     fn augment_args(command: clap::Command) -> clap::Command {
@@ -220,110 +220,110 @@ impl FromArgMatches for Agents {
 
 /// `skills add`.
 #[derive(Args, Debug)]
-pub struct Add {
+pub(crate) struct Add {
     /// An embedded skill, a folder, or a .skill file
     #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
-    pub skill: OsString,
+    pub(crate) skill: OsString,
     /// Where to.
     #[command(flatten)]
-    pub targets: Targets,
+    pub(crate) targets: Targets,
     /// Replace what is protected, after moving it to a backup
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Print the exact plan and change nothing
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// One real copy, and relative links to it for the other agents
     #[arg(long)]
-    pub link: bool,
+    pub(crate) link: bool,
 }
 
 /// Which installs; all of them when nothing is named.
 #[derive(Args, Clone, Debug)]
-pub struct Select {
+pub(crate) struct Select {
     /// Only this skill
     #[arg(value_name = "NAME")]
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Only these places.
     #[command(flatten)]
-    pub targets: Targets,
+    pub(crate) targets: Targets,
 }
 
 /// `skills update`.
 #[derive(Args, Debug)]
-pub struct Update {
+pub(crate) struct Update {
     /// Which.
     #[command(flatten)]
-    pub select: Select,
+    pub(crate) select: Select,
     /// Replace edited installs too, after moving them to a backup
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Print the exact plan and change nothing
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// `skills remove`.
 #[derive(Args, Debug)]
-pub struct Remove {
+pub(crate) struct Remove {
     /// The skill
     #[arg(value_name = "NAME")]
-    pub name: String,
+    pub(crate) name: String,
     /// From where.
     #[command(flatten)]
-    pub targets: Targets,
+    pub(crate) targets: Targets,
     /// Remove edited or foreign trees too, after moving them to a backup
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Print the exact plan and change nothing
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// `skills show`.
 #[derive(Args, Debug)]
-pub struct Show {
+pub(crate) struct Show {
     /// An embedded skill, a folder, or a .skill file
     #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
-    pub skill: OsString,
+    pub(crate) skill: OsString,
     /// Print what each file costs in tokens (`o200k_base`) instead
     #[arg(long)]
-    pub tokens: bool,
+    pub(crate) tokens: bool,
 }
 
 /// `skills validate`.
 #[derive(Args, Debug)]
-pub struct Validate {
+pub(crate) struct Validate {
     /// Skill folders, SKILL.md files, .skill archives, or embedded skills; with --deep alone, the embedded one
     #[arg(value_name = "NAME|PATH", required_unless_present_any = ["rules", "deep"])]
-    pub paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
     /// Fail on warnings as well, and with --deep on what could not be checked
     #[arg(long)]
-    pub strict: bool,
+    pub(crate) strict: bool,
     /// Check the code in it as well: compile cuda and cpp blocks, parse Python and look its imports up, read toml, json,
     /// yaml and command lines. Nothing of the skill is executed
     #[arg(long)]
-    pub deep: bool,
+    pub(crate) deep: bool,
     /// With --deep, the Python that has what the skill imports [default: `KERNELS_PYTHON`, the active environment's, python3]
     #[arg(long, value_name = "PATH", requires = "deep")]
-    pub python: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
     /// List the rules instead
     #[arg(long)]
-    pub rules: bool,
+    pub(crate) rules: bool,
 }
 
 /// `skills pack`.
 #[derive(Args, Debug)]
-pub struct Pack {
+pub(crate) struct Pack {
     /// An embedded skill or a folder
     #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
-    pub skill: OsString,
+    pub(crate) skill: OsString,
     /// The archive to write; NAME.skill in the current folder if not given
     #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Replace a different file that is already there
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 #[cfg(test)]

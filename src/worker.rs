@@ -66,17 +66,17 @@ pub(crate) struct Cases {
 
 /// Which cases to verify or time, and on which card.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Only operations and cases whose name contains this.
-    pub filter: Option<String>,
+    pub(crate) filter: Option<String>,
     /// Only these dtypes; empty: all.
-    pub dtypes: Vec<DType>,
+    pub(crate) dtypes: Vec<DType>,
     /// These cases instead of the project's.
-    pub shapes: Vec<String>,
+    pub(crate) shapes: Vec<String>,
     /// The seed; none: a fresh one.
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// The card, by its number.
-    pub ordinal: usize,
+    pub(crate) ordinal: usize,
     /// Only the card's own machine code.
     pub(crate) native_only: bool,
 }

@@ -13,7 +13,7 @@ const LOOK: &str =
 #[derive(Clone, Debug)]
 pub(crate) struct Interpreter {
     /// The program.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Interpreter {

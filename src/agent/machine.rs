@@ -13,7 +13,7 @@ use super::template::Template;
 /// Whether an install belongs to a project or to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub(crate) enum Scope {
     /// In the project's folder.
     Project,
     /// In the user's home.
@@ -34,18 +34,18 @@ impl fmt::Display for Scope {
 
 /// What a command needs to know of where it runs.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// The current folder, absolute.
-    pub cwd: PathBuf,
+    pub(crate) cwd: PathBuf,
     /// The nearest folder at or above it that holds `.git`, as a folder or a file (a worktree).
-    pub git_root: Option<PathBuf>,
+    pub(crate) git_root: Option<PathBuf>,
     /// The user's home: `HOME`, else the account's entry.
-    pub home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
 }
 
 impl Machine {
     /// Looks at this process's folder and environment.
-    pub fn here() -> Result<Self> {
+    pub(crate) fn here() -> Result<Self> {
         let cwd = env::current_dir().context("the current folder is gone or cannot be read; change to another one")?;
         let git_root = super::project::git_root(&cwd);
         let home = dirs::home_dir();
@@ -53,12 +53,12 @@ impl Machine {
     }
 
     /// Where project installs go: the git root, else the current folder.
-    pub fn project(&self) -> &Path {
+    pub(crate) fn project(&self) -> &Path {
         self.git_root.as_deref().unwrap_or(&self.cwd)
     }
 
     /// The user's home, which user-level installs need.
-    pub fn home(&self) -> Result<&Path> {
+    pub(crate) fn home(&self) -> Result<&Path> {
         let Some(home) = self.home.as_deref() else {
             bail!("HOME is not set and the account has no home; set HOME, or use --dest DIR");
         };
@@ -72,14 +72,14 @@ impl Machine {
     }
 
     /// A template's folder on this machine.
-    pub fn resolve(&self, template: &Template) -> Option<PathBuf> {
+    pub(crate) fn resolve(&self, template: &Template) -> Option<PathBuf> {
         let path = template.resolve(self.home.as_deref(), &|name| env::var_os(name))?;
         // A variable may hold a relative folder; agents take it from where they run.
         Some(self.cwd.join(path))
     }
 
     /// The skills folder that `add` writes to for this agent.
-    pub fn skills_folder(&self, agent: &Agent, scope: Scope) -> Result<PathBuf> {
+    pub(crate) fn skills_folder(&self, agent: &Agent, scope: Scope) -> Result<PathBuf> {
         if scope == Scope::Project {
             return Ok(self.project().join(&agent.project));
         }
@@ -96,7 +96,7 @@ impl Machine {
     }
 
     /// All folders of one scope in which this agent finds skills.
-    pub fn folders_read(&self, agent: &Agent, scope: Scope) -> Vec<PathBuf> {
+    pub(crate) fn folders_read(&self, agent: &Agent, scope: Scope) -> Vec<PathBuf> {
         match scope {
             Scope::Project => agent.project_folders().map(|folder| self.project().join(folder)).collect(),
             Scope::User => agent.user_folders().filter_map(|t| self.resolve(t)).collect(),
@@ -105,7 +105,7 @@ impl Machine {
     }
 
     /// A path for people: below the current folder relative, below the home with `~`.
-    pub fn show(&self, path: &Path) -> String {
+    pub(crate) fn show(&self, path: &Path) -> String {
         if let Ok(inside) = path.strip_prefix(&self.cwd) {
             let text = inside.display().to_string();
             return if text.is_empty() { ".".to_owned() } else { text };

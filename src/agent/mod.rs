@@ -1,12 +1,12 @@
 //! Where agents look for skills: one data table, resolved against HOME, the environment and the
 //! git root.
 
-pub mod machine;
-pub mod presence;
+pub(crate) mod machine;
+pub(crate) mod presence;
 pub mod project;
-pub mod sight;
+pub(crate) mod sight;
 pub mod table;
-pub mod template;
+pub(crate) mod template;
 
-pub use machine::{Machine, Scope};
-pub use table::Agent;
+pub(crate) use machine::{Machine, Scope};
+pub(crate) use table::Agent;

@@ -9,18 +9,18 @@ use super::table::{self, Agent};
 
 /// The traces of an agent on this machine.
 #[derive(Clone, Debug, Default)]
-pub struct Presence {
+pub(crate) struct Presence {
     /// Its program on `PATH`.
-    pub program: Option<PathBuf>,
+    pub(crate) program: Option<PathBuf>,
     /// Its version, where the program's package says it; nothing is run to learn it.
-    pub version: Option<String>,
+    pub(crate) version: Option<String>,
     /// Its settings folder, where there is one.
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 }
 
 impl Presence {
     /// Looks for an agent's program and settings.
-    pub fn of(agent: &Agent, machine: &Machine) -> Self {
+    pub(crate) fn of(agent: &Agent, machine: &Machine) -> Self {
         let program = agent.program.as_deref().and_then(find_program);
         Self {
             version: program.as_deref().and_then(package_version),
@@ -30,13 +30,13 @@ impl Presence {
     }
 
     /// Whether there is any trace.
-    pub fn is_present(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         self.program.is_some() || self.config.is_some()
     }
 }
 
 /// The agents with a trace on this machine.
-pub fn present(machine: &Machine) -> Vec<&'static Agent> {
+pub(crate) fn present(machine: &Machine) -> Vec<&'static Agent> {
     table::all().iter().filter(|agent| Presence::of(agent, machine).is_present()).collect()
 }
 

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 /// The nearest folder at or above `from` that holds `.git`: a folder in a clone, a file in a
 /// worktree or a submodule.
-pub fn git_root(from: &Path) -> Option<PathBuf> {
+pub(crate) fn git_root(from: &Path) -> Option<PathBuf> {
     from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf)
 }
 
 /// The folders from `from` up to `root`, both included, nearest first.
-pub fn up_to<'a>(from: &'a Path, root: &'a Path) -> impl Iterator<Item = &'a Path> {
+pub(crate) fn up_to<'a>(from: &'a Path, root: &'a Path) -> impl Iterator<Item = &'a Path> {
     from.ancestors().take_while(move |folder| folder.starts_with(root))
 }
 

@@ -9,25 +9,25 @@ use super::table::{Agent, ProjectRoots};
 
 /// A folder entry that may be a skill.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The entry's name.
-    pub name: String,
+    pub(crate) name: String,
     /// Where it lies.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The path without links; none for a broken link.
-    pub real: Option<PathBuf>,
+    pub(crate) real: Option<PathBuf>,
     /// The level it was found at.
-    pub scope: Scope,
+    pub(crate) scope: Scope,
 }
 
 /// Every entry an agent looks at when it starts in the machine's current folder: the project's,
 /// nearest first, then the user's.
-pub fn of(agent: &Agent, machine: &Machine) -> Vec<Seen> {
+pub(crate) fn of(agent: &Agent, machine: &Machine) -> Vec<Seen> {
     folders(agent, machine).iter().flat_map(|(folder, scope)| entries(folder, *scope)).collect()
 }
 
 /// The folders that an agent looks into, without links, as far as they are there.
-pub fn folders(agent: &Agent, machine: &Machine) -> Vec<(PathBuf, Scope)> {
+pub(crate) fn folders(agent: &Agent, machine: &Machine) -> Vec<(PathBuf, Scope)> {
     let mut folders: Vec<(PathBuf, Scope)> = Vec::new();
     let bases: Vec<&Path> = match agent.project_roots {
         ProjectRoots::Cwd => vec![machine.cwd.as_path()],

@@ -14,23 +14,23 @@ const TOML: &str = include_str!("agents.toml");
 #[serde(deny_unknown_fields)]
 pub struct Agent {
     /// What `--agent` takes.
-    pub id: String,
+    pub(crate) id: String,
     /// What people call it.
-    pub name: String,
+    pub(crate) name: String,
     /// Help text of the agent's own flag, `--ID`; without it only `--agent ID` selects the agent.
     flag: Option<String>,
     /// Its command.
-    pub program: Option<String>,
+    pub(crate) program: Option<String>,
     /// The folder of its settings.
-    pub config: Option<Template>,
+    pub(crate) config: Option<Template>,
     /// Where `add` writes, relative to a project's root.
     pub project: String,
     /// Where `add --global` writes.
-    pub user: Template,
+    pub(crate) user: Template,
     /// Further folders it reads: a project's are relative, a user's start with `~` or `${`.
-    pub reads: Vec<Template>,
+    pub(crate) reads: Vec<Template>,
     /// How it treats a skill that lies in two of its folders.
-    pub copies: Copies,
+    pub(crate) copies: Copies,
     /// From which folders it reads a project's skills.
     pub project_roots: ProjectRoots,
     /// The source of the claim.
@@ -42,7 +42,7 @@ pub struct Agent {
 /// How an agent treats a skill that lies in two of its folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Copies {
+pub(crate) enum Copies {
     /// It lists each real copy; a link to a copy it has seen is not one.
     Each,
     /// It lists the user's.
@@ -79,12 +79,12 @@ static AGENTS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
 });
 
 /// All agents, in the order of the table.
-pub fn all() -> &'static [Agent] {
+pub(crate) fn all() -> &'static [Agent] {
     &AGENTS
 }
 
 /// The agents with a flag of their own, and what the help says of it.
-pub fn with_a_flag() -> impl Iterator<Item = (&'static Agent, &'static str)> {
+pub(crate) fn with_a_flag() -> impl Iterator<Item = (&'static Agent, &'static str)> {
     AGENTS.iter().filter_map(|agent| Some((agent, agent.flag.as_deref()?)))
 }
 
@@ -95,13 +95,13 @@ pub fn find(id: &str) -> Option<&'static Agent> {
 
 impl Agent {
     /// The project folders it reads, the one that `add` writes to first.
-    pub fn project_folders(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn project_folders(&self) -> impl Iterator<Item = &str> {
         let more = self.reads.iter().filter(|t| t.is_relative()).map(Template::as_str);
         std::iter::once(self.project.as_str()).chain(more)
     }
 
     /// The user-level folders it reads, the one that `add --global` writes to first.
-    pub fn user_folders(&self) -> impl Iterator<Item = &Template> {
+    pub(crate) fn user_folders(&self) -> impl Iterator<Item = &Template> {
         std::iter::once(&self.user).chain(self.reads.iter().filter(|t| !t.is_relative()))
     }
 }

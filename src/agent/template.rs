@@ -8,22 +8,22 @@ use serde::Deserialize;
 /// A folder with `~` and `${NAME:-default}` in front, as `agents.toml` writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
-pub struct Template(String);
+pub(crate) struct Template(String);
 
 impl Template {
     /// As written.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether it is a project's folder.
-    pub fn is_relative(&self) -> bool {
+    pub(crate) fn is_relative(&self) -> bool {
         !self.0.starts_with(['~', '$', '/'])
     }
 
     /// The folder, or `None` where it depends on an unset variable or an unknown home. An `XDG_`
     /// variable that is not absolute counts as unset, as its specification says.
-    pub fn resolve(&self, home: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    pub(crate) fn resolve(&self, home: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let Some((head, tail)) = self.0.strip_prefix("${").and_then(|rest| rest.split_once('}')) else {
             return expand_home(&self.0, home);
         };

@@ -14,9 +14,9 @@ use super::text::numbers;
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Compute capability without the point: 90.
-    pub arch: u32,
+    pub(crate) arch: u32,
     /// Whether it is compiled for where neither the user nor a card says otherwise.
-    pub by_default: bool,
+    pub(crate) by_default: bool,
     /// Resident warps.
     pub warps: u32,
     /// Resident blocks.
@@ -26,7 +26,7 @@ pub struct Limits {
     /// Bytes of shared memory that the system reserves for each block.
     pub shared_reserved: u32,
     /// Allocation unit of shared memory, in bytes.
-    pub shared_unit: u32,
+    pub(crate) shared_unit: u32,
     /// 32-bit registers.
     pub registers: u32,
     /// Maximum threads of a block.
@@ -67,14 +67,14 @@ const TABLE: [Limits; 11] = [
 ];
 
 /// Every compute capability that NVIDIA has made since 5.0.
-pub const EXISTING: [u32; 21] =
+pub(crate) const EXISTING: [u32; 21] =
     [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];
 
 /// Those that kernel-builder compiles for.
-pub const KERNEL_BUILDER: [u32; 13] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 110, 120, 121];
+pub(crate) const KERNEL_BUILDER: [u32; 13] = [70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 110, 120, 121];
 
 /// Those that code in a skill's pages is compiled for: one for each generation of instructions that such code differs in.
-pub const REPRESENTATIVE: [u32; 3] = [75, 80, 90];
+pub(crate) const REPRESENTATIVE: [u32; 3] = [75, 80, 90];
 
 /// The architectures that a project can be compiled for, in rising order.
 pub fn known() -> Vec<u32> {
@@ -82,42 +82,42 @@ pub fn known() -> Vec<u32> {
 }
 
 /// Those that are compiled for where nothing says otherwise, in rising order.
-pub fn defaults() -> Vec<u32> {
+pub(crate) fn defaults() -> Vec<u32> {
     let rows = TABLE.iter().filter(|limits| limits.by_default);
     rows.map(|limits| limits.arch).collect()
 }
 
 /// The defaults that a major version of CUDA compiles for: the first releases of CUDA 12 know nothing newer than 9.0,
 /// whose PTX runs on what came later.
-pub fn defaults_of(cuda: u32) -> Vec<u32> {
+pub(crate) fn defaults_of(cuda: u32) -> Vec<u32> {
     let newest = if cuda >= 13 { u32::MAX } else { 90 };
     defaults().into_iter().filter(|&arch| arch <= newest).collect()
 }
 
 /// The oldest architecture that a major version of CUDA compiles for.
-pub fn oldest(cuda: u32) -> u32 {
+pub(crate) fn oldest(cuda: u32) -> u32 {
     if cuda >= 13 { 75 } else { 50 }
 }
 
 /// A compute capability as build.toml writes it: `9.0`, `9.0a`, `9.0+PTX`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Capability {
+pub(crate) struct Capability {
     /// Without the point: 90.
-    pub number: u32,
+    pub(crate) number: u32,
     /// `a` or `f`: features of this architecture or family alone.
-    pub suffix: Option<char>,
+    pub(crate) suffix: Option<char>,
     /// Whether its PTX is kept, which the driver compiles for newer cards.
-    pub ptx: bool,
+    pub(crate) ptx: bool,
 }
 
 impl Capability {
     /// Machine code alone, of the features that later architectures have as well.
-    pub fn new(number: u32) -> Self {
+    pub(crate) fn new(number: u32) -> Self {
         Self { number, suffix: None, ptx: false }
     }
 
     /// `9.0`, `9.0a`, `9.0+PTX`.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (text, ptx) = match text.strip_suffix("+PTX") {
             Some(text) => (text, true),
             None => (text, false),
@@ -129,7 +129,7 @@ impl Capability {
     }
 
     /// As nvcc writes it, without the point: `90`, `90a`.
-    pub fn parse_bare(text: &str) -> Option<Self> {
+    pub(crate) fn parse_bare(text: &str) -> Option<Self> {
         let digits = text.strip_suffix(['a', 'f']).unwrap_or(text);
         let sound = matches!(digits.len(), 2 | 3) && digits.bytes().all(|b| b.is_ascii_digit());
         Some(Self {
@@ -140,13 +140,13 @@ impl Capability {
     }
 
     /// As nvcc writes it: `90a`.
-    pub fn bare(self) -> String {
+    pub(crate) fn bare(self) -> String {
         let suffix = self.suffix.map(String::from).unwrap_or_default();
         format!("{}{suffix}", self.number)
     }
 
     /// nvcc's option that compiles for it.
-    pub fn gencode(self) -> String {
+    pub(crate) fn gencode(self) -> String {
         let bare = self.bare();
         let code = if self.ptx { format!("[sm_{bare},compute_{bare}]") } else { format!("sm_{bare}") };
         format!("-gencode=arch=compute_{bare},code={code}")
@@ -175,7 +175,7 @@ impl Limits {
 
     /// Theoretical occupancy, 0 to 1: with blocks of `threads` threads, `registers` for each thread and `shared` bytes
     /// for each block.
-    pub fn occupancy(&self, registers: u32, shared: u32, threads: u32) -> f64 {
+    pub(crate) fn occupancy(&self, registers: u32, shared: u32, threads: u32) -> f64 {
         f64::from(self.resident_blocks(registers, shared, threads) * threads.div_ceil(32)) / f64::from(self.warps)
     }
 

@@ -23,7 +23,7 @@ pub struct Bundle {
 }
 
 /// Files by their path in the repository.
-pub type Files = BTreeMap<String, &'static [u8]>;
+pub(crate) type Files = BTreeMap<String, &'static [u8]>;
 
 static BUNDLE: OnceLock<&'static Bundle> = OnceLock::new();
 

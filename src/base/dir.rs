@@ -24,7 +24,7 @@ const DEEPEST: usize = 200;
 
 /// A folder held open.
 #[derive(Debug)]
-pub struct Dir {
+pub(crate) struct Dir {
     fd: OwnedFd,
     /// Where it was opened, for messages.
     path: PathBuf,
@@ -32,16 +32,16 @@ pub struct Dir {
 
 /// An entry of a folder.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Its name.
-    pub name: OsString,
+    pub(crate) name: OsString,
     /// What it is; a link is a link.
-    pub kind: FileType,
+    pub(crate) kind: FileType,
 }
 
 impl Dir {
     /// Opens the folder at an absolute path in which no component may be a link.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let fd = match open_at_once(path) {
             // An old kernel, or a container that filters the call.
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => walk(path),
@@ -51,7 +51,7 @@ impl Dir {
     }
 
     /// The same for a folder that this process may change but perhaps not read; its entries cannot be listed.
-    pub fn open_unread(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open_unread(path: &Path) -> io::Result<Self> {
         let (above, name) = (path.parent(), path.file_name());
         let (Some(above), Some(name)) = (above, name) else {
             return Self::open(path);
@@ -61,19 +61,19 @@ impl Dir {
     }
 
     /// Opens the folder at a path whose last component may not be a link.
-    pub fn open_last(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open_last(path: &Path) -> io::Result<Self> {
         Ok(Self { fd: rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?, path: path.to_path_buf() })
     }
 
     /// The folder of this name in it.
-    pub fn dir(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+    pub(crate) fn dir(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let name = name.as_ref();
         let fd = rustix::fs::openat(&self.fd, name, FOLDER, Mode::empty())?;
         Ok(Self { fd, path: self.path.join(name) })
     }
 
     /// The folder of this name in it, created if it is not there.
-    pub fn make_dir(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+    pub(crate) fn make_dir(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         match self.create_dir(name.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             created => created?,
@@ -82,27 +82,27 @@ impl Dir {
     }
 
     /// Creates a folder that may not be there yet.
-    pub fn create_dir(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub(crate) fn create_dir(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::mkdirat(&self.fd, name.as_ref(), Mode::from_raw_mode(0o777))?)
     }
 
     /// The folder at a path below it, `a/b`; this folder for an empty path.
-    pub fn below(&self, path: &str) -> io::Result<Self> {
+    pub(crate) fn below(&self, path: &str) -> io::Result<Self> {
         path.split('/').filter(|name| !name.is_empty()).try_fold(self.again()?, |at, name| at.dir(name))
     }
 
     /// The same folder once more.
-    pub fn again(&self) -> io::Result<Self> {
+    pub(crate) fn again(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, path: self.path.clone() })
     }
 
     /// Where it was opened. Only for messages, and to look.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Creates a file that may not be there yet, with these permission bits less the umask.
-    pub fn write_new(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<File> {
+    pub(crate) fn write_new(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mut file: File = rustix::fs::openat(&self.fd, name.as_ref(), flags, Mode::from_raw_mode(mode as _))?.into();
         file.write_all(content)?;
@@ -110,7 +110,7 @@ impl Dir {
     }
 
     /// Writes a file in one step, on the disk before it has its name.
-    pub fn write_atomic(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
+    pub(crate) fn write_atomic(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         let staged = format!(".{name}.{}.tmp", unique());
         let written = self
             .write_new(&staged, content, mode)
@@ -122,39 +122,39 @@ impl Dir {
     }
 
     /// Opens a file for reading; never waits on a pipe.
-    pub fn open_plain(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+    pub(crate) fn open_plain(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.fd, name.as_ref(), flags, Mode::empty())?.into())
     }
 
     /// Reads a regular file of at most `limit` bytes.
-    pub fn read_plain(&self, name: impl AsRef<OsStr>, limit: u64) -> io::Result<Vec<u8>> {
+    pub(crate) fn read_plain(&self, name: impl AsRef<OsStr>, limit: u64) -> io::Result<Vec<u8>> {
         read_limited(self.open_plain(name)?, limit)
     }
 
     /// What is known of an entry.
-    pub fn stat(&self, name: impl AsRef<OsStr>) -> io::Result<Stat> {
+    pub(crate) fn stat(&self, name: impl AsRef<OsStr>) -> io::Result<Stat> {
         Ok(rustix::fs::statat(&self.fd, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Whether there is an entry of this name.
-    pub fn has(&self, name: impl AsRef<OsStr>) -> bool {
+    pub(crate) fn has(&self, name: impl AsRef<OsStr>) -> bool {
         self.stat(name).is_ok()
     }
 
     /// Where a link leads.
-    pub fn read_link(&self, name: impl AsRef<OsStr>) -> io::Result<PathBuf> {
+    pub(crate) fn read_link(&self, name: impl AsRef<OsStr>) -> io::Result<PathBuf> {
         let to = rustix::fs::readlinkat(&self.fd, name.as_ref(), Vec::new())?;
         Ok(PathBuf::from(OsStr::from_bytes(to.as_bytes())))
     }
 
     /// Creates a link.
-    pub fn symlink(&self, to: &Path, name: &str) -> io::Result<()> {
+    pub(crate) fn symlink(&self, to: &Path, name: &str) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(to, &self.fd, name)?)
     }
 
     /// Its entries, in the order of their names.
-    pub fn entries(&self) -> io::Result<Vec<Entry>> {
+    pub(crate) fn entries(&self) -> io::Result<Vec<Entry>> {
         let mut all = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
@@ -174,17 +174,17 @@ impl Dir {
     }
 
     /// Deletes a file or a link.
-    pub fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub(crate) fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
     }
 
     /// Deletes an empty folder.
-    pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub(crate) fn remove_dir(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)?)
     }
 
     /// Moves an entry to another folder, where nothing may have its new name.
-    pub fn move_new(&self, name: &str, to: &Self, as_name: &str) -> io::Result<()> {
+    pub(crate) fn move_new(&self, name: &str, to: &Self, as_name: &str) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.fd, name, &to.fd, as_name, RenameFlags::NOREPLACE) {
             Err(error) if is_unsupported(error) => {
                 // Without the flag a file or an empty folder would be replaced.
@@ -198,12 +198,12 @@ impl Dir {
     }
 
     /// Moves a file to another folder, over one of the new name.
-    pub fn move_over(&self, name: &str, to: &Self, as_name: &str) -> io::Result<()> {
+    pub(crate) fn move_over(&self, name: &str, to: &Self, as_name: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, name, &to.fd, as_name)?)
     }
 
     /// Swaps two entries in one step. `Ok(false)`: this file system cannot.
-    pub fn exchange(&self, name: &str, other: &Self, other_name: &str) -> io::Result<bool> {
+    pub(crate) fn exchange(&self, name: &str, other: &Self, other_name: &str) -> io::Result<bool> {
         match rustix::fs::renameat_with(&self.fd, name, &other.fd, other_name, RenameFlags::EXCHANGE) {
             Ok(()) => Ok(true),
             Err(error) if is_unsupported(error) => Ok(false),
@@ -213,7 +213,7 @@ impl Dir {
 
     /// Deletes a file, a link or a whole folder, or nothing. Folders of ours that may not be written to are made
     /// writable first.
-    pub fn delete(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub(crate) fn delete(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         self.delete_below(name.as_ref(), DEEPEST)
     }
 
@@ -241,7 +241,7 @@ impl Dir {
     }
 
     /// Waits until its entries are on the disk. Some file systems cannot; that is no failure.
-    pub fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         match rustix::fs::fsync(&self.fd) {
             Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
             result => Ok(result?),
@@ -251,15 +251,15 @@ impl Dir {
 
 /// Files that were written below a folder and are not known to be on the disk yet.
 #[derive(Debug)]
-pub struct Written {
+pub(crate) struct Written {
     /// The folder.
-    pub root: Dir,
+    pub(crate) root: Dir,
     /// The files, by their paths below it.
-    pub files: Vec<String>,
+    pub(crate) files: Vec<String>,
     /// The folders below it, outermost first.
-    pub folders: Vec<String>,
+    pub(crate) folders: Vec<String>,
     /// The file system has kept the executable bits.
-    pub modes: bool,
+    pub(crate) modes: bool,
 }
 
 /// How many files are waited for at once: a busy disk answers many of them together.
@@ -267,7 +267,7 @@ const AT_ONCE: usize = 8;
 
 impl Written {
     /// Waits until everything is on the disk.
-    pub fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         let open = |path: &String| {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
             self.root.below(folder)?.open_plain(name)

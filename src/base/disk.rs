@@ -9,18 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-/// Writes a file that must not be there yet, with these permission bits less the umask.
-pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    open_new(path, mode)?.write_all(content)
-}
-
+/// Creates a file that must not be there yet, with these permission bits less the umask.
 fn open_new(path: &Path, mode: u32) -> io::Result<File> {
     fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
 /// Writes `content` as `path` in one step, on the disk before it has that name: whoever reads,
 /// after a power cut too, sees the old file or all of the new one.
-pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -34,13 +30,13 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 }
 
 /// Opens a file for reading; fails on a link in the last component and never waits on a pipe.
-pub fn open_plain(path: &Path) -> io::Result<File> {
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Reads a regular file of at most `limit` bytes; never follows a link and never waits on a pipe.
-pub fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_plain(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_limited(open_plain(path)?, limit)
 }
 
@@ -58,7 +54,7 @@ pub(super) fn read_limited(file: File, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Waits until a folder's entries are on the disk. Some file systems cannot; that is no failure.
-pub fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::NOTSUP)) => Ok(()),
         result => result,
@@ -66,7 +62,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Moves `from` to `to`, where nothing may be.
-pub fn move_new(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(error) if is_unsupported(error) => {
             // Without the flag a file or an empty folder at `to` would be replaced.
@@ -79,28 +75,19 @@ pub fn move_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Swaps two paths in one step. `Ok(false)`: this file system cannot.
-pub fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
-    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(true),
-        Err(error) if is_unsupported(error) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
 pub(super) fn is_unsupported(error: Errno) -> bool {
     matches!(error, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
 }
 
 /// Whether this process may create entries in `folder`.
-pub fn is_writable(folder: &Path) -> bool {
+pub(crate) fn is_writable(folder: &Path) -> bool {
     use rustix::fs::Access;
     rustix::fs::accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Deletes a file, a link or a whole folder, or nothing; a link is never followed. Folders of ours
 /// that may not be written to are made writable first.
-pub fn delete(path: &Path) -> io::Result<()> {
+pub(crate) fn delete(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path).or_else(|_| {
             make_writable(path);
@@ -125,12 +112,12 @@ fn make_writable(folder: &Path) {
 }
 
 /// An error that names the path it happened on.
-pub fn naming(path: &Path, error: &io::Error) -> io::Error {
+pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// A name part that no other process picks: time, process, and a count within it.
-pub fn unique() -> String {
+pub(crate) fn unique() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH);

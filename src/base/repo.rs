@@ -5,20 +5,20 @@ use std::str::FromStr;
 
 /// `owner/name`.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Repo {
+pub(crate) struct Repo {
     /// A user or an organization.
-    pub owner: String,
+    pub(crate) owner: String,
     /// The kernel.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 /// `owner/name@1`, `owner/name@main`, `owner/name`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pinned {
+pub(crate) struct Pinned {
     /// The repository.
-    pub repo: Repo,
+    pub(crate) repo: Repo,
     /// What stands behind the `@`.
-    pub revision: Option<String>,
+    pub(crate) revision: Option<String>,
 }
 
 impl FromStr for Repo {

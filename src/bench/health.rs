@@ -10,7 +10,7 @@ pub(super) struct Health {
     /// The card's utilization in percent.
     pub(crate) busy_percent: Option<u32>,
     /// Processes on the card besides this one.
-    pub others: Vec<String>,
+    pub(crate) others: Vec<String>,
 }
 
 /// The bits of `clocks_event_reasons.active` that slow a kernel down (NVML: nvmlClocksEventReasons).

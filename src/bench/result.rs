@@ -156,7 +156,7 @@ impl CaseBench {
 
     /// GB/s of the least bytes.
     #[allow(clippy::cast_precision_loss)]
-    pub fn gbs(&self) -> f64 {
+    pub(crate) fn gbs(&self) -> f64 {
         self.bytes as f64 / self.kernel.median / 1e3
     }
 

@@ -11,9 +11,9 @@ const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Roof {
     /// The copies, over rotating pairs of buffers.
-    pub graph: Graph,
+    pub(crate) graph: Graph,
     /// How many copies the graph makes.
-    pub copies: u32,
+    pub(crate) copies: u32,
     /// The fastest manner.
     pub(crate) manner: Manner,
     _memory: Buffer,

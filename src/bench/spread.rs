@@ -20,7 +20,7 @@ impl Spread {
     }
 
     /// (p90 − p10) / median.
-    pub fn relative(&self) -> f64 {
+    pub(crate) fn relative(&self) -> f64 {
         (self.p90 - self.p10) / self.median
     }
 

@@ -16,12 +16,12 @@ use crate::project::KERNEL_TOML;
 
 /// A finding that the project allows.
 #[derive(Clone, Debug, Serialize)]
-pub struct Allowed {
+pub(crate) struct Allowed {
     /// The finding.
     #[serde(flatten)]
-    pub finding: Finding,
+    pub(crate) finding: Finding,
     /// The reason.
-    pub reason: String,
+    pub(crate) reason: String,
     /// Whether a comment in the source allows it, rather than kernel.toml.
     pub(crate) in_source: bool,
 }

@@ -26,33 +26,33 @@ impl fmt::Display for Severity {
 
 /// A range in a file: lines and columns count characters from 1; the end is exclusive.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Span {
+pub(crate) struct Span {
     /// First line.
-    pub line: usize,
+    pub(crate) line: usize,
     /// First column.
-    pub column: usize,
+    pub(crate) column: usize,
     /// Last line.
-    pub end_line: usize,
+    pub(crate) end_line: usize,
     /// Column after the last character.
-    pub end_column: usize,
+    pub(crate) end_column: usize,
 }
 
 /// A violation of a rule.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The rule's id.
-    pub rule: &'static str,
+    pub(crate) rule: &'static str,
     /// The rule's severity, or a lower one if this finding is uncertain.
-    pub severity: Severity,
+    pub(crate) severity: Severity,
     /// The file, relative to the project, with `/` between folders.
     pub path: String,
     /// Where in it.
     #[serde(flatten)]
-    pub place: Span,
+    pub(crate) place: Span,
     /// The problem and the next step, in one line.
     pub message: String,
     /// Whether `--fix` fixes it.
-    pub fixable: bool,
+    pub(crate) fixable: bool,
     /// How.
     #[serde(skip)]
     pub(super) edit: Option<Edit>,

@@ -15,11 +15,11 @@ use crate::base::disk;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Fix {
     /// The file, relative to the project.
-    pub path: String,
+    pub(crate) path: String,
     /// Edits made, or planned in a dry run.
-    pub what: Vec<String>,
+    pub(crate) what: Vec<String>,
     /// Why the file was not edited; `None` if it was.
-    pub refused: Option<String>,
+    pub(crate) refused: Option<String>,
 }
 
 /// Makes the edits of a report's findings, or lists them in a dry run. Each file is written atomically.

@@ -23,11 +23,11 @@ mod sources;
 mod text;
 mod torch;
 
-pub use allow::Allowed;
-pub use finding::{Finding, Severity};
+pub(crate) use allow::Allowed;
+pub(crate) use finding::{Finding, Severity};
 pub(crate) use fix::{Fix, apply};
-pub(crate) use rule::find;
-pub use rule::{RULES, Rule};
+pub use rule::RULES;
+pub(crate) use rule::{Rule, find};
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,15 +56,15 @@ pub(crate) fn stdlib_modules() -> impl Iterator<Item = &'static str> {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The project's name in build.toml.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Sorted by file and line.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
     /// Findings that are allowed with a reason.
-    pub allowed: Vec<Allowed>,
+    pub(crate) allowed: Vec<Allowed>,
     /// What was not checked, with the reason.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Number of files read.
-    pub files: usize,
+    pub(crate) files: usize,
     /// The contents of files with fixes, as checked.
     #[serde(skip)]
     texts: BTreeMap<String, String>,
@@ -78,7 +78,7 @@ impl Report {
     }
 
     /// One line: `2 errors, 1 warning, 1 allowed in 13 files`.
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut parts = Vec::new();
         for (severity, what) in [(Severity::Error, "error"), (Severity::Warning, "warning")] {
             let number = self.count(severity);

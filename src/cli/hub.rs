@@ -8,45 +8,45 @@ use crate::base::repo::{Pinned, Repo};
 
 /// `kernels publish`.
 #[derive(Args, Debug)]
-pub struct Publish {
+pub(crate) struct Publish {
     /// The project: a folder with build.toml, and variants in its build/
     #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// The repository [default: `repo-id` in build.toml]
     #[arg(long, value_name = "OWNER/NAME")]
-    pub repo: Option<Repo>,
+    pub(crate) repo: Option<Repo>,
     /// The branch of the variants [default: `branch` in build.toml, else v and the version]
     #[arg(long, value_name = "NAME")]
-    pub branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// Name the published commit, for example v1.2
     #[arg(long, value_name = "NAME")]
-    pub tag: Option<String>,
+    pub(crate) tag: Option<String>,
     /// Where the records lie [default: evidence/ of the git root, else of the project]
     #[arg(long, value_name = "DIR")]
-    pub evidence: Option<PathBuf>,
+    pub(crate) evidence: Option<PathBuf>,
     /// Make the repository private, if it is created
     #[arg(long)]
-    pub private: bool,
+    pub(crate) private: bool,
     /// Propose the changes as pull requests, one a branch
     #[arg(long, conflicts_with_all = ["private", "tag"])]
-    pub create_pr: bool,
+    pub(crate) create_pr: bool,
     /// Print the plan and change nothing
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Publish although git has changes that no commit holds
     #[arg(long)]
-    pub allow_dirty: bool,
+    pub(crate) allow_dirty: bool,
     /// Publish without evidence that covers the variants; the kernel's page says so
     #[arg(long)]
-    pub unproved: bool,
+    pub(crate) unproved: bool,
     /// Replace what somebody else put into the variants or wrote on the page; it stays in the branch's history
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 /// The commands that read the Kernel Hub.
 #[derive(Debug, Subcommand)]
-pub enum Hub {
+pub(crate) enum Hub {
     /// Describe a kernel: version, licence, dependencies, backends (uses the network)
     #[command(after_help = "Example:\n  kernels hub info kernels-community/activation@1")]
     Info {
@@ -89,54 +89,54 @@ pub enum Hub {
 
 /// `kernels hub variants`.
 #[derive(Args, Debug)]
-pub struct Variants {
+pub(crate) struct Variants {
     /// The kernel, with @ and a version, branch, tag or commit [default: the newest version]
     #[arg(value_name = "OWNER/NAME[@REV]")]
-    pub kernel: Pinned,
+    pub(crate) kernel: Pinned,
     /// Those of every version
     #[arg(long)]
-    pub all_versions: bool,
+    pub(crate) all_versions: bool,
     /// Those that the library would load here
     #[arg(long)]
-    pub only_compatible: bool,
+    pub(crate) only_compatible: bool,
     /// The Python in whose environment torch is [default: an active environment, python3]
     #[arg(long, value_name = "PATH")]
-    pub python: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
 }
 
 /// Which variants.
 #[derive(Args, Clone, Debug)]
-pub struct Which {
+pub(crate) struct Which {
     /// Only this variant
     #[arg(long, value_name = "NAME", conflicts_with = "all_variants")]
-    pub variant: Option<String>,
+    pub(crate) variant: Option<String>,
     /// Those for other machines as well
     #[arg(long)]
-    pub all_variants: bool,
+    pub(crate) all_variants: bool,
 }
 
 /// `kernels hub download`.
 #[derive(Args, Debug)]
-pub struct Download {
+pub(crate) struct Download {
     /// A kernel, with @ and a version, branch, tag or commit; or a folder with kernels.lock, such as `.` or `./DIR`
     #[arg(value_name = "OWNER/NAME[@REV]|DIR", default_value = ".")]
-    pub what: String,
+    pub(crate) what: String,
     /// Which variants.
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
 }
 
 /// `kernels hub verify`.
 #[derive(Args, Debug)]
-pub struct Verify {
+pub(crate) struct Verify {
     /// The kernel, with @ and a version, branch, tag or commit [default: the newest version]
     #[arg(value_name = "OWNER/NAME[@REV]")]
-    pub kernel: Pinned,
+    pub(crate) kernel: Pinned,
     /// Which variants.
     #[command(flatten)]
-    pub which: Which,
+    pub(crate) which: Which,
     /// Who must have signed: a regular expression over the identity, a workflow's address on GitHub [default: the workflows
     /// of kernels-community, and a signature is not required]
     #[arg(long, value_name = "REGEX")]
-    pub signer: Option<String>,
+    pub(crate) signer: Option<String>,
 }

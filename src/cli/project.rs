@@ -13,12 +13,12 @@ use crate::base::text::{and, numbers};
 pub struct Toolchain {
     /// What to do; without it, show which nvcc would be used.
     #[command(subcommand)]
-    pub command: Option<ToolchainCommand>,
+    pub(crate) command: Option<ToolchainCommand>,
 }
 
 /// The commands about the toolchain.
 #[derive(Debug, Subcommand)]
-pub enum ToolchainCommand {
+pub(crate) enum ToolchainCommand {
     /// Install the pinned CUDA compiler into the user's cache (downloads about 110 MB through pip)
     #[command(
         after_help = "Examples:\n  kernels toolchain install\n  kernels toolchain install --torch\n\nOpens a network connection: pip fetches five wheels, or that of torch, from its configured index\nand checks their hashes. Nothing needs the network afterwards."
@@ -38,40 +38,40 @@ pub enum ToolchainCommand {
 
 /// `kernels init`.
 #[derive(Args, Debug)]
-pub struct Init {
+pub(crate) struct Init {
     /// The project's name: small letters, digits and hyphens
     #[arg(value_name = "NAME")]
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Its contents, several as `a,b` or `a b`: families of operations, or operations, which bring their families; `blank`
     /// is a small kernel to start from
     #[arg(long, value_name = "OP", value_delimiter = ',', num_args = 1..)]
-    pub op: Vec<String>,
+    pub(crate) op: Vec<String>,
     /// All that a model needs: ltx-video, qwen3
     #[arg(long = "for", value_name = "MODEL", value_delimiter = ',')]
-    pub models: Vec<String>,
+    pub(crate) models: Vec<String>,
     /// The project's folder, new or empty [default: NAME, in the current folder]
     #[arg(long, value_name = "DIR")]
-    pub dest: Option<PathBuf>,
+    pub(crate) dest: Option<PathBuf>,
     /// Its owner on the Hub: the first half of `repo-id` in build.toml [default: your-name]
     #[arg(long, value_name = "OWNER")]
-    pub owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Start no git repository; without it one is started, unless the folder lies in one
     #[arg(long)]
-    pub no_git: bool,
+    pub(crate) no_git: bool,
     /// List what --op and --for take
     #[arg(long, conflicts_with_all = ["name", "op", "models", "dest", "owner", "no_git"])]
-    pub list: bool,
+    pub(crate) list: bool,
 }
 
 /// Which project, and for which architectures.
 #[derive(Args, Clone, Debug)]
-pub struct Compile {
+pub(crate) struct Compile {
     /// The project: a folder with build.toml and kernel.toml
     #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Compute capabilities, without the point.
     #[arg(long, value_name = "CC", value_delimiter = ',', help = arch_help())]
-    pub arch: Vec<u32>,
+    pub(crate) arch: Vec<u32>,
 }
 
 /// `kernels build`.
@@ -79,129 +79,129 @@ pub struct Compile {
 pub struct Build {
     /// What to compile.
     #[command(flatten)]
-    pub compile: Compile,
+    pub(crate) compile: Compile,
     /// Compile again, ignoring the cache; with --torch, replace a folder with files of other origin, after moving it to a
     /// backup
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
     /// Build a variant for torch.
     #[arg(long, help = torch_help())]
-    pub torch: bool,
+    pub(crate) torch: bool,
     /// With --torch, where the variant's folder is written [default: build/ of the project]
     #[arg(long, value_name = "DIR", requires = "torch")]
-    pub out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// With --torch, the Python in whose environment torch is [default: an active environment, python3, the cache]
     #[arg(long, value_name = "PATH", requires = "torch")]
-    pub python: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
 }
 
 /// Which cases.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// Only operations and cases whose name contains this
     #[arg(long, value_name = "TEXT")]
-    pub filter: Option<String>,
+    pub(crate) filter: Option<String>,
     /// Only these dtypes: f32, f16, bf16
     #[arg(long, value_name = "DTYPE", value_delimiter = ',')]
-    pub dtype: Vec<String>,
+    pub(crate) dtype: Vec<String>,
     /// Instead of the project's cases, this one: rows=128,width=4096
     #[arg(long, value_name = "SIZES")]
-    pub shape: Vec<String>,
+    pub(crate) shape: Vec<String>,
     /// Seed of the inputs and of the cases drawn afresh [default: drawn, and printed]
     #[arg(long, value_name = "NUMBER")]
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// The card, by its number
     #[arg(long, value_name = "N", default_value_t = 0)]
-    pub device: usize,
+    pub(crate) device: usize,
 }
 
 /// `kernels verify`.
 #[derive(Args, Debug)]
-pub struct Verify {
+pub(crate) struct Verify {
     /// The project: a folder with build.toml and kernel.toml
     #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Which cases.
     #[command(flatten)]
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// Run under compute-sanitizer: memcheck, racecheck, initcheck
     #[arg(long)]
-    pub sanitize: bool,
+    pub(crate) sanitize: bool,
     /// Leave out the T4 and A100 code paths, whose PTX runs through the driver's compiler
     #[arg(long)]
-    pub native_only: bool,
+    pub(crate) native_only: bool,
 }
 
 /// `kernels bench`.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("through Python").args(["against", "e2e"]).multiple(true))]
-pub struct Bench {
+pub(crate) struct Bench {
     /// The project: a folder with build.toml and kernel.toml
     #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
     /// Which cases.
     #[command(flatten)]
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// Write the results; the ending says how: .json, .md, .csv, .svg (with --e2e no .csv)
     #[arg(long, value_name = "FILE")]
-    pub export: Vec<PathBuf>,
+    pub(crate) export: Vec<PathBuf>,
     /// Verify first, and write evidence/OPERATION-GPU.json; with --e2e write evidence/e2e-NAME-GPU.json and .svg
     #[arg(long)]
-    pub record: bool,
+    pub(crate) record: bool,
     /// Where --record writes [default: evidence/ of the git root, else of the project]
     #[arg(long, value_name = "DIR")]
-    pub evidence: Option<PathBuf>,
+    pub(crate) evidence: Option<PathBuf>,
     /// Sign what --record writes with this SSH key, through `ssh-keygen -Y sign`, into RECORD.json.sig
     #[arg(long, value_name = "KEY", requires = "record")]
-    pub sign: Option<PathBuf>,
+    pub(crate) sign: Option<PathBuf>,
     /// Timed rounds of a case [default: 30; with --e2e what the script has]
     #[arg(long, value_name = "N")]
-    pub rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
     /// Time others as well, through Python: torch, compile, compile-max, liger, quack, hub:OWNER/NAME[@VERSION],
     /// hub:PATH. Only hub:OWNER/NAME may use the network, unless the Hub library has it cached
     #[arg(long, value_name = "PEERS", value_delimiter = ',', conflicts_with = "record")]
-    pub against: Vec<String>,
+    pub(crate) against: Vec<String>,
     /// The Python that has torch and the peers [default: `KERNELS_PYTHON`, the active environment's, python3]
     #[arg(long, value_name = "PATH", requires = "through Python")]
-    pub python: Option<PathBuf>,
+    pub(crate) python: Option<PathBuf>,
     /// Time the whole model instead, with `benchmark_e2e.py` of DIR: eager, with the kernels, compiled, and both, in one
     /// run; arguments after `--` are passed to the script
     #[arg(
         long,
         conflicts_with_all = ["filter", "dtype", "shape", "seed", "device", "against"]
     )]
-    pub e2e: bool,
+    pub(crate) e2e: bool,
     /// Arguments of the script of --e2e: `-- --smoke`, `-- --cases step-49`
     #[arg(last = true, value_name = "ARGS", requires = "e2e")]
-    pub script: Vec<OsString>,
+    pub(crate) script: Vec<OsString>,
 }
 
 /// `kernels ci`.
 #[derive(Args, Clone, Debug)]
-pub struct Ci {
+pub(crate) struct Ci {
     /// The projects
     #[arg(value_name = "DIR", default_value = ".")]
-    pub dirs: Vec<PathBuf>,
+    pub(crate) dirs: Vec<PathBuf>,
     /// Write the results as `JUnit` XML
     #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
+    pub(crate) junit: Option<PathBuf>,
     /// Recorded evidence to compare the code with [default: evidence/ of the git root]
     #[arg(long, value_name = "DIR")]
-    pub evidence: Option<PathBuf>,
+    pub(crate) evidence: Option<PathBuf>,
     /// Who may sign evidence, as `ssh-keygen -Y verify` reads it: evidence that none of them signed fails
     #[arg(long, value_name = "FILE")]
-    pub signers: Option<PathBuf>,
+    pub(crate) signers: Option<PathBuf>,
     /// Print a GitHub workflow that runs this command, and do nothing else
     #[arg(long)]
-    pub workflow: bool,
+    pub(crate) workflow: bool,
     /// Fail when there is no card to verify and bench on
     #[arg(long)]
-    pub require_card: bool,
+    pub(crate) require_card: bool,
 }
 
 /// How findings are printed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// A line each, for people
     #[default]
     Text,
@@ -216,28 +216,28 @@ pub enum Format {
 pub struct Check {
     /// The projects: folders with build.toml
     #[arg(value_name = "DIR", default_value = ".")]
-    pub dirs: Vec<PathBuf>,
+    pub(crate) dirs: Vec<PathBuf>,
     /// Fail on warnings as well
     #[arg(long)]
-    pub strict: bool,
+    pub(crate) strict: bool,
     /// Fix what can be fixed mechanically, and report what was changed
     #[arg(long)]
-    pub fix: bool,
+    pub(crate) fix: bool,
     /// With --fix, report what would be changed and change nothing
     #[arg(long, requires = "fix")]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// How to print the findings
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub format: Format,
+    pub(crate) format: Format,
     /// Write the findings; the ending says how: .json, .sarif
     #[arg(long, value_name = "FILE")]
-    pub export: Vec<PathBuf>,
+    pub(crate) export: Vec<PathBuf>,
     /// List the rules instead
     #[arg(long, conflicts_with_all = ["fix", "export", "explain"])]
-    pub list: bool,
+    pub(crate) list: bool,
     /// Print the page of a rule instead: the reason for it, and how to fix what it finds
     #[arg(long, value_name = "RULE", conflicts_with_all = ["fix", "export"])]
-    pub explain: Option<String>,
+    pub(crate) explain: Option<String>,
 }
 
 fn arch_help() -> String {

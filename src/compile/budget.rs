@@ -8,21 +8,21 @@ use crate::project::{Budget, Project};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Overrun {
     /// The budget's index in kernel.toml.
-    pub budget: usize,
+    pub(crate) budget: usize,
     /// The budget's pattern.
-    pub pattern: String,
+    pub(crate) pattern: String,
     /// Architecture, kernel and value; `None` if the pattern matches no kernel.
-    pub at: Option<(u32, String, Limit)>,
+    pub(crate) at: Option<(u32, String, Limit)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limit {
     /// The budget's key, `registers`.
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// The kernel's value.
-    pub value: String,
+    pub(crate) value: String,
     /// The bound.
-    pub bound: String,
+    pub(crate) bound: String,
 }
 
 impl std::fmt::Display for Overrun {
@@ -50,7 +50,7 @@ impl Overrun {
 
 impl Build {
     /// A line for each budget, figure and architecture: the first kernel that exceeds it, and how many more do.
-    pub fn over_budget(&self, project: &Project) -> Vec<String> {
+    pub(crate) fn over_budget(&self, project: &Project) -> Vec<String> {
         let mut lines: Vec<(Overrun, usize)> = Vec::new();
         for overrun in self.overruns(project) {
             match lines.iter_mut().find(|(first, _)| first.is_like(&overrun)) {

@@ -98,9 +98,9 @@ pub struct Kernel {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Accesses {
     /// All of them.
-    pub all: u32,
+    pub(crate) all: u32,
     /// Those of 16 bytes.
-    pub wide: u32,
+    pub(crate) wide: u32,
 }
 
 /// Compiles a project, or takes unchanged units from the cache; `force` recompiles all. `tell` is called with a line per

@@ -14,99 +14,99 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndToEnd {
-    pub format: u32,
+    pub(crate) format: u32,
     /// As records are named: `ltx_video`.
     pub name: String,
     /// As reports name it: `LTX-Video`.
-    pub title: String,
+    pub(crate) title: String,
     /// Whether the script finished.
-    pub finished: bool,
+    pub(crate) finished: bool,
     /// Whether the model was a small one, for a test of the script.
     #[serde(default)]
-    pub smoke: bool,
+    pub(crate) smoke: bool,
     /// Options with which the run was incomplete.
     #[serde(default)]
-    pub partial: Option<String>,
+    pub(crate) partial: Option<String>,
     /// None where nothing was timed.
-    pub card: Option<Card>,
+    pub(crate) card: Option<Card>,
     /// Of packages, with python and torch.
-    pub versions: BTreeMap<String, String>,
+    pub(crate) versions: BTreeMap<String, String>,
     /// Configuration and weights.
-    pub model: Value,
+    pub(crate) model: Value,
     /// The build of the kernel.
     #[serde(default)]
-    pub kernel: BTreeMap<String, Option<String>>,
+    pub(crate) kernel: BTreeMap<String, Option<String>>,
     /// The mode of torch.compile.
-    pub compile_mode: String,
-    pub rounds: u32,
+    pub(crate) compile_mode: String,
+    pub(crate) rounds: u32,
     /// Files and folders outside the project that the times depend on, relative to it.
     #[serde(default)]
-    pub sources: Vec<String>,
-    pub cases: Vec<Case>,
+    pub(crate) sources: Vec<String>,
+    pub(crate) cases: Vec<Case>,
     /// What was not timed.
     #[serde(default)]
-    pub skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
 /// The card, as torch reports it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Card {
+pub(crate) struct Card {
     /// `NVIDIA H100 80GB HBM3`
     pub name: String,
     pub driver: String,
     /// `9.0`
-    pub capability: String,
+    pub(crate) capability: String,
     pub memory_bytes: u64,
 }
 
 /// A case that all contenders ran.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub(crate) struct Case {
     /// A short name.
-    pub name: String,
+    pub(crate) name: String,
     pub label: String,
     /// The unit of a time: `step`.
-    pub per: String,
+    pub(crate) per: String,
     /// A remark.
     #[serde(default)]
-    pub note: Option<String>,
-    pub contenders: Vec<Contender>,
+    pub(crate) note: Option<String>,
+    pub(crate) contenders: Vec<Contender>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contender {
+pub(crate) struct Contender {
     /// `eager`, `kernels`, `compile`, `both`.
-    pub name: String,
+    pub(crate) name: String,
     /// Milliseconds; none where the result was wrong.
     #[serde(default)]
-    pub time_ms: Option<Spread>,
+    pub(crate) time_ms: Option<Spread>,
     /// Seconds of the first call, with compilation.
-    pub first_call_s: f64,
+    pub(crate) first_call_s: f64,
     /// In what torch.compile compiled.
     #[serde(default)]
-    pub graph_breaks: Option<u32>,
+    pub(crate) graph_breaks: Option<u32>,
     /// The peak of device memory.
     #[serde(default)]
-    pub peak_bytes: Option<u64>,
+    pub(crate) peak_bytes: Option<u64>,
     /// Of these, what it keeps from step to step in addition to the weights.
     #[serde(default)]
-    pub own_bytes: Option<u64>,
+    pub(crate) own_bytes: Option<u64>,
     #[serde(default)]
-    pub profile: Option<Profile>,
+    pub(crate) profile: Option<Profile>,
     /// Distances from other results, by their names.
     #[serde(default)]
-    pub errors: BTreeMap<String, f64>,
+    pub(crate) errors: BTreeMap<String, f64>,
     #[serde(default)]
-    pub wrong: Option<String>,
+    pub(crate) wrong: Option<String>,
 }
 
 /// Milliseconds.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spread {
+pub(crate) struct Spread {
     pub median: f64,
     pub p10: f64,
     pub p90: f64,
@@ -117,30 +117,30 @@ pub struct Spread {
 /// Where the time of a step goes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Profile {
+pub(crate) struct Profile {
     /// Kernels, copies and fills per step.
-    pub launches: f64,
+    pub(crate) launches: f64,
     /// Milliseconds in which the card was busy.
-    pub busy_ms: f64,
+    pub(crate) busy_ms: f64,
     /// The share of the step in which it was not.
-    pub host_bound: f64,
+    pub(crate) host_bound: f64,
     /// Milliseconds by category, `idle` among them.
-    pub categories_ms: BTreeMap<String, f64>,
+    pub(crate) categories_ms: BTreeMap<String, f64>,
     /// Kernels by name: milliseconds and launches per step.
     #[serde(default)]
-    pub largest: Vec<(String, f64, f64)>,
+    pub(crate) largest: Vec<(String, f64, f64)>,
 }
 
 /// A contender that was not timed in a case.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Skipped {
-    pub case: String,
-    pub contender: String,
-    pub why: String,
+pub(crate) struct Skipped {
+    pub(crate) case: String,
+    pub(crate) contender: String,
+    pub(crate) why: String,
     /// Whether it failed when it was run.
     #[serde(default)]
-    pub failed: bool,
+    pub(crate) failed: bool,
 }
 
 impl EndToEnd {
@@ -205,12 +205,12 @@ impl EndToEnd {
     }
 
     /// Every contender with its case.
-    pub fn contenders(&self) -> impl Iterator<Item = (&Case, &Contender)> {
+    pub(crate) fn contenders(&self) -> impl Iterator<Item = (&Case, &Contender)> {
         self.cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)))
     }
 
     /// Wrong results and failures, one line each.
-    pub fn findings(&self) -> Vec<String> {
+    pub(crate) fn findings(&self) -> Vec<String> {
         let wrong = self.contenders().filter_map(|(case, one)| {
             let wrong = one.wrong.as_ref()?;
             Some(format!("{}, {}: the result is wrong: {wrong}", case.name, one.name))
@@ -223,13 +223,13 @@ impl EndToEnd {
 
 impl Case {
     /// A contender's median, where it has one.
-    pub fn median(&self, name: &str) -> Option<f64> {
+    pub(crate) fn median(&self, name: &str) -> Option<f64> {
         let one = self.contenders.iter().find(|one| one.name == name)?;
         one.time_ms.map(|time| time.median)
     }
 
     /// How many times faster than `base` a contender is.
-    pub fn times_faster(&self, name: &str, base: &str) -> Option<f64> {
+    pub(crate) fn times_faster(&self, name: &str, base: &str) -> Option<f64> {
         Some(self.median(base)? / self.median(name)?)
     }
 }

@@ -25,13 +25,13 @@ const NEEDED: [&str; 2] = ["eager", "kernels"];
 #[serde(deny_unknown_fields)]
 pub struct EndToEndEvidence {
     /// 1.
-    pub format: u32,
+    pub(crate) format: u32,
     /// The project's folder, as seen from the one in which the folder of evidence lies.
     pub folder: String,
     /// `sources::digest`.
-    pub source_digest: String,
+    pub(crate) source_digest: String,
     /// The version of the program that recorded it.
-    pub harness: String,
+    pub(crate) harness: String,
     /// What the script wrote; figures have four significant digits.
     pub result: EndToEnd,
 }
@@ -47,7 +47,7 @@ const SOME_CASES: &str = "--cases";
 ///
 /// Refuses, and writes nothing, when the result is of a small model or not whole, when ours or eager was wrong or
 /// failed, and when a file is there that belongs to another project.
-pub fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathBuf>> {
+pub(crate) fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Vec<PathBuf>> {
     ensure!(!result.smoke, "nothing is recorded: --smoke times a small model, to see that everything works");
     let completes = result.partial.as_deref() == Some(SOME_CASES);
     if let (Some(left_out), false) = (&result.partial, completes) {
@@ -189,7 +189,7 @@ impl EndToEndEvidence {
 
 /// The freshness of the records in `dir` of the models of a project. A missing record is no failure: most
 /// projects have no model.
-pub fn check(dir: &Path, project: &Path) -> Result<Vec<Standing>> {
+pub(crate) fn check(dir: &Path, project: &Path) -> Result<Vec<Standing>> {
     let root = std::path::absolute(dir)?;
     let root = root.parent().unwrap_or(&root).to_path_buf();
     let project = project.canonicalize().ok();

@@ -39,11 +39,11 @@ pub struct Standing {
     /// The file; none where evidence is missing.
     pub file: Option<PathBuf>,
     /// The card's name.
-    pub card: Option<String>,
+    pub(crate) card: Option<String>,
     /// Fresh or not.
     pub freshness: Freshness,
     /// The record's format; 0 where there is none of its own.
-    pub form: u32,
+    pub(crate) form: u32,
 }
 
 /// Digests of a project's files.
@@ -62,7 +62,7 @@ impl<'a> From<&'a Project> for Texts<'a> {
 }
 
 /// Compiles a project with the pinned toolchain for some architectures, and returns `Build::device_digest`.
-pub type Digest<'a> = &'a mut dyn FnMut(&[u32]) -> Result<String>;
+pub(crate) type Digest<'a> = &'a mut dyn FnMut(&[u32]) -> Result<String>;
 
 /// Compares the evidence in `dir` with a project: each file of each of its `operations`, and one missing entry for
 /// an operation without a file. `digest` is called once per set of architectures named by evidence; `None` without

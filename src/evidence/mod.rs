@@ -7,23 +7,25 @@
 
 mod brief;
 pub(crate) mod coverage;
-pub mod end_to_end;
+pub(crate) mod end_to_end;
 pub mod form;
-pub mod freshness;
+pub(crate) mod freshness;
 mod headline;
 mod operation;
 pub mod page;
-pub mod peers;
-pub mod recorded;
+pub(crate) mod peers;
+pub(crate) mod recorded;
 mod records;
 mod rounds;
 pub mod signature;
 mod summary;
 
 pub use end_to_end::EndToEndEvidence;
-pub use freshness::{Digest, Freshness, Standing, Texts, check};
-pub use peers::{PeerRow, Peers};
-pub use recorded::{Evidence, Verification, record};
+pub(crate) use freshness::Digest;
+pub use freshness::{Freshness, Standing, Texts, check};
+pub(crate) use peers::PeerRow;
+pub use peers::Peers;
+pub use recorded::{Evidence, record};
 
 use std::fs;
 use std::io::ErrorKind;
@@ -39,7 +41,7 @@ use crate::agent::project::git_root;
 const FORMAT: u32 = 1;
 
 /// The evidence folder of a project: the named one, else `evidence/` of its git root, else its own.
-pub fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
+pub(crate) fn folder(project: &Path, named: Option<&Path>) -> PathBuf {
     if let Some(named) = named {
         return named.to_path_buf();
     }

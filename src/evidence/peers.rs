@@ -13,14 +13,11 @@ use crate::gpu::slug;
 #[derive(Clone, Debug, Deserialize)]
 pub struct Peers {
     /// The card's name, as its driver gives it.
-    pub card: String,
+    pub(crate) card: String,
     /// torch's version.
-    pub torch: String,
-    /// Versions of the peers' packages by name.
-    #[serde(default)]
-    pub packages: BTreeMap<String, String>,
+    pub(crate) torch: String,
     /// One per shape and dtype.
-    pub rows: Vec<PeerRow>,
+    pub(crate) rows: Vec<PeerRow>,
 }
 
 /// One shape, all contenders. `kernels` is this project's kernel in the same run: only times within a row
@@ -28,33 +25,25 @@ pub struct Peers {
 #[derive(Clone, Debug, Deserialize)]
 pub struct PeerRow {
     /// The operation.
-    pub operation: String,
-    /// The label of the bench case, where the script took the row from one.
-    #[serde(default)]
-    pub case: Option<String>,
+    pub(crate) operation: String,
     /// Sizes and options by name: those of the bench case, or fewer.
-    pub shape: BTreeMap<String, f64>,
+    pub(crate) shape: BTreeMap<String, f64>,
     /// The data type `T`.
-    pub dtype: crate::project::DType,
+    pub(crate) dtype: crate::project::DType,
     /// Megabytes that must be moved.
-    pub mb: f64,
-    /// Microseconds of a copy of the same bytes.
-    pub copy_us: f64,
+    pub(crate) mb: f64,
     /// Median microseconds by name; absent or null where a peer cannot do the operation.
-    pub times_us: BTreeMap<String, Option<f64>>,
-    /// Tenth and ninetieth percentile by name.
-    #[serde(default)]
-    pub spread: BTreeMap<String, Option<[f64; 2]>>,
+    pub(crate) times_us: BTreeMap<String, Option<f64>>,
     /// Those with a wrong result: their times are ignored.
     #[serde(default)]
-    pub wrong: Vec<String>,
+    pub(crate) wrong: Vec<String>,
     /// Those that compute another function than the model, and which: they are compared with by name, and are
     /// never the best peer.
     #[serde(default)]
-    pub other: BTreeMap<String, String>,
+    pub(crate) other: BTreeMap<String, String>,
     /// The fastest variant, for peers that have several: `torch (cudnn)`.
     #[serde(default)]
-    pub chosen: BTreeMap<String, String>,
+    pub(crate) chosen: BTreeMap<String, String>,
 }
 
 impl Peers {
@@ -100,7 +89,7 @@ impl Peers {
 
 impl PeerRow {
     /// The time of a contender, if its result was right.
-    pub fn time(&self, name: &str) -> Option<f64> {
+    pub(crate) fn time(&self, name: &str) -> Option<f64> {
         if self.wrong.iter().any(|wrong| wrong == name) {
             return None;
         }
@@ -115,7 +104,7 @@ impl PeerRow {
     }
 
     /// The fastest peer that computes the same and was right, and this project's speedup over it.
-    pub fn best_peer(&self) -> Option<(&str, f64)> {
+    pub(crate) fn best_peer(&self) -> Option<(&str, f64)> {
         let ours = self.time("kernels")?;
         self.times_us
             .keys()

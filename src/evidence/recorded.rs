@@ -25,55 +25,55 @@ pub struct Evidence {
     /// 2; 1 for records that keep no rounds.
     pub format: u32,
     /// The project's name.
-    pub project: String,
+    pub(crate) project: String,
     /// The operation.
-    pub operation: String,
+    pub(crate) operation: String,
     /// `Build::device_digest` of the build for `archs` with `toolchain`.
-    pub device_digest: String,
+    pub(crate) device_digest: String,
     /// `Project::spec_digest`: of what kernel.toml means.
-    pub spec_digest: String,
+    pub(crate) spec_digest: String,
     /// `Project::source_digest`: of every file that the compiler or an oracle reads, and the flags.
-    pub source_digest: String,
+    pub(crate) source_digest: String,
     /// The compiler's version, the pinned one.
-    pub toolchain: String,
+    pub(crate) toolchain: String,
     /// The architectures that the digested build was for, in rising order.
-    pub archs: Vec<u32>,
+    pub(crate) archs: Vec<u32>,
     /// The card and its driver.
-    pub card: Card,
+    pub(crate) card: Card,
     /// The seed of the benchmark's inputs.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Remarks about the whole run.
-    pub remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
     /// The timed cases, each beside a copy of the same bytes. Figures have four significant digits.
-    pub cases: Vec<CaseBench>,
+    pub(crate) cases: Vec<CaseBench>,
     /// The checks before the timing, of the whole project.
-    pub verification: Verification,
+    pub(crate) verification: Verification,
 }
 
 /// The checks on the card before the timing.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Verification {
+pub(crate) struct Verification {
     /// This program's version.
-    pub harness: String,
+    pub(crate) harness: String,
     /// The seed of its inputs and of the cases drawn afresh.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Output elements compared, on all paths.
-    pub elements: u64,
+    pub(crate) elements: u64,
     /// Launches checked, on all paths.
-    pub launches: u64,
+    pub(crate) launches: u64,
     /// The largest error in units of its budget, under 1.
-    pub worst: f64,
+    pub(crate) worst: f64,
     /// `verify::SET` of that version.
     #[serde(default = "first_set")]
-    pub set: u32,
+    pub(crate) set: u32,
     /// What was verified of this operation, and by what; absent in records of the first set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operation: Option<OperationReport>,
+    pub(crate) operation: Option<OperationReport>,
     /// What held the child in which the launcher ran.
-    pub confinement: Vec<String>,
+    pub(crate) confinement: Vec<String>,
     /// The code paths.
-    pub paths: Vec<PathReport>,
+    pub(crate) paths: Vec<PathReport>,
 }
 
 /// Writes `OPERATION-GPU.json` into `dir`, created if missing, for each operation of a benchmark,
@@ -223,7 +223,7 @@ impl Evidence {
     }
 
     /// `rms_norm-h100.json`
-    pub fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         format!("{}-{}.json", self.operation, self.card.slug())
     }
 

@@ -12,9 +12,9 @@ use crate::gpu::slug;
 /// The records of a folder that are of one card.
 pub(super) struct Records {
     /// By file name.
-    pub operations: Vec<Evidence>,
-    pub peers: Option<Peers>,
-    pub models: Vec<EndToEnd>,
+    pub(crate) operations: Vec<Evidence>,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) models: Vec<EndToEnd>,
 }
 
 impl Records {

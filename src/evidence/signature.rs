@@ -42,7 +42,7 @@ pub fn sign(record: &Path, key: &Path) -> Result<PathBuf> {
 }
 
 /// Removes a signature of what was there before.
-pub fn remove(record: &Path) -> Result<()> {
+pub(crate) fn remove(record: &Path) -> Result<()> {
     match fs::remove_file(path(record)) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path(record).display()))

@@ -6,7 +6,7 @@ use super::driver::{GpuError, Said};
 
 /// Device memory, freed when dropped.
 #[derive(Debug)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     address: sys::CUdeviceptr,
     bytes: u64,
 }
@@ -22,12 +22,12 @@ impl Buffer {
     }
 
     /// The device address.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
     /// The size.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 

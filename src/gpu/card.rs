@@ -32,13 +32,13 @@ pub struct Card {
 
 impl Card {
     /// A short name for files: `h100`, `a100`, `t4`, otherwise the name in lower case with hyphens.
-    pub fn slug(&self) -> String {
+    pub(crate) fn slug(&self) -> String {
         slug(&self.name)
     }
 }
 
 /// [`Card::slug`] of a card's name.
-pub fn slug(name: &str) -> String {
+pub(crate) fn slug(name: &str) -> String {
     let words: Vec<String> = name
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())

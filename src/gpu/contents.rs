@@ -14,15 +14,15 @@ const WAIT: u64 = 250_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     /// The offset in bytes of the first element in a slot.
-    pub at: u64,
+    pub(crate) at: u64,
     /// Bytes from one slot to the next.
-    pub step: u64,
+    pub(crate) step: u64,
     /// Slots.
-    pub slots: u32,
+    pub(crate) slots: u32,
     /// Bytes of an element: 2, 4 or 8.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Size and stride in elements of each dimension; none: one element.
-    pub dimensions: Vec<(u64, u64)>,
+    pub(crate) dimensions: Vec<(u64, u64)>,
 }
 
 impl Region {

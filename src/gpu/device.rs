@@ -11,7 +11,7 @@ use super::{Buffer, Card, card};
 #[derive(Debug)]
 pub struct Device {
     /// Its properties.
-    pub card: Card,
+    pub(crate) card: Card,
     pub(super) stream: sys::CUstream,
     context: sys::CUcontext,
     ordinal: sys::CUdevice,
@@ -46,25 +46,25 @@ impl Device {
     }
 
     /// Allocates device memory.
-    pub fn allocate(&self, bytes: u64) -> Result<Buffer, GpuError> {
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<Buffer, GpuError> {
         Buffer::new(bytes)
     }
 
     /// Bytes of device memory that are free.
-    pub fn free_bytes(&self) -> Result<u64, GpuError> {
+    pub(crate) fn free_bytes(&self) -> Result<u64, GpuError> {
         let (free, _) = result::mem_get_info().said("asking for free memory")?;
         Ok(free as u64)
     }
 
     /// Waits for all work of the stream, within the time limit.
-    pub fn finish(&self, doing: &str) -> Result<(), GpuError> {
+    pub(crate) fn finish(&self, doing: &str) -> Result<(), GpuError> {
         let event = Event::new()?;
         event.record(self)?;
         event.wait(doing)
     }
 
     /// Host to device, in stream order.
-    pub fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
+    pub(crate) fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let address = to.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
@@ -75,7 +75,7 @@ impl Device {
     }
 
     /// Device to host, in stream order; waits for it.
-    pub fn download(&self, from: &Buffer, at: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
+    pub(crate) fn download(&self, from: &Buffer, at: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
         let address = from.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
@@ -86,7 +86,7 @@ impl Device {
     }
 
     /// Fills a range with one byte, in stream order.
-    pub fn fill(&self, to: &Buffer, at: u64, length: u64, byte: u8) -> Result<(), GpuError> {
+    pub(crate) fn fill(&self, to: &Buffer, at: u64, length: u64, byte: u8) -> Result<(), GpuError> {
         let address = to.range(at, length)?;
         if length == 0 {
             return Ok(());
@@ -130,22 +130,22 @@ impl Drop for Before {
 
 /// A CUDA event.
 #[derive(Debug)]
-pub struct Event(sys::CUevent);
+pub(crate) struct Event(sys::CUevent);
 
 impl Event {
     /// With a time stamp.
-    pub fn new() -> Result<Self, GpuError> {
+    pub(crate) fn new() -> Result<Self, GpuError> {
         result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map(Self).said("creating an event")
     }
 
     /// Records it on the stream.
-    pub fn record(&self, device: &Device) -> Result<(), GpuError> {
+    pub(crate) fn record(&self, device: &Device) -> Result<(), GpuError> {
         // SAFETY: event and stream are alive.
         unsafe { result::event::record(self.0, device.stream) }.said("recording an event")
     }
 
     /// Waits until the stream has reached it, within the time limit.
-    pub fn wait(&self, doing: &str) -> Result<(), GpuError> {
+    pub(crate) fn wait(&self, doing: &str) -> Result<(), GpuError> {
         let start = Instant::now();
         loop {
             // SAFETY: the event is alive.

@@ -27,7 +27,7 @@ pub struct GpuError {
     /// The operation that failed.
     pub(crate) doing: String,
     /// The driver's name for the error, with its text.
-    pub said: String,
+    pub(crate) said: String,
     /// Whether the CUDA context is lost, as after an illegal access, a trap or a time-out.
     pub(crate) sticky: bool,
 }

@@ -55,7 +55,7 @@ impl Graph {
     }
 
     /// Launches it and returns how long it ran in microseconds, by the card's clock.
-    pub fn time(&self, device: &Device, doing: &str) -> Result<f64, GpuError> {
+    pub(crate) fn time(&self, device: &Device, doing: &str) -> Result<f64, GpuError> {
         let (start, end) = (Event::new()?, Event::new()?);
         start.record(device)?;
         self.launch(device)?;

@@ -24,12 +24,13 @@ mod recorder;
 pub mod recording;
 mod state;
 
-pub use buffer::Buffer;
-pub use card::{Card, probe, slug};
-pub use device::Device;
+pub(crate) use buffer::Buffer;
+pub(crate) use card::slug;
+pub use card::{Card, probe};
+pub(crate) use device::Device;
 pub use driver::GpuError;
 pub use graph::Graph;
-pub use module::Modules;
+pub(crate) use module::Modules;
 pub(crate) use recorder::{Answer, Recorder};
-pub use recording::{Launch, Recording};
+pub(crate) use recording::{Launch, Recording};
 pub(crate) use state::State;

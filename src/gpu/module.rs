@@ -11,14 +11,14 @@ use super::{Device, Launch, State};
 
 /// The modules of one code path of a project.
 #[derive(Debug)]
-pub struct Modules {
+pub(crate) struct Modules {
     modules: Vec<sys::CUmodule>,
     functions: RefCell<HashMap<String, sys::CUfunction>>,
 }
 
 impl Modules {
     /// Loads images: a cubin's bytes, or a PTX text's.
-    pub fn load(_device: &Device, images: &[(String, Vec<u8>)]) -> Result<Self, GpuError> {
+    pub(crate) fn load(_device: &Device, images: &[(String, Vec<u8>)]) -> Result<Self, GpuError> {
         const DOING: &str = "loading device code";
         let context = result::ctx::get_current().said(DOING)?;
         let context = context.map_or(0, |context| context as usize);
@@ -76,12 +76,12 @@ impl Modules {
     }
 
     /// Whether one of the modules has the kernel.
-    pub fn has(&self, symbol: &str) -> bool {
+    pub(crate) fn has(&self, symbol: &str) -> bool {
         self.function(symbol).is_some()
     }
 
     /// Repeats a recorded launch on the device's stream, with the recorded bytes as arguments.
-    pub fn launch(&self, device: &Device, launch: &Launch) -> Result<(), GpuError> {
+    pub(crate) fn launch(&self, device: &Device, launch: &Launch) -> Result<(), GpuError> {
         let doing = format!("launching {}", launch.symbol);
         let function = self
             .function(&launch.symbol)

@@ -41,7 +41,7 @@ pub(crate) struct Recorder {
     replies: Receiver<Result<String, String>>,
     errors: Arc<Mutex<Vec<u8>>>,
     /// The restrictions that are in force.
-    pub confinement: Vec<String>,
+    pub(crate) confinement: Vec<String>,
     _scratch: TempDir,
 }
 

@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 /// The launches of one call of a launcher.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Recording {
+pub(crate) struct Recording {
     /// In stream order.
-    pub launches: Vec<Launch>,
+    pub(crate) launches: Vec<Launch>,
 }
 
 /// One kernel launch.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The kernel's symbol.
-    pub symbol: String,
+    pub(crate) symbol: String,
     /// Thread blocks.
-    pub grid: [u32; 3],
+    pub(crate) grid: [u32; 3],
     /// Threads per block.
-    pub block: [u32; 3],
+    pub(crate) block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
-    pub shared: u32,
+    pub(crate) shared: u32,
     /// Launch attributes such as the cluster size: `CUlaunchAttributeID`, and the bytes of its value.
-    pub attributes: Vec<(u32, Vec<u8>)>,
+    pub(crate) attributes: Vec<(u32, Vec<u8>)>,
     /// Attributes that the launcher set on the function: `CUfunction_attribute`, and its value.
-    pub function: Vec<(u32, i32)>,
+    pub(crate) function: Vec<(u32, i32)>,
     /// The bytes of each argument.
-    pub arguments: Vec<Vec<u8>>,
+    pub(crate) arguments: Vec<Vec<u8>>,
 }
 
 /// A request to the recording process.
@@ -68,15 +68,15 @@ pub(crate) enum Ran {
 
 /// A request to call a launcher under capture, once for each list of arguments.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Calls {
+pub(crate) struct Calls {
     /// Chosen by the harness; the reply repeats it.
     pub(crate) nonce: u64,
     /// The launcher's symbol.
-    pub launcher: String,
+    pub(crate) launcher: String,
     /// The function that says its codes in words.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
     /// The arguments of each call.
-    pub calls: Vec<Vec<Value>>,
+    pub(crate) calls: Vec<Vec<Value>>,
 }
 
 /// An argument of a launcher.
@@ -127,7 +127,7 @@ pub(crate) enum Reply {
 
 /// The result of one call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The launcher returned 0.
     Done(Recording),
     /// The launcher returned an error code.

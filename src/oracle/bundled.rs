@@ -60,7 +60,7 @@ pub const BUNDLED: &[&str] = &[
 ///
 /// # Errors
 /// An operation names none that there is.
-pub fn check_names(project: &Project) -> Result<()> {
+pub(crate) fn check_names(project: &Project) -> Result<()> {
     for operation in &project.spec.operations {
         if let OracleRef::Bundled(name) = &operation.oracle
             && !BUNDLED.contains(&name.as_str())

@@ -28,6 +28,8 @@ pub(crate) mod threads;
 mod transpose;
 pub mod view;
 
-pub use bundled::{BUNDLED, bundled, check_names};
-pub use oracle::{Expected, Oracle};
+pub(crate) use bundled::check_names;
+pub use bundled::{BUNDLED, bundled};
+pub use oracle::Expected;
+pub(crate) use oracle::Oracle;
 pub use view::{Tensors, View};

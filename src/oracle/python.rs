@@ -20,15 +20,15 @@ const OF_LARGEST: f64 = 64.0 / 16_777_216.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     /// The project's folder.
-    pub project: &'a Path,
+    pub(crate) project: &'a Path,
     /// The file in it that has the function.
-    pub file: &'a Path,
+    pub(crate) file: &'a Path,
     /// Its name.
-    pub function: &'a str,
+    pub(crate) function: &'a str,
     /// Input tensors that are absent in this case; the function gets None.
     pub(crate) absent: &'a [&'a str],
     /// How many threads torch may use.
-    pub threads: usize,
+    pub(crate) threads: usize,
 }
 
 /// The results of one call of the reference.

@@ -17,9 +17,9 @@ use super::{Expected, Oracle, Tensors, View};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Form {
     /// Each head is normalised first.
-    pub norm: bool,
+    pub(crate) norm: bool,
     /// The outputs are `q` and `k` themselves, else `q_out` and `k_out`.
-    pub in_place: bool,
+    pub(crate) in_place: bool,
 }
 
 /// An output.

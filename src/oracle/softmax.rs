@@ -21,11 +21,11 @@ pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowSum {
     /// The largest argument.
-    pub max: f64,
+    pub(crate) max: f64,
     /// Σ exp(argument − max).
-    pub sum: f64,
+    pub(crate) sum: f64,
     /// How far `sum` may be off, relative.
-    pub error: f64,
+    pub(crate) error: f64,
 }
 
 impl RowSum {

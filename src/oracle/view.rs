@@ -25,7 +25,8 @@ impl<'a> View<'a> {
     }
 
     /// A tensor without gaps.
-    pub fn dense(dtype: DType, shape: &[u64], bytes: &'a [u8]) -> Self {
+    #[cfg(test)]
+    pub(crate) fn dense(dtype: DType, shape: &[u64], bytes: &'a [u8]) -> Self {
         let mut strides = vec![1; shape.len()];
         for at in (1..shape.len()).rev() {
             strides[at - 1] = strides[at] * shape[at];
@@ -55,7 +56,7 @@ impl<'a> View<'a> {
     }
 
     /// The element at an offset.
-    pub fn element(&self, offset: u64) -> f64 {
+    pub(crate) fn element(&self, offset: u64) -> f64 {
         let size = self.dtype.size();
         let start = usize::try_from(offset).unwrap_or(usize::MAX) * size;
         decode(self.dtype, &self.bytes[start..start + size])
@@ -91,7 +92,7 @@ impl<'a> View<'a> {
 
 /// One element from its bytes.
 #[allow(clippy::cast_precision_loss)]
-pub fn decode(dtype: DType, bytes: &[u8]) -> f64 {
+pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     match (dtype, bytes) {
         (DType::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
         (DType::F16, &[a, b]) => f16_to_f64(u16::from_le_bytes([a, b])),
@@ -124,7 +125,7 @@ pub struct Tensors<'a> {
 
 impl<'a> Tensors<'a> {
     /// The tensor of that name.
-    pub fn get(&self, name: &str) -> Option<&View<'a>> {
+    pub(crate) fn get(&self, name: &str) -> Option<&View<'a>> {
         self.views.get(name)
     }
 
@@ -136,7 +137,7 @@ impl<'a> Tensors<'a> {
     }
 
     /// The tensor of that name, which the operation needs.
-    pub fn need(&self, name: &str, operation: &str) -> anyhow::Result<&View<'a>> {
+    pub(crate) fn need(&self, name: &str, operation: &str) -> anyhow::Result<&View<'a>> {
         self.get(name).ok_or_else(|| {
             anyhow::anyhow!(
                 "the oracle {operation} needs a tensor named `{name}`; kernel.toml declares {}",

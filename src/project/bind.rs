@@ -10,7 +10,7 @@ use super::spec::BadPointer;
 use super::{Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Integers, Operation};
 
 /// The most elements that a tensor may span: 2^40.
-pub const MOST_ELEMENTS: u64 = 1 << 40;
+pub(crate) const MOST_ELEMENTS: u64 = 1 << 40;
 
 impl Operation {
     /// Fills every size of a case in. Tensors without strides are contiguous; a size may be zero.

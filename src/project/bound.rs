@@ -35,7 +35,7 @@ pub struct BoundTensor {
     /// How far its first element lies behind a 256-byte boundary, in elements.
     pub offset: u64,
     /// What it is drawn from, where kernel.toml says so.
-    pub integers: Option<Integers<i64>>,
+    pub(crate) integers: Option<Integers<i64>>,
 }
 
 impl BoundTensor {

@@ -10,77 +10,77 @@ use crate::base::arch::Capability;
 
 /// What is needed of `build.toml`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BuildToml {
+pub(crate) struct BuildToml {
     /// `[general] name`.
-    pub name: String,
+    pub(crate) name: String,
     /// `[general] version`.
-    pub version: Option<u64>,
+    pub(crate) version: Option<u64>,
     /// `[general] license`.
-    pub license: Option<String>,
+    pub(crate) license: Option<String>,
     /// The `.cu` files of every `[kernel.X]` with the cuda backend, in the file's order, relative to the project.
-    pub sources: Vec<PathBuf>,
+    pub(crate) sources: Vec<PathBuf>,
     /// Their include folders, relative to the project.
-    pub includes: Vec<PathBuf>,
+    pub(crate) includes: Vec<PathBuf>,
     /// Their flags for nvcc.
-    pub cuda_flags: Vec<String>,
+    pub(crate) cuda_flags: Vec<String>,
     /// `[general] upstream`.
-    pub upstream: Option<String>,
+    pub(crate) upstream: Option<String>,
     /// `[general] source`.
-    pub source: Option<String>,
+    pub(crate) source: Option<String>,
     /// `[general.hub] repo-id`.
-    pub repo_id: Option<String>,
+    pub(crate) repo_id: Option<String>,
     /// `[general.hub] branch`.
-    pub branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// `[general.cuda]` minver and maxver.
-    pub cuda_range: Range<Option<String>>,
+    pub(crate) cuda_range: Range<Option<String>>,
     /// Python packages that the kernel needs with CUDA.
-    pub python_depends: Vec<String>,
+    pub(crate) python_depends: Vec<String>,
     /// Other kernels that it needs with CUDA.
-    pub kernel_depends: Vec<KernelDepend>,
+    pub(crate) kernel_depends: Vec<KernelDepend>,
     /// The frameworks that have a table: `torch`, `torch-noarch`, `tvm-ffi`.
-    pub frameworks: Vec<&'static str>,
+    pub(crate) frameworks: Vec<&'static str>,
     /// `[torch]`.
-    pub torch: Option<TorchTable>,
+    pub(crate) torch: Option<TorchTable>,
     /// Every `[kernel.X]` with the cuda backend, in the file's order.
-    pub kernels: Vec<KernelTable>,
+    pub(crate) kernels: Vec<KernelTable>,
 }
 
 /// `[torch]`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TorchTable {
+pub(crate) struct TorchTable {
     /// Sources and headers of the binding, relative to the project.
-    pub sources: Vec<PathBuf>,
+    pub(crate) sources: Vec<PathBuf>,
     /// Include folders, relative to the project.
-    pub includes: Vec<PathBuf>,
+    pub(crate) includes: Vec<PathBuf>,
     /// Flags for the C++ compiler.
-    pub cxx_flags: Vec<String>,
+    pub(crate) cxx_flags: Vec<String>,
     /// Endings, besides `py`, of the package's files.
-    pub endings: Vec<String>,
+    pub(crate) endings: Vec<String>,
     /// The oldest and the newest torch to build with.
-    pub range: Range<Option<String>>,
+    pub(crate) range: Range<Option<String>>,
     /// The oldest torch to run with, of the stable ABI; none: tied to one torch.
-    pub stable_abi: Option<String>,
+    pub(crate) stable_abi: Option<String>,
 }
 
 /// `[kernel.X]` with the cuda backend.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KernelTable {
+pub(crate) struct KernelTable {
     /// X.
-    pub name: String,
+    pub(crate) name: String,
     /// Sources and headers, relative to the project.
-    pub sources: Vec<PathBuf>,
+    pub(crate) sources: Vec<PathBuf>,
     /// Include folders, relative to the project.
-    pub includes: Vec<PathBuf>,
+    pub(crate) includes: Vec<PathBuf>,
     /// `cuda-capabilities`.
-    pub capabilities: Vec<Capability>,
+    pub(crate) capabilities: Vec<Capability>,
     /// Flags for nvcc.
-    pub cuda_flags: Vec<String>,
+    pub(crate) cuda_flags: Vec<String>,
     /// Flags for the C++ compiler.
-    pub cxx_flags: Vec<String>,
+    pub(crate) cxx_flags: Vec<String>,
     /// The oldest CUDA that it is compiled with.
-    pub cuda_minver: Option<String>,
+    pub(crate) cuda_minver: Option<String>,
     /// `depends`.
-    pub depends: Vec<String>,
+    pub(crate) depends: Vec<String>,
 }
 
 /// What build.toml is read for.
@@ -317,7 +317,7 @@ impl BuildToml {
     }
 
     /// The name as Python writes it: the package's folder below `torch-ext`.
-    pub fn python_name(&self) -> String {
+    pub(crate) fn python_name(&self) -> String {
         self.name.replace('-', "_")
     }
 }

@@ -12,7 +12,7 @@ use super::spec::Refusal;
 use super::{CaseError, CaseSet, DType, Operation, Values};
 
 /// The most cases that one list of tables may give.
-pub const MOST_CASES: u64 = 20_000;
+pub(crate) const MOST_CASES: u64 = 20_000;
 
 /// How the input tensors of a case are drawn.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -36,7 +36,7 @@ pub enum Inputs {
 
 impl Inputs {
     /// All kinds that kernel.toml may name.
-    pub const ALL: [Self; 6] = [Self::Normal, Self::Wide, Self::Tiny, Self::Sparse, Self::Constant, Self::Spike];
+    pub(crate) const ALL: [Self; 6] = [Self::Normal, Self::Wide, Self::Tiny, Self::Sparse, Self::Constant, Self::Spike];
 
     /// As `kernel.toml` names it.
     pub fn name(self) -> &'static str {
@@ -52,7 +52,7 @@ impl Inputs {
     }
 
     /// From its name.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|inputs| inputs.name() == name)
     }
 }

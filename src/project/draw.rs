@@ -4,22 +4,22 @@ use crate::base::SplitMix64;
 
 /// A sequence of sizes.
 #[derive(Clone, Debug)]
-pub struct Draw(SplitMix64);
+pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
     /// A sequence of its own for every pair of a seed and the index of a case set.
-    pub fn new(seed: u64, set: u64) -> Self {
+    pub(crate) fn new(seed: u64, set: u64) -> Self {
         // The index is mixed first: seeds that lie side by side must not share sequences across sets.
         Self(SplitMix64(seed ^ SplitMix64::mix(set.wrapping_add(1))))
     }
 
     /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0.bits()
     }
 
     /// A number below `count`, each as likely as the next; 0 where `count` is 0.
-    pub fn below(&mut self, count: u64) -> u64 {
+    pub(crate) fn below(&mut self, count: u64) -> u64 {
         if count == 0 {
             return 0;
         }
@@ -34,7 +34,7 @@ impl Draw {
     }
 
     /// An integer from `first` to `last`, both included.
-    pub fn between(&mut self, first: i64, last: i64) -> i64 {
+    pub(crate) fn between(&mut self, first: i64, last: i64) -> i64 {
         let (first, last) = (first.min(last), first.max(last));
         let offset = match last.abs_diff(first).checked_add(1) {
             Some(count) => self.below(count),

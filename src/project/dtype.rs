@@ -14,10 +14,10 @@ macro_rules! dtypes {
 
         impl DType {
             /// All types.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The names of all types.
-            pub const NAMES: &[&'static str] = &[$($name),+];
+            pub(crate) const NAMES: &[&'static str] = &[$($name),+];
 
             /// As `kernel.toml` and the command line name it.
             pub fn name(self) -> &'static str {
@@ -42,7 +42,7 @@ macro_rules! dtypes {
             }
 
             /// Whether it is a floating-point type.
-            pub fn is_float(self) -> bool {
+            pub(crate) fn is_float(self) -> bool {
                 match self {
                     $(Self::$variant => $float,)+
                 }
@@ -62,18 +62,18 @@ dtypes! {
 impl DType {
     /// The value of a type parameter that stands for a type of its own, or for the case's `T` where it is none: the names
     /// of a case have numbers as values, and types are among them.
-    pub fn code(this: Option<Self>) -> f64 {
+    pub(crate) fn code(this: Option<Self>) -> f64 {
         let place = this.and_then(|this| Self::ALL.iter().position(|other| *other == this));
         place.map_or(-1.0, |place| f64::from(u8::try_from(place).unwrap_or(u8::MAX)))
     }
 
     /// The type that a value of [`DType::code`] stands for; none for `T`.
-    pub fn from_code(code: f64) -> Option<Self> {
+    pub(crate) fn from_code(code: f64) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| Self::code(Some(*dtype)).to_bits() == code.to_bits())
     }
 
     /// `f32`, or `T`.
-    pub fn code_name(code: f64) -> &'static str {
+    pub(crate) fn code_name(code: f64) -> &'static str {
         Self::from_code(code).map_or("T", Self::name)
     }
 }
@@ -91,7 +91,7 @@ pub enum Element {
 }
 
 /// Whether a type parameter may have this name: capital letters and digits, a letter first, and not `T`.
-pub fn is_type_name(name: &str) -> bool {
+pub(crate) fn is_type_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
         && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
         && name != "T"

@@ -13,7 +13,7 @@ use super::DType;
 use super::dtype::is_type_name;
 
 /// The largest magnitude up to which every integer is exact in a double: 2^53.
-pub const EXACT: f64 = 9_007_199_254_740_992.0;
+pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// What a name may not be.
 const FUNCTIONS: [&str; 4] = ["min", "max", "ceil_div", "size"];
@@ -36,16 +36,16 @@ pub struct Formula {
 #[error("formula `{text}`, column {}: {message}", self.column())]
 pub struct FormulaError {
     /// The formula as written.
-    pub text: String,
+    pub(crate) text: String,
     /// The bytes of `text` at fault.
-    pub span: Range<usize>,
+    pub(crate) span: Range<usize>,
     /// What is wrong, and what is allowed.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl FormulaError {
     /// The column in the formula, counted in characters from 1.
-    pub fn column(&self) -> usize {
+    pub(crate) fn column(&self) -> usize {
         self.text.get(..self.span.start).map_or(1, |before| before.chars().count() + 1)
     }
 }
@@ -99,7 +99,7 @@ impl Formula {
     }
 
     /// A formula that is one number.
-    pub fn number(value: f64) -> Self {
+    pub(crate) fn number(value: f64) -> Self {
         Self { text: value.to_string(), program: vec![(Step::Number(value), 0..0)] }
     }
 
@@ -112,12 +112,12 @@ impl Formula {
     }
 
     /// Whether it is just this name.
-    pub fn is_name(&self, name: &str) -> bool {
+    pub(crate) fn is_name(&self, name: &str) -> bool {
         matches!(self.program.as_slice(), [(Step::Name(only), _)] if only == name)
     }
 
     /// The name that it consists of, if it is one.
-    pub fn as_name(&self) -> Option<&str> {
+    pub(crate) fn as_name(&self) -> Option<&str> {
         match self.program.as_slice() {
             [(Step::Name(only), _)] => Some(only),
             _ => None,
@@ -127,7 +127,7 @@ impl Formula {
     /// Its value, always finite. A comparison gives 1 or 0; `/` is a division of real numbers.
     ///
     /// Errors: a name without a value (the known ones are listed), a division by zero, a value beyond a double.
-    pub fn eval(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<f64, FormulaError> {
+    pub(crate) fn eval(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<f64, FormulaError> {
         let mut stack: Vec<f64> = Vec::new();
         for (step, span) in &self.program {
             let value = match step {
@@ -180,7 +180,7 @@ impl Formula {
     }
 
     /// Its value as an integer. Refuses fractions, and magnitudes above 2^53, where doubles skip integers.
-    pub fn eval_integer(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<i64, FormulaError> {
+    pub(crate) fn eval_integer(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<i64, FormulaError> {
         let value = self.eval(names, t)?;
         let whole = 0..self.text.len();
         if value.fract() != 0.0 {
@@ -194,7 +194,7 @@ impl Formula {
     }
 
     /// Its value as a size: an integer that is not negative.
-    pub fn eval_size(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<u64, FormulaError> {
+    pub(crate) fn eval_size(&self, names: &BTreeMap<String, f64>, t: DType) -> Result<u64, FormulaError> {
         let value = self.eval_integer(names, t)?;
         u64::try_from(value)
             .map_err(|_| self.error(&(0..self.text.len()), format!("gives {value}; a size is not negative")))
@@ -252,7 +252,7 @@ fn size(dtype: DType) -> f64 {
 }
 
 /// Whether a name may stand in a formula: a letter or `_` first, then digits too, and none of the functions.
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.bytes().all(is_word)
         && name != "T"

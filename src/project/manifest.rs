@@ -110,7 +110,7 @@ impl StableAbi {
 /// A `[kernel.X]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
-    pub(crate) name: Word,
+    pub name: Word,
     /// The whole table.
     pub(crate) at: Range<usize>,
     pub(crate) backend: Option<Word>,
@@ -127,15 +127,15 @@ pub(crate) struct Kernel {
 /// A kernel that another one needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct KernelDepend {
+pub(crate) struct KernelDepend {
     /// owner/name.
-    pub repo_id: String,
+    pub(crate) repo_id: String,
     /// Its version …
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
+    pub(crate) version: Option<u64>,
     /// … or its revision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
+    pub(crate) revision: Option<String>,
 }
 
 /// The edition that is read besides the one without a number.

@@ -3,40 +3,41 @@
 //! [`Spec`] is `kernel.toml` as written, [`Case`] one row of its cases, and [`Bound`] an operation with every
 //! size of a case filled in: the tensors and the launcher's arguments, ready to be recorded and checked.
 
-pub mod bind;
-pub mod bound;
+pub(crate) mod bind;
+pub(crate) mod bound;
 pub(crate) mod build_toml;
-pub mod case;
+pub(crate) mod case;
 pub(crate) mod diagnostic;
-pub mod draw;
-pub mod dtype;
-pub mod fit;
-pub mod formula;
+pub(crate) mod draw;
+pub(crate) mod dtype;
+pub(crate) mod fit;
+pub(crate) mod formula;
 pub(crate) mod manifest;
-pub mod names;
+pub(crate) mod names;
 pub(crate) mod path;
 mod read;
 pub(crate) mod source_digest;
-pub mod spec;
+pub(crate) mod spec;
 mod spec_digest;
 mod standard;
 mod table;
 pub(crate) mod torch;
 
-pub use bound::{Bound, BoundArgument, BoundTensor};
-pub use build_toml::{BuildToml, KernelTable, TorchTable};
+pub(crate) use bound::BoundTensor;
+pub use bound::{Bound, BoundArgument};
+pub(crate) use build_toml::KernelTable;
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
-pub use dtype::{DType, Element};
+pub use dtype::DType;
 pub use fit::GivenTensor;
-pub use formula::{Formula, FormulaError};
-pub use manifest::KernelDepend;
-pub use names::CaseError;
+pub use formula::Formula;
+pub(crate) use manifest::KernelDepend;
+pub(crate) use names::CaseError;
+pub(crate) use spec::Values;
 pub use spec::{
     Argument, BadPointer, Budget, CType, CaseSet, Integers, Operation, OracleRef, Refusal, Role, Spec, Tolerance,
-    Values,
 };
-pub use torch::TorchProject;
+pub(crate) use torch::TorchProject;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -48,10 +49,10 @@ use build_toml::Purpose;
 use diagnostic::Document;
 
 /// kernel-builder's file.
-pub const BUILD_TOML: &str = "build.toml";
+pub(crate) const BUILD_TOML: &str = "build.toml";
 
 /// Our file.
-pub const KERNEL_TOML: &str = "kernel.toml";
+pub(crate) const KERNEL_TOML: &str = "kernel.toml";
 
 /// A project, read and checked.
 #[derive(Clone, Debug)]

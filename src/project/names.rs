@@ -10,7 +10,7 @@ use super::{Argument, DType, Formula, Integers, Operation, Role};
 /// Why a case cannot be made or bound. The text names the operation or tensor, the name and what is allowed.
 #[derive(Clone, Debug, Error)]
 #[error("{0}")]
-pub struct CaseError(pub String);
+pub(crate) struct CaseError(pub String);
 
 impl Operation {
     /// The names that a case may set, in the order in which the launcher's arguments use them first, then those of

@@ -155,16 +155,16 @@ impl Argument {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Integers<N> {
     /// The smallest.
-    pub first: N,
+    pub(crate) first: N,
     /// The largest.
-    pub last: N,
+    pub(crate) last: N,
     /// What else a verification draws now and then, wherever it lies; a bench does not.
-    pub also: Vec<N>,
+    pub(crate) also: Vec<N>,
 }
 
 impl<N> Integers<N> {
     /// Every formula or number in it.
-    pub fn all(&self) -> impl Iterator<Item = &N> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &N> {
         [&self.first, &self.last].into_iter().chain(&self.also)
     }
 }
@@ -220,7 +220,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// Whether any nonzero code will do, and nothing but the values is wrong.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -287,9 +287,9 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Tolerance {
     /// Units in the last place of the output's type, an element.
-    pub ulps: Option<f64>,
+    pub(crate) ulps: Option<f64>,
     /// ‖out − reference‖ / ‖reference‖.
-    pub relative_norm: Option<f64>,
+    pub(crate) relative_norm: Option<f64>,
     /// An absolute error that is always allowed, an element.
-    pub absolute: Option<f64>,
+    pub(crate) absolute: Option<f64>,
 }

@@ -13,19 +13,19 @@ use crate::toolchain::Version;
 
 /// A project to be built for torch, read and checked.
 #[derive(Clone, Debug)]
-pub struct TorchProject {
+pub(crate) struct TorchProject {
     /// Its folder, absolute, links resolved.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// build.toml.
-    pub build: BuildToml,
+    pub(crate) build: BuildToml,
     /// `[torch]`.
-    pub torch: TorchTable,
+    pub(crate) torch: TorchTable,
     /// `[general] version`, which the Hub's loader wants.
-    pub version: u64,
+    pub(crate) version: u64,
     /// `[general] license`.
-    pub license: String,
+    pub(crate) license: String,
     /// The oldest torch that the variant runs with.
-    pub stable_abi: Version,
+    pub(crate) stable_abi: Version,
 }
 
 /// The first torch whose stable ABI has what a binding needs: tensors, a device guard, the current stream.
@@ -33,7 +33,7 @@ const FIRST_STABLE: Version = Version { major: 2, minor: 10 };
 
 impl TorchProject {
     /// Reads a project's build.toml, and checks that it can be built here; kernel.toml is not needed.
-    pub fn open(dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(dir: &Path) -> anyhow::Result<Self> {
         let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
         ensure!(root.is_dir(), "{} is no folder; a project is a folder with {BUILD_TOML}", dir.display());
         let path = dir.join(BUILD_TOML);

@@ -23,7 +23,7 @@ pub fn names(report: &BenchReport) -> Vec<&str> {
 }
 
 /// Microseconds, followed by `!` if wrong and by `~` if another function; a dash if there is no time.
-pub fn time(peer: Option<&Beside>) -> String {
+pub(crate) fn time(peer: Option<&Beside>) -> String {
     let Some((peer, time)) = peer.and_then(|peer| Some((peer, peer.time?))) else {
         return figure::NONE.to_owned();
     };
@@ -41,7 +41,7 @@ pub fn find<'a>(against: &'a Against, name: &str) -> Option<&'a Beside> {
 }
 
 /// `liger, 1.04`: the fastest peer with a right result, and its time divided by ours.
-pub fn best(against: &Against) -> String {
+pub(crate) fn best(against: &Against) -> String {
     match (against.best(), against.kernel) {
         (Some((peer, time)), Some(ours)) => {
             format!("{}, {}", peer.name, figure::times(time.median / ours.median))
@@ -84,7 +84,7 @@ pub fn table(report: &BenchReport) -> Option<Table> {
 }
 
 /// Notes, each once: how peers were measured, which were left out and why, which are wrong.
-pub fn notes(report: &BenchReport) -> Vec<String> {
+pub(crate) fn notes(report: &BenchReport) -> Vec<String> {
     let mut notes = Vec::new();
     let mut add = |note: String| {
         if !notes.contains(&note) {
@@ -112,7 +112,7 @@ pub fn notes(report: &BenchReport) -> Vec<String> {
 }
 
 /// How the times were measured.
-pub fn heading(report: &BenchReport) -> String {
+pub(crate) fn heading(report: &BenchReport) -> String {
     let clock = match cases(report).next() {
         Some((_, against)) if against.clock == "kernels" => "by this program's clock",
         _ => "by torch's clock; with the module kernels_harness in that Python, by this program's",

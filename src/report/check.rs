@@ -14,9 +14,9 @@ pub struct Check {
     pub status: Status,
     /// A remark or the figures, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub detail: String,
+    pub(crate) detail: String,
     /// How long it took; zero if timed as part of another check.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 /// How a check ended.
@@ -83,13 +83,13 @@ impl<'a> Checks<'a> {
     }
 
     /// Adds one that ended.
-    pub fn push(&mut self, check: Check) {
+    pub(crate) fn push(&mut self, check: Check) {
         (self.tell)(&check);
         self.done.push(check);
     }
 
     /// Adds some that ended together.
-    pub fn extend(&mut self, checks: impl IntoIterator<Item = Check>) {
+    pub(crate) fn extend(&mut self, checks: impl IntoIterator<Item = Check>) {
         checks.into_iter().for_each(|check| self.push(check));
     }
 }
@@ -115,18 +115,18 @@ pub struct Suite {
 
 /// The number of checks by status.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// No error.
-    pub passed: usize,
+    pub(crate) passed: usize,
     /// An error.
-    pub failed: usize,
+    pub(crate) failed: usize,
     /// Not done.
-    pub skipped: usize,
+    pub(crate) skipped: usize,
 }
 
 impl Suite {
     /// The number of checks by status.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for check in &self.checks {
             *match check.status {
@@ -140,7 +140,7 @@ impl Suite {
 }
 
 /// The number of checks by status in all suites.
-pub fn total(suites: &[Suite]) -> Counts {
+pub(crate) fn total(suites: &[Suite]) -> Counts {
     suites.iter().map(Suite::counts).fold(Counts::default(), |sum, counts| Counts {
         passed: sum.passed + counts.passed,
         failed: sum.failed + counts.failed,

@@ -3,7 +3,7 @@
 use crate::bench::{CaseBench, Residency, Spread};
 
 /// Shown where there is no figure.
-pub const NONE: &str = "–";
+pub(crate) const NONE: &str = "–";
 
 /// Three significant digits below a thousand, no decimals above.
 fn three(value: f64) -> String {
@@ -19,44 +19,44 @@ fn finite(value: f64, show: impl FnOnce(f64) -> String) -> String {
 }
 
 /// Microseconds: `4.31`, `46.7`, `360`.
-pub fn micros(value: f64) -> String {
+pub(crate) fn micros(value: f64) -> String {
     finite(value, three)
 }
 
 /// The median's microseconds; a dash if there is none.
-pub fn median(spread: Option<Spread>) -> String {
+pub(crate) fn median(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE.to_owned(), |spread| micros(spread.median))
 }
 
 /// Microseconds with spread: `46.7 (46.3–47.7)`, in the given brackets.
-pub fn spread(spread: Spread, open: char, close: char) -> String {
+pub(crate) fn spread(spread: Spread, open: char, close: char) -> String {
     let [median, p10, p90] = [spread.median, spread.p10, spread.p90].map(micros);
     format!("{median} {open}{p10}–{p90}{close}")
 }
 
 /// Megabytes (10⁶) of a number of bytes: `0.52`, `134`.
 #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     three(bytes as f64 / 1e6)
 }
 
 /// GB/s: `2871`.
-pub fn gbs(value: f64) -> String {
+pub(crate) fn gbs(value: f64) -> String {
     finite(value, |value| format!("{value:.0}"))
 }
 
 /// A share as a percentage without its sign: 0.987 is `98.7`.
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     finite(share, |share| format!("{:.1}", share * 100.0))
 }
 
 /// A ratio: `1.77`.
-pub fn times(ratio: f64) -> String {
+pub(crate) fn times(ratio: f64) -> String {
     finite(ratio, |ratio| format!("{ratio:.2}"))
 }
 
 /// Rounds to significant digits, so that a recorded figure does not change with noise.
-pub fn significant(value: f64, digits: usize) -> f64 {
+pub(crate) fn significant(value: f64, digits: usize) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return value;
     }
@@ -65,22 +65,22 @@ pub fn significant(value: f64, digits: usize) -> f64 {
 }
 
 /// The share of the datasheet's bandwidth that a case reached, if the card reports its peak.
-pub fn of_peak(case: &CaseBench, peak_gbs: Option<f64>) -> Option<f64> {
+pub(crate) fn of_peak(case: &CaseBench, peak_gbs: Option<f64>) -> Option<f64> {
     peak_gbs.filter(|peak| *peak > 0.0).map(|peak| case.gbs() / peak)
 }
 
 /// The label of a case without the dtype at its end, which has its own column.
-pub fn shape(case: &CaseBench) -> &str {
+pub(crate) fn shape(case: &CaseBench) -> &str {
     case.case.strip_suffix(case.dtype.name()).map_or(case.case.as_str(), str::trim_end)
 }
 
 /// `shape` without strides, which describe a view's layout and not its size.
-pub fn sizes(case: &CaseBench) -> String {
+pub(crate) fn sizes(case: &CaseBench) -> String {
     shape(case).split(' ').filter(|word| !word.contains("_stride=")).collect::<Vec<_>>().join(" ")
 }
 
 /// `cold` or `hot`.
-pub fn residency(case: &CaseBench) -> &'static str {
+pub(crate) fn residency(case: &CaseBench) -> &'static str {
     match case.residency {
         Residency::Cold => "cold",
         Residency::Hot => "hot",

@@ -10,7 +10,7 @@ use crate::base::disk;
 
 /// Writes `content` to `path` atomically. An existing regular file is replaced; a folder, a link or a device is
 /// an error that names it, and so is a folder that does not exist.
-pub fn write(path: &Path, content: &[u8]) -> Result<()> {
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if !meta.is_file() => {
             bail!("cannot write {}: it is there and no regular file; choose another name", path.display())

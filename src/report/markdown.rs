@@ -1,7 +1,7 @@
 //! Tables in Markdown.
 
 /// The two header lines of a table. A title that begins with `>` is right-aligned.
-pub fn titles<T: AsRef<str>>(titles: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn titles<T: AsRef<str>>(titles: impl IntoIterator<Item = T>) -> String {
     let (mut names, mut rules) = (String::from("|"), String::from("|"));
     for title in titles {
         let title = title.as_ref();
@@ -18,7 +18,7 @@ pub fn titles<T: AsRef<str>>(titles: impl IntoIterator<Item = T>) -> String {
 }
 
 /// A row of a table; text from elsewhere must be escaped with [`cell`].
-pub fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
     let mut line = String::from("|");
     for cell in cells {
         line += " ";
@@ -29,7 +29,7 @@ pub fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
 }
 
 /// Escapes text for a cell.
-pub fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 8);
     let mut before = ' ';
     let mut rest = text.chars().peekable();

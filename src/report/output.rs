@@ -10,46 +10,46 @@ use crate::base::text::is_invisible;
 
 /// The output mode of a command.
 #[derive(Clone, Copy, Debug)]
-pub struct Output {
+pub(crate) struct Output {
     json: bool,
     quiet: bool,
 }
 
 impl Output {
     /// As the flags say.
-    pub fn new(json: bool, quiet: bool) -> Self {
+    pub(crate) fn new(json: bool, quiet: bool) -> Self {
         Self { json, quiet }
     }
 
     /// Whether JSON was asked for.
-    pub fn is_json(self) -> bool {
+    pub(crate) fn is_json(self) -> bool {
         self.json
     }
 
     /// Whether progress messages are to be printed.
-    pub fn is_talkative(self) -> bool {
+    pub(crate) fn is_talkative(self) -> bool {
         !self.json && !self.quiet
     }
 
     /// Whether a user can be asked.
-    pub fn is_interactive(self) -> bool {
+    pub(crate) fn is_interactive(self) -> bool {
         !self.json && !self.quiet && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
     }
 
     /// Whether a transient line would be seen and disturb nothing.
-    pub fn shows_progress(self) -> bool {
+    pub(crate) fn shows_progress(self) -> bool {
         !self.json && !self.quiet && std::io::stderr().is_terminal()
     }
 
     /// Prints a line for people. A failure to print is ignored.
-    pub fn line(self, text: impl AsRef<str>) {
+    pub(crate) fn line(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
             let _ = writeln!(anstream::stdout().lock(), "{}", harmless(text.as_ref()));
         }
     }
 
     /// Prints the requested output, byte for byte, also with `--quiet`.
-    pub fn content(self, bytes: &[u8]) {
+    pub(crate) fn content(self, bytes: &[u8]) {
         if kept(bytes) {
             return;
         }
@@ -58,7 +58,7 @@ impl Output {
     }
 
     /// Like [`Output::content`], coloured on a terminal and unchanged elsewhere.
-    pub fn text(self, plain: &str, colour: impl FnOnce(&str) -> String) {
+    pub(crate) fn text(self, plain: &str, colour: impl FnOnce(&str) -> String) {
         let stdout = std::io::stdout();
         if anstream::AutoStream::choice(&stdout) == anstream::ColorChoice::Never {
             self.content(plain.as_bytes());
@@ -68,7 +68,7 @@ impl Output {
     }
 
     /// Prints the JSON report, if requested.
-    pub fn json(self, report: &impl Serialize) {
+    pub(crate) fn json(self, report: &impl Serialize) {
         if self.json {
             let text = serde_json::to_string_pretty(report)
                 .unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string()));
@@ -79,14 +79,14 @@ impl Output {
     }
 
     /// Prints a remark beside the report.
-    pub fn note(self, text: impl AsRef<str>) {
+    pub(crate) fn note(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
             let _ = writeln!(anstream::stderr().lock(), "{}", harmless(text.as_ref()));
         }
     }
 
     /// Prints an error, always.
-    pub fn error(self, text: impl AsRef<str>) {
+    pub(crate) fn error(self, text: impl AsRef<str>) {
         // The captured report contains the error.
         if kept(b"") {
             return;
@@ -101,7 +101,7 @@ thread_local! {
 }
 
 /// Runs `work`, and returns its stdout. Nothing is printed, not even on stderr.
-pub fn captured<R>(work: impl FnOnce() -> R) -> (R, Vec<u8>) {
+pub(crate) fn captured<R>(work: impl FnOnce() -> R) -> (R, Vec<u8>) {
     /// Restores the previous state, also on a panic.
     struct End(Option<Vec<u8>>);
     impl Drop for End {
@@ -137,7 +137,7 @@ fn remember(written: io::Result<()>) {
 }
 
 /// The first failure to write output, if any.
-pub fn lost() -> Option<io::Error> {
+pub(crate) fn lost() -> Option<io::Error> {
     LOST.lock().ok()?.take()
 }
 

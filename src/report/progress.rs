@@ -8,11 +8,11 @@ use super::Output;
 
 /// A spinner with a message; nothing with `--quiet` or without a terminal.
 #[derive(Debug)]
-pub struct Progress(Option<ProgressBar>);
+pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// Shows the line.
-    pub fn new(output: Output) -> Self {
+    pub(crate) fn new(output: Output) -> Self {
         if !output.shows_progress() {
             return Self(None);
         }
@@ -25,14 +25,14 @@ impl Progress {
     }
 
     /// Changes the message.
-    pub fn tell(&self, what: &str) {
+    pub(crate) fn tell(&self, what: &str) {
         if let Some(bar) = &self.0 {
             bar.set_message(what.to_owned());
         }
     }
 
     /// Removes the line.
-    pub fn done(&self) {
+    pub(crate) fn done(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }

@@ -75,7 +75,7 @@ impl Drop for Keys {
 }
 
 /// Waits for Enter and leaves the answer in `selected`, one flag per row; returns false if the user cancelled.
-pub fn select(question: &str, rows: &[String], help: &str, selected: &mut [bool]) -> io::Result<bool> {
+pub(crate) fn select(question: &str, rows: &[String], help: &str, selected: &mut [bool]) -> io::Result<bool> {
     let mut keys = Keys::new()?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{} {question}", style::good("?"))?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::check::{Allowed, Finding, RULES, Report, Severity};
 
 /// The whole log: one run over all projects, each with its folder as given.
-pub fn render(projects: &[(&Path, &Report)], version: &str) -> Value {
+pub(crate) fn render(projects: &[(&Path, &Report)], version: &str) -> Value {
     let results: Vec<Value> = projects
         .iter()
         .flat_map(|(dir, report)| {

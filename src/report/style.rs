@@ -9,31 +9,31 @@ fn paint(style: Style, text: impl Display) -> String {
 }
 
 /// Done, current, added.
-pub fn good(text: impl Display) -> String {
+pub(crate) fn good(text: impl Display) -> String {
     paint(AnsiColor::Green.on_default(), text)
 }
 
 /// Needs attention.
-pub fn warning(text: impl Display) -> String {
+pub(crate) fn warning(text: impl Display) -> String {
     paint(AnsiColor::Yellow.on_default(), text)
 }
 
 /// Wrong, removed.
-pub fn bad(text: impl Display) -> String {
+pub(crate) fn bad(text: impl Display) -> String {
     paint(AnsiColor::Red.on_default(), text)
 }
 
 /// The subject of the line.
-pub fn strong(text: impl Display) -> String {
+pub(crate) fn strong(text: impl Display) -> String {
     paint(Style::new().bold(), text)
 }
 
 /// Secondary text.
-pub fn faint(text: impl Display) -> String {
+pub(crate) fn faint(text: impl Display) -> String {
     paint(Style::new().dimmed(), text)
 }
 
 /// A position in a file.
-pub fn place(text: impl Display) -> String {
+pub(crate) fn place(text: impl Display) -> String {
     paint(AnsiColor::Cyan.on_default(), text)
 }

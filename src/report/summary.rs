@@ -68,7 +68,7 @@ fn failures(text: &mut String, suite: &Suite) {
 }
 
 /// Appends the summary to the file that GitHub names in `GITHUB_STEP_SUMMARY`.
-pub fn append(path: &Path, suites: &[Suite]) -> Result<()> {
+pub(crate) fn append(path: &Path, suites: &[Suite]) -> Result<()> {
     OpenOptions::new()
         .append(true)
         .create(true)

@@ -10,7 +10,7 @@ const NARROWEST: usize = 12;
 
 /// One column.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     title: String,
     right: bool,
     shrinks: bool,
@@ -18,17 +18,17 @@ pub struct Column {
 
 impl Column {
     /// Text, left-aligned, at full width.
-    pub fn text(title: &str) -> Self {
+    pub(crate) fn text(title: &str) -> Self {
         Self { title: title.to_owned(), right: false, shrinks: false }
     }
 
     /// Names, cut with an ellipsis if the window is too narrow for the table.
-    pub fn name(title: &str) -> Self {
+    pub(crate) fn name(title: &str) -> Self {
         Self { shrinks: true, ..Self::text(title) }
     }
 
     /// Figures, right-aligned.
-    pub fn figure(title: &str) -> Self {
+    pub(crate) fn figure(title: &str) -> Self {
         Self { right: true, ..Self::text(title) }
     }
 }
@@ -42,32 +42,32 @@ pub struct Cell {
 
 impl Cell {
     /// Neither good nor bad.
-    pub fn plain(text: impl Display) -> Self {
+    pub(crate) fn plain(text: impl Display) -> Self {
         Self { text: text.to_string(), paint: None }
     }
 
     /// As it should be.
-    pub fn good(text: impl Display) -> Self {
+    pub(crate) fn good(text: impl Display) -> Self {
         Self::painted(text, |text| style::good(text))
     }
 
     /// Worth a look.
-    pub fn warning(text: impl Display) -> Self {
+    pub(crate) fn warning(text: impl Display) -> Self {
         Self::painted(text, |text| style::warning(text))
     }
 
     /// Wrong.
-    pub fn bad(text: impl Display) -> Self {
+    pub(crate) fn bad(text: impl Display) -> Self {
         Self::painted(text, |text| style::bad(text))
     }
 
     /// What the row is about.
-    pub fn strong(text: impl Display) -> Self {
+    pub(crate) fn strong(text: impl Display) -> Self {
         Self::painted(text, |text| style::strong(text))
     }
 
     /// What can be skipped.
-    pub fn faint(text: impl Display) -> Self {
+    pub(crate) fn faint(text: impl Display) -> Self {
         Self::painted(text, |text| style::faint(text))
     }
 
@@ -91,7 +91,7 @@ pub struct Table {
 
 impl Table {
     /// An empty one.
-    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+    pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Whether it has no rows.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
@@ -172,7 +172,7 @@ fn fit(text: &str, width: usize) -> String {
 }
 
 /// The width of the terminal on stdout in columns; `None` if there is none, and nothing is cut.
-pub fn window() -> Option<usize> {
+pub(crate) fn window() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
         return None;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Escapes `text` for use between tags and in a quoted attribute. Line ends and tabs are written
 /// as references, because a parser would turn them into spaces in an attribute.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {

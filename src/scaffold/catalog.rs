@@ -11,45 +11,45 @@ use crate::base::text::nearest;
 
 /// All that there is to choose from.
 #[derive(Clone, Debug)]
-pub struct Catalog {
+pub(crate) struct Catalog {
     /// By name, which is also the order in which a project has them.
-    pub families: Vec<Family>,
+    pub(crate) families: Vec<Family>,
     /// What models need, by name.
-    pub sets: Vec<Set>,
+    pub(crate) sets: Vec<Set>,
 }
 
 /// Operations that belong together: their kernels, their binding, their functions and layers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Family {
+pub(crate) struct Family {
     /// The stem of its files, and what `--op` takes.
     #[serde(skip_deserializing)]
-    pub name: String,
+    pub(crate) name: String,
     /// What it is, in a sentence.
-    pub description: String,
+    pub(crate) description: String,
     /// The folders of `kernels/` that it is made of; without one, `scaffold/<name>/kernel` has its kernels.
     #[serde(default)]
-    pub projects: Vec<String>,
+    pub(crate) projects: Vec<String>,
     /// What `--op` takes for it beside its name.
-    pub operations: Vec<String>,
+    pub(crate) operations: Vec<String>,
     /// What its Python module offers.
-    pub exports: Vec<String>,
+    pub(crate) exports: Vec<String>,
     /// The classes of its layers' module.
-    pub layers: Vec<String>,
+    pub(crate) layers: Vec<String>,
 }
 
 /// The families that a model needs.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Set {
+pub(crate) struct Set {
     /// What `--for` takes.
     #[serde(skip_deserializing)]
-    pub name: String,
+    pub(crate) name: String,
     /// What it is for, in a sentence.
     #[serde(default)]
-    pub description: String,
+    pub(crate) description: String,
     /// Names of families.
-    pub families: Vec<String>,
+    pub(crate) families: Vec<String>,
 }
 
 /// The file as it is written.
@@ -64,11 +64,11 @@ struct Tables {
 /// A name that is neither a family nor an operation of one, or no set.
 #[derive(Clone, Debug, Error)]
 #[error("{0}")]
-pub struct Unknown(pub String);
+pub(crate) struct Unknown(pub String);
 
 impl Catalog {
     /// The embedded one.
-    pub fn embedded() -> Result<Self> {
+    pub(crate) fn embedded() -> Result<Self> {
         let bytes = embedded::file("scaffold/scaffold.toml").context("no scaffold is embedded")?;
         let text = std::str::from_utf8(bytes).context("scaffold.toml is not UTF-8")?;
         let tables: Tables = toml::from_str(text).context("the embedded scaffold.toml cannot be read")?;
@@ -79,12 +79,12 @@ impl Catalog {
     }
 
     /// Whether `--op` takes a name.
-    pub fn has_operation(&self, name: &str) -> bool {
+    pub(crate) fn has_operation(&self, name: &str) -> bool {
         self.families.iter().any(|family| family.answers_to(name))
     }
 
     /// The families of some operations and sets, each once, in the catalog's order.
-    pub fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<&Family>, Unknown> {
+    pub(crate) fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<&Family>, Unknown> {
         let mut chosen = BTreeSet::new();
         for name in sets {
             let set = self.sets.iter().find(|set| set.name == *name);
@@ -110,7 +110,7 @@ impl Catalog {
 
 impl Family {
     /// All that `--op` takes for it.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let others = self.operations.iter().filter(|name| **name != self.name);
         std::iter::once(&self.name).chain(others).map(String::as_str)
     }

@@ -10,11 +10,11 @@ use super::{Family, Name, embedded, kernel_toml, manifest, package};
 
 /// A project in memory.
 #[derive(Clone, Debug)]
-pub struct Project {
+pub(crate) struct Project {
     /// Its files by path.
-    pub files: BTreeMap<String, Vec<u8>>,
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
     /// How many operations its kernel.toml has, by name.
-    pub operations: Vec<String>,
+    pub(crate) operations: Vec<String>,
 }
 
 /// The part of a path of `scaffold/common` that stands for the Python package's name.
@@ -24,7 +24,7 @@ const PACKAGE: &str = "package";
 const FOLDERS: [(&str, &str); 3] = [("torch-ext", "torch-ext"), ("tests", "tests"), ("benchmarks", "benchmarks")];
 
 /// The files of a project of these families, of which there is at least one. `owner`: whose it is on the Hub.
-pub fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project> {
+pub(crate) fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project> {
     ensure!(!families.is_empty(), "a project of no family");
     let mut tree = Files::default();
     let ext = format!("torch-ext/{}", name.package());

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// What became of the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum Repository {
+pub(crate) enum Repository {
     /// It was started, and all files are its first commit.
     Committed,
     /// It was started and the files are added, but there is no commit.
@@ -36,7 +36,7 @@ pub enum Repository {
 
 impl Repository {
     /// What a person should know of it.
-    pub fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         match self {
             Self::Committed => "a git repository with a first commit".to_owned(),
             Self::Added { why } => {

@@ -4,17 +4,17 @@
 //! together. [`compose`] makes a project's files of some families, in memory and the same bytes each time; [`place`] puts
 //! them where a user asked for them.
 
-pub mod catalog;
-pub mod compose;
+pub(crate) mod catalog;
+pub(crate) mod compose;
 mod embedded;
-pub mod git;
+pub(crate) mod git;
 mod kernel_toml;
 mod manifest;
-pub mod name;
+pub(crate) mod name;
 mod package;
-pub mod place;
+pub(crate) mod place;
 mod sources;
 
-pub use catalog::{Catalog, Family, Set};
-pub use compose::compose;
-pub use name::Name;
+pub(crate) use catalog::{Catalog, Family};
+pub(crate) use compose::compose;
+pub(crate) use name::Name;

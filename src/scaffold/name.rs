@@ -50,16 +50,16 @@ const FOLDERS: [&str; 3] = ["tests", "benchmarks", "build"];
 
 /// A project's name, such as `ltx-video-kernels`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Name(String);
+pub(crate) struct Name(String);
 
 /// Why a text is no name of a project, and what would be.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
-pub struct BadName(String);
+pub(crate) struct BadName(String);
 
 impl Name {
     /// Checks a name.
-    pub fn parse(text: &str) -> Result<Self, BadName> {
+    pub(crate) fn parse(text: &str) -> Result<Self, BadName> {
         let shown: String = text.chars().take(100).collect();
         let shown = format!("{shown:?}");
         if text.contains(['/', '\\']) || matches!(text, "." | "..") {
@@ -104,12 +104,12 @@ impl Name {
     }
 
     /// The name of its Python package, `ltx_video_kernels`.
-    pub fn package(&self) -> String {
+    pub(crate) fn package(&self) -> String {
         self.0.replace('-', "_")
     }
 
     /// The name.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -121,10 +121,10 @@ impl fmt::Display for Name {
 }
 
 /// Whose a repository on the Hub is, when nobody says: there is no such account to upload to by mistake.
-pub const NOBODY: &str = "your-name";
+pub(crate) const NOBODY: &str = "your-name";
 
 /// Checks the name of a user or an organisation on the Hub.
-pub fn check_owner(text: &str) -> Result<(), BadName> {
+pub(crate) fn check_owner(text: &str) -> Result<(), BadName> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let sound = !text.is_empty()
         && text.len() <= LONGEST

@@ -24,27 +24,27 @@ const STAGE: &str = ".kernels-init-";
 
 /// Where a project is to be: nothing is there, or an empty folder.
 #[derive(Clone, Debug)]
-pub struct Destination {
+pub(crate) struct Destination {
     /// The folder above, links resolved.
     parent: PathBuf,
     /// The project's folder.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The permission bits of the empty folder that is there.
     empty: Option<fs::Permissions>,
 }
 
 /// What was written.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub(crate) struct Placed {
     /// What became of the repository.
-    pub git: Repository,
+    pub(crate) git: Repository,
     /// Folders that a run which was killed had left, and that are gone now.
-    pub removed: Vec<PathBuf>,
+    pub(crate) removed: Vec<PathBuf>,
 }
 
 impl Destination {
     /// Looks at a place. What is there is refused, unless it is an empty folder.
-    pub fn find(dest: &Path) -> Result<Self> {
+    pub(crate) fn find(dest: &Path) -> Result<Self> {
         // `.` and `a/..` have no name; the folder itself has.
         let dest = if dest.file_name().is_none() {
             Cow::Owned(fs::canonicalize(dest).with_context(|| format!("cannot find {}", dest.display()))?)
@@ -101,7 +101,7 @@ impl Destination {
     }
 
     /// Writes a project, and starts its repository where there is none around it: all of it, or nothing.
-    pub fn write(&self, project: &Project, git: bool, message: &str) -> Result<Placed> {
+    pub(crate) fn write(&self, project: &Project, git: bool, message: &str) -> Result<Placed> {
         let tree = tree(project)?;
         let (stage, removed) = Stage::begin(&self.parent).map_err(|error| {
             let what = format!("cannot write {}{}", self.path.display(), hint(&error));

@@ -31,7 +31,7 @@ pub struct Wanted<'a> {
 
 /// Checks the project in a folder. `started` is told its name, and `tell` every check as it ends: passed, failed, or skipped
 /// with its reason.
-pub fn suite(
+pub(crate) fn suite(
     lab: &dyn Lab,
     dir: &Path,
     wanted: &Wanted,
@@ -306,7 +306,7 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Che
 }
 
 /// One check per code path, and one per place of a finding that is no path.
-pub fn verified(report: &VerifyReport) -> Vec<Check> {
+pub(crate) fn verified(report: &VerifyReport) -> Vec<Check> {
     let mut left: Vec<&Finding> = report.findings.iter().collect();
     // What is the project's own word stands in the first line, which every report shows.
     let own: Vec<String> = report.operations.iter().flat_map(OperationReport::own).collect();
@@ -338,7 +338,7 @@ pub fn verified(report: &VerifyReport) -> Vec<Check> {
 }
 
 /// One check per timed case, and one per case of a finding that was not timed.
-pub fn timed(report: &BenchReport) -> Vec<Check> {
+pub(crate) fn timed(report: &BenchReport) -> Vec<Check> {
     let mut left: Vec<&Finding> = report.findings.iter().collect();
     let mut checks: Vec<Check> = report
         .cases

@@ -28,7 +28,7 @@ pub trait Lab {
 
 /// This machine.
 #[derive(Debug)]
-pub struct Here;
+pub(crate) struct Here;
 
 impl Lab for Here {
     fn card(&self) -> Result<Card, String> {

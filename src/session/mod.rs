@@ -17,26 +17,26 @@ use crate::verify::Choice;
 use crate::verify::{self, VerifyReport};
 
 /// Timed rounds per case by default.
-pub const ROUNDS: u32 = 30;
+pub(crate) const ROUNDS: u32 = 30;
 
 /// The architectures whose PTX represents a T4 and an A100 on any later card.
 const STAND_INS: [u32; 2] = [75, 80];
 
 /// Reports progress.
-pub type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// A project, read and compiled.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// What its files say.
-    pub project: Project,
+    pub(crate) project: Project,
     /// What they were compiled to.
-    pub build: Build,
+    pub(crate) build: Build,
 }
 
 impl Session {
     /// Reads and compiles a project for a card, and on request for the stand-in architectures older than it.
-    pub fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
+    pub(crate) fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
         let project = Project::open(dir)?;
         let toolchain = Toolchain::find()?;
         // A card that is too old is an error; a stand-in that is too old is left out.
@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// An error where a kernel exceeds its budget: no evidence is recorded of it.
-    pub fn within_budgets(&self) -> Result<()> {
+    pub(crate) fn within_budgets(&self) -> Result<()> {
         let over = self.build.over_budget(&self.project);
         if over.is_empty() {
             return Ok(());
@@ -59,17 +59,22 @@ impl Session {
     }
 
     /// Checks the chosen cases against the oracles.
-    pub fn verify(&self, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
+    pub(crate) fn verify(&self, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
         verify::run::run(&self.project, &self.build, choice, tell)
     }
 
     /// Times the chosen cases.
-    pub fn bench(&self, choice: &Choice, rounds: u32, tell: Tell) -> Result<BenchReport> {
+    pub(crate) fn bench(&self, choice: &Choice, rounds: u32, tell: Tell) -> Result<BenchReport> {
         bench::run::run(&self.project, &self.build, choice, rounds, tell)
     }
 
     /// Writes evidence of both reports, and returns the files.
-    pub fn record(&self, folder: Option<&Path>, bench: &BenchReport, verified: &VerifyReport) -> Result<Vec<PathBuf>> {
+    pub(crate) fn record(
+        &self,
+        folder: Option<&Path>,
+        bench: &BenchReport,
+        verified: &VerifyReport,
+    ) -> Result<Vec<PathBuf>> {
         let folder = evidence::folder(&self.project.root, folder);
         let digest = self.build.device_digest()?;
         evidence::record(&folder, bench, verified, &digest, (&self.project).into())

@@ -12,14 +12,14 @@ use super::path::{PathError, RelPath};
 use super::tree::{Entry, MAX_BYTES, MAX_FILES, Tree, TreeError, is_left_behind, is_secret};
 
 /// The extension of a skill archive.
-pub const EXTENSION: &str = "skill";
+pub(crate) const EXTENSION: &str = "skill";
 
 /// The most bytes of an archive: what it unpacks to is limited as well.
-pub const MAX_ARCHIVE: u64 = 2 * MAX_BYTES;
+pub(crate) const MAX_ARCHIVE: u64 = 2 * MAX_BYTES;
 
 /// Why an archive is refused. Nothing is unpacked before the whole archive has been read.
 #[derive(Debug, Error)]
-pub enum ArchiveError {
+pub(crate) enum ArchiveError {
     /// Not a zip, or a damaged one.
     #[error("not a readable zip archive: {0}")]
     Zip(#[from] zip::result::ZipError),
@@ -67,7 +67,7 @@ pub enum ArchiveError {
 }
 
 /// Reads an archive into the name of its top folder and the tree below it.
-pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
+pub(crate) fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
     let mut zip = ZipArchive::new(source)?;
     if zip.len() > MAX_FILES {
         return Err(ArchiveError::TooMany);
@@ -127,7 +127,7 @@ pub fn read<R: Read + Seek>(source: R) -> Result<(String, Tree), ArchiveError> {
 }
 
 /// Reads the archive at `path`.
-pub fn open(path: &Path) -> anyhow::Result<(String, Tree)> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<(String, Tree)> {
     use anyhow::Context;
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     if file.metadata().is_ok_and(|meta| meta.len() > MAX_ARCHIVE) {
@@ -138,7 +138,7 @@ pub fn open(path: &Path) -> anyhow::Result<(String, Tree)> {
 
 /// Packs a tree. The bytes depend only on the tree and the version of this program: sorted names, one
 /// date, two modes, one compressor.
-pub fn pack(name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
+pub(crate) fn pack(name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (path, entry) in tree.iter() {
         let options = SimpleFileOptions::DEFAULT

@@ -10,7 +10,7 @@ use crate::base::bundle::{self, Files};
 static FILES: LazyLock<Files> = LazyLock::new(|| bundle::files("skills"));
 
 /// The default skill of the commands.
-pub const DEFAULT: &str = "cuda-kernels";
+pub(crate) const DEFAULT: &str = "cuda-kernels";
 
 /// The names of all embedded skills, sorted.
 pub fn names() -> Vec<&'static str> {
@@ -24,7 +24,7 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// Embedding keeps no permission bits, so a file is executable when its first line says so. A test
 /// compares this with the bits in the repository, and every embedded name with [`RelPath`].
-pub fn tree(name: &str) -> Option<Tree> {
+pub(crate) fn tree(name: &str) -> Option<Tree> {
     let folder = format!("skills/{name}/");
     let mut tree = Tree::default();
     for (path, content) in FILES.range(folder.clone()..) {

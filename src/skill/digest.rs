@@ -17,19 +17,19 @@ use super::tree::{Entry, Tree, mode};
 pub struct Digest([u8; 32]);
 
 /// The digests of all files of a tree, by path.
-pub type FileDigests = BTreeMap<RelPath, Digest>;
+pub(crate) type FileDigests = BTreeMap<RelPath, Digest>;
 
 impl Digest {
     /// SHA-256 of `len(path) ‖ path ‖ mode ‖ len(content) ‖ content`; lengths are 8 bytes and the
     /// mode (0o644 or 0o755) 4, big-endian.
-    pub fn of_file(path: &RelPath, entry: &Entry) -> Self {
+    pub(crate) fn of_file(path: &RelPath, entry: &Entry) -> Self {
         let mut hash = Self::start_file(path, entry.executable, entry.content.len() as u64);
         hash.update(&entry.content);
         Self::finish(hash)
     }
 
     /// The start of a file's digest, up to its content, for files too large to hold in memory.
-    pub fn start_file(path: &RelPath, executable: bool, length: u64) -> Sha256 {
+    pub(crate) fn start_file(path: &RelPath, executable: bool, length: u64) -> Sha256 {
         let mut hash = Sha256::new();
         let path = path.as_str().as_bytes();
         hash.update((path.len() as u64).to_be_bytes());
@@ -40,13 +40,13 @@ impl Digest {
     }
 
     /// The digest of a finished hash.
-    pub fn finish(hash: Sha256) -> Self {
+    pub(crate) fn finish(hash: Sha256) -> Self {
         Self(hash.finalize().into())
     }
 
     /// SHA-256 of the number of files (8 bytes, big-endian) and their digests in path order. A
     /// file's digest covers its path and mode, so the tree's does as well.
-    pub fn of_files(files: &FileDigests) -> Self {
+    pub(crate) fn of_files(files: &FileDigests) -> Self {
         let mut hash = Sha256::new();
         hash.update((files.len() as u64).to_be_bytes());
         for digest in files.values() {
@@ -56,13 +56,13 @@ impl Digest {
     }
 
     /// The digest of a whole tree.
-    pub fn of_tree(tree: &Tree) -> Self {
+    pub(crate) fn of_tree(tree: &Tree) -> Self {
         Self::of_files(&file_digests(tree))
     }
 }
 
 /// The digest of every file of `tree`.
-pub fn file_digests(tree: &Tree) -> FileDigests {
+pub(crate) fn file_digests(tree: &Tree) -> FileDigests {
     tree.iter().map(|(path, entry)| (path.clone(), Digest::of_file(path, entry))).collect()
 }
 

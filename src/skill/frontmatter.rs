@@ -7,16 +7,16 @@ use thiserror::Error;
 
 /// A YAML value and the line it starts on (1 is the file's first line).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     /// The line in SKILL.md.
-    pub line: usize,
+    pub(crate) line: usize,
     /// What it is.
-    pub value: Value,
+    pub(crate) value: Value,
 }
 
 /// The kinds of value in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub(crate) enum Value {
     /// A scalar; `plain` if written without quotes, so that YAML may read it as another type.
     Scalar {
         /// The text, unescaped.
@@ -32,21 +32,21 @@ pub enum Value {
 
 /// A parsed SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub(crate) struct Document {
     /// The header's keys and values.
-    pub fields: Vec<(Node, Node)>,
+    pub(crate) fields: Vec<(Node, Node)>,
     /// Everything after the closing `---`.
-    pub body: String,
+    pub(crate) body: String,
     /// The line of the file on which the body starts.
-    pub body_line: usize,
+    pub(crate) body_line: usize,
 }
 
 /// The most bytes of a header. Agents load every skill's header into their prompt: one is a few hundred bytes long.
-pub const MAX_HEADER: usize = 64 * 1024;
+pub(crate) const MAX_HEADER: usize = 64 * 1024;
 
 /// Why there is no header. Lines count from 1.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum HeaderError {
+pub(crate) enum HeaderError {
     /// The file starts with U+FEFF.
     #[error("starts with a byte-order mark, which hides the skill from Codex and Gemini; save as UTF-8 without BOM")]
     ByteOrderMark,
@@ -74,7 +74,7 @@ pub enum HeaderError {
 
 impl HeaderError {
     /// The line of the error.
-    pub fn line(&self) -> usize {
+    pub(crate) fn line(&self) -> usize {
         match self {
             Self::Yaml { line, .. } => *line,
             _ => 1,
@@ -84,7 +84,7 @@ impl HeaderError {
 
 impl Document {
     /// Parses the text of a SKILL.md.
-    pub fn parse(text: &str) -> Result<Self, HeaderError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, HeaderError> {
         if text.starts_with('\u{feff}') {
             return Err(HeaderError::ByteOrderMark);
         }
@@ -112,17 +112,18 @@ impl Document {
     }
 
     /// The value of a key, by its first occurrence.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.fields.iter().find(|(k, _)| k.text() == Some(key)).map(|(_, value)| value)
     }
 
     /// The text of a key's scalar value.
-    pub fn text(&self, key: &str) -> Option<&str> {
+    #[cfg(test)]
+    fn text(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Node::text)
     }
 
     /// `metadata.version`, where a skill's version belongs.
-    pub fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         match &self.get("metadata")?.value {
             Value::Map(fields) => {
                 fields.iter().find(|(key, _)| key.text() == Some("version")).and_then(|(_, value)| value.text())
@@ -134,7 +135,7 @@ impl Document {
 
 impl Node {
     /// A scalar's text.
-    pub fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, .. } => Some(text),
             _ => None,
@@ -143,7 +144,7 @@ impl Node {
 
     /// Whether YAML reads this node as a string: quoted, a block, or plain text that is no number,
     /// boolean or null in the core schema.
-    pub fn is_string(&self) -> bool {
+    pub(crate) fn is_string(&self) -> bool {
         match &self.value {
             Value::Scalar { text, plain } => !plain || !is_other_scalar(text),
             _ => false,

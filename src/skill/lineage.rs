@@ -8,14 +8,14 @@ use serde::Deserialize;
 use super::digest::Digest;
 
 /// The record, in the repository: one entry per released version, oldest first, never removed.
-pub const TOML: &str = include_str!("lineage.toml");
+pub(crate) const TOML: &str = include_str!("lineage.toml");
 
 /// One shipped version of a skill.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Shipped {
     /// The skill's name.
-    pub skill: String,
+    pub(crate) skill: String,
     /// Its `metadata.version`.
     pub version: String,
     /// The digest of its tree.

@@ -16,7 +16,7 @@ use super::tree::{SKILL_MD, Tree, TreeError};
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub(crate) enum Severity {
     /// Worth fixing; the skill works.
     Warning,
     /// Against the specification: the reference validator or a client rejects it.
@@ -27,22 +27,22 @@ pub enum Severity {
 
 /// A finding of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The rule's stable id.
-    pub rule: &'static str,
+    pub(crate) rule: &'static str,
     /// How much it matters.
-    pub severity: Severity,
+    pub(crate) severity: Severity,
     /// The file, relative to the skill's folder; empty for the folder itself.
-    pub file: String,
+    pub(crate) file: String,
     /// The line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
+    pub(crate) line: Option<usize>,
     /// The problem and the fix.
     pub message: String,
 }
 
 /// Every rule: its id, its severity, and what it requires. The documentation lists this table.
-pub const RULES: &[(&str, Severity, &str)] = &[
+pub(crate) const RULES: &[(&str, Severity, &str)] = &[
     (
         "tree",
         Severity::Fatal,
@@ -104,7 +104,7 @@ impl fmt::Display for Severity {
 }
 
 /// Whether `name` is a valid skill name: 1 to 64 characters, `^[a-z0-9]+(-[a-z0-9]+)*$`.
-pub fn is_valid_name(name: &str) -> bool {
+pub(crate) fn is_valid_name(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name
             .split('-')
@@ -113,7 +113,7 @@ pub fn is_valid_name(name: &str) -> bool {
 
 /// Applies every rule to a skill's tree. `folder` is the name of the folder that contains it, if
 /// there is one; `unreadable` lists what could not be added to the tree.
-pub fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<Finding> {
+pub(crate) fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<Finding> {
     let mut findings = Findings::default();
     for error in unreadable {
         findings.add("tree", "", None, error.to_string());
@@ -143,12 +143,12 @@ pub fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) -> Vec<
 }
 
 /// The findings that make the skill impossible to install.
-pub fn fatal(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+pub(crate) fn fatal(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(|finding| finding.severity == Severity::Fatal)
 }
 
 /// The name of a folder, for [`lint`].
-pub fn folder_name(folder: &Path) -> Option<String> {
+pub(crate) fn folder_name(folder: &Path) -> Option<String> {
     let whole = folder.canonicalize().ok()?;
     whole.file_name().map(|name| name.to_string_lossy().into_owned())
 }

@@ -10,22 +10,22 @@ use thiserror::Error;
 use crate::base::text::is_invisible;
 
 /// The most folders and the file in a path: no skill needs a fraction of it, and each level costs every reader time.
-pub const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 32;
 /// The most bytes in one name: the limit of every common file system.
-pub const MAX_NAME: usize = 255;
+pub(crate) const MAX_NAME: usize = 255;
 /// The most bytes in a path: with the project's folder before it, it must be one that macOS opens.
-pub const MAX_PATH: usize = 768;
+pub(crate) const MAX_PATH: usize = 768;
 
 /// A relative path of one or more plain components joined by `/`.
 ///
 /// By construction it never leaves the folder it is joined to, and never names the folder itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct RelPath(String);
+pub(crate) struct RelPath(String);
 
 /// Why a text is not a [`RelPath`].
 #[derive(Debug, Error, PartialEq, Eq)]
-pub enum PathError {
+pub(crate) enum PathError {
     /// It is empty.
     #[error("the path is empty")]
     Empty,
@@ -56,7 +56,7 @@ fn start_of(text: &str) -> String {
 
 impl RelPath {
     /// Parses `text` as a relative path.
-    pub fn parse(text: &str) -> Result<Self, PathError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PathError> {
         if text.is_empty() {
             return Err(PathError::Empty);
         }
@@ -84,24 +84,24 @@ impl RelPath {
     }
 
     /// The path as text, with `/` between components.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The last component.
-    pub fn file_name(&self) -> &str {
+    pub(crate) fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
 
     /// The file's path in a skill's folder `root`.
-    pub fn under(&self, root: &Path) -> PathBuf {
+    pub(crate) fn under(&self, root: &Path) -> PathBuf {
         let mut path = root.to_path_buf();
         path.extend(self.0.split('/'));
         path
     }
 
     /// The parent folders of the file, outermost first, without the skill's own.
-    pub fn parents(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn parents(&self) -> impl Iterator<Item = &str> {
         self.0.match_indices('/').map(|(at, _)| &self.0[..at])
     }
 }

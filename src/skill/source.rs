@@ -16,7 +16,7 @@ use super::tree::{SKILL_MD, Tree};
 /// A skill's origin, as a receipt records it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Source {
+pub(crate) enum Source {
     /// In the binary.
     Embedded,
     /// A folder. The path is recorded only if it is useful and not private.
@@ -35,7 +35,7 @@ pub enum Source {
 
 impl Source {
     /// Whether what was installed can be read again from what a receipt says.
-    pub fn is_repeatable(&self) -> bool {
+    pub(crate) fn is_repeatable(&self) -> bool {
         match self {
             Self::Embedded => true,
             Self::Folder { path } | Self::Archive { path } => path.is_some(),
@@ -47,24 +47,24 @@ impl Source {
 #[derive(Clone, Debug)]
 pub struct Skill {
     /// The name in its header, and of its folder.
-    pub name: String,
+    pub(crate) name: String,
     /// `metadata.version`, where it has one.
     pub version: Option<String>,
     /// Its origin.
-    pub source: Source,
+    pub(crate) source: Source,
     /// Its files.
-    pub tree: Tree,
+    pub(crate) tree: Tree,
     /// The digest of each file.
-    pub files: FileDigests,
+    pub(crate) files: FileDigests,
     /// The digest of the tree.
     pub digest: Digest,
     /// The findings that do not prevent an install.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl Skill {
     /// An embedded skill.
-    pub fn bundled(name: &str) -> Result<Self> {
+    pub(crate) fn bundled(name: &str) -> Result<Self> {
         let tree = bundled::tree(name).with_context(|| {
             format!(
                 "there is no embedded skill '{name}'; there are: {}. For a folder write ./{name}",
@@ -135,7 +135,7 @@ impl Skill {
 
 /// Whether version `one` comes after `other`: dotted numbers, compared number by number; anything
 /// else is not comparable and so never newer.
-pub fn is_newer(one: &str, other: &str) -> bool {
+pub(crate) fn is_newer(one: &str, other: &str) -> bool {
     fn numbers(version: &str) -> Option<Vec<u64>> {
         version.split('.').map(|part| part.parse().ok()).collect()
     }

@@ -61,7 +61,7 @@ pub fn count(text: &str) -> usize {
 }
 
 /// The same, but no more than `enough` are counted: a body of many megabytes takes minutes.
-pub fn count_up_to(text: &str, enough: usize) -> usize {
+pub(crate) fn count_up_to(text: &str, enough: usize) -> usize {
     if text.len() >= enough * LONGEST_TOKEN {
         return enough;
     }

@@ -15,40 +15,40 @@ use crate::base::dir::{Dir, Written};
 use crate::base::disk::{self, open_plain};
 
 /// The most files in a skill.
-pub const MAX_FILES: usize = 1_000;
+pub(crate) const MAX_FILES: usize = 1_000;
 /// The most files and folders below a skill's folder that are looked at, files of tools not counted.
-pub const MAX_ENTRIES: usize = 10 * MAX_FILES;
+pub(crate) const MAX_ENTRIES: usize = 10 * MAX_FILES;
 /// The most bytes of a skill's files, unpacked.
-pub const MAX_BYTES: u64 = 25_000_000;
+pub(crate) const MAX_BYTES: u64 = 25_000_000;
 /// The file that makes a folder a skill.
-pub const SKILL_MD: &str = "SKILL.md";
+pub(crate) const SKILL_MD: &str = "SKILL.md";
 /// The receipt that an install writes into the skill's folder; not part of the skill.
-pub const RECEIPT: &str = ".kernels.json";
+pub(crate) const RECEIPT: &str = ".kernels.json";
 
 /// One file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Executable: mode 755 instead of 644.
-    pub executable: bool,
+    pub(crate) executable: bool,
     /// The bytes.
-    pub content: Cow<'static, [u8]>,
+    pub(crate) content: Cow<'static, [u8]>,
 }
 
 impl Entry {
     /// The permission bits of this entry on every system: 0o755 or 0o644.
-    pub fn mode(&self) -> u32 {
+    pub(crate) fn mode(&self) -> u32 {
         mode(self.executable)
     }
 }
 
 /// The permission bits of a file: 0o755 or 0o644.
-pub fn mode(executable: bool) -> u32 {
+pub(crate) fn mode(executable: bool) -> u32 {
     if executable { 0o755 } else { 0o644 }
 }
 
 /// A skill's files by path. Paths differ on every file system, also on those that fold case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tree {
+pub(crate) struct Tree {
     entries: BTreeMap<RelPath, Entry>,
     bytes: u64,
     /// The first spelling of each case-folded path prefix; two spellings would collide on some disks.
@@ -59,7 +59,7 @@ pub struct Tree {
 
 /// Why files do not form a skill tree.
 #[derive(Debug, Error)]
-pub enum TreeError {
+pub(crate) enum TreeError {
     /// A path that cannot be part of a skill.
     #[error("{}: {error}", .within.display())]
     Path {
@@ -104,7 +104,7 @@ pub enum TreeError {
 
 impl Tree {
     /// Adds a file; refuses a second spelling of a path and anything over the limits.
-    pub fn insert(&mut self, path: RelPath, entry: Entry) -> Result<(), TreeError> {
+    pub(crate) fn insert(&mut self, path: RelPath, entry: Entry) -> Result<(), TreeError> {
         if self.entries.contains_key(&path) {
             return Err(TreeError::Duplicate(path));
         }
@@ -135,13 +135,13 @@ impl Tree {
     }
 
     /// Reads a folder, without files that tools generate ([`is_left_behind`]) and without a receipt.
-    pub fn read(folder: &Path) -> Result<Self, TreeError> {
+    pub(crate) fn read(folder: &Path) -> Result<Self, TreeError> {
         let (tree, errors) = Self::read_what_is_readable(folder);
         errors.into_iter().next().map_or(Ok(tree), Err)
     }
 
     /// Like [`Tree::read`], but omits what cannot be part of a skill and returns the reasons.
-    pub fn read_what_is_readable(folder: &Path) -> (Self, Vec<TreeError>) {
+    pub(crate) fn read_what_is_readable(folder: &Path) -> (Self, Vec<TreeError>) {
         let mut tree = Self::default();
         let mut errors = Vec::new();
         let mut secrets = Vec::new();
@@ -180,12 +180,12 @@ impl Tree {
     }
 
     /// The paths that were found and are no part of the tree, because such files hold secrets.
-    pub fn left_out(&self) -> &[String] {
+    pub(crate) fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
     /// Notes a path that is no part of the tree.
-    pub fn leave_out(&mut self, path: String) {
+    pub(crate) fn leave_out(&mut self, path: String) {
         self.left_out.push(path);
     }
 
@@ -211,32 +211,32 @@ impl Tree {
     }
 
     /// The files in path order.
-    pub fn iter(&self) -> impl Iterator<Item = (&RelPath, &Entry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RelPath, &Entry)> {
         self.entries.iter()
     }
 
     /// One file.
-    pub fn get(&self, path: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, path: &str) -> Option<&Entry> {
         RelPath::parse(path).ok().and_then(|path| self.entries.get(&path))
     }
 
     /// How many files there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there is no file at all.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// The size of all files together, in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Writes all files below `root`, which exists.
-    pub fn write(&self, root: &Dir) -> std::io::Result<Written> {
+    pub(crate) fn write(&self, root: &Dir) -> std::io::Result<Written> {
         let mut written = Written { root: root.again()?, files: Vec::new(), folders: Vec::new(), modes: true };
         let mut made = BTreeSet::new();
         for (path, entry) in self.iter() {
@@ -261,19 +261,19 @@ impl Tree {
 
 /// Whether a name is one that tools generate in a skill's folder: not part of the skill, so it is
 /// neither installed nor packed.
-pub fn is_left_behind(name: &str) -> bool {
+pub(crate) fn is_left_behind(name: &str) -> bool {
     matches!(name, ".git" | "__pycache__" | "node_modules" | ".DS_Store") || name.ends_with(".pyc")
 }
 
 /// Whether a name is one of files with secrets: `.env`, `.env.local`, `.envrc`, but not `.env.example`.
-pub fn is_secret(name: &str) -> bool {
+pub(crate) fn is_secret(name: &str) -> bool {
     let template = |kind: &str| matches!(kind, "example" | "sample" | "template" | "dist" | "defaults" | "schema");
     matches!(name, ".env" | ".envrc") || name.strip_prefix(".env.").is_some_and(|kind| !template(kind))
 }
 
 /// Whether a file starts with a shebang. The rule for trees without permission bits: files
 /// embedded in the binary, and folders on systems without such bits.
-pub fn has_shebang(content: &[u8]) -> bool {
+pub(crate) fn has_shebang(content: &[u8]) -> bool {
     content.starts_with(b"#!")
 }
 
@@ -294,7 +294,7 @@ fn read_entry(path: &Path, at_most: u64) -> Result<Entry, TreeError> {
 }
 
 /// Whether the owner may run the file.
-pub fn is_executable(meta: &std::fs::Metadata) -> bool {
+pub(crate) fn is_executable(meta: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
     meta.permissions().mode() & 0o100 != 0
 }

@@ -12,9 +12,9 @@ use super::{Toolchain, cache, release};
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The variable or rule that gave this location, for messages.
-    pub origin: String,
+    pub(crate) origin: String,
     /// The toolkit's root, the parent of `bin`.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// Whether an environment variable names this location.
     pub(crate) explicit: bool,
     /// The toolchain, or why it is unusable.

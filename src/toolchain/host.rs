@@ -10,11 +10,11 @@ use super::known::Known;
 
 #[derive(Clone, Debug)]
 pub(crate) struct HostCompiler {
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The first line of its `--version`.
-    pub version: String,
+    pub(crate) version: String,
     /// The source of its path: `NVCC_CCBIN`, `CXX`, `PATH`.
-    pub origin: String,
+    pub(crate) origin: String,
 }
 
 impl HostCompiler {

@@ -18,9 +18,9 @@ const ORIGIN: &str = "`kernels toolchain install`";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
-    pub toolchain: Toolchain,
+    pub(crate) toolchain: Toolchain,
     /// Whether it was already installed.
-    pub already: bool,
+    pub(crate) already: bool,
 }
 
 /// Installs the pinned toolchain into the cache, unless it is present and runs. `force` downloads it again.

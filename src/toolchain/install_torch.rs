@@ -25,9 +25,9 @@ const ORIGIN: &str = "`kernels toolchain install --torch`";
 
 #[derive(Clone, Debug)]
 pub(crate) struct InstalledTorch {
-    pub torch: Torch,
+    pub(crate) torch: Torch,
     /// Whether it was already installed.
-    pub already: bool,
+    pub(crate) already: bool,
 }
 
 /// Installs torch's headers into the cache, unless present. `force` downloads them again.

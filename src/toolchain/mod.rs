@@ -15,7 +15,7 @@ pub(crate) use install::install;
 pub(crate) use install_torch::install_torch;
 pub(crate) use known::Known;
 pub(crate) use torch::{LIBRARIES as TORCH_LIBRARIES, PINNED as PINNED_TORCH, Torch};
-pub use version::Version;
+pub(crate) use version::Version;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,7 +86,7 @@ impl Toolchain {
     }
 
     /// The compute capabilities that it supports: `[75, 80, …]`.
-    pub fn archs(&self) -> Result<Vec<u32>, ToolchainError> {
+    pub(crate) fn archs(&self) -> Result<Vec<u32>, ToolchainError> {
         let text = ask(&self.nvcc, "--list-gpu-code").map_err(ToolchainError)?;
         let mut archs: Vec<u32> =
             text.split_whitespace().filter_map(|word| word.strip_prefix("sm_")?.parse().ok()).collect();
@@ -96,13 +96,13 @@ impl Toolchain {
     }
 
     /// Major and minor version: `(13, 0)`.
-    pub fn release(&self) -> Option<(u32, u32)> {
+    pub(crate) fn release(&self) -> Option<(u32, u32)> {
         release(&self.version)
     }
 }
 
 /// Major and minor of `13.0` or `13.0.88`.
-pub fn release(version: &str) -> Option<(u32, u32)> {
+pub(crate) fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -121,7 +121,7 @@ fn ask(program: &Path, option: &str) -> Result<String, String> {
 }
 
 /// Removes variables that would change a compiler's output unnoticed.
-pub fn clean(command: &mut Command) -> &mut Command {
+pub(crate) fn clean(command: &mut Command) -> &mut Command {
     for name in SILENT {
         command.env_remove(name);
     }

@@ -17,15 +17,15 @@ pub(crate) const PINNED: &str = "2.11.0";
 #[derive(Clone, Debug)]
 pub(crate) struct Torch {
     /// The package's folder, with `include` and `lib`.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// `2.11.0+cu130`
-    pub version: String,
+    pub(crate) version: String,
     /// Major and minor version.
-    pub release: Version,
+    pub(crate) release: Version,
     /// The CUDA version of its build: `13.0`.
-    pub cuda: String,
+    pub(crate) cuda: String,
     /// Its origin, for messages.
-    pub origin: String,
+    pub(crate) origin: String,
 }
 
 /// The libraries for linking a binding, in link order.

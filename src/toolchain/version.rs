@@ -4,16 +4,16 @@ use std::fmt;
 
 /// Major and minor of a version: 2.11.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Version {
+pub(crate) struct Version {
     /// 2
-    pub major: u32,
+    pub(crate) major: u32,
     /// 11
-    pub minor: u32,
+    pub(crate) minor: u32,
 }
 
 impl Version {
     /// The beginning of a text: `2.11` of `2.11.0+cu130`, `13.0` of `13`.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(['.', '+']);
         let major = parts.next()?.parse().ok()?;
         let minor = match parts.next() {

@@ -13,34 +13,34 @@ use crate::project::DType;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     /// Elements compared.
-    pub elements: u64,
+    pub(crate) elements: u64,
     /// Elements outside their budget.
-    pub wrong: u64,
+    pub(crate) wrong: u64,
     /// The largest error in units of its budget.
-    pub worst: f64,
+    pub(crate) worst: f64,
     /// The first element outside its budget, in the order of outputs and then of elements.
-    pub first: Option<Wrong>,
+    pub(crate) first: Option<Wrong>,
     /// For each output: its name, ‖out − reference‖ / ‖reference‖, and the bound.
-    pub norms: Vec<(String, f64, f64)>,
+    pub(crate) norms: Vec<(String, f64, f64)>,
 }
 
 /// An element outside its budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrong {
     /// The output's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The row.
-    pub row: u64,
+    pub(crate) row: u64,
     /// The column.
-    pub column: u64,
+    pub(crate) column: u64,
     /// What the oracle says; none: nothing.
-    pub expected: Option<f64>,
+    pub(crate) expected: Option<f64>,
     /// What the candidate stored.
-    pub got: f64,
+    pub(crate) got: f64,
     /// The error in units of the last place.
-    pub ulps: f64,
+    pub(crate) ulps: f64,
     /// The budget in the same units.
-    pub allowed: f64,
+    pub(crate) allowed: f64,
 }
 
 /// The largest relative norm of the error of a result that was rounded once, or twice where the model does so. Over few
@@ -89,9 +89,9 @@ struct Part {
 pub(crate) struct Scope {
     /// NaN and infinity are among the inputs: where the oracle says NaN, NaN is right, and infinity of the same sign where it
     /// says infinity. Otherwise neither ever is.
-    pub non_finite: bool,
+    pub(crate) non_finite: bool,
     /// Where an output is large, only rows that are drawn from this seed.
-    pub sampled: Option<u64>,
+    pub(crate) sampled: Option<u64>,
 }
 
 /// Elements of an output above which rows are drawn, where [`Scope::sampled`] is set.

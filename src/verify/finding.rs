@@ -182,7 +182,7 @@ impl OperationReport {
     }
 
     /// What was verified, in one line.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let mut words = vec![
             plural(self.cases, "case"),
             format!("{} compared", plural(self.elements, "element")),
@@ -200,7 +200,7 @@ impl OperationReport {
     }
 
     /// What the project says in place of this program, each in one line.
-    pub fn own(&self) -> Vec<String> {
+    pub(crate) fn own(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.oracle.starts_with("built in") {
             let word = self.oracle.trim_start_matches("the project's own: ");

@@ -14,9 +14,9 @@ const PAGE: u64 = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// The offset in bytes of each tensor's first element.
-    pub starts: Vec<u64>,
+    pub(crate) starts: Vec<u64>,
     /// The slot's size, a multiple of the page.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Layout {

@@ -20,5 +20,5 @@ pub(crate) mod sanitize;
 mod select;
 pub(crate) mod slot;
 
-pub use crate::worker::Choice;
+pub(crate) use crate::worker::Choice;
 pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

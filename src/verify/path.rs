@@ -20,11 +20,11 @@ const MOST_PROCESSES: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct CodePath<'a> {
     /// The architecture that it was compiled for.
-    pub target: &'a Target,
+    pub(crate) target: &'a Target,
     /// Whether the driver compiles it from PTX.
-    pub jit: bool,
+    pub(crate) jit: bool,
     /// The device code.
-    pub modules: Modules,
+    pub(crate) modules: Modules,
     ordinal: usize,
     recorder: Option<Recorder>,
     files: Files,
@@ -35,7 +35,7 @@ pub(crate) struct CodePath<'a> {
 }
 
 /// A kind of fault, and an explanation.
-pub type Fault = (Kind, String);
+pub(crate) type Fault = (Kind, String);
 
 impl<'a> CodePath<'a> {
     /// Loads the code of one target, before any recording process is started.

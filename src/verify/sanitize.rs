@@ -33,13 +33,13 @@ pub(crate) fn thinned(operation: &Operation, cases: Vec<Case>) -> Vec<Case> {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ToolResult {
     /// Its name.
-    pub tool: String,
+    pub(crate) tool: String,
     /// Whether it found nothing.
-    pub clean: bool,
+    pub(crate) clean: bool,
     /// The last line of its log with a summary.
-    pub summary: String,
+    pub(crate) summary: String,
     /// The beginning of its log.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Runs every tool over a project.

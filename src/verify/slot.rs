@@ -30,7 +30,7 @@ impl Poison {
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Slot {

@@ -11,7 +11,7 @@ const NOTHING: &str = "—";
 const NAMES: [&str; 4] = ["eager", "kernels", "compile", "both"];
 
 /// Times, profiles, and how they were measured.
-pub fn tables(result: &EndToEnd) -> String {
+pub(crate) fn tables(result: &EndToEnd) -> String {
     let mut text = titles([
         "",
         ">eager, ms",

@@ -1,6 +1,6 @@
 //! A whole model's times: for a terminal, for a page, and as a chart of where the time goes.
 
-pub mod markdown;
+pub(crate) mod markdown;
 mod svg;
 mod terminal;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 pub use svg::chart;
-pub use terminal::{profiles, times};
+pub(crate) use terminal::{profiles, times};
 
 use super::file;
 use crate::end_to_end::{Contender, EndToEnd};
@@ -27,7 +27,7 @@ pub(super) const CATEGORIES: [(&str, &str); 8] = [
 ];
 
 /// The extensions that `write` accepts.
-pub const ENDINGS: [&str; 3] = ["json", "md", "svg"];
+pub(crate) const ENDINGS: [&str; 3] = ["json", "md", "svg"];
 
 /// Writes a validated result in the format of the file's extension.
 pub fn write(result: &EndToEnd, path: &Path) -> Result<()> {
@@ -40,7 +40,7 @@ pub fn write(result: &EndToEnd, path: &Path) -> Result<()> {
 }
 
 /// The file's extension in lower case, if it is one of [`ENDINGS`].
-pub fn ending(path: &Path) -> Option<String> {
+pub(crate) fn ending(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     ENDINGS.contains(&ending.as_str()).then_some(ending)
 }
@@ -58,7 +58,7 @@ fn part(one: &Contender, category: &str) -> Option<f64> {
 }
 
 /// Remarks beside the tables: wrong, failed and omitted contenders.
-pub fn remarks(result: &EndToEnd) -> Vec<String> {
+pub(crate) fn remarks(result: &EndToEnd) -> Vec<String> {
     let mut said = result.findings();
     // One line per case and reason: an exhausted time budget omits many.
     let mut left: Vec<(&str, &str, Vec<&str>)> = Vec::new();

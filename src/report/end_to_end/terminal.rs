@@ -6,7 +6,7 @@ use crate::report::figure::{self, NONE};
 use crate::report::table::{Cell, Column, Table};
 
 /// One row per contender and case.
-pub fn times(result: &EndToEnd) -> Table {
+pub(crate) fn times(result: &EndToEnd) -> Table {
     let mut table = Table::new([
         Column::name("case"),
         Column::text("contender"),
@@ -58,7 +58,7 @@ pub fn times(result: &EndToEnd) -> Table {
 }
 
 /// Milliseconds by category; `None` if nothing was profiled.
-pub fn profiles(result: &EndToEnd) -> Option<Table> {
+pub(crate) fn profiles(result: &EndToEnd) -> Option<Table> {
     let mut columns = vec![Column::name("case"), Column::text("contender")];
     columns.extend(CATEGORIES.map(|(_, label)| Column::figure(label)));
     let mut table = Table::new(columns);

@@ -8,7 +8,7 @@ use crate::report::{beside, figure};
 
 /// `.csv`: the columns of [`TITLES`], unrounded; then the peers' medians, if any were timed.
 #[derive(Debug)]
-pub struct Csv;
+pub(crate) struct Csv;
 
 /// The header. Times are microseconds per launch, bytes the minimum that must be moved.
 pub(super) const TITLES: [&str; 22] = [

@@ -7,7 +7,7 @@ use crate::bench::BenchReport;
 
 /// `.json`: [`BenchReport`] in full precision.
 #[derive(Debug)]
-pub struct Json;
+pub(crate) struct Json;
 
 impl Export for Json {
     fn render(&self, report: &BenchReport) -> Result<String> {

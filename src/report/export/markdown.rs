@@ -11,7 +11,7 @@ use crate::report::{beside, figure};
 
 /// `.md`: one row per case, and a line under it that says how the figures were measured.
 #[derive(Debug)]
-pub struct Markdown;
+pub(crate) struct Markdown;
 
 impl Export for Markdown {
     fn render(&self, report: &BenchReport) -> Result<String> {

@@ -10,10 +10,10 @@ use std::path::Path;
 use anyhow::Result;
 use thiserror::Error;
 
-pub use csv::Csv;
-pub use json::Json;
-pub use markdown::Markdown;
-pub use svg::Svg;
+pub(crate) use csv::Csv;
+pub(crate) use json::Json;
+pub(crate) use markdown::Markdown;
+pub(crate) use svg::Svg;
 
 use super::file;
 use crate::bench::BenchReport;
@@ -25,7 +25,7 @@ pub trait Export {
 }
 
 /// The formats, by file extension.
-pub const KINDS: [(&str, &dyn Export); 4] = [("json", &Json), ("md", &Markdown), ("csv", &Csv), ("svg", &Svg)];
+pub(crate) const KINDS: [(&str, &dyn Export); 4] = [("json", &Json), ("md", &Markdown), ("csv", &Csv), ("svg", &Svg)];
 
 /// An unknown extension: wrong usage, found before anything is measured.
 #[derive(Debug, Error)]

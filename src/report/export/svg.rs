@@ -16,7 +16,7 @@ use crate::report::xml::escape;
 
 /// `.svg`: [`chart`].
 #[derive(Debug)]
-pub struct Svg;
+pub(crate) struct Svg;
 
 impl Export for Svg {
     fn render(&self, report: &BenchReport) -> Result<String> {
