@@ -1,6 +1,6 @@
 //! The suite on a GPU: parallel builds, then `kernels verify` and `kernels bench` on every project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kernels::bench::BenchReport;
 use kernels::gpu::Card;
-use kernels::verify::{Finding, VerifyReport};
+use kernels::verify::{Finding, Kind, VerifyReport};
 use serde::{Deserialize, Serialize};
 
 use super::record::{Entry, Honest, Record};
@@ -119,8 +119,16 @@ pub fn run(suite: &Suite, place: &Place) -> Record {
     let (checks, timings): (Vec<Task>, Vec<Task>) =
         tasks.into_iter().partition(|(command, _)| *command == Command::Verify);
     let outcomes = Mutex::new(done);
+    let stopped: BTreeSet<Task> =
+        cheats.iter().filter(|cheat| cheat.caught.contains(&Kind::ChildStopped)).map(|cheat| cheat_of(cheat)).collect();
+    // Several candidates hang; the launches here take microseconds. Without a card a busy machine may make any of them wait.
+    let patience = |task: &Task| match place.without {
+        None => "6",
+        Some(_) if stopped.contains(task) => "3",
+        Some(_) => "30",
+    };
     let perform = |task: Task| {
-        let outcome = outcome(&task, scratch.path(), place);
+        let outcome = outcome(&task, scratch.path(), place, patience(&task));
         log.keep(&task, &outcome);
         outcomes.lock().unwrap().insert(task, outcome);
     };
@@ -252,7 +260,7 @@ fn listed(findings: &[Finding]) -> String {
 }
 
 /// Runs one command on one project.
-fn outcome((command, candidate): &Task, scratch: &Path, place: &Place) -> Outcome {
+fn outcome((command, candidate): &Task, scratch: &Path, place: &Place, patience: &str) -> Outcome {
     let folder = scratch.join(candidate.slug());
     let mut process = place.command();
     process.arg(command.name()).arg(&folder).arg("--json");
@@ -261,8 +269,7 @@ fn outcome((command, candidate): &Task, scratch: &Path, place: &Place) -> Outcom
         Command::Verify => process.arg("--native-only"),
         Command::Bench => process.args(["--rounds", "10"]),
     };
-    // Several candidates hang; the launches here take microseconds.
-    process.env("KERNELS_PATIENCE", if place.without.is_some() { "3" } else { "6" });
+    process.env("KERNELS_PATIENCE", patience);
     let begin = Instant::now();
     let ran = finished(&mut process);
     let seconds = begin.elapsed().as_secs_f64();

@@ -19,9 +19,7 @@ use super::support::cuda;
 const OF_A_CARD: [&str; 7] = ["legal", "load_time", "nodes", "prefetch", "races", "shared", "streams"];
 /// Candidates that use a card's clock, traps, heap or alignment, or launches without end; one that patches the process that
 /// loads it, which here also runs its kernels; and two that only cost time.
-const BY_A_CARD: [&str; 16] = [
-    // Of fewer than ten rows it changes none, and the stand-in has no time for more.
-    "LAST_ROWS_BY_ADDRESS",
+const BY_A_CARD: [&str; 15] = [
     "TRAPS_OUTSIDE",
     "COUNTS_FAR_BEHIND",
     "ANSWER_FAR_BEHIND",

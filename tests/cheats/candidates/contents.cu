@@ -6,8 +6,11 @@ __device__ unsigned launches;
 #endif
 
 #if defined(A_FIFTH_BY_ADDRESS) || defined(ZEROS_BY_ADDRESS) || defined(LAST_ROWS_BY_ADDRESS)
-// One launch in five, by where its slot lies.
-__device__ bool fifth(const void* slot) { return (reinterpret_cast<uint64_t>(slot) >> 12) / 3 % 5 == 0; }
+// One launch in five, chosen by a hash of the slot's page: a plain remainder would be the same for all slots that lie a
+// multiple of five pages apart.
+__device__ bool fifth(const void* slot) {
+  return (reinterpret_cast<uint64_t>(slot) >> 12) * 0x9e3779b97f4a7c15u / (uint64_t{1} << 32) % 5 == 0;
+}
 #endif
 
 __global__ void contents_kernel(Rows<float> a) {

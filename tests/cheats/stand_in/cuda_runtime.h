@@ -39,6 +39,8 @@ struct Place {
 inline thread_local Place place;
 inline thread_local int last_error;
 inline thread_local uint64_t cycles;
+// Set by a kernel that has done the work of all threads: the others are not run.
+inline thread_local bool done;
 
 template <typename F>
 F* driver(const char* name) {
@@ -65,6 +67,10 @@ __attribute__((used)) void invoke(void (*kernel)(A...), const dim3* shape, void*
       const auto in = [](uint64_t n, dim3 d) { return dim3(n % d.x, n / d.x % d.y, n / d.x / d.y); };
       place = {grid, block, in(b, grid), in(t, block)};
       call(kernel, arguments, std::index_sequence_for<A...>());
+      if (done) {
+        done = false;
+        return;
+      }
     }
 }
 

@@ -22,14 +22,15 @@
 #include "contents.cu"
 
 extern "C" void kernels_copy(uint4* to, const uint4* from, uint64_t packs) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) memcpy(to, from, packs * sizeof(uint4));
+  memcpy(to, from, packs * sizeof(uint4));
+  stand_in::done = true;
 }
 
 // kernels_compare, with a quick answer where nothing differs.
 static void compare(const uint4* one, const uint4* other, uint64_t packs, unsigned long long* found) {
-  static bool equal;
-  if (blockIdx.x == 0 && threadIdx.x == 0) equal = memcmp(one, other, packs * sizeof(uint4)) == 0;
-  if (!equal) kernels_compare(one, other, packs, found);
+  const bool first = blockIdx.x == 0 && threadIdx.x == 0;
+  stand_in::done = first && memcmp(one, other, packs * sizeof(uint4)) == 0;
+  if (!stand_in::done) kernels_compare(one, other, packs, found);
 }
 
 namespace {
