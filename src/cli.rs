@@ -138,17 +138,27 @@ pub(crate) enum Skills {
     List,
     /// Report whether each install is current; exit 1 if one is not
     #[command(
-        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into."
+        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  link file      a link that git wrote as a file (core.symlinks=false); `update` makes the link\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into."
     )]
     Status(Select),
     /// Show your edits to an installed skill, as a unified diff
     #[command(after_help = "Example:\n  kernels skills diff | less -R")]
     Diff(Select),
-    /// Update unmodified installs to this version
+    /// Update unmodified installs to this version; with --merge edited ones as well
     #[command(
-        after_help = "Example:\n  kernels skills update\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. The last five\nbackups of a skill are kept."
+        after_help = "Examples:\n  kernels skills update\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept."
     )]
     Update(Update),
+    /// List the backups of edited installs: from where, when, which version, which files
+    #[command(
+        after_help = "Examples:\n  kernels skills backups\n  kernels skills backups cuda-kernels --claude --json\n\nBackups lie in .kernels/backups beside the skills folder; the last five of a skill are kept there."
+    )]
+    Backups(Select),
+    /// Put a backup back in its place; what lies there now is moved to a backup first
+    #[command(
+        after_help = "Examples:\n  kernels skills restore cuda-kernels-20261123T152331Z\n  kernels skills restore cuda-kernels-20261123T152331Z --codex --dry-run\n\n`kernels skills backups` lists the ids. An id that is in several places needs the agent, or the backup's\npath instead."
+    )]
+    Restore(Restore),
     /// Remove an install
     #[command(
         after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
@@ -236,6 +246,34 @@ pub(crate) struct Add {
     /// One real copy, and relative links to it for the other agents
     #[arg(long)]
     pub(crate) link: bool,
+    /// What becomes of edits.
+    #[command(flatten)]
+    pub(crate) merge: Merge,
+}
+
+/// What becomes of edits when another version comes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Merge {
+    /// Merge edits into the new version; conflicts are refused
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) merge: bool,
+    /// With --merge, write conflicts between markers instead of refusing them
+    #[arg(long, requires = "merge")]
+    pub(crate) conflicts: bool,
+}
+
+/// `skills restore`.
+#[derive(Args, Debug)]
+pub(crate) struct Restore {
+    /// The backup, as `kernels skills backups` lists it
+    #[arg(value_name = "ID|PATH")]
+    pub(crate) id: String,
+    /// Only from these places.
+    #[command(flatten)]
+    pub(crate) targets: Targets,
+    /// Print what would be done and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Which installs; all of them when nothing is named.
@@ -258,6 +296,9 @@ pub(crate) struct Update {
     /// Replace edited installs too, after moving them to a backup
     #[arg(long)]
     pub(crate) force: bool,
+    /// What becomes of edits.
+    #[command(flatten)]
+    pub(crate) merge: Merge,
     /// Print the exact plan and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

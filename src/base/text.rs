@@ -9,6 +9,25 @@ pub(crate) fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// A text with `\n` for its line ends, if all of them are `\r\n`.
+pub(crate) fn with_lf(text: &[u8]) -> Option<Vec<u8>> {
+    if !text.contains(&b'\r') {
+        return None;
+    }
+    let mut lf = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => {
+                lf.extend(line);
+                lf.push(b'\n');
+            }
+            None if line.ends_with(b"\n") => return None,
+            None => lf.extend(line),
+        }
+    }
+    (lf.len() < text.len()).then_some(lf)
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(crate) fn and(words: &[String]) -> String {
     match words {

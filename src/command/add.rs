@@ -12,7 +12,7 @@ use crate::base::plural;
 use crate::cli;
 use crate::install::apply::{self, Done};
 use crate::install::plan;
-use crate::install::step::{Action, Options, Step};
+use crate::install::step::{Action, Merge, Options, Step};
 use crate::install::transaction::Recovered;
 use crate::install::{Place, Refusal};
 use crate::report::{Output, style};
@@ -21,10 +21,32 @@ use crate::skill::source::{Skill, Source};
 pub(crate) fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     let places = target::places_to_add(machine, &arguments.targets, output)?;
-    let options = Options { force: arguments.force, link: arguments.link };
-    let report = install(machine, &skill, places, options, arguments.dry_run, output)?;
+    let options = Options { force: arguments.force, link: arguments.link, merge: merge(arguments.merge) };
+    let report = install(machine, &skill, places, options, arguments.dry_run, &mut Heading::default(), output)?;
     output.json(&report);
-    Ok(ExitCode::SUCCESS)
+    Ok(code(&[report]))
+}
+
+pub(crate) fn merge(wanted: cli::Merge) -> Merge {
+    match (wanted.merge, wanted.conflicts) {
+        (false, _) => Merge::No,
+        (true, false) => Merge::Clean,
+        (true, true) => Merge::WithMarkers,
+    }
+}
+
+/// Exit code 1 where conflicts wait in an install, as git has it.
+pub(crate) fn code(reports: &[Value]) -> ExitCode {
+    let mut steps = reports.iter().filter_map(|report| report["steps"].as_array()).flatten();
+    let conflict = |step: &Value| step["conflicts"].as_array().is_some_and(|all| !all.is_empty());
+    if steps.any(conflict) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What was printed above the steps last.
+#[derive(Default)]
+pub(crate) struct Heading {
+    skill: String,
+    project: String,
 }
 
 /// Installs a skill, prints the result and returns the JSON report; `update` calls it for each of
@@ -35,6 +57,7 @@ pub(crate) fn install(
     places: Vec<Place>,
     options: Options,
     dry_run: bool,
+    heading: &mut Heading,
     output: Output,
 ) -> Result<Value> {
     show_findings(skill, output);
@@ -49,7 +72,7 @@ pub(crate) fn install(
         let outcome = apply::install(machine, skill, places, options)?;
         (outcome.done, outcome.recovered, outcome.notes)
     };
-    show(machine, skill, &done, dry_run, output);
+    show(machine, skill, &done, dry_run, heading, output);
     show_recovered(machine, &recovered, output);
     for note in &notes {
         output.note(format!("{} {note}", style::warning("note:")));
@@ -85,7 +108,8 @@ pub(crate) fn show_findings(skill: &Skill, output: Output) {
     }
 }
 
-fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: Output) {
+/// Prints the steps, below a heading that is not there already.
+fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, heading: &mut Heading, output: Output) {
     let version = skill.version.as_deref().unwrap_or("without a version");
     let from = match &skill.source {
         Source::Embedded => String::new(),
@@ -94,10 +118,18 @@ fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, output: 
         }
     };
     let plan = if dry_run { "plan for " } else { "" };
-    output.line(style::strong(format!("{plan}{} {version}{from}", skill.name)));
+    let title = format!("{plan}{} {version}{from}", skill.name);
+    if heading.skill != title {
+        output.line(style::strong(&title));
+        heading.skill = title;
+    }
     if done.iter().any(|done| done.step.place.scope == Scope::Project) {
         let why = if machine.git_root.is_some() { "git root" } else { "no git here: this folder alone" };
-        output.line(style::faint(format!("project {} ({why})", machine.project().display())));
+        let project = format!("project {} ({why})", machine.project().display());
+        if heading.project != project {
+            output.line(style::faint(&project));
+            heading.project = project;
+        }
     }
     show_steps(machine, skill, done, dry_run, output);
 }
@@ -133,6 +165,7 @@ fn replaced(step: &Step) -> String {
         Action::Replace { what } | Action::Link { replaces: Some(what), .. } => {
             format!("the {what} is")
         }
+        Action::Merge { .. } => "the tree before the merge is".to_owned(),
         // Nothing had been protected when the plan was made: it was written to since.
         _ => "what was changed meanwhile is".to_owned(),
     }
@@ -170,6 +203,8 @@ fn words(step: &Step, dry_run: bool) -> &'static str {
         (Action::Repair(_), true) => "repair",
         (Action::Replace { .. }, false) => "replaced",
         (Action::Replace { .. }, true) => "back up, replace",
+        (Action::Merge { .. }, false) => "merged",
+        (Action::Merge { .. }, true) => "back up, merge",
         (Action::Link { .. }, false) => "linked",
         (Action::Link { replaces: Some(_), .. }, true) => "back up, link",
         (Action::Link { .. }, true) => "link",
@@ -182,6 +217,13 @@ fn detail(step: &Step, dry_run: bool) -> Option<String> {
         Action::Link { to, .. } | Action::KeepLink { to } => Some(format!("→ {}", to.display())),
         Action::Update { from: Some(from) } => Some(format!("was {from}")),
         Action::Repair(changes) => Some(format!("{} missing or empty", plural(changes.len(), "file"))),
+        Action::Merge { from, conflicts, .. } => {
+            let from = from.as_deref().unwrap_or("another version");
+            let files: Vec<&str> = conflicts.iter().map(|change| change.path.as_str()).collect();
+            let conflicts =
+                if files.is_empty() { String::new() } else { format!("; conflicts in {}", files.join(", ")) };
+            Some(format!("your edits of {from}{conflicts}"))
+        }
         Action::Replace { what } if dry_run => Some(format!("there is: {what}")),
         Action::Adopt => Some("the same files, now with a receipt".to_owned()),
         _ => None,
@@ -196,6 +238,7 @@ fn step_json(skill: &Skill, done: &Done) -> Value {
         Action::Update { .. } => "update",
         Action::Repair(_) => "repair",
         Action::Replace { .. } => "replace",
+        Action::Merge { .. } => "merge",
         Action::Link { .. } => "link",
         Action::Unchanged => "unchanged",
         Action::KeepLink { .. } => "keep-link",
@@ -204,8 +247,13 @@ fn step_json(skill: &Skill, done: &Done) -> Value {
         Action::Link { to, .. } | Action::KeepLink { to } => Some(to),
         _ => None,
     };
+    let conflicts = match &step.action {
+        Action::Merge { conflicts, .. } => conflicts.as_slice(),
+        _ => &[],
+    };
     json!({
         "action": action,
+        "conflicts": conflicts,
         "path": step.place.dest(&skill.name).to_string_lossy(),
         "scope": step.place.scope,
         "agents": step.place.agents.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>(),

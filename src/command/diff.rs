@@ -10,11 +10,13 @@ use similar::TextDiff;
 
 use super::target;
 use crate::agent::Machine;
+use crate::base::text;
 use crate::cli::Select;
+use crate::install::base::Base;
 use crate::install::discover::Install;
 use crate::install::scan::{Change, ChangeKind};
 use crate::report::{Output, style};
-use crate::skill::source::Skill;
+use crate::skill::tree::Entry;
 
 /// Shows the user's edits against the installed text. Exit 0 also when there are edits: they are
 /// no failure.
@@ -34,28 +36,28 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         if changes.is_empty() {
             continue;
         }
-        // The installed text is available, from the binary or its source, only while both are the same
-        // version.
-        let original =
-            offer.as_ref().filter(|offer| judged.receipt.as_ref().is_some_and(|receipt| receipt.tree == offer.digest));
-        let base = original.or(offer.as_ref());
-        if original.is_none() {
+        let base = judged.receipt.as_ref().map(|receipt| Base::of(&install.path, receipt, offer.as_ref()));
+        let installed = |change: &Change| base.as_ref().and_then(|base| base.get(&change.path));
+        let exact = |change: &Change| change.kind == ChangeKind::Added || installed(change).is_some();
+        let exact = changes.iter().all(exact);
+        if !exact {
             let version = judged.version.as_deref().unwrap_or("unknown");
             output.note(format!(
                 "{} {} was installed from version {version}, whose text is not here; shown against {}",
                 style::warning("note:"),
                 machine.show(&install.path),
-                base.and_then(|base| base.version.as_deref()).unwrap_or("nothing"),
+                offer.as_ref().and_then(|offer| offer.version.as_deref()).unwrap_or("nothing"),
             ));
         }
         let mut text = String::new();
         for change in changes {
-            text.push_str(&one(machine, install, change, base)?);
+            let other = || offer.as_ref().and_then(|offer| offer.tree.get(&change.path)).cloned();
+            text.push_str(&one(machine, install, change, installed(change).or_else(other))?);
         }
         reports.push(json!({
             "path": install.path.to_string_lossy(),
             "changes": changes,
-            "base_is_exact": original.is_some(),
+            "base_is_exact": exact,
             "diff": text,
         }));
         if !output.is_json() {
@@ -69,10 +71,11 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(machine: &Machine, install: &Install, change: &Change, base: Option<&Skill>) -> Result<String> {
+fn one(machine: &Machine, install: &Install, change: &Change, base: Option<Entry>) -> Result<String> {
     let file = install.path.join(&change.file);
     let shown = machine.show(&install.path.join(&change.path));
-    let old = base.and_then(|base| base.tree.get(&change.path)).map(|entry| entry.content.to_vec());
+    let was_executable = base.as_ref().is_some_and(|entry| entry.executable);
+    let old = base.map(|entry| entry.content.to_vec());
     let meta = fs::symlink_metadata(&file);
     let new = match (change.kind, &meta) {
         (ChangeKind::Missing, _) => None,
@@ -84,9 +87,7 @@ fn one(machine: &Machine, install: &Install, change: &Change, base: Option<&Skil
         _ => Some(fs::read(&file).with_context(|| format!("cannot read {shown}"))?),
     };
     if change.kind == ChangeKind::Mode {
-        let entry = base.and_then(|base| base.tree.get(&change.path));
-        let was = entry.is_some_and(|entry| entry.executable);
-        let (old, new) = if was { (755, 644) } else { (644, 755) };
+        let (old, new) = if was_executable { (755, 644) } else { (644, 755) };
         return Ok(format!("{shown}: old mode {old}, new mode {new}\n"));
     }
     let path_or_null = |side: &Option<Vec<u8>>, letter: char| match side {
@@ -94,7 +95,8 @@ fn one(machine: &Machine, install: &Install, change: &Change, base: Option<&Skil
         None => "/dev/null".to_owned(),
     };
     let names = (path_or_null(&old, 'a'), path_or_null(&new, 'b'));
-    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+    let lf = |side: Option<Vec<u8>>| side.map(|side| text::with_lf(&side).unwrap_or(side)).unwrap_or_default();
+    let (old, new) = (lf(old), lf(new));
     let mut text = format!("{shown}\n");
     match (std::str::from_utf8(&old), std::str::from_utf8(&new)) {
         (Ok(old), Ok(new)) if !old.contains('\0') && !new.contains('\0') => {

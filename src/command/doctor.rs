@@ -12,6 +12,7 @@ use crate::agent::{Agent, Machine, Scope};
 use crate::base::bundle;
 use crate::install::State;
 use crate::install::discover;
+use crate::install::state::Foreign;
 use crate::report::{Output, style};
 use crate::skill::digest::Digest;
 use crate::skill::lint;
@@ -163,6 +164,7 @@ fn installs_problems(machine: &Machine) -> Vec<String> {
             State::Stale | State::Missing(_) => format!("`kernels skills update{dest}` mends it"),
             State::Newer => "upgrade kernels".to_owned(),
             State::Modified(_) => format!("`kernels skills diff{dest}` shows your edits"),
+            State::Foreign(Foreign::LinkFile(_)) => format!("git wrote a link as a file; `kernels skills update{dest}` mends it"),
             State::Foreign(_) => {
                 "not installed by kernels, which leaves it alone; `kernels skills add --force` moves it to a backup and \
                  installs its own"

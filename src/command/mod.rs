@@ -1,6 +1,7 @@
 //! One file per subcommand: resolve the arguments, call the module that does the work, show the result.
 
 mod add;
+mod backups;
 mod bench;
 mod bench_e2e;
 mod build;
@@ -19,6 +20,7 @@ mod pack;
 mod prepare;
 mod publish;
 mod remove;
+mod restore;
 mod show;
 mod status;
 mod target;
@@ -112,6 +114,8 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             Skills::List => list::run(&Machine::here()?, output),
             Skills::Status(select) => status::run(&Machine::here()?, &select, output),
             Skills::Diff(select) => diff::run(&Machine::here()?, &select, output),
+            Skills::Backups(select) => backups::run(&Machine::here()?, &select, output),
+            Skills::Restore(arguments) => restore::run(&Machine::here()?, &arguments, output),
             Skills::Update(arguments) => update::run(&Machine::here()?, &arguments, output),
             Skills::Remove(arguments) => remove::run(&Machine::here()?, &arguments, output),
         },

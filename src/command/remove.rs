@@ -36,7 +36,7 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) ->
     if targets.is_empty() && !finished {
         return not_there(machine, name, &all);
     }
-    let options = Options { force: arguments.force, link: false };
+    let options = Options { force: arguments.force, ..Options::default() };
     let Removed { removals, put_back, notes } = if arguments.dry_run {
         Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {

@@ -1,5 +1,6 @@
 //! `kernels skills status`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -65,6 +66,7 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         output.line(style::faint("nothing is installed; `kernels skills add` installs"));
     }
     show(machine, &rows, output);
+    note_translated(machine, &rows, output);
     let interrupted = interrupted(&places);
     for path in &interrupted {
         output.note(format!("{} an interrupted change waits in {path}", style::warning("note:")));
@@ -80,6 +82,24 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     }));
     let current = rows.iter().all(|row| matches!(row.judged.state, State::Current { .. }));
     Ok(if current && interrupted.is_empty() && problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How a repository keeps git from translating what is installed.
+fn note_translated(machine: &Machine, rows: &[Row], output: Output) {
+    let mut folders: Vec<&Path> =
+        rows.iter().filter(|row| row.judged.translated).map(|row| row.install.folder.as_path()).collect();
+    folders.dedup();
+    for folder in folders {
+        let root = machine.project().canonicalize().unwrap_or_default();
+        if let Ok(inside) = folder.strip_prefix(&root) {
+            output.note(format!(
+                "{} git has translated line ends in {}, which is no edit; the line `{}/** -text` in .gitattributes keeps them",
+                style::warning("note:"),
+                machine.show(folder),
+                inside.display(),
+            ));
+        }
+    }
 }
 
 fn interrupted(places: &[Place]) -> Vec<String> {
@@ -135,6 +155,9 @@ impl Row {
         let why = match &self.judged.state {
             State::Unreadable(why) => format!("{why}; "),
             State::Foreign(Foreign::LaterReceipt) => "by a later kernels; ".to_owned(),
+            State::Foreign(Foreign::LinkFile(to)) => {
+                format!("git wrote the link to {} as a file (core.symlinks); `update` mends it; ", to.display())
+            }
             State::Foreign(Foreign::NotAFolder) => "not a folder; ".to_owned(),
             State::Absent => "the link leads nowhere; ".to_owned(),
             State::Unchecked => self.why_unchecked().map(|why| format!("{why}; ")).unwrap_or_default(),
@@ -161,6 +184,7 @@ impl Row {
             "version": self.judged.version,
             "available": self.offer.as_ref().ok().and_then(Option::as_ref),
             "changes": self.judged.state.changes(),
+            "line_ends_translated": self.judged.translated,
             "installed": receipt.map(|receipt| &receipt.installed),
             "by": receipt.map(|receipt| &receipt.by),
         })

@@ -20,7 +20,8 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
     let places = target::places_to_search(machine, &arguments.select.targets)?;
     let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
-    let installs = target::installs(machine, &arguments.select)?;
+    let mut installs = target::installs(machine, &arguments.select)?;
+    installs.sort_by(|a, b| a.name.cmp(&b.name));
     if installs.is_empty() {
         match &arguments.select.name {
             Some(name) => {
@@ -29,7 +30,8 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
             None => output.line(style::faint("nothing is installed")),
         }
     }
-    let options = Options { force: arguments.force, link: false };
+    let options = Options { force: arguments.force, link: false, merge: add::merge(arguments.merge) };
+    let mut heading = add::Heading::default();
     let mut reports = Vec::new();
     let mut left = Vec::new();
     let mut refused: Vec<Refused> = Vec::new();
@@ -53,7 +55,7 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
             continue;
         }
         let places = vec![install.place()];
-        match add::install(machine, &offer, places, options, arguments.dry_run, output) {
+        match add::install(machine, &offer, places, options, arguments.dry_run, &mut heading, output) {
             Ok(report) => reports.push(report),
             Err(error) => match error.downcast::<Refusal>() {
                 Ok(refusal) => refused.extend(refusal.0),
@@ -65,8 +67,9 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
         output.note(format!("{} {line}", style::warning("note:")));
     }
     if refused.is_empty() {
+        let code = add::code(&reports);
         output.json(&json!({ "updates": reports, "left": left, "recovered": recovered }));
-        Ok(ExitCode::SUCCESS)
+        Ok(code)
     } else {
         Err(Refusal(refused).into())
     }

@@ -1,12 +1,14 @@
 //! Carries out a plan: lock, recover, plan again, stage everything, then swap.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::thread;
 
 use anyhow::{Result, bail};
 
 use super::area::{Area, Held};
 use super::discover::all_places;
+use super::kept;
 use super::lock::Lock;
 use super::place::{Place, create_folders, merge, remove_empty};
 use super::plan::{Plan, plan};
@@ -141,9 +143,10 @@ fn install_locked(
         let created = created.map_or(0, |(_, count)| *count) + step.created_folders;
         (step, created)
     };
+    let base = OnceLock::new();
     let staged = together(plan.steps.into_iter().map(folders).collect(), |(step, created)| {
         let area = Area::of(&step.place.folder).held(&locks)?;
-        prepare(skill, &area, step, created)
+        prepare(skill, &base, &area, step, created)
     });
     let mut outcome = Outcome { done: Vec::new(), recovered, notes: plan.notes };
     outcome.done = swap_in(skill, all_or_none(staged)?, &mut outcome.notes)?;
@@ -230,7 +233,13 @@ fn refuse(plan: &Plan) -> Result<()> {
 
 /// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy is not
 /// allowed.
-fn prepare(skill: &Skill, area: &Held, mut step: Step, created_folders: usize) -> Result<Prepared> {
+fn prepare(
+    skill: &Skill,
+    base: &OnceLock<Vec<u8>>,
+    area: &Held,
+    mut step: Step,
+    created_folders: usize,
+) -> Result<Prepared> {
     let mut note = None;
     if let Action::Link { to, only, replaces } = &step.action {
         if let Some(transaction) = Transaction::stage_link(area, &skill.name, to, &step.old)? {
@@ -255,7 +264,12 @@ fn prepare(skill: &Skill, area: &Held, mut step: Step, created_folders: usize) -
     }
     let folder = step.place.folder.clone();
     let source = recordable(&skill.source, &folder, step.place.project().as_deref());
-    let transaction = Transaction::stage(area, skill, &step.old, |id| Receipt {
+    let tree = match &step.action {
+        Action::Merge { tree, .. } => tree,
+        _ => &skill.tree,
+    };
+    let base = base.get_or_init(|| kept::pack(skill));
+    let transaction = Transaction::stage(area, skill, tree, base, &step.old, |id| Receipt {
         created_folders,
         ..Receipt::new(skill, id, source)
     })?;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::FileType;
 
+use super::kept;
 use super::lock::Lock;
 use super::place::hint;
 use crate::base::dir::Dir;
 use crate::base::disk;
 
 const AREA: &str = ".kernels";
-const BACKUPS: &str = "backups";
+pub(super) const BACKUPS: &str = "backups";
 /// How many backups of a skill stay in an area.
 pub(crate) const KEPT: usize = 5;
 /// The length of the time in a backup's name, `20261123T152331Z`.
@@ -68,13 +69,22 @@ impl Area {
     /// The folders of changes that were never finished.
     pub(crate) fn interrupted(&self) -> Vec<PathBuf> {
         // A link at this path is not followed: it is not ours.
-        let root = Dir::open_last(&self.root());
+        let root = self.open();
         root.map_or(Vec::new(), |root| changes(&root).iter().map(|name| root.path().join(name)).collect())
     }
 
-    /// Whether a run that was killed left something: a change, or an area without use.
+    /// The folder of the area, if it is there.
+    pub(super) fn open(&self) -> io::Result<Dir> {
+        Dir::open_last(&self.root())
+    }
+
+    /// Whether a run that was killed left something: a change, or what is of no use.
     pub(crate) fn has_leftovers(&self) -> bool {
-        Dir::open_last(&self.root()).is_ok_and(|root| !changes(&root).is_empty() || is_needless(&root))
+        self.open().is_ok_and(|root| {
+            let unused =
+                || Dir::open_last(&self.host).is_ok_and(|host| !kept::unused(&host, &self.folder, &root).is_empty());
+            !changes(&root).is_empty() || is_needless(&root) || unused()
+        })
     }
 
     /// The area below its host's lock, which must be among `locks`.
@@ -152,12 +162,23 @@ impl Held {
         make_dir(&root, &format!("{PREFIX}{id}"))
     }
 
+    /// Deletes the texts that nothing needs any more.
+    pub(super) fn sweep(&self) {
+        let Ok(root) = self.root() else {
+            return;
+        };
+        for name in kept::unused(&self.host, &self.folder, &root) {
+            let _ = root.dir(kept::FOLDER).and_then(|base| base.remove_file(name));
+        }
+    }
+
     /// Removes the area when nothing but its `.gitignore` is left.
     pub(super) fn tidy(&self) {
         let Ok(root) = self.root() else {
             return;
         };
         if is_needless(&root) {
+            let _ = root.remove_dir(kept::FOLDER);
             let _ = root.remove_dir(BACKUPS);
             let _ = root.remove_file(GITIGNORE);
             let _ = self.host.remove_dir(AREA);
@@ -212,7 +233,9 @@ fn is_needless(root: &Dir) -> bool {
     };
     entries.iter().all(|entry| match entry.name.to_str() {
         Some(GITIGNORE) => root.read_plain(GITIGNORE, 64).is_ok_and(|text| IGNORE_ALL.starts_with(&text)),
-        Some(BACKUPS) => root.dir(BACKUPS).and_then(|backups| backups.entries()).is_ok_and(|all| all.is_empty()),
+        Some(name @ (BACKUPS | kept::FOLDER)) => {
+            root.dir(name).and_then(|folder| folder.entries()).is_ok_and(|all| all.is_empty())
+        }
         _ => false,
     })
 }
@@ -221,6 +244,12 @@ fn is_needless(root: &Dir) -> bool {
 fn ages(backups: &Dir, skill: &str) -> Vec<((String, usize), String)> {
     let names = backups.entries().into_iter().flatten().filter_map(|entry| entry.name.into_string().ok());
     names.filter_map(|name| Some((age(&name, skill)?, name))).collect()
+}
+
+/// The skill and the time in a backup's name.
+pub(super) fn parse_backup(name: &str) -> Option<(&str, String)> {
+    let at = |(at, _)| Some((&name[..at], age(name, &name[..at])?.0));
+    name.match_indices('-').find_map(at)
 }
 
 /// When the backup of this name was made: the time, and the number among those of one second.

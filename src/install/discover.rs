@@ -24,6 +24,8 @@ pub(crate) struct Install {
     pub(crate) agents: Vec<&'static str>,
     /// The target, if it is a link.
     pub(crate) link: Option<PathBuf>,
+    /// The target, if it is a link that git wrote as a file.
+    pub(crate) link_file: Option<PathBuf>,
     /// The link leads to an install in a folder of the table, so that removing it loses only the
     /// link.
     pub(crate) link_is_ours: bool,
@@ -32,9 +34,9 @@ pub(crate) struct Install {
 impl Install {
     /// The folder with the files: the install's own, or what it links to.
     pub(crate) fn real(&self) -> PathBuf {
-        match self.link {
-            Some(_) => self.path.canonicalize().unwrap_or_else(|_| self.path.clone()),
-            None => self.path.clone(),
+        match (&self.link, &self.link_file) {
+            (Some(to), _) | (_, Some(to)) => self.folder.join(to).canonicalize().unwrap_or_else(|_| self.path.clone()),
+            (None, None) => self.path.clone(),
         }
     }
 
@@ -68,7 +70,8 @@ impl Install {
     }
 
     pub(crate) fn judge(&self, offer: Option<&Skill>) -> Judgement {
-        judge(&self.real(), &self.name, offer)
+        let path = if self.link_file.is_some() { self.path.clone() } else { self.real() };
+        judge(&path, &self.name, offer)
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -155,6 +158,7 @@ pub(crate) fn installs(places: &[Place], name: Option<&str>) -> Vec<Install> {
                 name.is_some()
                     || bundled::names().contains(&entry.as_str())
                     || Receipt::read(&place.folder.join(entry)).is_ok()
+                    || place::link_file(&place.folder.join(entry)).is_some()
             })
             .collect();
         names.sort();
@@ -176,6 +180,7 @@ fn install(place: &Place, name: String) -> Install {
     let path = place.folder.join(&name);
     Install {
         link: fs::read_link(&path).ok(),
+        link_file: place::link_file(&path),
         link_is_ours: false,
         folder: place.folder.clone(),
         scope: place.scope,

@@ -7,14 +7,19 @@
 //! │   └── cuda-kernels/     the destination; `.kernels.json` in it is the receipt
 //! └── .kernels/             the area, beside the skills folder so that no agent lists what is in it
 //!     ├── txn-…/            one change under way: journal.json, new, old, trash
-//!     └── backups/          trees that `--force` replaced
+//!     ├── base/             the texts that were installed, to compare and merge edits with
+//!     └── backups/          trees with edits that something else replaced
 //! ```
 
 pub(crate) mod apply;
 pub(crate) mod area;
+pub(crate) mod backups;
+pub(crate) mod base;
 pub(crate) mod discover;
 mod elsewhere;
+mod kept;
 pub(crate) mod lock;
+mod merge;
 pub(crate) mod place;
 pub(crate) mod plan;
 mod protect;

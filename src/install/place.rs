@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use super::refusal::{Refusal, Refused};
 use crate::agent::{Agent, Machine, Scope};
 use crate::base::dir::Dir;
+use crate::base::disk;
+use crate::skill::tree::SKILL_MD;
 
 /// A skills folder that an install goes to, and the agents it is for.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ impl Place {
             );
         }
         let folder = resolve(&machine.cwd.join(named))?;
-        if folder.join(crate::skill::tree::SKILL_MD).exists() {
+        if folder.join(SKILL_MD).exists() {
             bail!(
                 "{} is itself a skill; --dest takes the folder that holds skills: {}",
                 folder.display(),
@@ -121,6 +123,20 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
             }
         }
     }
+}
+
+/// No target of a link of ours is longer.
+pub(super) const LINK_FILE_LIMIT: u64 = 1024;
+
+/// The target of a link that git wrote as a file, as it does with `core.symlinks=false`. Only what could be a link of ours
+/// counts: relative, and to a skill of the same name.
+pub(crate) fn link_file(path: &Path) -> Option<PathBuf> {
+    fs::symlink_metadata(path).ok().filter(|meta| meta.is_file() && meta.len() <= LINK_FILE_LIMIT)?;
+    let text = String::from_utf8(disk::read_plain(path, LINK_FILE_LIMIT).ok()?).ok()?;
+    let to = PathBuf::from(&text);
+    let fits = to.is_relative() && to.file_name() == path.file_name() && !text.contains('\n');
+    let skill = path.parent()?.join(&to).join(SKILL_MD);
+    (fits && skill.is_file()).then_some(to)
 }
 
 /// A repository can contain a link in place of a skills folder; refuse to write through it to a

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::elsewhere;
-use super::place::{Place, merge};
+use super::merge;
+use super::place::{Place, link_file, merge as merge_places};
 use super::protect::protect;
 use super::receipt::relative;
 use super::refusal::Refused;
 use super::state::{Foreign, Judgement, State, judge};
-use super::step::{Action, Options, Step};
+use super::step::{Action, Merge, Options, Step};
 use super::transaction::{OldTree, link_fingerprint};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
@@ -29,7 +30,7 @@ pub(crate) struct Plan {
 /// Plans installing `skill` at `places`.
 pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options: Options) -> Plan {
     let mut plan = Plan::default();
-    let mut places = merge(places);
+    let mut places = merge_places(places);
     follow_links(machine, &skill.name, &mut places);
     let left_out = leave_out(machine, skill, &mut places);
     let links = choose_links(machine, &skill.name, &mut places, options);
@@ -107,13 +108,13 @@ fn follow_links(machine: &Machine, name: &str, places: &mut Vec<Place>) {
         }
     }
     places.extend(found);
-    *places = merge(std::mem::take(places));
+    *places = merge_places(std::mem::take(places));
 }
 
 /// The skills folder that a link at `dest` points into, if it is in the table.
 fn linked_folder(machine: &Machine, dest: &Path, name: &str, scope: Scope) -> Option<PathBuf> {
-    fs::read_link(dest).ok()?;
-    let real = dest.canonicalize().ok()?;
+    let to = fs::read_link(dest).ok().or_else(|| link_file(dest))?;
+    let real = dest.parent()?.join(to).canonicalize().ok()?;
     let folder = real.parent()?;
     if real.file_name()? != name {
         return None;
@@ -205,7 +206,7 @@ fn primary<'a>(places: impl Iterator<Item = &'a Place>, name: &str) -> Option<Pa
 }
 
 fn is_real(dest: &Path) -> bool {
-    fs::symlink_metadata(dest).is_ok_and(|meta| !meta.is_symlink())
+    fs::symlink_metadata(dest).is_ok_and(|meta| !meta.is_symlink()) && link_file(dest).is_none()
 }
 
 type Decision = Result<(Action, OldTree), Refused>;
@@ -222,6 +223,10 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
         State::Foreign(Foreign::Link(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
             Ok((Action::KeepLink { to: to.clone() }, OldTree::default()))
         }
+        State::Foreign(Foreign::LinkFile(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
+            Ok((Action::Link { to: to.clone(), only: false, replaces: None }, clean))
+        }
+        State::Modified(_) if options.merge != Merge::No => merge::decide(skill, &dest, judged, options.merge),
         State::Unreadable(_) | State::Newer | State::Modified(_) | State::Foreign(_) => {
             let what = protect(&dest, judged, options, "add")?;
             Ok((Action::Replace { what }, OldTree { keep: true, fingerprint: None }))
@@ -234,7 +239,11 @@ fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -
     let place = |replaces| Action::Link { to: to.clone(), only: link.only, replaces };
     match &judged.state {
         State::Absent => Ok((place(None), OldTree::default())),
-        State::Current { .. } | State::Unchecked | State::Stale | State::Missing(_) => {
+        State::Current { .. }
+        | State::Unchecked
+        | State::Stale
+        | State::Missing(_)
+        | State::Foreign(Foreign::LinkFile(_)) => {
             Ok((place(None), OldTree { keep: false, fingerprint: judged.fingerprint.clone() }))
         }
         State::Foreign(Foreign::Link(there)) if *there == to => {

@@ -26,7 +26,7 @@ pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command
             ("newer install", "was installed by a later kernels".to_owned(), vec![upgrade])
         }
         State::Foreign(Foreign::Folder) => ("foreign folder", "was not installed by kernels".to_owned(), vec![]),
-        State::Foreign(Foreign::NotAFolder) => ("file", "is not a folder".to_owned(), vec![]),
+        State::Foreign(Foreign::NotAFolder | Foreign::LinkFile(_)) => ("file", "is not a folder".to_owned(), vec![]),
         State::Foreign(Foreign::Link(to)) => {
             ("link", format!("is a link to {}, which kernels does not write through", to.display()), vec![])
         }
@@ -45,6 +45,9 @@ pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command
             _ => "--force moves it to a backup, then installs",
         };
         advice.push(again.to_owned());
+    }
+    if matches!(judged.state, State::Modified(_)) && command != "remove" {
+        advice.push("--merge brings the edits into the new version instead".to_owned());
     }
     let changes = match &judged.state {
         State::Modified(changes) => changes.clone(),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::base::dir::Dir;
+use crate::base::text;
 use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::source::{Skill, Source};
 use crate::skill::tree::RECEIPT;
@@ -17,7 +18,7 @@ use crate::skill::tree::RECEIPT;
 pub(crate) const FORMAT: u32 = 1;
 
 /// An upper bound: a receipt of a thousand files is smaller.
-const LIMIT: u64 = 4 * 1024 * 1024;
+pub(super) const LIMIT: u64 = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) struct Receipt {
@@ -37,6 +38,9 @@ pub(crate) struct Receipt {
     /// The file system kept the executable bits.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub(crate) modes: bool,
+    /// Files were installed with `\r\n`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) crlf: bool,
     /// How many parent folders the install created, for `remove` to delete.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) created_folders: usize,
@@ -49,6 +53,11 @@ fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_true(value: &bool) -> bool {
     *value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -83,6 +92,7 @@ impl Receipt {
             tree: skill.digest,
             files: skill.files.clone(),
             modes: true,
+            crlf: skill.tree.iter().any(|(_, entry)| text::with_lf(&entry.content).is_some()),
             created_folders: 0,
         }
     }
@@ -102,6 +112,12 @@ impl Receipt {
             return Err(ReceiptError::Later(head.format));
         }
         Ok(serde_json::from_slice(&bytes)?)
+    }
+
+    /// Whether it differs at most in when, by what and with which line ends the same was installed.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let (installed, by, id) = (other.installed.clone(), other.by.clone(), other.id.clone());
+        Self { installed, by, id, crlf: other.crlf, ..self.clone() } == *other
     }
 
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {

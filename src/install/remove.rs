@@ -44,6 +44,7 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
         let judged = judge(&install.path, &install.name, None);
         let keep = match &judged.state {
             State::Foreign(Foreign::Link(_)) if install.link_is_ours => false,
+            State::Foreign(Foreign::LinkFile(_)) => false,
             State::Current { .. } | State::Unchecked | State::Stale | State::Newer | State::Missing(_) => false,
             _ => match protect(&install.path, &judged, options, "remove") {
                 Ok(_) => true,
@@ -64,7 +65,7 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
         // A link has no receipt; its skills folder and the parent are removed only when empty.
         let created_folders = match judged.receipt {
             Some(receipt) => receipt.created_folders,
-            None if install.link.is_some() => 2,
+            None if install.link.is_some() || install.link_file.is_some() => 2,
             None => 0,
         };
         let old = OldTree { keep, fingerprint };

@@ -11,14 +11,17 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::dir::{Dir, Entry};
+use crate::base::text;
 use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::path::{MAX_DEPTH, RelPath};
-use crate::skill::tree::{RECEIPT, is_executable};
+use crate::skill::tree::{MAX_BYTES, RECEIPT, is_executable};
 
 /// The files found below a folder, by their path in it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
     found: BTreeMap<Name, Found>,
+    /// Whether there are texts whose lines all end with `\r\n`.
+    pub(crate) crlf: bool,
     /// Every file and link that was looked at, also those that do not count, as it was then.
     seen: BTreeMap<PathBuf, Stamp>,
 }
@@ -171,10 +174,40 @@ impl Scan {
             if path == Path::new(RECEIPT) || is_worthless(folder, &entry, above) {
                 continue;
             }
-            let (key, what) = look(folder, &entry, &path)?;
+            let (key, what) = self.look(folder, &entry, &path)?;
             self.found.insert(key, what);
         }
         Ok(())
+    }
+
+    fn look(&mut self, folder: &Dir, entry: &Entry, inside: &Path) -> io::Result<(Name, Found)> {
+        let name = Name::of(inside);
+        if entry.kind == FileType::Symlink {
+            let to = folder.read_link(&entry.name)?;
+            return Ok((name, Found::Odd(format!("link to {}", to.display()))));
+        }
+        if entry.kind != FileType::RegularFile {
+            return Ok((name, Found::Odd("neither a file nor a folder".to_owned())));
+        }
+        // A name that no skill can have has no digest by the rules; hash its bytes.
+        let path = match &name {
+            Name::Plain(path) => path.clone(),
+            Name::Odd(_) => RelPath::parse("odd").map_err(io::Error::other)?,
+        };
+        let mut file = folder.open_plain(&entry.name)?;
+        let meta = file.metadata()?;
+        let executable = is_executable(&meta);
+        let mut content = Content::new(&path, executable, meta.len());
+        io::copy(&mut file, &mut content)?;
+        if content.returns
+            && let Ok(text) = folder.read_plain(&entry.name, MAX_BYTES)
+            && let Some(lf) = text::with_lf(&text)
+        {
+            content = Content::new(&path, executable, lf.len() as u64);
+            io::copy(&mut lf.as_slice(), &mut content)?;
+            self.crlf = true;
+        }
+        Ok((name, content.finish()))
     }
 
     /// Deletes the files below `folder`, the scanned folder under another name, that are still as they were seen.
@@ -291,33 +324,13 @@ fn is_worthless(folder: &Dir, entry: &Entry, above: Option<&Dir>) -> bool {
     source.is_some_and(|above| above.has(format!("{module}.py"))) && starts(2, b"\r\n")
 }
 
-fn look(folder: &Dir, entry: &Entry, inside: &Path) -> io::Result<(Name, Found)> {
-    let name = Name::of(inside);
-    if entry.kind == FileType::Symlink {
-        let to = folder.read_link(&entry.name)?;
-        return Ok((name, Found::Odd(format!("link to {}", to.display()))));
-    }
-    if entry.kind != FileType::RegularFile {
-        return Ok((name, Found::Odd("neither a file nor a folder".to_owned())));
-    }
-    // A name that no skill can have has no digest by the rules; hash its bytes.
-    let path = match &name {
-        Name::Plain(path) => path.clone(),
-        Name::Odd(_) => RelPath::parse("odd").map_err(io::Error::other)?,
-    };
-    let mut file = folder.open_plain(&entry.name)?;
-    let meta = file.metadata()?;
-    let executable = is_executable(&meta);
-    let mut content = Content::new(&path, executable, meta.len());
-    io::copy(&mut file, &mut content)?;
-    Ok((name, content.finish()))
-}
-
 /// A file's digest and its digest with the other mode, in one pass, and whether it holds anything.
 struct Content {
     digest: Sha256,
     other_mode: Sha256,
     blank: bool,
+    /// Whether a `\r` is in it.
+    returns: bool,
 }
 
 impl Content {
@@ -326,6 +339,7 @@ impl Content {
             digest: Digest::start_file(path, executable, length),
             other_mode: Digest::start_file(path, !executable, length),
             blank: true,
+            returns: false,
         }
     }
 
@@ -340,6 +354,7 @@ impl io::Write for Content {
         self.digest.update(bytes);
         self.other_mode.update(bytes);
         self.blank &= bytes.iter().all(|byte| *byte == 0);
+        self.returns |= bytes.contains(&b'\r');
         Ok(bytes.len())
     }
 

@@ -5,8 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::place::link_file;
 use super::receipt::{Receipt, ReceiptError};
 use super::scan::{Change, ChangeKind, Scan};
+use super::transaction::link_file_fingerprint;
 use crate::base::dir::Dir;
 use crate::skill::digest::Digest;
 use crate::skill::lineage;
@@ -42,6 +44,8 @@ pub(crate) enum Foreign {
     NotAFolder,
     /// A link, and its target as written.
     Link(PathBuf),
+    /// What git writes for a link with `core.symlinks=false`: a file that holds the target.
+    LinkFile(PathBuf),
     /// A folder with a receipt of a later program.
     LaterReceipt,
 }
@@ -54,6 +58,8 @@ pub(crate) struct Judgement {
     pub(crate) version: Option<String>,
     /// The receipt, if there is a valid one.
     pub(crate) receipt: Option<Receipt>,
+    /// Whether git has translated line ends: those that were installed were `\n`.
+    pub(crate) translated: bool,
     /// A fingerprint of the folder, to detect a change between judging and acting.
     pub(crate) fingerprint: Option<String>,
 }
@@ -69,6 +75,7 @@ impl State {
             Self::Modified(_) => "modified",
             Self::Missing(changes) if changes.iter().any(|change| change.kind == ChangeKind::Emptied) => "damaged",
             Self::Missing(_) => "missing files",
+            Self::Foreign(Foreign::LinkFile(_)) => "link file",
             Self::Foreign(_) => "foreign",
             Self::Unreadable(_) => "unreadable",
         }
@@ -100,7 +107,7 @@ pub(crate) fn judge(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement
 }
 
 fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
-    let bare = |state| Judgement { state, version: None, receipt: None, fingerprint: None };
+    let bare = |state| Judgement { state, version: None, receipt: None, translated: false, fingerprint: None };
     let unreadable = |error: &io::Error| bare(State::Unreadable(error.to_string()));
     let meta = match fs::symlink_metadata(dest) {
         Ok(meta) => meta,
@@ -114,7 +121,13 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
         };
     }
     if !meta.is_dir() {
-        return bare(State::Foreign(Foreign::NotAFolder));
+        return match link_file(dest) {
+            Some(to) => {
+                let fingerprint = Some(link_file_fingerprint(&to));
+                Judgement { fingerprint, ..bare(State::Foreign(Foreign::LinkFile(to))) }
+            }
+            None => bare(State::Foreign(Foreign::NotAFolder)),
+        };
     }
     let scanned = Dir::open_last(dest).and_then(|folder| Ok((Scan::of(&folder)?, folder)));
     let (scan, folder) = match scanned {
@@ -126,13 +139,14 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
         Ok(receipt) if receipt.skill == name => {
             let state = by_receipt(&scan, &receipt, offer);
             let version = receipt.version.clone();
-            Judgement { state, version, receipt: Some(receipt), fingerprint }
+            let translated = scan.crlf && !receipt.crlf;
+            Judgement { state, version, receipt: Some(receipt), translated, fingerprint }
         }
         Err(ReceiptError::Later(_)) => Judgement { fingerprint, ..bare(State::Foreign(Foreign::LaterReceipt)) },
         // A damaged receipt counts as none.
         Ok(_) | Err(ReceiptError::Io(_) | ReceiptError::Damaged(_)) => {
             let (state, version) = by_digest(scan.tree_digest(), name, offer);
-            Judgement { state, version, receipt: None, fingerprint }
+            Judgement { state, version, receipt: None, translated: false, fingerprint }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::place::Place;
 use super::scan::Change;
 use super::transaction::OldTree;
+use crate::skill::tree::Tree;
 
 /// How to treat existing files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +14,19 @@ pub(crate) struct Options {
     pub(crate) force: bool,
     /// One real copy, links elsewhere.
     pub(crate) link: bool,
+    /// What becomes of the edits in an install that gets another version.
+    pub(crate) merge: Merge,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// It is refused.
+    #[default]
+    No,
+    /// They are merged; conflicts are refused.
+    Clean,
+    /// They are merged; conflicts are written between markers.
+    WithMarkers,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +44,13 @@ pub(crate) enum Action {
     Replace {
         /// What is there.
         what: String,
+    },
+    /// Move the edited tree to a backup and install the new version with the edits in it.
+    Merge {
+        tree: Tree,
+        from: Option<String>,
+        /// The files with conflict markers, or where one side had to be taken.
+        conflicts: Vec<Change>,
     },
     /// Create a relative link.
     Link {

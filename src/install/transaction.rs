@@ -9,17 +9,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
-use super::area::{Held, KEPT};
-use super::place::hint;
-use super::receipt::Receipt;
+use super::area::{BACKUPS, Held, KEPT, parse_backup};
+use super::kept;
+use super::place::{LINK_FILE_LIMIT, hint};
+use super::receipt::{LIMIT as RECEIPT_LIMIT, Receipt};
 use super::scan::{Change as FileChange, Scan};
 use crate::base::dir::Dir;
 use crate::base::disk;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::Skill;
-use crate::skill::tree::RECEIPT;
+use crate::skill::tree::{RECEIPT, Tree};
 
 const JOURNAL: &str = "journal.json";
 const STAGED: &str = "new";
@@ -49,8 +51,16 @@ struct Journal {
 #[serde(rename_all = "lowercase")]
 enum Change {
     Install,
-    Link { to: PathBuf },
+    Link {
+        to: PathBuf,
+    },
     Remove,
+    /// A backup is put back.
+    Restore {
+        backup: String,
+        /// Tells it from what it replaces, wherever the two lie.
+        identity: String,
+    },
 }
 
 /// The outcome of an interrupted change.
@@ -61,6 +71,9 @@ pub(crate) struct Recovered {
     #[serde(serialize_with = "super::refusal::lossy")]
     pub(crate) path: PathBuf,
 }
+
+/// Said of a backup that an interrupted run had put back.
+pub(crate) const RESTORED: &str = "restored: an earlier run was interrupted after putting it back";
 
 /// How to treat the tree that a change replaces.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +93,8 @@ pub(crate) struct Settled {
     pub(crate) undeletable: Option<PathBuf>,
     /// It was to be removed, had been written to since it was judged, and is in its place again.
     pub(crate) put_back: bool,
+    /// It had been written to since it was judged: the backup has what the merge lacks.
+    pub(crate) late: bool,
     /// The oldest backups, deleted for the new one.
     pub(crate) pruned: Vec<PathBuf>,
 }
@@ -91,6 +106,10 @@ impl Settled {
         if let Some(left) = self.undeletable.as_deref() {
             let left = left.display();
             notes.push(format!("the old files could not all be deleted (permissions); the rest lies in {left}"));
+        }
+        if let Some(backup) = self.backup.as_ref().filter(|_| self.late) {
+            let backup = backup.display();
+            notes.push(format!("it was edited while the command ran; that edit is in the backup alone: {backup}"));
         }
         for pruned in &self.pruned {
             notes.push(format!("the last {KEPT} backups are kept; {} was deleted", pruned.display()));
@@ -105,6 +124,7 @@ pub(crate) fn recover_area(area: &Held) -> Result<Vec<Recovered>> {
     for name in area.interrupted() {
         recovered.extend(Transaction::resume(area, &name)?);
     }
+    area.sweep();
     area.tidy();
     Ok(recovered)
 }
@@ -112,7 +132,11 @@ pub(crate) fn recover_area(area: &Held) -> Result<Vec<Recovered>> {
 fn read_journal(at: &Dir) -> Option<Journal> {
     let journal: Journal = serde_json::from_slice(&at.read_plain(JOURNAL, JOURNAL_LIMIT).ok()?).ok()?;
     let folder_is_plain = matches!(journal.folder.as_str(), "" | "skills" | "skill");
-    (folder_is_plain && is_valid_name(&journal.skill)).then_some(journal)
+    let backup_is_plain = match &journal.change {
+        Change::Restore { backup, .. } => parse_backup(backup).is_some_and(|(skill, _)| skill == journal.skill),
+        _ => true,
+    };
+    (folder_is_plain && backup_is_plain && is_valid_name(&journal.skill)).then_some(journal)
 }
 
 /// Removes the folder of a change that died before its journal was written: it has changed nothing.
@@ -187,29 +211,42 @@ impl Transaction {
         Ok(recovered)
     }
 
-    /// Stages a skill for the skills folder of `area`; the installed skill is unchanged.
+    /// Stages `tree` as a skill for the skills folder of `area`; the installed skill is unchanged. `base` is the skill's own
+    /// text, to be kept.
     pub(crate) fn stage(
         area: &Held,
         skill: &Skill,
+        tree: &Tree,
+        base: &[u8],
         old: &OldTree,
         receipt: impl FnOnce(&str) -> Receipt,
     ) -> Result<Self> {
         let transaction = Self::begin(area, &skill.name, Change::Install, old)?;
         let receipt = receipt(&transaction.journal.id);
-        if let Err(error) = transaction.write_staged(skill, receipt) {
+        if let Err(error) = transaction.write_staged(tree, receipt) {
             let hint = hint(&error);
             transaction.abandon();
             return Err(error)
                 .with_context(|| format!("cannot stage {} in {}{hint}", skill.name, area.host().display()));
         }
+        // Without it, the install is as good; only later merges may lack it.
+        if transaction.keep_base(&kept::name(skill.digest), base).is_err() {
+            let _ = transaction.at.delete(BESIDE);
+        }
         Ok(transaction)
     }
 
-    fn write_staged(&self, skill: &Skill, mut receipt: Receipt) -> io::Result<()> {
+    fn keep_base(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let folder = self.area.root()?.make_dir(kept::FOLDER)?;
+        self.at.write_new(BESIDE, bytes, 0o644)?;
+        self.at.move_over(BESIDE, &folder, name)
+    }
+
+    fn write_staged(&self, tree: &Tree, mut receipt: Receipt) -> io::Result<()> {
         let root = self.at.make_dir(STAGED)?;
         // The receipt is written first, atomically: it identifies the tree as ours.
         self.write_receipt(&root, &receipt)?;
-        let written = skill.tree.write(&root)?;
+        let written = tree.write(&root)?;
         if !written.modes {
             receipt.modes = false;
             self.write_receipt(&root, &receipt)?;
@@ -243,6 +280,38 @@ impl Transaction {
         }
     }
 
+    /// Takes a backup out of the backups, to put it back.
+    pub(crate) fn restoration(area: &Held, skill: &str, backup: &str) -> Result<Self> {
+        let backups = area.root().and_then(|root| root.dir(BACKUPS));
+        let found = backups.and_then(|backups| Ok((identity(&backups, backup)?, backups)));
+        let why = || format!("cannot read the backup {backup} in {}", area.host().display());
+        let (identity, backups) = found.with_context(why)?;
+        let change = Change::Restore { backup: backup.to_owned(), identity };
+        let transaction = Self::begin(area, skill, change, &OldTree { keep: true, fingerprint: None })?;
+        if let Err(error) = backups.move_new(backup, &transaction.at, STAGED) {
+            transaction.abandon();
+            let hint = hint(&error);
+            return Err(error).with_context(|| format!("cannot move {}{hint}", backups.path().join(backup).display()));
+        }
+        Ok(transaction)
+    }
+
+    /// Moves the backup that was to be put back to the backups again, where it still is in the change's folder. Returns
+    /// whether it was put in place.
+    fn return_backup(&self) -> io::Result<bool> {
+        let Change::Restore { backup, identity: known } = &self.journal.change else {
+            return Ok(false);
+        };
+        let is_at = |folder: &Dir, name: &str| identity(folder, name).is_ok_and(|identity| identity == *known);
+        if is_at(&self.at, STAGED) {
+            let backups = self.area.root()?.make_dir(BACKUPS)?;
+            self.at.move_new(STAGED, &backups, backup)?;
+            backups.sync()?;
+            return Ok(false);
+        }
+        Ok(self.skills().is_ok_and(|skills| is_at(&skills, &self.journal.skill)))
+    }
+
     pub(crate) fn removal(area: &Held, skill: &str, old: &OldTree) -> Result<Self> {
         Self::begin(area, skill, Change::Remove, old)
     }
@@ -270,6 +339,7 @@ impl Transaction {
                 Err(error).with_context(|| format!("cannot {what} {}{hint}", self.dest().display()))
             }
             Ok(skills) => {
+                self.keep_receipt(&skills);
                 let kept = self.make_durable(&skills).and_then(|()| self.settle()).with_context(|| {
                     let dest = self.dest();
                     format!(
@@ -320,9 +390,31 @@ impl Transaction {
         Ok(())
     }
 
-    /// Settles the tree that the change replaced, wherever the swap left it.
+    /// Gives the new tree the old one's receipt, byte for byte, where the two say the same: git is to see no change where
+    /// files were only put back.
+    fn keep_receipt(&self, skills: &Dir) {
+        let keep = || -> Option<()> {
+            let (new, old) = (skills.dir(&self.journal.skill).ok()?, self.at.dir(self.replaced()?).ok()?);
+            let (says, said) = (Receipt::read_in(&new).ok()?, Receipt::read_in(&old).ok()?);
+            if says.id == self.journal.id && said.says_the_same(&says) {
+                let bytes = old.read_plain(RECEIPT, RECEIPT_LIMIT).ok()?;
+                self.at.write_new(BESIDE, &bytes, 0o644).and_then(|file| file.sync_all()).ok()?;
+                self.at.move_over(BESIDE, &new, RECEIPT).ok()?;
+            }
+            Some(())
+        };
+        if keep().is_none() {
+            let _ = self.at.delete(BESIDE);
+        }
+    }
+
+    /// The name of the tree that the change replaced, wherever the swap left it.
+    fn replaced(&self) -> Option<&'static str> {
+        [OLD, STAGED].into_iter().find(|tree| self.at.has(tree))
+    }
+
     fn settle(&self) -> io::Result<Settled> {
-        match [OLD, STAGED].into_iter().find(|tree| self.at.has(tree)) {
+        match self.replaced() {
             Some(tree) => self.settle_tree(tree),
             None => Ok(Settled::default()),
         }
@@ -332,10 +424,12 @@ impl Transaction {
     /// to be removed, and kept as a backup if something else has taken its place.
     fn settle_tree(&self, tree: &str) -> io::Result<Settled> {
         if self.journal.keep {
-            return self.keep(tree);
+            let seen = || self.at.dir(tree).and_then(|folder| Scan::of(&folder)).map(|scan| scan.fingerprint());
+            let late = self.journal.old.as_ref().is_some_and(|old| seen().is_ok_and(|seen| seen != *old));
+            return Ok(Settled { late, ..self.keep(tree)? });
         }
-        if let Ok(to) = self.at.read_link(tree) {
-            if self.journal.old == Some(link_fingerprint(&to)) {
+        if let Some(link) = self.link_at(tree) {
+            if self.journal.old == Some(link) {
                 self.at.remove_file(tree)?;
                 return Ok(Settled::default());
             }
@@ -354,6 +448,15 @@ impl Transaction {
         self.keep(tree)
     }
 
+    /// The fingerprint of a link, or of one that git wrote as a file.
+    fn link_at(&self, tree: &str) -> Option<String> {
+        if let Ok(to) = self.at.read_link(tree) {
+            return Some(link_fingerprint(&to));
+        }
+        let text = self.at.read_plain(tree, LINK_FILE_LIMIT).ok()?;
+        Some(link_file_fingerprint(Path::new(std::str::from_utf8(&text).ok()?)))
+    }
+
     fn keep(&self, tree: &str) -> io::Result<Settled> {
         let backup = self.area.move_to_backups(&self.at, tree, &self.journal.skill)?;
         let pruned = self.area.prune(&self.journal.skill);
@@ -365,6 +468,7 @@ impl Transaction {
     fn finish(&self) {
         let done = self.at.entries().is_ok_and(|entries| entries.iter().all(|entry| entry.name == JOURNAL));
         if done {
+            self.area.sweep();
             let _ = self.at.remove_file(JOURNAL);
             let name = self.at.path().file_name().unwrap_or_default();
             let _ = self.area.root().and_then(|root| root.remove_dir(name));
@@ -421,6 +525,7 @@ impl Transaction {
     /// Abandons a change that has not touched the destination.
     pub(crate) fn abandon(&self) {
         let _ = self.at.delete(BESIDE);
+        let _ = self.return_backup();
         if self.is_ours(STAGED) {
             let _ = self.discard_staged();
         }
@@ -436,6 +541,9 @@ impl Transaction {
         let Ok(tree) = self.at.dir(tree) else {
             return false;
         };
+        if matches!(self.journal.change, Change::Restore { .. }) {
+            return false;
+        }
         match Receipt::read_in(&tree) {
             Ok(receipt) => receipt.id == self.journal.id,
             Err(_) => tree.entries().is_ok_and(|entries| entries.is_empty()),
@@ -455,6 +563,7 @@ impl Transaction {
         if self.at.has(STAGED) && self.is_ours(STAGED) {
             self.discard_staged()?;
         }
+        let restored = self.return_backup()?;
         let mut recovered = Vec::new();
         let mut tell = |what: &str, path: PathBuf| recovered.push(Recovered { what: what.to_owned(), path });
         if self.at.has(OLD) && self.journal.change != Change::Remove {
@@ -470,6 +579,7 @@ impl Transaction {
         match (removing, settled.put_back) {
             (true, true) => tell("put back: it was edited while an earlier run was removing it", dest),
             (true, false) => tell("removed: an earlier run was interrupted while removing it", dest),
+            (false, _) if restored => tell(RESTORED, dest),
             (false, _) => {}
         }
         kept.extend(settled.backup);
@@ -478,6 +588,25 @@ impl Transaction {
         }
         Ok(recovered)
     }
+}
+
+/// What a tree, a file or a link is known by wherever it lies.
+fn identity(folder: &Dir, name: &str) -> io::Result<String> {
+    if let Ok(to) = folder.read_link(name) {
+        return Ok(link_fingerprint(&to));
+    }
+    let meta = folder.stat(name)?;
+    if FileType::from_raw_mode(meta.st_mode) != FileType::Directory {
+        return Ok(format!("file {} {}", meta.st_size, meta.st_mtime));
+    }
+    let tree = folder.dir(name)?;
+    let receipt = Receipt::read_in(&tree).map(|receipt| receipt.id).unwrap_or_default();
+    Ok(format!("{} {receipt}", Scan::of(&tree)?.fingerprint()))
+}
+
+/// The fingerprint of a link that git wrote as a file.
+pub(crate) fn link_file_fingerprint(to: &Path) -> String {
+    format!("link file {}", to.display())
 }
 
 /// The fingerprint of a link in a journal.

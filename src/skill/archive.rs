@@ -136,14 +136,23 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<(String, Tree)> {
     read(std::io::BufReader::new(file)).with_context(|| format!("{} is refused", path.display()))
 }
 
-/// Packs a tree. The bytes depend only on the tree and the version of this program: sorted names, one
+/// Packs a tree as small as it gets. The bytes depend only on the tree and the version of this program: sorted names, one
 /// date, two modes, one compressor.
 pub(crate) fn pack(name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
+    pack_at(9, name, tree)
+}
+
+/// The same in a third of the time and a quarter larger.
+pub(crate) fn pack_quickly(name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
+    pack_at(1, name, tree)
+}
+
+fn pack_at(level: i64, name: &str, tree: &Tree) -> Result<Vec<u8>, ArchiveError> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (path, entry) in tree.iter() {
         let options = SimpleFileOptions::DEFAULT
             .compression_method(CompressionMethod::Deflated)
-            .compression_level(Some(9))
+            .compression_level(Some(level))
             .last_modified_time(DateTime::DEFAULT)
             .system(System::Unix)
             .unix_permissions(entry.mode());

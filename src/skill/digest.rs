@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::path::RelPath;
 use super::tree::{Entry, Tree, mode};
+use crate::base::text;
 
 /// A SHA-256, written as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,10 +22,13 @@ pub(crate) type FileDigests = BTreeMap<RelPath, Digest>;
 
 impl Digest {
     /// SHA-256 of `len(path) ‖ path ‖ mode ‖ len(content) ‖ content`; lengths are 8 bytes and the
-    /// mode (0o644 or 0o755) 4, big-endian.
+    /// mode (0o644 or 0o755) 4, big-endian. A text whose lines all end with `\r\n` counts with `\n`: git may translate either
+    /// to the other in a clone.
     pub(crate) fn of_file(path: &RelPath, entry: &Entry) -> Self {
-        let mut hash = Self::start_file(path, entry.executable, entry.content.len() as u64);
-        hash.update(&entry.content);
+        let lf = text::with_lf(&entry.content);
+        let content = lf.as_deref().unwrap_or(&entry.content);
+        let mut hash = Self::start_file(path, entry.executable, content.len() as u64);
+        hash.update(content);
         Self::finish(hash)
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::support::{Ran, Test, exists, snapshot, tree, write, write_skill};
+use crate::support::{Ran, Test, area, exists, snapshot, tree, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
@@ -17,7 +17,7 @@ fn add_cuda_kernels_claude_puts_the_whole_skill_at_the_git_root() {
     ran.expect(0, &["installed", "git root", test.project.to_str().unwrap()]);
     let installed = test.project.join(".claude/skills/cuda-kernels");
     assert_eq!(tree(installed), tree(EMBEDDED));
-    assert!(!exists(test.project.join(".claude/.kernels")), "the area was left behind");
+    assert!(area(&test.project.join(".claude")).is_empty(), "a change was left behind");
     assert_eq!(snapshot(&test.home).len(), 0, "a project install wrote to the home");
     assert_eq!(test.state(".claude/skills/cuda-kernels"), "current");
 }

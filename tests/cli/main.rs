@@ -26,6 +26,7 @@ mod card;
 mod check;
 mod ci;
 mod e2e;
+mod edits;
 mod evidence;
 mod export;
 mod generated;

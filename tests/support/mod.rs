@@ -369,6 +369,13 @@ pub fn list(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
+/// The names in an area but for the texts that installs are compared with.
+pub fn area(host: &Path) -> Vec<String> {
+    let names =
+        list(&host.join(".kernels")).into_iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
+    names.filter(|name| ![".gitignore", "base"].contains(&name.as_str())).collect()
+}
+
 /// A snapshot of a skill's folder without its receipt.
 pub fn tree(folder: impl AsRef<Path>) -> BTreeMap<String, String> {
     let mut all = snapshot(folder);

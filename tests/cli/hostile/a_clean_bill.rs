@@ -109,11 +109,12 @@ fn looking_cleans_up_what_a_killed_run_left() {
         fs::rename(&skill, &old).unwrap();
         test.run(typed).expect_any(&[0, 1]);
         assert!(skill.join("SKILL.md").exists(), "{typed}");
-        assert!(!test.at(".claude/.kernels").exists(), "{typed}");
-        // An area that is only a .gitignore.
-        test.write(".claude/.kernels/.gitignore", "*\n");
+        assert!(area(&test.at(".claude")).is_empty(), "{typed}");
+        // An area with nothing of use.
+        test.write(".codex/.kernels/.gitignore", "*\n");
+        test.write(".codex/.kernels/base/unused.skill", "");
         test.run(typed).expect_any(&[0, 1]);
-        assert!(!test.at(".claude/.kernels").exists(), "{typed} leaves the .gitignore");
+        assert!(!test.at(".codex/.kernels").exists(), "{typed} leaves the .gitignore");
     }
 }
 

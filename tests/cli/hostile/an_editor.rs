@@ -64,8 +64,7 @@ fn appends_while_remove_runs_over_several_agents() {
         }
         edits += saved.len();
         for agent in agents {
-            let area = test.at(&format!(".{}/.kernels", host(agent)));
-            assert!(list(&area).iter().all(|entry| entry.ends_with("backups") || entry.ends_with(".gitignore")));
+            assert!(area(&test.at(&format!(".{}", host(agent)))).iter().all(|entry| entry == "backups"));
         }
     }
     assert!(edits > 0, "no edit was made in time");
@@ -150,7 +149,10 @@ fn beside_add_update_and_remove() {
         let version = ["1", "2"][number % 2];
         write_skill(&edits.test.at("sources/demo"), version);
         let force = ["", " --force"][usize::try_from(edits.below(2)).unwrap()];
-        let typed = match edits.below(4) {
+        let last = list(&edits.test.at(".claude/.kernels/backups")).pop();
+        let typed = match edits.below(6) {
+            4 => "skills update --merge".to_owned(),
+            5 => last.map_or("skills list".to_owned(), |backup| format!("skills restore {}", backup.display())),
             0 => format!("skills add sources/demo {agents}{force}"),
             1 => format!("skills update{force}"),
             2 => format!("skills remove demo{force}"),

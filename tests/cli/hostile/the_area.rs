@@ -26,7 +26,7 @@ fn is_a_link() {
 
 #[test]
 fn has_links_for_what_it_writes() {
-    for name in [".gitignore", "backups", "txn-x", "txn-x/journal.json", "txn-x/old"] {
+    for name in [".gitignore", "base", "backups", "txn-x", "txn-x/journal.json", "txn-x/old"] {
         for to in ["empty", "folder", "ignored", "secret", "nowhere"] {
             let test = Test::hostile();
             let path = format!(".claude/.kernels/{name}");
@@ -95,6 +95,22 @@ fn has_a_planted_journal_that_points_outside() {
             let test = Test::hostile();
             let journal = json!({
                 "id": "x", "change": change, "skill": skill, "folder": folder,
+                "keep": true, "old": null,
+            });
+            plant(&test, journal.to_string());
+            is_harmless(&test);
+        }
+    }
+}
+
+#[test]
+fn has_a_planted_journal_of_a_restore() {
+    for backup in ["../../../../outside/empty", "..", "", "demo", "/tmp/demo-20260101T000000Z", "demo-20260101T000000Z"]
+    {
+        for identity in ["", "link ../../../../outside/folder"] {
+            let test = Test::hostile();
+            let journal = json!({
+                "id": "x", "change": {"restore": {"backup": backup, "identity": identity}}, "skill": "demo", "folder": "skills",
                 "keep": true, "old": null,
             });
             plant(&test, journal.to_string());

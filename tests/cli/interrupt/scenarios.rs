@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use super::random::Random;
 use super::sweep::{Scenario, Tally};
 use super::trace::{Counted, Fault, Plan};
-use crate::support::Test;
+use crate::support::{Test, list};
 
 const CLAUDE: &str = ".claude/skills/demo";
 const CODEX: &str = ".codex/skills/demo";
@@ -147,6 +147,41 @@ const REMOVE_LINKS: Scenario = Scenario {
     ..ADD
 };
 
+const BACKUP: &str = ".claude/.kernels/backups/demo-20260101T000000Z";
+const MERGE: Scenario = Scenario {
+    name: "skills update --merge",
+    before: |test| {
+        installed_then_a_new_version_came(test);
+        test.write(".claude/skills/demo/notes/mine.md", "my notes\n");
+    },
+    typed: "skills update --merge",
+    edited: Some(CLAUDE),
+    ..ADD
+};
+const RESTORE: Scenario = Scenario {
+    name: "skills restore over edits",
+    before: |test| {
+        installed_and_edited(test);
+        test.ok("skills add sources/v2/demo --claude --force");
+        let backup = list(&test.at(".claude/.kernels/backups")).remove(0);
+        std::fs::rename(backup, test.at(BACKUP)).unwrap();
+        test.write(".claude/skills/demo/SKILL.md", "edited again\n");
+    },
+    typed: "skills restore demo-20260101T000000Z",
+    edited: Some(CLAUDE),
+    ..ADD
+};
+const RESTORED: Scenario = Scenario { name: "skills restore keeps the backup", edited: Some(BACKUP), ..RESTORE };
+const RESTORE_REMOVED: Scenario = Scenario {
+    name: "skills restore of what was removed",
+    before: |test| {
+        (RESTORE.before)(test);
+        test.delete(CLAUDE);
+    },
+    edited: Some(BACKUP),
+    ..RESTORE
+};
+
 const fn without_exchange(scenario: Scenario) -> Scenario {
     Scenario { plain_renames: true, ..scenario }
 }
@@ -210,6 +245,14 @@ fn killed_updating_or_repairing() {
 #[test]
 fn killed_removing() {
     kill(&[REMOVE, REMOVE_FORCE_EDITED, REMOVE_LINKS]);
+}
+
+#[test]
+fn killed_merging_or_restoring() {
+    let scenarios = [MERGE, RESTORE, RESTORED, RESTORE_REMOVED, without_exchange(RESTORE), without_exchange(RESTORED)];
+    kill(&scenarios);
+    kill_the_recovery(&[RESTORED], &["renameat2"]);
+    fail(&[RESTORED], &ERRORS[..1]);
 }
 
 #[test]

@@ -182,6 +182,7 @@ impl Test {
                             let text = fs::read_to_string(&entry).unwrap();
                             areas.gitignores.push(text);
                         }
+                        "base" => {}
                         "backups" => areas.backups.extend(list(&entry)),
                         name if name.starts_with("txn-") => areas.changes.push(entry),
                         _ => areas.strange.push(entry),

@@ -1,0 +1,60 @@
+//! `kernels skills backups`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{status, target};
+use crate::agent::Machine;
+use crate::cli::Select;
+use crate::install::backups::{self, Backup, What};
+use crate::report::{Output, style};
+
+/// Lists the backups with what was edited in each.
+pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
+    let places = target::places_to_search(machine, &select.targets)?;
+    let recovered = status::recover(machine, &places, output);
+    let all = backups::list(&places, select.name.as_deref());
+    for backup in &all {
+        let version = match &backup.what {
+            What::Install { version, .. } => version.clone().unwrap_or_else(|| "without a version".to_owned()),
+            What::Folder => "a folder that kernels did not install".to_owned(),
+            What::File => "a file".to_owned(),
+            What::Link(to) => format!("a link to {}", to.display()),
+        };
+        let from = style::faint(format!("from {}, {}", machine.show(&backup.dest()), backup.when));
+        output.line(format!("  {}  {version}  {from}", style::strong(&backup.id)));
+        if let What::Install { changes, .. } = &backup.what {
+            for change in changes {
+                output.line(format!("      {} {}", change.kind.letter(), change.path));
+            }
+        }
+    }
+    output.line(style::faint(match all.as_slice() {
+        [] => "no backups",
+        _ => "`kernels skills restore ID` puts one back",
+    }));
+    output.json(&json!({ "backups": all.iter().map(to_json).collect::<Vec<_>>(), "recovered": recovered }));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_json(backup: &Backup) -> Value {
+    let (kind, version, changes) = match &backup.what {
+        What::Install { version, changes } => ("install", version.as_ref(), changes.as_slice()),
+        What::Folder => ("folder", None, [].as_slice()),
+        What::File => ("file", None, [].as_slice()),
+        What::Link(_) => ("link", None, [].as_slice()),
+    };
+    json!({
+        "id": backup.id,
+        "skill": backup.skill,
+        "version": version,
+        "made": backup.when,
+        "kind": kind,
+        "changes": changes,
+        "path": backup.path.to_string_lossy(),
+        "from": backup.dest().to_string_lossy(),
+        "scope": backup.place.scope,
+    })
+}

@@ -1,0 +1,67 @@
+//! `kernels skills restore`.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use serde_json::json;
+
+use super::failure::Usage;
+use super::{add, target};
+use crate::agent::Machine;
+use crate::cli;
+use crate::install::apply;
+use crate::install::backups::{self, Backup};
+use crate::install::transaction::{RESTORED, Settled};
+use crate::report::{Output, style};
+
+/// Puts a backup back.
+pub(crate) fn run(machine: &Machine, arguments: &cli::Restore, output: Output) -> Result<ExitCode> {
+    let id = &arguments.id;
+    let places = target::places_to_search(machine, &arguments.targets)?;
+    let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
+    add::show_recovered(machine, &recovered, output);
+    let Some(backup) = find(machine, id, backups::list(&places, None))? else {
+        if recovered.iter().any(|recovered| recovered.what == RESTORED) {
+            output.json(&json!({ "dry_run": false, "id": id, "recovered": recovered, "notes": [] }));
+            return Ok(ExitCode::SUCCESS);
+        }
+        bail!("there is no backup {id} there; `kernels skills backups` lists them");
+    };
+    let dest = backup.dest();
+    let settled = if arguments.dry_run { Settled::default() } else { backups::restore(&backup)? };
+    let word = if arguments.dry_run { "restore" } else { "restored" };
+    output.line(format!("  {} {}", style::good(word), machine.show(&dest)));
+    if arguments.dry_run && fs::symlink_metadata(&dest).is_ok() {
+        output.line("           what is there is moved to a backup first");
+    }
+    if let Some(kept) = &settled.backup {
+        output.line(format!("           what was there is kept in {}", style::strong(machine.show(kept))));
+    }
+    for note in settled.notes() {
+        output.note(format!("{} {note}", style::warning("note:")));
+    }
+    output.json(&json!({
+        "dry_run": arguments.dry_run,
+        "id": backup.id,
+        "path": dest.to_string_lossy(),
+        "backup": settled.backup.as_ref().map(|path| path.to_string_lossy()),
+        "recovered": recovered,
+        "notes": settled.notes(),
+    }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The backup of this id, or at this path.
+fn find(machine: &Machine, id: &str, all: Vec<Backup>) -> Result<Option<Backup>> {
+    let named = machine.cwd.join(id);
+    let path = named.parent().and_then(|above| above.canonicalize().ok()).zip(named.file_name());
+    let path = path.map(|(above, name)| above.join(name));
+    let mut found: Vec<Backup> =
+        all.into_iter().filter(|backup| backup.id == id || Some(&backup.path) == path.as_ref()).collect();
+    if found.len() > 1 {
+        let paths: Vec<String> = found.iter().map(|backup| machine.show(&backup.path)).collect();
+        return Err(Usage(format!("{id} is in several places; name the agent, or a path: {}", paths.join(", "))).into());
+    }
+    Ok(found.pop())
+}

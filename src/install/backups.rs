@@ -1,0 +1,103 @@
+//! Backups of what a user had edited: listing them, and putting one back.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use rustix::fs::FileType;
+
+use super::area::{Area, BACKUPS, parse_backup};
+use super::lock::Lock;
+use super::place::{Place, create_folders, remove_empty};
+use super::receipt::Receipt;
+use super::scan::{Change, Scan};
+use super::transaction::{Settled, Transaction, recover_area};
+
+/// Something that a command replaced or removed, and kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Backup {
+    /// Its name among the backups.
+    pub(crate) id: String,
+    pub(crate) skill: String,
+    /// When it was made, in UTC.
+    pub(crate) when: String,
+    pub(crate) path: PathBuf,
+    /// The skills folder that it is from.
+    pub(crate) place: Place,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// An install: its version, and what was edited.
+    Install {
+        version: Option<String>,
+        changes: Vec<Change>,
+    },
+    /// A folder without a receipt.
+    Folder,
+    File,
+    Link(PathBuf),
+}
+
+impl Backup {
+    /// Where it is put back.
+    pub(crate) fn dest(&self) -> PathBuf {
+        self.place.dest(&self.skill)
+    }
+}
+
+/// The backups from these places, of one skill or of all, oldest first.
+pub(crate) fn list(places: &[Place], skill: Option<&str>) -> Vec<Backup> {
+    let mut found: Vec<Backup> = Vec::new();
+    for place in places {
+        let Ok(backups) = Area::of(&place.folder).open().and_then(|root| root.dir(BACKUPS)) else {
+            continue;
+        };
+        for entry in backups.entries().into_iter().flatten() {
+            let id = entry.name.to_string_lossy().into_owned();
+            let Some((name, stamp)) = parse_backup(&id).filter(|(name, _)| skill.is_none_or(|skill| skill == *name))
+            else {
+                continue;
+            };
+            let what = match entry.kind {
+                FileType::Directory => backups.dir(&id).map_or(What::Folder, |tree| {
+                    let (receipt, scan) = (Receipt::read_in(&tree), Scan::of(&tree));
+                    receipt.map_or(What::Folder, |receipt| What::Install {
+                        changes: scan.map_or(Vec::new(), |scan| scan.changes(&receipt.files, receipt.modes)),
+                        version: receipt.version,
+                    })
+                }),
+                FileType::Symlink => What::Link(backups.read_link(&id).unwrap_or_default()),
+                _ => What::File,
+            };
+            let path = backups.path().join(&id);
+            // One area may serve two places.
+            if !found.iter().any(|known| known.path == path) {
+                let (skill, when) = (name.to_owned(), time(&stamp));
+                found.push(Backup { id, skill, when, path, place: place.clone(), what });
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.when, &a.path).cmp(&(&b.when, &b.path)));
+    found
+}
+
+/// `20261123T152331Z` as receipts write it: `2026-11-23T15:23:31Z`.
+fn time(stamp: &str) -> String {
+    let part = |from: usize, to: usize| stamp.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}T{}:{}:{}", part(0, 4), part(4, 6), part(6, 8), part(9, 11), part(11, 13), part(13, 16))
+}
+
+/// Puts a backup back; what lies there now is moved to a backup.
+pub(crate) fn restore(backup: &Backup) -> Result<Settled> {
+    let folder = &backup.place.folder;
+    let created = create_folders(folder)?;
+    let restored = || -> Result<Settled> {
+        let area = Area::of(folder);
+        let locks = Lock::all(vec![area.host().to_path_buf()])?;
+        let area = area.held(&locks)?;
+        recover_area(&area)?;
+        Transaction::restoration(&area, &backup.skill, &backup.id)?.commit()
+    };
+    restored().inspect_err(|_| remove_empty(folder, created))
+}

@@ -1,0 +1,364 @@
+//! Edits that outlive an update: `kernels skills update --merge`, `backups`, `restore`, and what git makes of a clone.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Ran, Test, exists, list, snapshot};
+
+const DEMO: &str = ".claude/skills/demo";
+const LINES: &str = "one\ntwo\nthree\nfour\nfive\n";
+
+/// A version of the skill `demo` in the project, with these lines in its guide.
+fn source(test: &Test, version: &str, guide: &str) {
+    let header = "---\nname: demo\ndescription: Does it. Use when asked.\nmetadata:\n  version:";
+    test.write("src/demo/SKILL.md", format!("{header} \"{version}\"\n---\n# Demo\n"));
+    test.write("src/demo/guide.md", guide);
+}
+
+fn guide(test: &Test) -> String {
+    fs::read_to_string(test.at(DEMO).join("guide.md")).unwrap()
+}
+
+/// A version installed for Claude Code, with the third line edited, and another version in its place.
+fn edited(test: &Test) {
+    source(test, "1", LINES);
+    test.ok("skills add src/demo --claude");
+    test.write(&format!("{DEMO}/guide.md"), LINES.replace("five", "FIVE"));
+    test.write(&format!("{DEMO}/mine.md"), "mine\n");
+    source(test, "2", &LINES.replace("one", "ONE"));
+}
+
+fn backups(test: &Test) -> Vec<Value> {
+    test.json("skills backups")["backups"].as_array().unwrap().clone()
+}
+
+fn git(folder: &Path, test: &Test, arguments: &[&str]) -> String {
+    let mut command = test.command_of("git");
+    command.current_dir(folder).args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
+    Ran::ok(&mut command).out
+}
+
+/// The project as its first commit.
+fn commit(test: &Test) {
+    fs::remove_dir(test.at(".git")).unwrap();
+    git(&test.project, test, &["init", "--quiet"]);
+    git(&test.project, test, &["add", "--all"]);
+    git(&test.project, test, &["commit", "--quiet", "--message", "skills"]);
+}
+
+/// The same home, in a clone of the project under this configuration.
+fn cloned(mut test: Test, configuration: &[&str]) -> Test {
+    let clone = test.project.with_file_name(format!("of-{}", test.project.file_name().unwrap().display()));
+    let mut arguments = vec!["clone", "--quiet"];
+    configuration.iter().for_each(|setting| arguments.extend(["--config", setting]));
+    git(&test.project, &test, &[&arguments[..], &[".", clone.to_str().unwrap()]].concat());
+    test.project = clone;
+    test
+}
+
+#[test]
+fn update_merge_brings_edits_into_another_version() {
+    let test = Test::new();
+    edited(&test);
+    let before = snapshot(test.at(DEMO));
+    test.run("skills update").expect(3, &["M guide.md", "--merge"]);
+    test.ok("skills update --merge --dry-run").expect(0, &["back up, merge"]);
+    assert_eq!(snapshot(test.at(DEMO)), before);
+    // The text of version 1 is nowhere but in the area.
+    let report = test.json("skills diff");
+    assert_eq!(report["installs"][0]["base_is_exact"], true);
+    assert!(!report["installs"][0]["diff"].as_str().unwrap().contains("ONE"), "{report:#}");
+
+    test.ok("skills update --merge").expect(0, &["merged", "kept in"]);
+    assert_eq!(guide(&test), LINES.replace("one", "ONE").replace("five", "FIVE"));
+    test.run("skills status").expect(1, &["modified", "2; Claude", "M guide.md", "A mine.md"]);
+    let [backup] = backups(&test).try_into().unwrap();
+    assert_eq!(snapshot(backup["path"].as_str().unwrap()), before);
+    test.ok("skills update --merge").expect(0, &["unchanged"]);
+    // Both versions' texts are kept, as long as a receipt names them.
+    assert_eq!(list(&test.at(".claude/.kernels/base")).len(), 2);
+    fs::remove_dir_all(backup["path"].as_str().unwrap()).unwrap();
+    test.run("skills status");
+    assert_eq!(list(&test.at(".claude/.kernels/base")).len(), 1);
+    fs::remove_dir_all(test.at(DEMO)).unwrap();
+    test.run("skills status");
+    assert!(!exists(test.at(".claude/.kernels")));
+}
+
+#[test]
+fn add_merge_takes_a_source_that_no_receipt_names() {
+    let test = Test::new();
+    let folder = test.skill("demo", "1");
+    test.ok(&format!("skills add {} --claude", folder.display()));
+    test.write(&format!("{DEMO}/mine.md"), "mine\n");
+    let folder = test.skill("demo", "2");
+    test.ok(&format!("skills add {} --claude --merge", folder.display())).expect(0, &["merged"]);
+    assert_eq!(fs::read_to_string(test.at(DEMO).join("references/guide.md")).unwrap(), "guide 2\n");
+    assert!(exists(test.at(DEMO).join("mine.md")));
+    let older = test.skill("demo", "1");
+    test.run(&format!("skills add {} --claude --merge", older.display())).expect(3, &["newer than 1"]);
+    test.run("skills update --merge --force").expect(2, &["--force"]);
+    test.run("skills update --conflicts").expect(2, &["--merge"]);
+}
+
+/// Of each: the file as it was installed, as the user left it, as the new version has it; the merged one, or where it
+/// conflicts what `--conflicts` leaves.
+#[test]
+fn merging_a_file_does_what_git_does() {
+    let conflict = "a\n<<<<<<< your edit\nB\n=======\nbb\n>>>>>>> demo 2\n";
+    let both: &[u8] = b"\0\x01";
+    let cases: [(Option<&[u8]>, Option<&[u8]>, Option<&[u8]>, Result<Option<&[u8]>, &[u8]>); 12] = [
+        (Some(b"a\nb\nc\n"), Some(b"A\nb\nc\n"), Some(b"a\nb\nC\n"), Ok(Some(b"A\nb\nC\n"))),
+        (Some(b"a\nb\nc\n"), Some(b"A\r\nb\r\nc\r\n"), Some(b"a\nb\nC\n"), Ok(Some(b"A\nb\nC\n"))),
+        (Some(b"a\nb\n"), Some(b"a\nB\n"), Some(b"a\nB\n"), Ok(Some(b"a\nB\n"))),
+        (Some(b"a\n"), Some(b"b\n"), None, Err(b"b\n")),
+        (Some(b"a\n"), None, Some(b"b\n"), Err(b"b\n")),
+        (Some(b"a\n"), None, Some(b"a\n"), Ok(None)),
+        (Some(b"a\n"), None, None, Ok(None)),
+        (None, Some(b"a\n"), Some(b"a\n"), Ok(Some(b"a\n"))),
+        (Some(both), Some(b"\0mine"), Some(both), Ok(Some(b"\0mine"))),
+        (Some(both), Some(b"\0mine"), Some(b"\0new"), Err(b"\0mine")),
+        (Some(b"a\n"), Some(b""), Some(b"b\n"), Ok(Some(b"b\n"))),
+        (Some(b"a\nb\n"), Some(b"a\nB\n"), Some(b"a\nbb\n"), Err(conflict.as_bytes())),
+    ];
+    for (n, (base, mine, theirs, expected)) in cases.into_iter().enumerate() {
+        let test = Test::new();
+        let set = |path: &str, content: Option<&[u8]>| match content {
+            Some(content) => test.write(path, content),
+            None => drop(fs::remove_file(test.at(path))),
+        };
+        source(&test, "1", "guide\n");
+        set("src/demo/x", base);
+        test.ok("skills add src/demo --claude");
+        test.write(&format!("{DEMO}/mine.md"), "mine\n");
+        set(&format!("{DEMO}/x"), mine);
+        source(&test, "2", "guide\n");
+        set("src/demo/x", theirs);
+        let before = snapshot(test.at(DEMO));
+        let left = match expected {
+            Ok(left) => {
+                test.ok("skills update --merge");
+                left
+            }
+            Err(left) => {
+                test.run("skills update --merge").expect(3, &[" x\n", "--conflicts"]);
+                assert_eq!(snapshot(test.at(DEMO)), before, "case {n}");
+                let ran = test.run("skills update --merge --conflicts --json");
+                ran.expect(1, &["\"conflicts\"", "\"path\": \"x\""]);
+                Some(left)
+            }
+        };
+        assert_eq!(fs::read(test.at(DEMO).join("x")).ok().as_deref(), left, "case {n}");
+        assert_eq!(snapshot(backups(&test)[0]["path"].as_str().unwrap()), before, "case {n}");
+    }
+}
+
+#[test]
+fn merging_keeps_modes_and_refuses_what_no_skill_can_hold() {
+    let test = Test::new();
+    edited(&test);
+    fs::set_permissions(test.at(DEMO).join("guide.md"), fs::Permissions::from_mode(0o755)).unwrap();
+    test.ok("skills update --merge");
+    assert_eq!(fs::metadata(test.at(DEMO).join("guide.md")).unwrap().permissions().mode() & 0o111, 0o111);
+    for odd in ["a link", "a:colon"] {
+        let test = Test::new();
+        edited(&test);
+        match odd {
+            "a link" => symlink("/etc/passwd", test.at(DEMO).join(odd)).unwrap(),
+            _ => test.write(&format!("{DEMO}/{odd}"), "mine\n"),
+        }
+        let before = snapshot(&test.project);
+        test.run("skills update --merge").expect(3, &["cannot be merged", odd]);
+        assert_eq!(snapshot(&test.project), before);
+    }
+}
+
+#[test]
+fn a_clone_finds_the_base_in_git_and_without_it_nothing_is_guessed() {
+    let test = Test::new();
+    edited(&test);
+    let edits = [guide(&test), LINES.to_owned()];
+    test.write(&format!("{DEMO}/guide.md"), &edits[1]);
+    fs::remove_file(test.at(DEMO).join("mine.md")).unwrap();
+    commit(&test);
+    let test = cloned(test, &[]);
+    assert!(!exists(test.at(".claude/.kernels")), "the area is committed");
+    test.write(&format!("{DEMO}/guide.md"), &edits[0]);
+    git(&test.project, &test, &["commit", "--quiet", "--all", "--message", "edit"]);
+    assert_eq!(test.json("skills diff")["installs"][0]["base_is_exact"], true);
+    let edit = snapshot(test.at(DEMO));
+    fs::rename(test.at(".git"), test.root().join("git")).unwrap();
+    fs::create_dir(test.at(".git")).unwrap();
+    test.ok("skills diff").expect(0, &["whose text is not here"]);
+    test.run("skills update --merge").expect(3, &["M guide.md"]);
+    assert_eq!(snapshot(test.at(DEMO)), edit);
+    fs::remove_dir(test.at(".git")).unwrap();
+    fs::rename(test.root().join("git"), test.at(".git")).unwrap();
+    test.ok("skills update --merge");
+    assert_eq!(guide(&test), LINES.replace("one", "ONE").replace("five", "FIVE"));
+}
+
+#[test]
+fn a_damaged_or_forged_base_is_not_believed() {
+    let test = Test::new();
+    edited(&test);
+    let kept = list(&test.at(".claude/.kernels/base")).remove(0);
+    let other = Test::new();
+    source(&other, "1", "forged\n");
+    other.ok("skills pack src/demo -o forged.skill");
+    for content in [fs::read(other.at("forged.skill")).unwrap(), b"PK".to_vec(), Vec::new()] {
+        fs::write(&kept, content).unwrap();
+        test.ok("skills diff").expect(0, &["whose text is not here"]);
+        test.run("skills update --merge").expect(3, &["M guide.md"]);
+    }
+}
+
+#[test]
+fn backups_lists_what_was_edited_and_restore_puts_it_back() {
+    let test = Test::new();
+    test.ok("skills backups").expect(0, &["no backups"]);
+    edited(&test);
+    let edit = snapshot(test.at(DEMO));
+    test.ok("skills update --force");
+    let new = snapshot(test.at(DEMO));
+    test.write(".claude/.kernels/backups/notes.md", "not a backup\n");
+    test.ok("skills backups demo").expect(0, &["demo-2", "from .claude/skills/demo", "M guide.md", "A mine.md"]);
+    test.ok("skills backups other").expect(0, &["no backups"]);
+    let [backup] = backups(&test).try_into().unwrap();
+    assert_eq!((&backup["version"], &backup["kind"]), (&"1".into(), &"install".into()));
+    let id = backup["id"].as_str().unwrap();
+
+    let before = snapshot(test.root());
+    test.ok(&format!("skills restore {id} --dry-run")).expect(0, &["moved to a backup first"]);
+    assert_eq!(snapshot(test.root()), before);
+    for other in ["demo", "../demo", "demo-20000101T000000Z", "", "/", "notes.md"] {
+        test.run(&format!("skills restore {other}")).expect(1, &["no backup", "skills backups"]);
+    }
+    test.ok(&format!("skills restore {id}")).expect(0, &["restored", "kept in"]);
+    assert_eq!(snapshot(test.at(DEMO)), edit);
+    let [other] = backups(&test).try_into().unwrap();
+    assert_eq!(snapshot(other["path"].as_str().unwrap()), new);
+    // The text that the restored version was installed from is still known.
+    test.ok("skills update --merge");
+    assert_eq!(guide(&test), LINES.replace("one", "ONE").replace("five", "FIVE"));
+
+    // Where the skill was removed, with the folder that held it; by the backup's path.
+    test.ok("skills remove demo --force");
+    assert!(!exists(test.at(".claude/skills")));
+    let last = backups(&test).pop().unwrap();
+    test.ok(&format!("skills restore {}", last["path"].as_str().unwrap()));
+    assert_eq!(guide(&test), LINES.replace("one", "ONE").replace("five", "FIVE"));
+}
+
+#[test]
+fn restore_takes_files_and_links_and_asks_which_of_two() {
+    let test = Test::new();
+    test.write("notes", "mine\n");
+    for agent in ["claude", "codex"] {
+        fs::create_dir_all(test.at(&format!(".{agent}/skills"))).unwrap();
+    }
+    fs::write(test.at(DEMO), "a file of mine\n").unwrap();
+    symlink("../../notes", test.at(".codex/skills/demo")).unwrap();
+    let before = [snapshot(test.at(".claude/skills")), snapshot(test.at(".codex/skills"))];
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude --codex --force");
+    // Of the same second, whatever the clock says.
+    for (agent, backup) in [("claude", &backups(&test)[0]), ("codex", &backups(&test)[1])] {
+        let to = test.at(&format!(".{agent}/.kernels/backups/demo-20260101T000000Z"));
+        fs::rename(backup["path"].as_str().unwrap(), to).unwrap();
+    }
+    let kinds: Vec<_> = backups(&test).iter().map(|backup| backup["kind"].clone()).collect();
+    assert_eq!(kinds, ["file", "link"]);
+    let id = "demo-20260101T000000Z";
+    test.run(&format!("skills restore {id}")).expect(2, &["several places", ".codex/.kernels/backups"]);
+    test.ok(&format!("skills restore {id} --codex"));
+    test.ok(&format!("skills restore .claude/.kernels/backups/{id}"));
+    assert_eq!([snapshot(test.at(".claude/skills")), snapshot(test.at(".codex/skills"))], before);
+}
+
+#[test]
+fn a_clone_with_autocrlf_is_current_and_its_edits_merge() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude");
+    test.ok("skills add cuda-kernels --claude");
+    commit(&test);
+    let test = cloned(test, &["core.autocrlf=true"]);
+    assert!(guide(&test).contains("\r\n"));
+    test.ok("skills status").expect(0, &["current", "`.claude/skills/** -text` in .gitattributes"]);
+    test.ok("skills update").expect(0, &["unchanged"]);
+    test.write(&format!("{DEMO}/guide.md"), guide(&test).replace("five", "FIVE"));
+    let diff = test.ok("skills diff").out;
+    assert!(diff.contains("-five\n+FIVE\n") && !diff.contains("-one"), "{diff}");
+    source(&test, "2", &LINES.replace("one", "ONE"));
+    test.ok("skills update --merge");
+    assert_eq!(guide(&test), LINES.replace("one", "ONE").replace("five", "FIVE"));
+    // What is proposed helps.
+    let test = cloned(test, &["core.autocrlf=true"]);
+    test.write(".gitattributes", ".claude/skills/** -text\n");
+    git(&test.project, &test, &["rm", "--quiet", "--cached", "-r", "."]);
+    git(&test.project, &test, &["add", ".gitattributes"]);
+    git(&test.project, &test, &["reset", "--quiet", "--hard", "HEAD"]);
+    // A mixture is an edit.
+    test.write(&format!("{DEMO}/guide.md"), "one\r\ntwo\nthree\nfour\nfive\n");
+    test.run("skills status").expect(1, &["M guide.md"]);
+}
+
+#[test]
+fn a_clone_without_links_is_mended_by_update() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude --agents --codex --link");
+    commit(&test);
+    let test = cloned(test, &["core.symlinks=false"]);
+    assert!(!test.at(DEMO).is_symlink());
+    assert_eq!(test.state(DEMO), "link file");
+    test.run("skills status").expect(1, &["../../.agents/skills/demo", "core.symlinks", "`update`"]);
+    test.run("doctor").expect(1, &["link file", "`kernels skills update`"]);
+    test.ok("skills update").expect(0, &["linked", ".claude/skills/demo", ".codex/skills/demo"]);
+    assert!(test.at(DEMO).is_symlink() && test.at(DEMO).join("guide.md").exists());
+    assert!(backups(&test).is_empty());
+    test.ok("skills status");
+    assert_eq!(git(&test.project, &test, &["status", "--porcelain"]), "");
+    // Anything else in such a file is the user's.
+    for text in ["../../.agents/skills/other", "../../.agents/skills/demo\n", "/etc/demo", "mine"] {
+        fs::remove_file(test.at(DEMO)).unwrap();
+        fs::write(test.at(DEMO), text).unwrap();
+        test.run("skills add src/demo --claude").expect(3, &["is not a folder"]);
+        assert_eq!(fs::read_to_string(test.at(DEMO)).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_repair_changes_nothing_that_git_tracks() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude");
+    commit(&test);
+    fs::remove_file(test.at(DEMO).join("guide.md")).unwrap();
+    test.ok("skills update").expect(0, &["repaired"]);
+    test.write(&format!("{DEMO}/guide.md"), "mine\n");
+    test.ok("skills update --force").expect(0, &["replaced"]);
+    assert_eq!(git(&test.project, &test, &["status", "--porcelain"]), "");
+    let receipt = test.at(DEMO).join(".kernels.json");
+    let before = fs::read(&receipt).unwrap();
+    source(&test, "2", LINES);
+    test.ok("skills update");
+    assert_ne!(fs::read(&receipt).unwrap(), before);
+}
+
+#[test]
+fn update_prints_one_heading() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude --codex --opencode");
+    test.ok("skills add cuda-kernels --claude --codex --opencode");
+    let said = test.ok("skills update").out;
+    for heading in ["demo 1 from src/demo\n", "cuda-kernels 0", "\nproject /"] {
+        assert_eq!(said.matches(heading).count(), 1, "{said}");
+    }
+    assert_eq!(said.matches("unchanged").count(), 6, "{said}");
+}
