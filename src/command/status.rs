@@ -93,7 +93,8 @@ fn note_translated(machine: &Machine, rows: &[Row], output: Output) {
         let root = machine.project().canonicalize().unwrap_or_default();
         if let Ok(inside) = folder.strip_prefix(&root) {
             output.note(format!(
-                "{} git has translated line ends in {}, which is no edit; the line `{}/** -text` in .gitattributes keeps them",
+                "{} line ends in {} are not as installed, which is no edit; where git changed them (core.autocrlf), \
+                 the line `{}/** -text` in .gitattributes keeps them",
                 style::warning("note:"),
                 machine.show(folder),
                 inside.display(),
@@ -184,7 +185,7 @@ impl Row {
             "version": self.judged.version,
             "available": self.offer.as_ref().ok().and_then(Option::as_ref),
             "changes": self.judged.state.changes(),
-            "line_ends_translated": self.judged.translated,
+            "line_ends_differ": self.judged.translated,
             "installed": receipt.map(|receipt| &receipt.installed),
             "by": receipt.map(|receipt| &receipt.by),
         })

@@ -37,7 +37,7 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) ->
     let mut refused: Vec<Refused> = Vec::new();
     for install in &installs {
         // The target of a link is an install of its own, or not ours to change.
-        if install.link_is_ours {
+        if install.link_is_ours && install.link_file.is_none() {
             continue;
         }
         let shown = machine.show(&install.path);

@@ -1,16 +1,18 @@
 //! Backups of what a user had edited: listing them, and putting one back.
 
+use std::io;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rustix::fs::FileType;
 
-use super::area::{Area, BACKUPS, parse_backup};
+use super::area::{Area, BACKUPS, Held, parse_backup};
 use super::lock::Lock;
-use super::place::{Place, create_folders, remove_empty};
+use super::place::{Place, create_folders, hint, remove_empty};
 use super::receipt::Receipt;
 use super::scan::{Change, Scan};
-use super::transaction::{Settled, Transaction, recover_area};
+use super::transaction::{Change as Made, OldTree, STAGED, Settled, Transaction, link_fingerprint, recover_area};
+use crate::base::dir::Dir;
 
 /// Something that a command replaced or removed, and kept.
 #[derive(Clone, Debug)]
@@ -100,4 +102,52 @@ pub(crate) fn restore(backup: &Backup) -> Result<Settled> {
         Transaction::restoration(&area, &backup.skill, &backup.id)?.commit()
     };
     restored().inspect_err(|_| remove_empty(folder, created))
+}
+
+impl Transaction {
+    /// Takes a backup out of the backups, to put it back.
+    fn restoration(area: &Held, skill: &str, backup: &str) -> Result<Self> {
+        let backups = area.root().and_then(|root| root.dir(BACKUPS));
+        let found = backups.and_then(|backups| Ok((identity(&backups, backup)?, backups)));
+        let why = || format!("cannot read the backup {backup} in {}", area.host().display());
+        let (identity, backups) = found.with_context(why)?;
+        let change = Made::Restore { backup: backup.to_owned(), identity };
+        let transaction = Self::begin(area, skill, change, &OldTree { keep: true, fingerprint: None })?;
+        if let Err(error) = backups.move_new(backup, &transaction.at, STAGED) {
+            transaction.abandon();
+            let hint = hint(&error);
+            return Err(error).with_context(|| format!("cannot move {}{hint}", backups.path().join(backup).display()));
+        }
+        Ok(transaction)
+    }
+
+    /// Moves the backup that was to be put back to the backups again, where it still is in the change's folder. Returns
+    /// whether it was put in place.
+    pub(super) fn return_backup(&self) -> io::Result<bool> {
+        let Made::Restore { backup, identity: known } = &self.journal.change else {
+            return Ok(false);
+        };
+        let is_at = |folder: &Dir, name: &str| identity(folder, name).is_ok_and(|identity| identity == *known);
+        if is_at(&self.at, STAGED) {
+            let backups = self.area.root()?.make_dir(BACKUPS)?;
+            self.at.move_new(STAGED, &backups, backup)?;
+            backups.sync()?;
+            return Ok(false);
+        }
+        Ok(self.skills().is_ok_and(|skills| is_at(&skills, &self.journal.skill)))
+    }
+}
+
+/// What a tree, a file or a link is known by wherever it lies.
+fn identity(folder: &Dir, name: &str) -> io::Result<String> {
+    if let Ok(to) = folder.read_link(name) {
+        return Ok(link_fingerprint(&to));
+    }
+    let meta = folder.stat(name)?;
+    if FileType::from_raw_mode(meta.st_mode) != FileType::Directory {
+        return Ok(format!("file {} {}", meta.st_size, meta.st_mtime));
+    }
+    let tree = folder.dir(name)?;
+    let receipt = Receipt::read_in(&tree).map(|receipt| receipt.id).unwrap_or_default();
+    Ok(format!("{} {receipt}", Scan::of(&tree)?.fingerprint()))
 }

@@ -164,9 +164,10 @@ pub(crate) fn installs(places: &[Place], name: Option<&str>) -> Vec<Install> {
         names.sort();
         found.extend(names.into_iter().map(|name| install(place, name)));
     }
-    let real: Vec<PathBuf> = found.iter().filter(|i| i.link.is_none()).map(|i| i.path.clone()).collect();
-    for install in found.iter_mut().filter(|install| install.link.is_some()) {
-        let to = install.path.canonicalize().unwrap_or_default();
+    let is_link = |install: &Install| install.link.is_some() || install.link_file.is_some();
+    let real: Vec<PathBuf> = found.iter().filter(|install| !is_link(install)).map(|i| i.path.clone()).collect();
+    for install in found.iter_mut().filter(|install| is_link(install)) {
+        let to = install.real();
         install.link_is_ours = real.iter().any(|path| is_same(path, &to));
     }
     found

@@ -58,7 +58,6 @@ fn named(host: &Dir, folder: &str, root: &Dir) -> Result<BTreeSet<String>, Recei
         for tree in folders(&folder, |_| true)? {
             match Receipt::read_in(&tree) {
                 Ok(receipt) => drop(named.insert(name(receipt.tree))),
-                Err(ReceiptError::Damaged(_)) => {}
                 Err(ReceiptError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

@@ -43,8 +43,7 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
     for install in targets {
         let judged = judge(&install.path, &install.name, None);
         let keep = match &judged.state {
-            State::Foreign(Foreign::Link(_)) if install.link_is_ours => false,
-            State::Foreign(Foreign::LinkFile(_)) => false,
+            State::Foreign(Foreign::Link(_) | Foreign::LinkFile(_)) if install.link_is_ours => false,
             State::Current { .. } | State::Unchecked | State::Stale | State::Newer | State::Missing(_) => false,
             _ => match protect(&install.path, &judged, options, "remove") {
                 Ok(_) => true,

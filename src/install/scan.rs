@@ -20,8 +20,8 @@ use crate::skill::tree::{MAX_BYTES, RECEIPT, is_executable};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
     found: BTreeMap<Name, Found>,
-    /// Whether there are texts whose lines all end with `\r\n`.
-    pub(crate) crlf: bool,
+    /// The texts whose lines all end with `\r\n`.
+    crlf: Vec<Name>,
     /// Every file and link that was looked at, also those that do not count, as it was then.
     seen: BTreeMap<PathBuf, Stamp>,
 }
@@ -205,7 +205,7 @@ impl Scan {
         {
             content = Content::new(&path, executable, lf.len() as u64);
             io::copy(&mut lf.as_slice(), &mut content)?;
-            self.crlf = true;
+            self.crlf.push(name.clone());
         }
         Ok((name, content.finish()))
     }
@@ -268,6 +268,14 @@ impl Scan {
             }
         }
         Digest::finish(hash).to_string()
+    }
+
+    /// Whether files are as in `files` but for line ends of `\r\n`.
+    pub(crate) fn has_crlf(&self, files: &FileDigests) -> bool {
+        self.crlf.iter().any(|name| match (name, self.found.get(name)) {
+            (Name::Plain(path), Some(Found::File { digest, .. })) => files.get(path) == Some(digest),
+            _ => false,
+        })
     }
 
     /// The differences from `files`. Modes are not compared where the file system keeps none.

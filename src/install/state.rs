@@ -58,7 +58,7 @@ pub(crate) struct Judgement {
     pub(crate) version: Option<String>,
     /// The receipt, if there is a valid one.
     pub(crate) receipt: Option<Receipt>,
-    /// Whether git has translated line ends: those that were installed were `\n`.
+    /// Whether line ends are `\r\n` that were installed as `\n`, as git makes them in a clone.
     pub(crate) translated: bool,
     /// A fingerprint of the folder, to detect a change between judging and acting.
     pub(crate) fingerprint: Option<String>,
@@ -139,7 +139,7 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
         Ok(receipt) if receipt.skill == name => {
             let state = by_receipt(&scan, &receipt, offer);
             let version = receipt.version.clone();
-            let translated = scan.crlf && !receipt.crlf;
+            let translated = !receipt.crlf && scan.has_crlf(&receipt.files);
             Judgement { state, version, receipt: Some(receipt), translated, fingerprint }
         }
         Err(ReceiptError::Later(_)) => Judgement { fingerprint, ..bare(State::Foreign(Foreign::LaterReceipt)) },

@@ -9,10 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
-use super::area::{BACKUPS, Held, KEPT, parse_backup};
+use super::area::{Held, KEPT, parse_backup};
 use super::kept;
 use super::place::{LINK_FILE_LIMIT, hint};
 use super::receipt::{LIMIT as RECEIPT_LIMIT, Receipt};
@@ -24,7 +23,7 @@ use crate::skill::source::Skill;
 use crate::skill::tree::{RECEIPT, Tree};
 
 const JOURNAL: &str = "journal.json";
-const STAGED: &str = "new";
+pub(super) const STAGED: &str = "new";
 const OLD: &str = "old";
 const TRASH: &str = "trash";
 /// The receipt, before it has its name.
@@ -34,10 +33,10 @@ const JOURNAL_LIMIT: u64 = 64 * 1024;
 
 /// The journal, written before anything is changed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Journal {
+pub(super) struct Journal {
     id: String,
-    change: Change,
-    skill: String,
+    pub(super) change: Change,
+    pub(super) skill: String,
     /// The skills folder's name in the host. Never a path: a journal in a cloned repository must
     /// not be able to name another folder.
     folder: String,
@@ -49,7 +48,7 @@ struct Journal {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Change {
+pub(super) enum Change {
     Install,
     Link {
         to: PathBuf,
@@ -154,14 +153,14 @@ fn remove_unstarted(root: &Dir, name: &str, at: &Dir) -> Result<()> {
 
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    area: Held,
-    at: Dir,
-    journal: Journal,
+    pub(super) area: Held,
+    pub(super) at: Dir,
+    pub(super) journal: Journal,
 }
 
 impl Transaction {
     /// Starts a change of `skill` by writing its journal.
-    fn begin(area: &Held, skill: &str, change: Change, old: &OldTree) -> Result<Self> {
+    pub(super) fn begin(area: &Held, skill: &str, change: Change, old: &OldTree) -> Result<Self> {
         let id = disk::unique();
         let journal = Journal {
             id,
@@ -280,43 +279,11 @@ impl Transaction {
         }
     }
 
-    /// Takes a backup out of the backups, to put it back.
-    pub(crate) fn restoration(area: &Held, skill: &str, backup: &str) -> Result<Self> {
-        let backups = area.root().and_then(|root| root.dir(BACKUPS));
-        let found = backups.and_then(|backups| Ok((identity(&backups, backup)?, backups)));
-        let why = || format!("cannot read the backup {backup} in {}", area.host().display());
-        let (identity, backups) = found.with_context(why)?;
-        let change = Change::Restore { backup: backup.to_owned(), identity };
-        let transaction = Self::begin(area, skill, change, &OldTree { keep: true, fingerprint: None })?;
-        if let Err(error) = backups.move_new(backup, &transaction.at, STAGED) {
-            transaction.abandon();
-            let hint = hint(&error);
-            return Err(error).with_context(|| format!("cannot move {}{hint}", backups.path().join(backup).display()));
-        }
-        Ok(transaction)
-    }
-
-    /// Moves the backup that was to be put back to the backups again, where it still is in the change's folder. Returns
-    /// whether it was put in place.
-    fn return_backup(&self) -> io::Result<bool> {
-        let Change::Restore { backup, identity: known } = &self.journal.change else {
-            return Ok(false);
-        };
-        let is_at = |folder: &Dir, name: &str| identity(folder, name).is_ok_and(|identity| identity == *known);
-        if is_at(&self.at, STAGED) {
-            let backups = self.area.root()?.make_dir(BACKUPS)?;
-            self.at.move_new(STAGED, &backups, backup)?;
-            backups.sync()?;
-            return Ok(false);
-        }
-        Ok(self.skills().is_ok_and(|skills| is_at(&skills, &self.journal.skill)))
-    }
-
     pub(crate) fn removal(area: &Held, skill: &str, old: &OldTree) -> Result<Self> {
         Self::begin(area, skill, Change::Remove, old)
     }
 
-    fn skills(&self) -> io::Result<Dir> {
+    pub(super) fn skills(&self) -> io::Result<Dir> {
         self.area.skills(&self.journal.folder)
     }
 
@@ -588,20 +555,6 @@ impl Transaction {
         }
         Ok(recovered)
     }
-}
-
-/// What a tree, a file or a link is known by wherever it lies.
-fn identity(folder: &Dir, name: &str) -> io::Result<String> {
-    if let Ok(to) = folder.read_link(name) {
-        return Ok(link_fingerprint(&to));
-    }
-    let meta = folder.stat(name)?;
-    if FileType::from_raw_mode(meta.st_mode) != FileType::Directory {
-        return Ok(format!("file {} {}", meta.st_size, meta.st_mtime));
-    }
-    let tree = folder.dir(name)?;
-    let receipt = Receipt::read_in(&tree).map(|receipt| receipt.id).unwrap_or_default();
-    Ok(format!("{} {receipt}", Scan::of(&tree)?.fingerprint()))
 }
 
 /// The fingerprint of a link that git wrote as a file.

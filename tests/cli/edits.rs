@@ -285,6 +285,9 @@ fn a_clone_with_autocrlf_is_current_and_its_edits_merge() {
     source(&test, "1", LINES);
     test.ok("skills add src/demo --claude");
     test.ok("skills add cuda-kernels --claude");
+    test.write(&format!("{DEMO}/mine.md"), "mine\r\n");
+    assert!(!test.run("skills status").err.contains(".gitattributes"));
+    fs::remove_file(test.at(DEMO).join("mine.md")).unwrap();
     commit(&test);
     let test = cloned(test, &["core.autocrlf=true"]);
     assert!(guide(&test).contains("\r\n"));
@@ -328,8 +331,12 @@ fn a_clone_without_links_is_mended_by_update() {
         fs::remove_file(test.at(DEMO)).unwrap();
         fs::write(test.at(DEMO), text).unwrap();
         test.run("skills add src/demo --claude").expect(3, &["is not a folder"]);
+        test.run("skills remove demo --claude").expect(3, &["is not a folder"]);
         assert_eq!(fs::read_to_string(test.at(DEMO)).unwrap(), text);
     }
+    let test = cloned(test, &["core.symlinks=false"]);
+    test.ok("skills remove demo");
+    assert!(!exists(test.at(".claude")) && !exists(test.at(".agents")));
 }
 
 #[test]
