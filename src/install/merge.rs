@@ -78,7 +78,7 @@ fn merge(skill: &Skill, folder: &Path, changes: &[Change], receipt: &Receipt) ->
                 (Some(ours), ChangeKind::Mode) => Some(Entry { executable: !ours.executable, ..ours.clone() }),
                 _ => base.get(path.as_str()),
             };
-            one(base, ours, theirs, receipt, skill)
+            one(base.as_ref(), ours, theirs, receipt, skill)
         };
         files.extend(file.map(|file| (path, file)));
         conflicts.extend(conflict.then(|| change.clone()));
@@ -100,7 +100,7 @@ fn read(folder: &Dir, path: &RelPath) -> std::io::Result<Entry> {
 
 /// One file that both sides changed, and whether the changes conflict.
 fn one(
-    base: Option<Entry>,
+    base: Option<&Entry>,
     ours: Option<Entry>,
     theirs: Option<Entry>,
     receipt: &Receipt,
@@ -114,7 +114,7 @@ fn one(
             return (ours.or(theirs), conflict);
         }
     };
-    let executable = match &base {
+    let executable = match base {
         _ if !receipt.modes => theirs.executable,
         Some(base) if base.executable == ours.executable => theirs.executable,
         _ => ours.executable,
@@ -124,7 +124,7 @@ fn one(
         String::from_utf8(text).ok().filter(|text| !text.contains('\0'))
     };
     // Without the base, everything conflicts that is not the same.
-    let before = base.as_ref().map_or(Some(String::new()), text);
+    let before = base.map_or(Some(String::new()), text);
     let (Some(before), Some(mine), Some(new)) = (before, text(&ours), text(&theirs)) else {
         let conflict = ours.content != theirs.content;
         return (Some(Entry { executable, ..ours }), conflict);

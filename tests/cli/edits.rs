@@ -53,7 +53,9 @@ fn commit(test: &Test) {
 fn cloned(mut test: Test, configuration: &[&str]) -> Test {
     let clone = test.project.with_file_name(format!("of-{}", test.project.file_name().unwrap().display()));
     let mut arguments = vec!["clone", "--quiet"];
-    configuration.iter().for_each(|setting| arguments.extend(["--config", setting]));
+    for setting in configuration {
+        arguments.extend(["--config", setting]);
+    }
     git(&test.project, &test, &[&arguments[..], &[".", clone.to_str().unwrap()]].concat());
     test.project = clone;
     test
@@ -104,13 +106,16 @@ fn add_merge_takes_a_source_that_no_receipt_names() {
     test.run("skills update --conflicts").expect(2, &["--merge"]);
 }
 
+type Content = Option<&'static [u8]>;
+type Merged = Result<Content, &'static [u8]>;
+
 /// Of each: the file as it was installed, as the user left it, as the new version has it; the merged one, or where it
 /// conflicts what `--conflicts` leaves.
 #[test]
 fn merging_a_file_does_what_git_does() {
     let conflict = "a\n<<<<<<< your edit\nB\n=======\nbb\n>>>>>>> demo 2\n";
-    let both: &[u8] = b"\0\x01";
-    let cases: [(Option<&[u8]>, Option<&[u8]>, Option<&[u8]>, Result<Option<&[u8]>, &[u8]>); 12] = [
+    let both: &'static [u8] = b"\0\x01";
+    let cases: [(Content, Content, Content, Merged); 12] = [
         (Some(b"a\nb\nc\n"), Some(b"A\nb\nc\n"), Some(b"a\nb\nC\n"), Ok(Some(b"A\nb\nC\n"))),
         (Some(b"a\nb\nc\n"), Some(b"A\r\nb\r\nc\r\n"), Some(b"a\nb\nC\n"), Ok(Some(b"A\nb\nC\n"))),
         (Some(b"a\nb\n"), Some(b"a\nB\n"), Some(b"a\nB\n"), Ok(Some(b"a\nB\n"))),
@@ -126,7 +131,7 @@ fn merging_a_file_does_what_git_does() {
     ];
     for (n, (base, mine, theirs, expected)) in cases.into_iter().enumerate() {
         let test = Test::new();
-        let set = |path: &str, content: Option<&[u8]>| match content {
+        let set = |path: &str, content: Content| match content {
             Some(content) => test.write(path, content),
             None => drop(fs::remove_file(test.at(path))),
         };
