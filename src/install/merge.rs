@@ -30,13 +30,14 @@ pub(super) fn decide(skill: &Skill, dest: &Path, judged: &Judgement, how: Merge)
     let Some(receipt) = judged.receipt.as_ref().filter(|receipt| receipt.tree != skill.digest) else {
         return Ok((Action::Unchanged, OldTree::default()));
     };
-    let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "another version".to_owned());
-    let (here, there) = (version(&receipt.version), version(&skill.version));
-    if is_newer(&here, &there) {
+    let here = receipt.version.as_deref().unwrap_or("the installed version");
+    let there = skill.version.as_deref().unwrap_or("the new one");
+    if is_newer(here, there) {
         let reason = format!("is an edited {here}, newer than {there}");
         return Err(refused(reason, Vec::new(), &["upgrade kernels, or name a source with a later version"]));
     }
-    let merged = merge(skill, dest, judged.state.changes(), receipt);
+    let base = Base::of(dest, receipt, Some(skill));
+    let merged = merge(skill, dest, judged.state.changes(), receipt, &base);
     let (tree, conflicts) = merged.map_err(|why| {
         refused(format!("cannot be merged: {why}"), Vec::new(), &["--force moves it to a backup, then installs"])
     })?;
@@ -44,15 +45,25 @@ pub(super) fn decide(skill: &Skill, dest: &Path, judged: &Judgement, how: Merge)
         let see = format!("`kernels skills diff {}` shows the edits", skill.name);
         let conflicts_too = "--conflicts writes both texts between markers; the edited tree stays in a backup";
         let reason = format!("was edited where {there} differs from {here}:");
-        return Err(refused(reason, conflicts, &[&see, conflicts_too]));
+        let is_lost = |change: &&Change| change.kind == ChangeKind::Edited && base.get(&change.path).is_none();
+        let lost = conflicts.iter().find(is_lost).map(|change| {
+            format!("the installed text of {} is neither in .kernels/base nor in git's history", change.path)
+        });
+        let advice: Vec<&str> = lost.as_deref().into_iter().chain([see.as_str(), conflicts_too]).collect();
+        return Err(refused(reason, conflicts.clone(), &advice));
     }
     let old = OldTree { keep: true, fingerprint: judged.fingerprint.clone() };
     Ok((Action::Merge { tree, from: receipt.version.clone(), conflicts }, old))
 }
 
 /// The files of `skill` with these changes of the install in `folder`, and those of them that conflict.
-fn merge(skill: &Skill, folder: &Path, changes: &[Change], receipt: &Receipt) -> Result<(Tree, Vec<Change>), String> {
-    let base = Base::of(folder, receipt, Some(skill));
+fn merge(
+    skill: &Skill,
+    folder: &Path,
+    changes: &[Change],
+    receipt: &Receipt,
+    base: &Base<'_>,
+) -> Result<(Tree, Vec<Change>), String> {
     let folder = Dir::open_last(folder).map_err(|error| error.to_string())?;
     let mut files: BTreeMap<RelPath, Entry> =
         skill.tree.iter().map(|(path, entry)| (path.clone(), entry.clone())).collect();
