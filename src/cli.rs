@@ -130,25 +130,32 @@ pub(crate) enum Command {
 pub(crate) enum Skills {
     /// Install a skill into agents
     #[command(
-        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add --global\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill."
+        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add ./skills -s review,release --agent claude,codex\n  kernels skills add ./skills -s '*'\n  kernels skills add --global\n\nWithout an agent, a skill goes to where it is installed in this project already. Each skill is\ninstalled for all agents or for none.\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill.\n\nExit code 3 where an edit, a later version or something of another tool is in the way."
     )]
     Add(Add),
     /// List the embedded skills and where they are installed
     #[command(after_help = "Example:\n  kernels skills list --json")]
     List,
-    /// Report whether each install is current; exit 1 if one is not
+    /// Report whether each install is current, and as skills.toml says; exit 1 if one is not
     #[command(
-        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than this kernels carries\n  modified       you edited it; `diff` shows how\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  link file      a link that git wrote as a file (core.symlinks=false); `update` makes the link\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into."
+        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than what it is compared with\n  modified       you edited it; `diff` shows how\n  forked         another skill by the name of an embedded one, which skills.toml does not declare\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  link file      a link that git wrote as a file (core.symlinks=false); `update` makes the link\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into, where a skill differs between\nfolders of the project, and where something is not as skills.toml says (`kernels skills sync --help`)."
     )]
     Status(Select),
     /// Show your edits to an installed skill, as a unified diff
-    #[command(after_help = "Example:\n  kernels skills diff | less -R")]
-    Diff(Select),
+    #[command(
+        after_help = "Examples:\n  kernels skills diff | less -R\n  kernels skills diff --exit-code\n\nExit code 0 also when there are edits; with --exit-code 1."
+    )]
+    Diff(Diff),
     /// Update unmodified installs to this version; with --merge edited ones as well
     #[command(
-        after_help = "Examples:\n  kernels skills update\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept."
+        after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded."
     )]
     Update(Update),
+    /// Install what skills.toml names: skills, sources, versions, agents
+    #[command(
+        after_help = "Examples:\n  kernels skills sync --init         write skills.toml from what is installed\n  kernels skills sync --check        exit 1 unless all is as it says, for CI\n\nskills.toml lies at the git root:\n  agents = [\"claude\", \"codex\"]     # of the skills that name none\n\n  [skills.cuda-kernels]             # embedded\n  version = \"0.2.0\"                 # optional: no other version\n\n  [skills.review]\n  source = \"skills/review\"          # a folder or an archive of this repository\n  agents = [\"claude\"]\n\nSkills that it does not name are left alone. Exit 1 where one that it names cannot be installed so,\nor lies in the folder of another agent; 3 where an edit or a later version is in the way."
+    )]
+    Sync(Sync),
     /// List the backups of edited installs: from where, when, which version, which files
     #[command(
         after_help = "Examples:\n  kernels skills backups\n  kernels skills backups cuda-kernels --claude --json\n\nBackups lie in .kernels/backups beside the skills folder; the last five of a skill are kept there."
@@ -161,7 +168,7 @@ pub(crate) enum Skills {
     Restore(Restore),
     /// Remove an install
     #[command(
-        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
+        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n  kernels skills remove review release\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
     )]
     Remove(Remove),
     /// Print a skill's SKILL.md
@@ -204,8 +211,9 @@ impl Args for Agents {
             .long("agent")
             .value_name("ID")
             .action(ArgAction::Append)
+            .value_delimiter(',')
             .value_parser(PossibleValuesParser::new(ids))
-            .help("Any agent of the table (docs/agents.md)");
+            .help("Any agent of the table (docs/agents.md); several with commas");
         command.args(flags.chain([by_id]).map(|arg| arg.help_heading("Targets")))
     }
 
@@ -231,18 +239,21 @@ impl FromArgMatches for Agents {
 /// `skills add`.
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// An embedded skill, a folder, or a .skill file
-    #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
-    pub(crate) skill: OsString,
+    /// An embedded skill, a folder, or a .skill file [default: cuda-kernels]; with -s a folder of skills
+    #[arg(value_name = "NAME|PATH")]
+    pub(crate) skill: Option<PathBuf>,
+    /// These skills of the folder, with commas between; '*' for all
+    #[arg(short = 's', long = "skill", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) chosen: Vec<String>,
     /// Where to.
     #[command(flatten)]
     pub(crate) targets: Targets,
     /// Replace what is protected, after moving it to a backup
     #[arg(long)]
     pub(crate) force: bool,
-    /// Print the exact plan and change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
     /// One real copy, and relative links to it for the other agents
     #[arg(long)]
     pub(crate) link: bool,
@@ -276,15 +287,58 @@ pub(crate) struct Restore {
     pub(crate) dry_run: bool,
 }
 
+/// Whether a command that changes installs only looks at what it would do.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Looking {
+    /// Print the exact plan and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The same, and exit 1 if anything would change
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+impl Looking {
+    /// Whether nothing may be changed.
+    pub(crate) fn is_only(self) -> bool {
+        self.dry_run || self.check
+    }
+}
+
 /// Which installs; all of them when nothing is named.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Select {
-    /// Only this skill
+    /// Only these skills
     #[arg(value_name = "NAME")]
-    pub(crate) name: Option<String>,
+    pub(crate) names: Vec<String>,
     /// Only these places.
     #[command(flatten)]
     pub(crate) targets: Targets,
+}
+
+/// `skills diff`.
+#[derive(Args, Debug)]
+pub(crate) struct Diff {
+    /// Which.
+    #[command(flatten)]
+    pub(crate) select: Select,
+    /// Exit 1 if there are edits
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+/// `skills sync`.
+#[derive(Args, Debug)]
+pub(crate) struct Sync {
+    /// Write skills.toml from what is installed in this project
+    #[arg(long, conflicts_with_all = ["force", "dry_run", "check"])]
+    pub(crate) init: bool,
+    /// Replace what is protected, after moving it to a backup
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
 }
 
 /// `skills update`.
@@ -296,29 +350,29 @@ pub(crate) struct Update {
     /// Replace edited installs too, after moving them to a backup
     #[arg(long)]
     pub(crate) force: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
     /// What becomes of edits.
     #[command(flatten)]
     pub(crate) merge: Merge,
-    /// Print the exact plan and change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
 }
 
 /// `skills remove`.
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
-    /// The skill
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
+    /// The skills
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
     /// From where.
     #[command(flatten)]
     pub(crate) targets: Targets,
     /// Remove edited or foreign trees too, after moving them to a backup
     #[arg(long)]
     pub(crate) force: bool,
-    /// Print the exact plan and change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
 }
 
 /// `skills show`.

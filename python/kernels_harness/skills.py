@@ -84,7 +84,7 @@ class Install:
     scope: str
     agents: tuple[str, ...]
     state: str
-    """`current`, `unchecked`, `stale`, `newer`, `modified`, `missing files`, `damaged`, `foreign`, …"""
+    """`current`, `unchecked`, `stale`, `newer`, `modified`, `forked`, `missing files`, `damaged`, `foreign`, …"""
     version: str | None
     available: str | None
     link: str | None
@@ -93,7 +93,7 @@ class Install:
 
 @dataclass(frozen=True)
 class Status:
-    """All installs; `current` if all are, and no change was interrupted."""
+    """All installs; `current` if all are as they should be, and no change was interrupted."""
 
     installs: tuple[Install, ...]
     interrupted: tuple[str, ...]

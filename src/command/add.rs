@@ -6,25 +6,53 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::batch::Batch;
 use super::target;
 use crate::agent::{Machine, Scope};
 use crate::base::plural;
 use crate::cli;
 use crate::install::apply::{self, Done};
+use crate::install::manifest::{self, Manifest};
 use crate::install::plan;
 use crate::install::step::{Action, Merge, Options, Step};
 use crate::install::transaction::Recovered;
 use crate::install::{Place, Refusal};
 use crate::report::{Output, style};
+use crate::skill::bundled;
 use crate::skill::source::{Skill, Source};
 
 pub(crate) fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<ExitCode> {
-    let skill = Skill::open(Path::new(&arguments.skill))?;
-    let places = target::places_to_add(machine, &arguments.targets, output)?;
-    let options = Options { force: arguments.force, link: arguments.link, merge: merge(arguments.merge) };
-    let report = install(machine, &skill, places, options, arguments.dry_run, &mut Heading::default(), output)?;
-    output.json(&report);
-    Ok(code(&[report]))
+    let several = !arguments.chosen.is_empty();
+    let path = arguments.skill.as_deref();
+    let skills = if several {
+        Skill::open_several(path, &arguments.chosen)?
+    } else {
+        vec![Skill::open(path.unwrap_or(Path::new(bundled::DEFAULT)))?]
+    };
+    let unnamed = !arguments.targets.global && !target::is_named(&arguments.targets);
+    let mut asked = None;
+    let mut wanted = Vec::new();
+    for skill in skills {
+        let mut places = if unnamed { target::places_of(machine, &skill.name) } else { Vec::new() };
+        if places.is_empty() {
+            if asked.is_none() {
+                asked = Some(target::places_to_add(machine, &arguments.targets, output)?);
+            }
+            places = asked.clone().unwrap_or_default();
+        }
+        wanted.push((skill, places));
+    }
+    let (options, looking) =
+        (Options { force: arguments.force, link: arguments.link, merge: merge(arguments.merge) }, arguments.looking);
+    let (mut batch, mut heading) = (Batch::default(), Heading::default());
+    for (skill, places) in wanted {
+        let in_project = places.iter().any(|place| place.scope == Scope::Project);
+        batch.take(install(machine, &skill, places, options, looking.is_only(), &mut heading, output));
+        if in_project && !looking.is_only() {
+            show_manifest(machine, &skill.name, output);
+        }
+    }
+    Ok(batch.end(several.then_some("skills"), json!({}), looking, output))
 }
 
 pub(crate) fn merge(wanted: cli::Merge) -> Merge {
@@ -35,13 +63,6 @@ pub(crate) fn merge(wanted: cli::Merge) -> Merge {
     }
 }
 
-/// Exit code 1 where conflicts wait in an install, as git has it.
-pub(crate) fn code(reports: &[Value]) -> ExitCode {
-    let mut steps = reports.iter().filter_map(|report| report["steps"].as_array()).flatten();
-    let conflict = |step: &Value| step["conflicts"].as_array().is_some_and(|all| !all.is_empty());
-    if steps.any(conflict) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
 /// What was printed above the steps last.
 #[derive(Default)]
 pub(crate) struct Heading {
@@ -49,8 +70,21 @@ pub(crate) struct Heading {
     project: String,
 }
 
-/// Installs a skill, prints the result and returns the JSON report; `update` calls it for each of
-/// its skills.
+/// Says where skills.toml has something else to say of a skill.
+fn show_manifest(machine: &Machine, name: &String, output: Output) {
+    let Ok(Some(manifest)) = Manifest::read(machine) else {
+        return;
+    };
+    let drift = manifest.drift(machine, std::slice::from_ref(name)).into_iter().map(|drift| drift.what);
+    let unnamed = manifest.names().all(|known| known != name);
+    let unnamed = unnamed.then(|| format!("{} does not name {name}; `sync` leaves it alone", manifest::FILE));
+    for note in drift.chain(unnamed) {
+        output.note(format!("{} {note}", style::warning("note:")));
+    }
+}
+
+/// Installs a skill, prints the result and returns the JSON report and how many places change; `update` calls it for each
+/// of its skills.
 pub(crate) fn install(
     machine: &Machine,
     skill: &Skill,
@@ -59,7 +93,7 @@ pub(crate) fn install(
     dry_run: bool,
     heading: &mut Heading,
     output: Output,
-) -> Result<Value> {
+) -> Result<(Value, usize)> {
     show_findings(skill, output);
     let (done, recovered, notes) = if dry_run {
         let plan = plan::plan(machine, skill, places, options);
@@ -77,7 +111,7 @@ pub(crate) fn install(
     for note in &notes {
         output.note(format!("{} {note}", style::warning("note:")));
     }
-    Ok(json!({
+    let report = json!({
         "dry_run": dry_run,
         "skill": {
             "name": skill.name,
@@ -91,7 +125,8 @@ pub(crate) fn install(
         "recovered": recovered,
         "notes": notes,
         "findings": skill.findings,
-    }))
+    });
+    Ok((report, done.iter().filter(|done| done.step.action.changes_anything()).count()))
 }
 
 /// Prints what is wrong with a skill that can be installed nevertheless.
@@ -178,7 +213,7 @@ pub(crate) fn show_recovered(machine: &Machine, recovered: &[Recovered], output:
     }
 }
 
-fn source_json(source: &Source) -> Value {
+pub(crate) fn source_json(source: &Source) -> Value {
     match source {
         Source::Embedded => json!({ "kind": "embedded" }),
         Source::Folder { path } => json!({ "kind": "folder", "path": lossy(path.as_deref()) }),

@@ -15,7 +15,7 @@ use crate::report::{Output, style};
 pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
     let places = target::places_to_search(machine, &select.targets)?;
     let recovered = status::recover(machine, &places, output);
-    let all = backups::list(&places, select.name.as_deref());
+    let all = backups::list(&places, &select.names);
     for backup in &all {
         let version = match &backup.what {
             What::Install { version, .. } => version.clone().unwrap_or_else(|| "without a version".to_owned()),

@@ -8,39 +8,41 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use similar::TextDiff;
 
-use super::target;
+use super::{status, target};
 use crate::agent::Machine;
 use crate::base::text;
-use crate::cli::Select;
+use crate::cli;
 use crate::install::base::Base;
 use crate::install::discover::Install;
 use crate::install::scan::{Change, ChangeKind};
 use crate::report::{Output, style};
+use crate::skill::source::Skill;
 use crate::skill::tree::Entry;
 
-/// Shows the user's edits against the installed text. Exit 0 also when there are edits: they are
-/// no failure.
-pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
-    let installs = target::installs(machine, select)?;
+/// Shows the user's edits against the installed text, and how a fork differs from the embedded skill. Exit 0 also when
+/// there are edits, unless `--exit-code` asks: they are no failure.
+pub(crate) fn run(machine: &Machine, arguments: &cli::Diff, output: Output) -> Result<ExitCode> {
+    let installs = target::installs(machine, &arguments.select)?;
     if installs.is_empty() {
-        match &select.name {
-            Some(name) => bail!("{name} is not installed there"),
-            None => bail!("nothing is installed"),
-        }
+        bail!("nothing is installed");
     }
     let mut reports = Vec::new();
-    for install in installs.iter().filter(|install| install.link.is_none()) {
-        let offer = install.offer().ok();
-        let judged = install.judge(offer.as_ref());
-        let changes = judged.state.changes();
+    for row in status::rows(machine, installs.into_iter().filter(|install| install.link.is_none()).collect()) {
+        let (install, judged, changes) = (&row.install, &row.judged, row.changes());
         if changes.is_empty() {
             continue;
         }
-        let base = judged.receipt.as_ref().map(|receipt| Base::of(&install.path, receipt, offer.as_ref()));
+        let offer =
+            if row.fork.is_some() { Skill::bundled(&install.name).ok() } else { row.offer.as_ref().ok().cloned() };
+        let receipt = judged.receipt.as_ref().filter(|_| row.fork.is_none());
+        let base = receipt.map(|receipt| Base::of(&install.path, receipt, offer.as_ref()));
         let installed = |change: &Change| base.as_ref().and_then(|base| base.get(&change.path));
         let exact = |change: &Change| change.kind == ChangeKind::Added || installed(change).is_some();
         let exact = changes.iter().all(exact);
-        if !exact {
+        if row.fork.is_some() {
+            let shown = machine.show(&install.path);
+            output.note(format!("{} {shown} is a fork; shown against the embedded skill", style::warning("note:")));
+        } else if !exact {
             let version = judged.version.as_deref().unwrap_or("unknown");
             output.note(format!(
                 "{} {} was installed from version {version}, whose text is not here; shown against {}",
@@ -68,7 +70,7 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         output.note(style::faint("no edits"));
     }
     output.json(&json!({ "installs": reports }));
-    Ok(ExitCode::SUCCESS)
+    Ok(if arguments.exit_code && !reports.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn one(machine: &Machine, install: &Install, change: &Change, base: Option<Entry>) -> Result<String> {

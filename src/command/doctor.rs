@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::failure;
+use super::status::{self, Row};
 use crate::agent::presence::Presence;
 use crate::agent::sight::{self, Seen};
 use crate::agent::table::{self, Copies};
@@ -29,13 +31,14 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
     let mut agents = Vec::new();
     let mut absent = Vec::new();
     let scopes = [Scope::Project, Scope::User];
-    let recovered = super::status::recover(machine, &discover::all_places(machine, &scopes), output);
+    let recovered = status::recover(machine, &discover::all_places(machine, &scopes), output);
     let mut problems: Vec<String> = home_problem(machine).into_iter().collect();
     problems.extend(discover::blind_spots(machine, &scopes));
     for agent in table::all() {
         let presence = Presence::of(agent, machine);
         if !presence.is_present() {
             absent.push(agent.name.as_str());
+            problems.extend(check_for_others(machine, agent, sight::of(agent, machine)));
             continue;
         }
         let seen = sight::of(agent, machine);
@@ -47,7 +50,9 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         output.line(format!("{} {}", style::strong("not found"), style::faint(absent.join(", "))));
     }
     let cuda = super::doctor_cuda::show(output);
-    problems.extend(installs_problems(machine));
+    let rows = status::rows(machine, discover::installs(&discover::all_seen(machine), &[]));
+    problems.extend(installs_problems(machine, &rows));
+    problems.extend(status::contradictions(machine, &rows, &[]));
     problems.sort();
     problems.dedup();
     for problem in &problems {
@@ -67,6 +72,7 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         "recovered": recovered,
         "problems": problems,
     }));
+    failure::quietly(&problems, output);
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -150,19 +156,30 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
     problems
 }
 
-fn installs_problems(machine: &Machine) -> Vec<String> {
+/// Problems of an agent that is not here, where the project has skills for it: who uses it has another home.
+fn check_for_others(machine: &Machine, agent: &Agent, mut seen: Vec<Seen>) -> Vec<String> {
+    seen.retain(|entry| entry.scope == Scope::Project);
+    let own = machine.project().join(&agent.project);
+    if seen.iter().any(|entry| entry.path.starts_with(&own)) { check(machine, agent, &seen) } else { Vec::new() }
+}
+
+fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {
     let mut problems = Vec::new();
-    for row in super::status::rows(discover::installs(&discover::all_seen(machine), None)) {
+    for row in rows {
         // `update` alone goes to the agents' own folders.
         let dest = match row.install.scope {
             Scope::Dest => format!(" --dest {}", row.install.folder.display()),
             _ => String::new(),
         };
         let advice = match &row.judged.state {
+            _ if row.fork.is_some() => format!(
+                "`kernels skills diff{dest}` shows how it differs from the embedded skill; a source in skills.toml declares \
+                 it"
+            ),
             State::Current { .. } => continue,
             State::Unchecked => row.why_unchecked().unwrap_or("its source is gone").to_owned(),
             State::Stale | State::Missing(_) => format!("`kernels skills update{dest}` mends it"),
-            State::Newer => "upgrade kernels".to_owned(),
+            State::Newer => "upgrade kernels, or what it was installed from".to_owned(),
             State::Modified(_) => format!("`kernels skills diff{dest}` shows your edits"),
             State::Foreign(Foreign::LinkFile(_)) => format!("git wrote a link as a file; `kernels skills update{dest}` mends it"),
             State::Foreign(_) => {
@@ -173,7 +190,7 @@ fn installs_problems(machine: &Machine) -> Vec<String> {
             State::Absent => "a link to nothing; `kernels skills add --force` replaces it".to_owned(),
             State::Unreadable(why) => why.clone(),
         };
-        problems.push(format!("{} is {} ({advice})", machine.show(&row.install.path), row.judged.state.word()));
+        problems.push(format!("{} is {} ({advice})", machine.show(&row.install.path), row.word()));
     }
     problems
 }

@@ -15,8 +15,9 @@ use crate::skill::source::Skill;
 pub(crate) fn run(machine: &Machine, output: Output) -> Result<ExitCode> {
     let scopes = [Scope::Project, Scope::User];
     let recovered = status::recover(machine, &discover::all_places(machine, &scopes), output);
-    let rows = status::rows(discover::installs(&discover::all_seen(machine), None));
-    let problems = discover::blind_spots(machine, &scopes);
+    let rows = status::rows(machine, discover::installs(&discover::all_seen(machine), &[]));
+    let mut problems = discover::blind_spots(machine, &scopes);
+    problems.extend(status::contradictions(machine, &rows, &[]));
     let mut embedded = Vec::new();
     output.line(style::strong("embedded"));
     for name in bundled::names() {

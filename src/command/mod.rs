@@ -2,6 +2,7 @@
 
 mod add;
 mod backups;
+mod batch;
 mod bench;
 mod bench_e2e;
 mod build;
@@ -23,6 +24,7 @@ mod remove;
 mod restore;
 mod show;
 mod status;
+mod sync;
 mod target;
 mod toolchain;
 mod update;
@@ -113,7 +115,8 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             Skills::Add(arguments) => add::run(&Machine::here()?, &arguments, output),
             Skills::List => list::run(&Machine::here()?, output),
             Skills::Status(select) => status::run(&Machine::here()?, &select, output),
-            Skills::Diff(select) => diff::run(&Machine::here()?, &select, output),
+            Skills::Diff(arguments) => diff::run(&Machine::here()?, &arguments, output),
+            Skills::Sync(arguments) => sync::run(&Machine::here()?, &arguments, output),
             Skills::Backups(select) => backups::run(&Machine::here()?, &select, output),
             Skills::Restore(arguments) => restore::run(&Machine::here()?, &arguments, output),
             Skills::Update(arguments) => update::run(&Machine::here()?, &arguments, output),

@@ -5,18 +5,18 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use super::{add, target};
+use super::{add, failure, target};
 use crate::agent::{Machine, Scope};
 use crate::cli;
+use crate::install::apply;
 use crate::install::discover::{self, Install};
 use crate::install::remove::{self, Removal, Removed};
 use crate::install::step::Options;
-use crate::install::{Refusal, apply};
 use crate::report::{Output, style};
 
-/// Removes a skill from the named places, or from all of one level.
+/// Removes skills from the named places, or from all of one level.
 pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result<ExitCode> {
-    let name = &arguments.name;
+    let looking = arguments.looking;
     let named = target::is_named(&arguments.targets);
     let level = if arguments.targets.global { Scope::User } else { Scope::Project };
     let places = if named {
@@ -24,33 +24,36 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) ->
     } else {
         discover::all_places(machine, &[level])
     };
-    let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
+    let recovered = if looking.is_only() { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let all = discover::installs(&everywhere, Some(name));
-    let mut targets = discover::installs(&places, Some(name));
+    let all = discover::installs(&everywhere, &arguments.names);
+    let mut targets = discover::installs(&places, &arguments.names);
     for install in &mut targets {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
-    let finished = recovered.iter().any(|r| r.path.file_name().is_some_and(|n| n == name.as_str()));
-    if targets.is_empty() && !finished {
-        return not_there(machine, name, &all);
+    for name in &arguments.names {
+        let finished = recovered.iter().any(|r| r.path.file_name().is_some_and(|n| n == name.as_str()));
+        // `--check` asks whether it is gone.
+        if !looking.check && !finished && !targets.iter().any(|install| install.name == *name) {
+            return not_there(machine, name, &all);
+        }
     }
     let options = Options { force: arguments.force, ..Options::default() };
-    let Removed { removals, put_back, notes } = if arguments.dry_run {
+    let Removed { removals, put_back, notes } = if looking.is_only() {
         Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
-    show(machine, &removals, arguments.dry_run, output);
+    if removals.is_empty() && looking.check {
+        output.line(style::faint("nothing to remove"));
+    }
+    show(machine, &removals, looking.is_only(), output);
     for note in &notes {
         output.note(format!("{} {note}", style::warning("note:")));
     }
-    if !put_back.is_empty() {
-        return Err(Refusal(put_back).into());
-    }
-    output.json(&json!({
-        "dry_run": arguments.dry_run,
+    let report = json!({
+        "dry_run": looking.is_only(),
         "removed": removals.iter().map(|removal| json!({
             "path": removal.install.path.to_string_lossy(),
             "scope": removal.install.scope,
@@ -59,8 +62,9 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) ->
         })).collect::<Vec<_>>(),
         "recovered": recovered,
         "notes": notes,
-    }));
-    Ok(ExitCode::SUCCESS)
+    });
+    let pending = failure::pending(removals.len(), looking);
+    Ok(failure::end(report, put_back, &pending, output))
 }
 
 fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {
@@ -74,6 +78,7 @@ fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) 
 }
 
 fn not_there(machine: &Machine, name: &str, all: &[Install]) -> Result<ExitCode> {
+    let all: Vec<_> = all.iter().filter(|install| install.name == name).collect();
     if all.is_empty() {
         bail!("{name} is not installed; `kernels skills list` shows what is");
     }

@@ -21,7 +21,7 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Restore, output: Output) -
     let places = target::places_to_search(machine, &arguments.targets)?;
     let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
-    let Some(backup) = find(machine, id, backups::list(&places, None))? else {
+    let Some(backup) = find(machine, id, backups::list(&places, &[]))? else {
         if recovered.iter().any(|recovered| recovered.what == RESTORED) {
             output.json(&json!({ "dry_run": false, "id": id, "recovered": recovered, "notes": [] }));
             return Ok(ExitCode::SUCCESS);

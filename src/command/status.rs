@@ -1,38 +1,73 @@
 //! `kernels skills status`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{add, target};
+use super::{add, failure, target};
 use crate::agent::{Machine, Scope, table};
 use crate::cli::Select;
 use crate::install::area::Area;
 use crate::install::discover::{self, Install};
+use crate::install::manifest::{self, Drift, Manifest};
+use crate::install::scan::Change;
 use crate::install::state::{Foreign, Judgement};
 use crate::install::transaction::Recovered;
 use crate::install::{Place, State, apply};
 use crate::report::{Output, style};
+use crate::skill::digest::Digest;
+use crate::skill::source::{Skill, Source};
 
 /// One install and how it stands.
 pub(crate) struct Row {
     pub(crate) install: Install,
     pub(crate) judged: Judgement,
-    /// The skill it was compared with, by its version, or why there was none.
-    offer: Result<Option<String>, String>,
+    /// The skill it was compared with, or why there was none.
+    pub(crate) offer: Result<Skill, String>,
+    /// How it differs from the embedded skill of its name, where it is another one that skills.toml does not declare.
+    pub(crate) fork: Option<Vec<Change>>,
 }
 
-pub(crate) fn rows(installs: Vec<Install>) -> Vec<Row> {
+pub(crate) fn rows(machine: &Machine, installs: Vec<Install>) -> Vec<Row> {
+    // A mistake in it is a problem of its own, which `contradictions` names.
+    let manifest = Manifest::read(machine).ok().flatten().unwrap_or_default();
     installs
         .into_iter()
         .map(|install| {
             let offer = install.offer();
             let judged = install.judge(offer.as_ref().ok());
-            Row { judged, offer: offer.map(|offer| offer.version), install }
+            let declared = install.scope == Scope::Project && manifest.has_source(&install.name);
+            let fork = if declared { None } else { install.fork(&judged) };
+            Row { install, judged, offer, fork }
         })
         .collect()
+}
+
+/// What contradicts skills.toml, of the skills with these names or of all, and skills that differ from folder to folder of
+/// the project.
+pub(crate) fn contradictions(machine: &Machine, rows: &[Row], names: &[String]) -> Vec<String> {
+    let mut found = match Manifest::read(machine) {
+        Ok(manifest) => manifest.map(|manifest| manifest.drift(machine, names)).unwrap_or_default(),
+        Err(error) => vec![Drift { path: machine.project().join(manifest::FILE), what: format!("{error:#}") }],
+    };
+    // A row says what is wrong with it already.
+    found.retain(|drift| !rows.iter().any(|row| row.install.path == drift.path && !row.is_current()));
+    let mut found: Vec<String> = found.into_iter().map(|drift| drift.what).collect();
+    let mut first: BTreeMap<&str, &Row> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.install.scope != Scope::User && row.tree().is_some()) {
+        let other = first.entry(&row.install.name).or_insert(row);
+        if other.tree() != row.tree() {
+            let [one, two] = [other, row].map(|row| {
+                let version = row.judged.version.as_deref().unwrap_or("without a version");
+                format!("{} ({version})", machine.show(&row.install.path))
+            });
+            found.push(format!("{} is not the same in {one} and {two}", row.install.name));
+        }
+    }
+    found
 }
 
 /// Finishes what interrupted runs left. What cannot be finished is a note, since the caller was only asked to look.
@@ -52,17 +87,17 @@ pub(crate) fn recover(machine: &Machine, places: &[Place], output: Output) -> Ve
 pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<ExitCode> {
     let places = target::places_to_search(machine, &select.targets)?;
     let recovered = recover(machine, &places, output);
-    let rows = rows(target::seen(machine, select)?);
+    let rows = rows(machine, target::seen(machine, select)?);
     let scopes: &[Scope] = match target::is_named(&select.targets) {
         true => &[],
         false if select.targets.global => &[Scope::User],
         false => &[Scope::Project, Scope::User],
     };
-    let problems = discover::blind_spots(machine, scopes);
+    let mut problems = discover::blind_spots(machine, scopes);
+    if !target::is_named(&select.targets) && !select.targets.global {
+        problems.extend(contradictions(machine, &rows, &select.names));
+    }
     if rows.is_empty() {
-        if let Some(name) = &select.name {
-            bail!("{name} is not installed there; `kernels skills add {name}` installs it");
-        }
         output.line(style::faint("nothing is installed; `kernels skills add` installs"));
     }
     show(machine, &rows, output);
@@ -80,8 +115,13 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         "interrupted": interrupted,
         "problems": problems,
     }));
-    let current = rows.iter().all(|row| matches!(row.judged.state, State::Current { .. }));
-    Ok(if current && interrupted.is_empty() && problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let not_current = rows.iter().filter(|row| !row.is_current());
+    let mut wrong: Vec<String> =
+        not_current.map(|row| format!("{} is {}", machine.show(&row.install.path), row.word())).collect();
+    wrong.extend(interrupted.iter().map(|path| format!("an interrupted change waits in {path}")));
+    wrong.extend(problems);
+    failure::quietly(&wrong, output);
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// How a repository keeps git from translating what is installed.
@@ -120,32 +160,64 @@ pub(crate) fn show(machine: &Machine, rows: &[Row], output: Output) {
     let paths: Vec<String> = rows.iter().map(|row| machine.show(&row.install.path)).collect();
     let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0);
     for (row, path) in rows.iter().zip(&paths) {
-        let word = format!("{:<13}", row.judged.state.word());
+        let word = format!("{:<13}", row.word());
         let word = match &row.judged.state {
+            _ if row.fork.is_some() => style::warning(word),
             State::Current { .. } => style::good(word),
             State::Unreadable(_) | State::Foreign(_) => style::bad(word),
             _ => style::warning(word),
         };
-        let mut more = row.detail();
+        let mut more = row.detail(machine);
         if row.install.scope == Scope::User {
             more.push_str(" (user)");
         }
         output.line(format!("  {word} {path:<width$}  {}", style::faint(more.trim())).trim_end());
-        for change in row.judged.state.changes() {
+        for change in row.changes() {
             output.line(format!("      {} {}", change.kind.letter(), change.path));
         }
     }
 }
 
 impl Row {
-    fn detail(&self) -> String {
+    /// Its state in a word.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.fork.is_some() { "forked" } else { self.judged.state.word() }
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.fork.is_none() && matches!(self.judged.state, State::Current { .. })
+    }
+
+    /// The user's changes; of a fork, its differences from the embedded skill.
+    pub(crate) fn changes(&self) -> &[Change] {
+        self.fork.as_deref().unwrap_or_else(|| self.judged.state.changes())
+    }
+
+    /// What was installed, if that is known.
+    fn tree(&self) -> Option<Digest> {
+        let alike = || self.offer.as_ref().ok().filter(|_| self.is_current()).map(|offer| offer.digest);
+        self.judged.receipt.as_ref().map(|receipt| receipt.tree).or_else(alike)
+    }
+
+    fn source(&self) -> Option<Source> {
+        self.judged.receipt.as_ref().map(|receipt| self.install.source(receipt))
+    }
+
+    fn detail(&self, machine: &Machine) -> String {
         let link = match &self.install.link {
             Some(to) => format!("→ {} ", to.display()),
             None => String::new(),
         };
         let agents: Vec<_> =
             self.install.agents.iter().filter_map(|id| table::find(id)).map(|agent| agent.name.as_str()).collect();
-        let available = self.offer.as_ref().ok().and_then(Option::as_ref);
+        let available = self.offer.as_ref().ok().and_then(|offer| offer.version.as_ref());
+        let source = match self.source() {
+            Some(Source::Embedded) => "embedded; ".to_owned(),
+            Some(Source::Folder { path: Some(path) } | Source::Archive { path: Some(path) }) => {
+                format!("from {}; ", machine.show(&path))
+            }
+            _ => String::new(),
+        };
         let version = match (&self.judged.version, available, &self.judged.state) {
             (Some(here), Some(there), State::Stale | State::Newer) => {
                 format!("{here}, here is {there}; ")
@@ -165,7 +237,7 @@ impl Row {
             State::Current { receipt: false } => "without a receipt; ".to_owned(),
             _ => String::new(),
         };
-        format!("{link}{version}{why}{}", agents.join(", "))
+        format!("{link}{version}{source}{why}{}", agents.join(", "))
     }
 
     /// Why it was compared with nothing.
@@ -181,10 +253,11 @@ impl Row {
             "scope": self.install.scope,
             "agents": self.install.agents,
             "link": self.install.link.as_ref().map(|to| to.to_string_lossy()),
-            "state": self.judged.state.word(),
+            "state": self.word(),
             "version": self.judged.version,
-            "available": self.offer.as_ref().ok().and_then(Option::as_ref),
-            "changes": self.judged.state.changes(),
+            "source": self.source().as_ref().map(add::source_json),
+            "available": self.offer.as_ref().ok().and_then(|offer| offer.version.as_ref()),
+            "changes": self.changes(),
             "line_ends_differ": self.judged.translated,
             "installed": receipt.map(|receipt| &receipt.installed),
             "by": receipt.map(|receipt| &receipt.by),

@@ -19,6 +19,14 @@ fn scope(targets: &Targets) -> Scope {
     if targets.global { Scope::User } else { Scope::Project }
 }
 
+/// The places of this project in which a skill lies that `kernels` installed.
+pub(crate) fn places_of(machine: &Machine, name: &str) -> Vec<Place> {
+    let places = discover::all_places(machine, &[Scope::Project]);
+    let ours =
+        |install: &Install| (install.link.is_none() || install.link_is_ours) && install.judge(None).receipt.is_some();
+    discover::installs(&places, &[name.to_owned()]).iter().filter(|install| ours(install)).map(Install::place).collect()
+}
+
 /// The places `add` installs to.
 pub(crate) fn places_to_add(machine: &Machine, targets: &Targets, output: Output) -> Result<Vec<Place>> {
     let mut chosen = agents(targets);
@@ -100,7 +108,7 @@ pub(crate) fn is_named(targets: &Targets) -> bool {
 /// The installs of a selection.
 pub(crate) fn installs(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
     let places = places_to_search(machine, &select.targets)?;
-    Ok(installs_at(machine, select, &places))
+    installs_at(machine, select, &places)
 }
 
 /// The installs of a selection; without one, all that agents find from here.
@@ -108,16 +116,19 @@ pub(crate) fn seen(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
     if is_named(&select.targets) || select.targets.global {
         return installs(machine, select);
     }
-    Ok(installs_at(machine, select, &discover::all_seen(machine)))
+    installs_at(machine, select, &discover::all_seen(machine))
 }
 
-fn installs_at(machine: &Machine, select: &Select, places: &[Place]) -> Vec<Install> {
-    let mut found = discover::installs(places, select.name.as_deref());
+fn installs_at(machine: &Machine, select: &Select, places: &[Place]) -> Result<Vec<Install>> {
+    let mut found = discover::installs(places, &select.names);
+    if let Some(name) = select.names.iter().find(|name| !found.iter().any(|install| install.name == **name)) {
+        bail!("{name} is not installed there; `kernels skills add {name}` installs it");
+    }
     // All places must be known to decide whether a link is ours.
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let all = discover::installs(&everywhere, select.name.as_deref());
+    let all = discover::installs(&everywhere, &select.names);
     for install in &mut found {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
-    found
+    Ok(found)
 }

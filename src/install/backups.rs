@@ -49,7 +49,7 @@ impl Backup {
 }
 
 /// The backups from these places, of one skill or of all, oldest first.
-pub(crate) fn list(places: &[Place], skill: Option<&str>) -> Vec<Backup> {
+pub(crate) fn list(places: &[Place], skills: &[String]) -> Vec<Backup> {
     let mut found: Vec<Backup> = Vec::new();
     for place in places {
         let Ok(backups) = Area::of(&place.folder).open().and_then(|root| root.dir(BACKUPS)) else {
@@ -57,7 +57,8 @@ pub(crate) fn list(places: &[Place], skill: Option<&str>) -> Vec<Backup> {
         };
         for entry in backups.entries().into_iter().flatten() {
             let id = entry.name.to_string_lossy().into_owned();
-            let Some((name, stamp)) = parse_backup(&id).filter(|(name, _)| skill.is_none_or(|skill| skill == *name))
+            let Some((name, stamp)) =
+                parse_backup(&id).filter(|(name, _)| skills.is_empty() || skills.iter().any(|skill| skill == *name))
             else {
                 continue;
             };

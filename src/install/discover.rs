@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::place::{self, Place, merge};
 use super::receipt::Receipt;
-use super::state::{Judgement, judge};
+use super::scan::{Change, Scan};
+use super::state::{Judgement, State, judge};
 use crate::agent::{Machine, Scope, sight, table};
-use crate::skill::bundled;
+use crate::base::dir::Dir;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::{Skill, Source};
+use crate::skill::{bundled, lineage};
 
 /// A skill at a place.
 #[derive(Clone, Debug)]
@@ -43,8 +45,7 @@ impl Install {
     /// The skill to compare with: the embedded one, or the folder or archive it was installed from. An error says why
     /// there is none.
     pub(crate) fn offer(&self) -> Result<Skill, String> {
-        let real = self.real();
-        let source = Receipt::read(&real).map(|receipt| receipt.source);
+        let source = Receipt::read(&self.real()).map(|receipt| self.source(&receipt));
         let path = match source {
             Err(_) | Ok(Source::Embedded) => {
                 return Skill::bundled(&self.name).map_err(|_| "this kernels does not carry it".to_owned());
@@ -53,7 +54,7 @@ impl Install {
         };
         let again = "`kernels skills add PATH` compares and updates it";
         let unnamed = || format!("it was installed from outside the project, which its receipt does not name; {again}");
-        let named = real.parent().unwrap_or(&real).join(path.ok_or_else(unnamed)?);
+        let named = path.ok_or_else(unnamed)?;
         let gone = |error: &dyn std::fmt::Display| format!("what it was installed from is gone: {error}");
         let mut path = named.canonicalize().map_err(|error| gone(&format!("{}: {error}", named.display())))?;
         if self.scope != Scope::User {
@@ -67,6 +68,32 @@ impl Install {
             Ok(skill) => Err(format!("{} is now called {}", path.display(), skill.name)),
             Err(error) => Err(format!("{error:#}")),
         }
+    }
+
+    /// What it was installed from, with its whole path.
+    pub(crate) fn source(&self, receipt: &Receipt) -> Source {
+        let real = self.real();
+        let whole = |path: &PathBuf| {
+            let named = real.parent().unwrap_or(&real).join(path);
+            named.canonicalize().unwrap_or(named)
+        };
+        match &receipt.source {
+            Source::Embedded => Source::Embedded,
+            Source::Folder { path } => Source::Folder { path: path.as_ref().map(whole) },
+            Source::Archive { path } => Source::Archive { path: path.as_ref().map(whole) },
+        }
+    }
+
+    /// How it differs from the embedded skill of its name, where it is another one, installed from elsewhere.
+    pub(crate) fn fork(&self, judged: &Judgement) -> Option<Vec<Change>> {
+        let receipt = judged.receipt.as_ref().filter(|receipt| receipt.source != Source::Embedded)?;
+        let as_installed = matches!(judged.state, State::Current { .. } | State::Unchecked);
+        if !as_installed || lineage::find(&self.name, receipt.tree).is_some() {
+            return None;
+        }
+        let embedded = Skill::bundled(&self.name).ok()?;
+        let scan = Dir::open_last(&self.real()).and_then(|folder| Scan::of(&folder)).ok()?;
+        Some(scan.changes(&embedded.files, receipt.modes))
     }
 
     pub(crate) fn judge(&self, offer: Option<&Skill>) -> Judgement {
@@ -142,27 +169,28 @@ fn blind_spot(machine: &Machine, folder: &Path, scope: Scope) -> Option<String> 
     })
 }
 
-/// Every install at `places` made by `kernels`, and every entry with an embedded skill's name.
-pub(crate) fn installs(places: &[Place], name: Option<&str>) -> Vec<Install> {
+/// Every install at `places` made by `kernels`, and every entry with an embedded skill's name; with names, every entry
+/// that has one of them.
+pub(crate) fn installs(places: &[Place], names: &[String]) -> Vec<Install> {
     let mut found = Vec::new();
     for place in places {
         let Ok(entries) = fs::read_dir(&place.folder) else {
             continue;
         };
-        let mut names: Vec<String> = entries
+        let mut found_here: Vec<String> = entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|entry| is_valid_name(entry))
-            .filter(|entry| name.is_none_or(|name| name == entry))
+            .filter(|entry| names.is_empty() || names.contains(entry))
             .filter(|entry| {
-                name.is_some()
+                !names.is_empty()
                     || bundled::names().contains(&entry.as_str())
-                    || Receipt::read(&place.folder.join(entry)).is_ok()
+                    || Receipt::read(&installed_at(&place.folder.join(entry))).is_ok()
                     || place::link_file(&place.folder.join(entry)).is_some()
             })
             .collect();
-        names.sort();
-        found.extend(names.into_iter().map(|name| install(place, name)));
+        found_here.sort();
+        found.extend(found_here.into_iter().map(|name| install(place, name)));
     }
     let is_link = |install: &Install| install.link.is_some() || install.link_file.is_some();
     let real: Vec<PathBuf> = found.iter().filter(|install| !is_link(install)).map(|i| i.path.clone()).collect();
@@ -171,6 +199,12 @@ pub(crate) fn installs(places: &[Place], name: Option<&str>) -> Vec<Install> {
         install.link_is_ours = real.iter().any(|path| is_same(path, &to));
     }
     found
+}
+
+/// The folder of a skill: where a relative link leads, as `add` makes them, else the path itself.
+fn installed_at(path: &Path) -> PathBuf {
+    let link = fs::read_link(path).is_ok_and(|to| to.is_relative());
+    path.canonicalize().ok().filter(|_| link).unwrap_or_else(|| path.to_path_buf())
 }
 
 fn is_same(path: &Path, real: &Path) -> bool {

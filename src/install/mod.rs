@@ -19,6 +19,7 @@ pub(crate) mod discover;
 mod elsewhere;
 mod kept;
 pub(crate) mod lock;
+pub(crate) mod manifest;
 mod merge;
 pub(crate) mod place;
 pub(crate) mod plan;

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::refusal::Refused;
 use super::state::{Foreign, Judgement, State};
 use super::step::Options;
+use crate::skill::source::Source;
 
 /// Describes what is protected at `dest`: as an error without `--force`, as text with it.
 pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command: &str) -> Result<String, Refused> {
@@ -19,8 +20,9 @@ pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command
         State::Modified(_) => ("edited tree", "was edited since it was installed:".to_owned(), vec![see]),
         State::Newer => {
             let version = judged.version.as_deref().unwrap_or("a later version");
-            let reason = format!("is {version}, newer than what this kernels carries");
-            ("newer version", reason, vec![upgrade])
+            let reason = format!("is {version}, newer than what would replace it");
+            let embedded = judged.receipt.as_ref().is_some_and(|receipt| receipt.source == Source::Embedded);
+            ("newer version", reason, if embedded { vec![upgrade] } else { Vec::new() })
         }
         State::Foreign(Foreign::LaterReceipt) => {
             ("newer install", "was installed by a later kernels".to_owned(), vec![upgrade])

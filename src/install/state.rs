@@ -12,7 +12,7 @@ use super::transaction::link_file_fingerprint;
 use crate::base::dir::Dir;
 use crate::skill::digest::Digest;
 use crate::skill::lineage;
-use crate::skill::source::{Skill, Source, is_newer};
+use crate::skill::source::{Skill, is_newer};
 
 /// The state of a place where a skill may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,9 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
 }
 
 fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {
-    let changes = scan.changes(&receipt.files, receipt.modes);
+    // The files on offer where the receipt says that it is they: it may have been edited with them.
+    let files = offer.filter(|offer| offer.digest == receipt.tree).map_or(&receipt.files, |offer| &offer.files);
+    let changes = scan.changes(files, receipt.modes);
     if !changes.iter().all(Change::is_loss) {
         return State::Modified(changes);
     }
@@ -160,13 +162,10 @@ fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {
         return State::Missing(changes);
     }
     match offer {
-        Some(offer) if offer.digest != receipt.tree => {
-            let both_embedded = offer.source == Source::Embedded && receipt.source == Source::Embedded;
-            match (&receipt.version, &offer.version) {
-                (Some(here), Some(there)) if both_embedded && is_newer(here, there) => State::Newer,
-                _ => State::Stale,
-            }
-        }
+        Some(offer) if offer.digest != receipt.tree => match (&receipt.version, &offer.version) {
+            (Some(here), Some(there)) if is_newer(here, there) => State::Newer,
+            _ => State::Stale,
+        },
         Some(_) => State::Current { receipt: true },
         None => State::Unchecked,
     }

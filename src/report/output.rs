@@ -26,6 +26,11 @@ impl Output {
         self.json
     }
 
+    /// Whether nothing but errors is to be printed.
+    pub(crate) fn is_quiet(self) -> bool {
+        self.quiet && !self.json
+    }
+
     /// Whether progress messages are to be printed.
     pub(crate) fn is_talkative(self) -> bool {
         !self.json && !self.quiet

@@ -84,11 +84,34 @@ impl Skill {
         }
     }
 
+    /// Several skills by name, or all with `*`: those of a folder of skills, or the embedded ones.
+    pub(crate) fn open_several(folder: Option<&Path>, names: &[String]) -> Result<Vec<Self>> {
+        let there = match folder {
+            Some(folder) => skills_in(folder)?,
+            None => bundled::names().into_iter().map(str::to_owned).collect(),
+        };
+        let place = folder.map_or("in this kernels".to_owned(), |folder| format!("in {}", folder.display()));
+        if there.is_empty() {
+            bail!("there is no skill {place}: no folder in it has a {SKILL_MD}");
+        }
+        if let Some(name) = names.iter().find(|name| *name != "*" && !there.contains(name)) {
+            bail!("there is no skill '{name}' {place}; there are: {}", there.join(", "));
+        }
+        let all = names.iter().any(|name| name == "*");
+        let chosen = there.iter().filter(|name| all || names.contains(name));
+        chosen.map(|name| folder.map_or_else(|| Self::bundled(name), |folder| Self::read(&folder.join(name)))).collect()
+    }
+
     /// A folder or an archive.
     pub fn read(path: &Path) -> Result<Self> {
         let meta = path.metadata().with_context(|| format!("cannot read a skill from {}", path.display()))?;
         let whole = path.canonicalize().with_context(|| format!("cannot resolve {}", path.display()))?;
         let (folder, tree, source) = if meta.is_dir() {
+            let inside = if path.join(SKILL_MD).exists() { Vec::new() } else { skills_in(path).unwrap_or_default() };
+            if !inside.is_empty() {
+                let path = path.display();
+                bail!("{path} is a folder of skills: {}; choose with `-s NAME,NAME` or `-s '*'`", inside.join(", "));
+            }
             let folder = lint::folder_name(path).unwrap_or_default();
             let tree = Tree::read(path).with_context(|| format!("{} is refused as a skill", path.display()))?;
             (folder, tree, Source::Folder { path: Some(whole) })
@@ -131,6 +154,18 @@ impl Skill {
             findings,
         })
     }
+}
+
+/// The folders with a SKILL.md in a folder of skills, by name. Links are not followed.
+fn skills_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot look into {}", folder.display()))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.path().join(SKILL_MD).is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    Ok(names)
 }
 
 /// Whether version `one` comes after `other`: dotted numbers, compared number by number; anything

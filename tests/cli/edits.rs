@@ -76,7 +76,7 @@ fn update_merge_brings_edits_into_another_version() {
 
     test.ok("skills update --merge").expect(0, &["merged", "kept in"]);
     assert_eq!(guide(&test), LINES.replace("one", "ONE").replace("five", "FIVE"));
-    test.run("skills status").expect(1, &["modified", "2; Claude", "M guide.md", "A mine.md"]);
+    test.run("skills status").expect(1, &["modified", "2; from src/demo; Claude", "M guide.md", "A mine.md"]);
     let [backup] = backups(&test).try_into().unwrap();
     assert_eq!(snapshot(backup["path"].as_str().unwrap()), before);
     test.ok("skills update --merge").expect(0, &["unchanged"]);

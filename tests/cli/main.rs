@@ -43,5 +43,6 @@ mod peers;
 mod project;
 mod prompt;
 mod publish;
+mod team;
 mod toolchain;
 mod versions;

@@ -79,7 +79,7 @@ fn update_never_goes_back_and_says_what_it_cannot_update() {
     assert_eq!(snapshot(&claude), before);
     let source = test.skill("demo", "1");
     test.ok(&format!("skills add {} --codex", source.display()));
-    test.ok("skills update").expect(0, &["demo", "outside the project", "skills add PATH"]);
+    test.run("skills update").expect(1, &["demo", "outside the project", "skills add PATH"]);
 }
 
 #[test]

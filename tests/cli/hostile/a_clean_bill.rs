@@ -79,7 +79,7 @@ fn after_an_install_from_outside_the_project() {
         test.run("skills status").expect(1, &["unchecked", "outside the project", "add PATH"]);
         test.run("doctor").expect(1, &["unchecked"]);
         let ran = test.run("skills update");
-        ran.expect(0, &["outside the project", "add PATH"]);
+        ran.expect(1, &["outside the project", "add PATH"]);
         assert!(!ran.err.contains("gone"), "{ran:#?}");
     }
     test.run("skills add V1 --claude").expect(0, &["updated"]);

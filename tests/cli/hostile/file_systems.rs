@@ -69,7 +69,7 @@ fn read_only() {
     expect(&seen, "add", &[1], &[".claude", "ead-only"]);
     expect(&seen, "fresh", &[1], &[".codex", "ead-only"]);
     expect(&seen, "remove", &[1], &[".claude", "ead-only"]);
-    expect(&seen, "update", &[0], &[]);
+    expect(&seen, "update", &[1], &["outside the project"]);
     expect(&seen, "status", &[1], &["unchecked"]);
     expect(&seen, "pack", &[1], &["x.skill", "ead-only"]);
     assert_unchanged(&before, &picture(&test.project));

@@ -121,9 +121,10 @@ impl Test {
     }
 }
 
+/// Neither of two versions comes after the other, so that each replaces the other.
 fn skill_md(name: &str, version: &str) -> String {
     format!(
-        "---\nname: {name}\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"{version}.0\"\n---\n# {name} {version}\n"
+        "---\nname: {name}\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"v{version}\"\n---\n# {name} {version}\n"
     )
 }
 

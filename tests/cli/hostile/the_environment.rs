@@ -147,7 +147,7 @@ fn has_a_current_folder_with_an_odd_name() {
             ("skills diff --json", 0),
             ("doctor --json", 1),
             ("skills add V2 --claude --codex --json", 0),
-            ("skills update", 0),
+            ("skills update", 1),
             ("skills remove demo --json", 0),
         ] {
             let mut command = test.command();

@@ -129,6 +129,15 @@ const ADD_LINKS_OVER_COPIES: Scenario = Scenario {
 };
 const UPDATE: Scenario =
     Scenario { name: "skills update", before: installed_then_a_new_version_came, typed: "skills update", ..ADD };
+const SYNC: Scenario = Scenario {
+    name: "skills sync",
+    before: |test| {
+        installed_then_a_new_version_came(test);
+        test.write("skills.toml", "[skills.demo]\nsource = \"sources/current/demo\"\nagents = [\"claude\"]\n");
+    },
+    typed: "skills sync",
+    ..ADD
+};
 const REPAIR: Scenario = Scenario { name: "skills add where files are missing", before: files_deleted, ..ADD };
 const ADOPT: Scenario = Scenario { name: "skills add where the receipt is missing", before: receipt_deleted, ..ADD };
 const REMOVE: Scenario = Scenario { name: "remove", before: installed, typed: "skills remove demo", ..ADD };
@@ -239,7 +248,7 @@ fn killed_replacing_copies_by_links() {
 
 #[test]
 fn killed_updating_or_repairing() {
-    kill(&[UPDATE, REPAIR, ADOPT]);
+    kill(&[UPDATE, SYNC, REPAIR, ADOPT]);
 }
 
 #[test]

@@ -40,12 +40,13 @@ impl Test {
         self.write_skill("sources/current/demo", 1);
     }
 
-    /// Writes version `n` of the skill, with a script, an empty file and nested folders.
+    /// Writes version `n` of the skill, with a script, an empty file and nested folders. No version comes after another,
+    /// so that each replaces the other.
     pub fn write_skill(&self, folder: &str, n: u32) {
         let path = self.project.join(folder);
         let _ = fs::remove_dir_all(&path);
         let header =
-            format!("---\nname: demo\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"{n}.0\"\n---\n");
+            format!("---\nname: demo\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"v{n}\"\n---\n");
         self.write(&format!("{folder}/SKILL.md"), format!("{header}# Demo {n}\n"));
         self.write(&format!("{folder}/references/deep/a.md"), format!("a {n}\n"));
         self.write(&format!("{folder}/references/only-{n}.md"), "");
