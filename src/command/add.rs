@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::target;
 use crate::agent::{Machine, Scope};
 use crate::base::plural;
-use crate::cli;
+use crate::cli::skills;
 use crate::install::apply::{self, Done};
 use crate::install::manifest::{self, Manifest};
 use crate::install::plan;
@@ -21,7 +21,7 @@ use crate::report::{Output, style};
 use crate::skill::bundled;
 use crate::skill::source::{Skill, Source};
 
-pub(crate) fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &skills::Add, output: Output) -> Result<ExitCode> {
     let several = !arguments.chosen.is_empty();
     let path = arguments.skill.as_deref();
     let skills = if several {
@@ -55,7 +55,7 @@ pub(crate) fn run(machine: &Machine, arguments: &cli::Add, output: Output) -> Re
     Ok(batch.end(several.then_some("skills"), json!({}), looking, output))
 }
 
-pub(crate) fn merge(wanted: cli::Merge) -> Merge {
+pub(crate) fn merge(wanted: skills::Merge) -> Merge {
     match (wanted.merge, wanted.conflicts) {
         (false, _) => Merge::No,
         (true, false) => Merge::Clean,

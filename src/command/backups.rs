@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{status, target};
 use crate::agent::Machine;
-use crate::cli::Select;
+use crate::cli::skills::Select;
 use crate::install::backups::{self, Backup, What};
 use crate::report::{Output, style};
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::failure;
-use crate::cli::Looking;
+use crate::cli::skills::Looking;
 use crate::install::Refusal;
 use crate::install::refusal::Refused;
 use crate::report::Output;

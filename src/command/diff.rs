@@ -11,7 +11,7 @@ use similar::TextDiff;
 use super::{status, target};
 use crate::agent::Machine;
 use crate::base::text;
-use crate::cli;
+use crate::cli::skills;
 use crate::install::base::Base;
 use crate::install::discover::Install;
 use crate::install::scan::{Change, ChangeKind};
@@ -21,7 +21,7 @@ use crate::skill::tree::Entry;
 
 /// Shows the user's edits against the installed text, and how a fork differs from the embedded skill. Exit 0 also when
 /// there are edits, unless `--exit-code` asks: they are no failure.
-pub(crate) fn run(machine: &Machine, arguments: &cli::Diff, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &skills::Diff, output: Output) -> Result<ExitCode> {
     let installs = target::installs(machine, &arguments.select)?;
     if installs.is_empty() {
         bail!("nothing is installed");

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::against::UnknownPeer;
 use crate::base::plural;
-use crate::cli::Looking;
+use crate::cli::skills::Looking;
 use crate::install::Refusal;
 use crate::install::refusal::Refused;
 use crate::report::export::UnknownEnding;

@@ -40,7 +40,8 @@ use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
 
 use crate::agent::Machine;
-use crate::cli::{Cli, Command, Skills};
+use crate::cli::skills::Skills;
+use crate::cli::{Cli, Command};
 use crate::report::{Output, output, style};
 
 /// Runs a command line and returns its exit code.

@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::base::disk;
-use crate::cli;
+use crate::cli::skills;
 use crate::install::refusal::{Refusal, Refused};
 use crate::report::{Output, style};
 use crate::skill::archive;
 use crate::skill::source::Skill;
 
-pub(crate) fn run(arguments: &cli::Pack, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &skills::Pack, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     super::add::show_findings(&skill, output);
     let bytes = archive::pack(&skill.name, &skill.tree).with_context(|| format!("cannot pack {}", skill.name))?;

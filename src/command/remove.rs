@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{add, failure, target};
 use crate::agent::{Machine, Scope};
-use crate::cli;
+use crate::cli::skills;
 use crate::install::apply;
 use crate::install::discover::{self, Install};
 use crate::install::remove::{self, Removal, Removed};
@@ -15,7 +15,7 @@ use crate::install::step::Options;
 use crate::report::{Output, style};
 
 /// Removes skills from the named places, or from all of one level.
-pub(crate) fn run(machine: &Machine, arguments: &cli::Remove, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output) -> Result<ExitCode> {
     let looking = arguments.looking;
     let named = target::is_named(&arguments.targets);
     let level = if arguments.targets.global { Scope::User } else { Scope::Project };

@@ -9,14 +9,14 @@ use serde_json::json;
 use super::failure::Usage;
 use super::{add, target};
 use crate::agent::Machine;
-use crate::cli;
+use crate::cli::skills;
 use crate::install::apply;
 use crate::install::backups::{self, Backup};
 use crate::install::transaction::{RESTORED, Settled};
 use crate::report::{Output, style};
 
 /// Puts a backup back.
-pub(crate) fn run(machine: &Machine, arguments: &cli::Restore, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &skills::Restore, output: Output) -> Result<ExitCode> {
     let id = &arguments.id;
     let places = target::places_to_search(machine, &arguments.targets)?;
     let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::cli;
+use crate::cli::skills;
 use crate::report::{Output, style};
 use crate::skill::source::Skill;
 use crate::skill::tokens;
 use crate::skill::tree::SKILL_MD;
 
 /// Prints a skill's SKILL.md, or the tokens that each file costs an agent.
-pub(crate) fn run(arguments: &cli::Show, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &skills::Show, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     let entry = skill.tree.get(SKILL_MD).context("the skill has no SKILL.md")?;
     if !arguments.tokens {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{add, failure, target};
 use crate::agent::{Machine, Scope, table};
-use crate::cli::Select;
+use crate::cli::skills::Select;
 use crate::install::area::Area;
 use crate::install::discover::{self, Install};
 use crate::install::manifest::{self, Drift, Manifest};

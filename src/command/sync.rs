@@ -8,13 +8,13 @@ use serde_json::json;
 use super::add;
 use super::batch::Batch;
 use crate::agent::Machine;
-use crate::cli;
+use crate::cli::skills;
 use crate::install::manifest::{self, FILE, Manifest};
 use crate::install::step::Options;
 use crate::report::{Output, style};
 
 /// Brings the project's installs to what skills.toml says.
-pub(crate) fn run(machine: &Machine, arguments: &cli::Sync, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &skills::Sync, output: Output) -> Result<ExitCode> {
     let path = machine.project().join(FILE);
     if arguments.init {
         let skills = manifest::write(machine)?;

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::failure::Usage;
 use crate::agent::{Agent, Machine, Scope, presence, table};
-use crate::cli::{Select, Targets};
+use crate::cli::skills::{Select, Targets};
 use crate::install::discover::{self, Install};
 use crate::install::place::{self, Place};
 use crate::report::{Output, prompt};

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::batch::Batch;
 use super::{add, target};
 use crate::agent::Machine;
-use crate::cli;
+use crate::cli::skills;
 use crate::install::State;
 use crate::install::apply;
 use crate::install::step::Options;
@@ -16,7 +16,7 @@ use crate::report::{Output, style};
 
 /// Updates installs to the version on offer. A protected install does not block the others; it is
 /// refused at the end.
-pub(crate) fn run(machine: &Machine, arguments: &cli::Update, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(machine: &Machine, arguments: &skills::Update, output: Output) -> Result<ExitCode> {
     let places = target::places_to_search(machine, &arguments.select.targets)?;
     let recovered = if arguments.looking.is_only() { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);

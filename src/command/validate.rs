@@ -16,7 +16,7 @@ use crate::skill::tree::{SKILL_MD, Tree};
 use crate::skill::{archive, bundled};
 
 /// Checks skills against every rule; exit 1 when one has an error.
-pub(crate) fn run(arguments: &cli::Validate, output: Output) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &cli::skills::Validate, output: Output) -> Result<ExitCode> {
     if arguments.rules {
         list_rules(output);
         return Ok(ExitCode::SUCCESS);

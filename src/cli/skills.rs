@@ -1,0 +1,305 @@
+//! The command line about skills: definitions, nothing else.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
+
+use crate::agent::table;
+
+/// The commands about skills.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Skills {
+    /// Install a skill into agents
+    #[command(
+        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add ./skills -s review,release --agent claude,codex\n  kernels skills add ./skills -s '*'\n  kernels skills add --global\n\nWithout an agent, a skill goes to where it is installed in this project already. Each skill is\ninstalled for all agents or for none.\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill.\n\nExit code 3 where an edit, a later version or something of another tool is in the way."
+    )]
+    Add(Add),
+    /// List the embedded skills and where they are installed
+    #[command(after_help = "Example:\n  kernels skills list --json")]
+    List,
+    /// Report whether each install is current, and as skills.toml says; exit 1 if one is not
+    #[command(
+        after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than what it is compared with\n  modified       you edited it; `diff` shows how\n  forked         another skill by the name of an embedded one, which skills.toml does not declare\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  link file      a link that git wrote as a file (core.symlinks=false); `update` makes the link\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into, where a skill differs between\nfolders of the project, and where something is not as skills.toml says (`kernels skills sync --help`)."
+    )]
+    Status(Select),
+    /// Show your edits to an installed skill, as a unified diff
+    #[command(
+        after_help = "Examples:\n  kernels skills diff | less -R\n  kernels skills diff --exit-code\n\nExit code 0 also when there are edits; with --exit-code 1."
+    )]
+    Diff(Diff),
+    /// Update unmodified installs to this version; with --merge edited ones as well
+    #[command(
+        after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded."
+    )]
+    Update(Update),
+    /// Install what skills.toml names: skills, sources, versions, agents
+    #[command(
+        after_help = "Examples:\n  kernels skills sync --init         write skills.toml from what is installed\n  kernels skills sync --check        exit 1 unless all is as it says, for CI\n\nskills.toml lies at the git root:\n  agents = [\"claude\", \"codex\"]     # of the skills that name none\n\n  [skills.cuda-kernels]             # embedded\n  version = \"0.2.0\"                 # optional: no other version\n\n  [skills.review]\n  source = \"skills/review\"          # a folder or an archive of this repository\n  agents = [\"claude\"]\n\nSkills that it does not name are left alone. Exit 1 where one that it names cannot be installed so,\nor lies in the folder of another agent; 3 where an edit or a later version is in the way."
+    )]
+    Sync(Sync),
+    /// List the backups of edited installs: from where, when, which version, which files
+    #[command(
+        after_help = "Examples:\n  kernels skills backups\n  kernels skills backups cuda-kernels --claude --json\n\nBackups lie in .kernels/backups beside the skills folder; the last five of a skill are kept there."
+    )]
+    Backups(Select),
+    /// Put a backup back in its place; what lies there now is moved to a backup first
+    #[command(
+        after_help = "Examples:\n  kernels skills restore cuda-kernels-20261123T152331Z\n  kernels skills restore cuda-kernels-20261123T152331Z --codex --dry-run\n\n`kernels skills backups` lists the ids. An id that is in several places needs the agent, or the backup's\npath instead."
+    )]
+    Restore(Restore),
+    /// Remove an install
+    #[command(
+        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n  kernels skills remove review release\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
+    )]
+    Remove(Remove),
+    /// Print a skill's SKILL.md
+    #[command(after_help = "Example:\n  kernels skills show --tokens")]
+    Show(Show),
+    /// Check skills against the specification and what real agents reject; exit 1 on errors
+    #[command(
+        after_help = "Examples:\n  kernels skills validate .claude/skills/* --strict\n  kernels skills validate --deep my-skill\n  kernels skills validate --deep --strict --python ~/venv/bin/python my-skill.skill\n\n--deep compiles cuda and cpp blocks for sm_75, 80 and 90 (nvcc, g++), parses Python and looks its imports\nup, holds `kernels` lines against this program and scripts' flags against their source. What a missing\ntool leaves unchecked is counted with the reason. Nothing of the skill is executed; a package of the\nnamed Python is imported where its source does not tell whether it has a name.\nExit codes: 0 valid, 1 findings, 2 wrong usage."
+    )]
+    Validate(Validate),
+    /// Pack a skill as a .skill archive; the same tree gives the same bytes on any machine
+    #[command(after_help = "Example:\n  kernels skills pack cuda-kernels -o dist/cuda-kernels.skill")]
+    Pack(Pack),
+}
+
+/// Which agents and folders.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Targets {
+    /// The agents.
+    #[command(flatten)]
+    pub(crate) agents: Agents,
+    /// A folder that holds skills: the skill goes to DIR/NAME
+    #[arg(long, value_name = "DIR", help_heading = "Targets")]
+    pub(crate) dest: Vec<PathBuf>,
+    /// At the user level instead of in this project
+    #[arg(short, long, help_heading = "Targets")]
+    pub(crate) global: bool,
+}
+
+/// The ids of the agents that were named: by `--agent ID`, or by a flag that their row in agents.toml asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Agents(pub Vec<String>);
+
+impl Args for Agents {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let ids = table::all().iter().map(|agent| agent.id.as_str());
+        let flags = table::with_a_flag()
+            .map(|(agent, help)| Arg::new(&*agent.id).long(&*agent.id).action(ArgAction::SetTrue).help(help));
+        let by_id = Arg::new("agent")
+            .long("agent")
+            .value_name("ID")
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .value_parser(PossibleValuesParser::new(ids))
+            .help("Any agent of the table (docs/agents.md); several with commas");
+        command.args(flags.chain([by_id]).map(|arg| arg.help_heading("Targets")))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Agents {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = table::with_a_flag().filter(|(agent, _)| matches.get_flag(&agent.id));
+        let by_flag = flags.map(|(agent, _)| agent.id.clone());
+        let by_id = matches.get_many("agent").into_iter().flatten().cloned();
+        Ok(Self(by_flag.chain(by_id).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// `skills add`.
+#[derive(Args, Debug)]
+pub(crate) struct Add {
+    /// An embedded skill, a folder, or a .skill file [default: cuda-kernels]; with -s a folder of skills
+    #[arg(value_name = "NAME|PATH")]
+    pub(crate) skill: Option<PathBuf>,
+    /// These skills of the folder, with commas between; '*' for all
+    #[arg(short = 's', long = "skill", value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) chosen: Vec<String>,
+    /// Where to.
+    #[command(flatten)]
+    pub(crate) targets: Targets,
+    /// Replace what is protected, after moving it to a backup
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
+    /// One real copy, and relative links to it for the other agents
+    #[arg(long)]
+    pub(crate) link: bool,
+    /// What becomes of edits.
+    #[command(flatten)]
+    pub(crate) merge: Merge,
+}
+
+/// What becomes of edits when another version comes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Merge {
+    /// Merge edits into the new version; conflicts are refused
+    #[arg(long, conflicts_with = "force")]
+    pub(crate) merge: bool,
+    /// With --merge, write conflicts between markers instead of refusing them
+    #[arg(long, requires = "merge")]
+    pub(crate) conflicts: bool,
+}
+
+/// `skills restore`.
+#[derive(Args, Debug)]
+pub(crate) struct Restore {
+    /// The backup, as `kernels skills backups` lists it
+    #[arg(value_name = "ID|PATH")]
+    pub(crate) id: String,
+    /// Only from these places.
+    #[command(flatten)]
+    pub(crate) targets: Targets,
+    /// Print what would be done and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Whether a command that changes installs only looks at what it would do.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Looking {
+    /// Print the exact plan and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The same, and exit 1 if anything would change
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+impl Looking {
+    /// Whether nothing may be changed.
+    pub(crate) fn is_only(self) -> bool {
+        self.dry_run || self.check
+    }
+}
+
+/// Which installs; all of them when nothing is named.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Select {
+    /// Only these skills
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Only these places.
+    #[command(flatten)]
+    pub(crate) targets: Targets,
+}
+
+/// `skills diff`.
+#[derive(Args, Debug)]
+pub(crate) struct Diff {
+    /// Which.
+    #[command(flatten)]
+    pub(crate) select: Select,
+    /// Exit 1 if there are edits
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+/// `skills sync`.
+#[derive(Args, Debug)]
+pub(crate) struct Sync {
+    /// Write skills.toml from what is installed in this project
+    #[arg(long, conflicts_with_all = ["force", "dry_run", "check"])]
+    pub(crate) init: bool,
+    /// Replace what is protected, after moving it to a backup
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
+}
+
+/// `skills update`.
+#[derive(Args, Debug)]
+pub(crate) struct Update {
+    /// Which.
+    #[command(flatten)]
+    pub(crate) select: Select,
+    /// Replace edited installs too, after moving them to a backup
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
+    /// What becomes of edits.
+    #[command(flatten)]
+    pub(crate) merge: Merge,
+}
+
+/// `skills remove`.
+#[derive(Args, Debug)]
+pub(crate) struct Remove {
+    /// The skills
+    #[arg(value_name = "NAME", required = true)]
+    pub(crate) names: Vec<String>,
+    /// From where.
+    #[command(flatten)]
+    pub(crate) targets: Targets,
+    /// Remove edited or foreign trees too, after moving them to a backup
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Whether to change anything.
+    #[command(flatten)]
+    pub(crate) looking: Looking,
+}
+
+/// `skills show`.
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// An embedded skill, a folder, or a .skill file
+    #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
+    pub(crate) skill: OsString,
+    /// Print what each file costs in tokens (`o200k_base`) instead
+    #[arg(long)]
+    pub(crate) tokens: bool,
+}
+
+/// `skills validate`.
+#[derive(Args, Debug)]
+pub(crate) struct Validate {
+    /// Skill folders, SKILL.md files, .skill archives, or embedded skills; with --deep alone, the embedded one
+    #[arg(value_name = "NAME|PATH", required_unless_present_any = ["rules", "deep"])]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Fail on warnings as well, and with --deep on what could not be checked
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Check the code in it as well: compile cuda and cpp blocks, parse Python and look its imports up, read toml, json,
+    /// yaml and command lines. Nothing of the skill is executed
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// With --deep, the Python that has what the skill imports [default: `KERNELS_PYTHON`, the active environment's, python3]
+    #[arg(long, value_name = "PATH", requires = "deep")]
+    pub(crate) python: Option<PathBuf>,
+    /// List the rules instead
+    #[arg(long)]
+    pub(crate) rules: bool,
+}
+
+/// `skills pack`.
+#[derive(Args, Debug)]
+pub(crate) struct Pack {
+    /// An embedded skill or a folder
+    #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
+    pub(crate) skill: OsString,
+    /// The archive to write; NAME.skill in the current folder if not given
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace a different file that is already there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
