@@ -10,6 +10,7 @@ pub(crate) mod name;
 pub(crate) mod nvcc;
 pub(crate) mod parallel;
 mod ptxas;
+pub(crate) mod read;
 mod sass;
 mod share;
 pub(crate) mod store;

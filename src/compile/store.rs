@@ -3,8 +3,8 @@
 //! Layout: `objects/KEY/` with an `entry.json` that lists every file with its SHA-256, `manifests/KEY`, and `work/`, where
 //! running processes write. It can be deleted at any time.
 //!
-//! Compilations are looked up as in ccache's direct mode: a manifest, keyed by source, flags and compiler, lists the
-//! headers that earlier compilations read; an entry's key covers the manifest's key and the contents of those headers.
+//! Compilations are looked up as in ccache's direct mode: a manifest, keyed by source, flags and compiler, lists what
+//! earlier compilations read ([`Read`]); an entry's key covers the manifest's key and the contents of those files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,7 +20,8 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::key::{Key, sha256};
+use super::key::sha256;
+use super::read::Read;
 use crate::toolchain::cache;
 
 pub(crate) struct Store {
@@ -42,8 +43,7 @@ pub(crate) struct Found<Facts> {
     pub(crate) key: String,
     pub(crate) folder: PathBuf,
     pub(crate) facts: Facts,
-    /// The headers that the compiler read.
-    pub(crate) headers: Vec<PathBuf>,
+    pub(crate) read: Read,
 }
 
 const ENTRY: &str = "entry.json";
@@ -74,37 +74,37 @@ impl Store {
         whole.then_some((folder, entry.facts))
     }
 
-    /// The compilation of `base` whose headers are unchanged by `digest`; `None` if it must be compiled.
+    /// The compilation of `base` that has the key of what it read; `None` if it must be compiled.
     pub(crate) fn recall<Facts: DeserializeOwned>(
         &self,
         base: &str,
-        digest: impl Fn(&Path) -> Option<String>,
+        key: impl Fn(&Read) -> Option<String>,
     ) -> Option<Found<Facts>> {
-        self.list(base).into_iter().find_map(|headers| {
-            let key = with_headers(base, &headers, &digest)?;
+        self.list(base).into_iter().find_map(|read| {
+            let key = key(&read)?;
             let (folder, facts) = self.get(&key)?;
             self.touch(&key);
             self.touch(base);
-            Some(Found { key, folder, facts, headers })
+            Some(Found { key, folder, facts, read })
         })
     }
 
-    /// Stores a compilation: the named files of a work folder, with the headers that it read and the key over them.
+    /// Stores a compilation: the named files of a work folder, with what it read and the key over that.
     pub(crate) fn keep<Facts: Serialize>(
         &self,
         base: &str,
-        (headers, key): (Vec<PathBuf>, String),
+        (read, key): (Read, String),
         work: &Work,
         files: &[&str],
         facts: Facts,
     ) -> Result<Found<Facts>> {
         let mut lists = self.list(base);
-        lists.retain(|known| *known != headers);
-        lists.insert(0, headers.clone());
+        lists.retain(|known| *known != read);
+        lists.insert(0, read.clone());
         lists.truncate(LISTS);
         self.set_list(base, &lists, work)?;
         let folder = self.put(&key, work, files, &facts)?;
-        Ok(Found { key, folder, facts, headers })
+        Ok(Found { key, folder, facts, read })
     }
 
     /// Moves the named files of a work folder into the cache.
@@ -140,7 +140,7 @@ impl Store {
     }
 
     /// A manifest; empty if absent or unreadable.
-    fn list(&self, key: &str) -> Vec<Vec<PathBuf>> {
+    fn list(&self, key: &str) -> Vec<Read> {
         fs::read(self.manifests.join(key))
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -148,7 +148,7 @@ impl Store {
     }
 
     /// Writes a manifest. If two processes write at once, one addition is lost, which costs a recompilation.
-    fn set_list(&self, key: &str, list: &[Vec<PathBuf>], work: &Work) -> Result<()> {
+    fn set_list(&self, key: &str, list: &[Read], work: &Work) -> Result<()> {
         create(&self.manifests)?;
         let fresh = work.path.join("manifest");
         let place = self.manifests.join(key);
@@ -262,21 +262,6 @@ fn create(folder: &Path) -> Result<()> {
 
 fn writable(path: &Path) -> String {
     format!("cannot create {}; set KERNELS_CACHE to a folder that can be written", path.display())
-}
-
-/// The key of an entry: what was known before the compiler ran, and the contents of the headers that it read; none if
-/// one is gone.
-pub(crate) fn with_headers(
-    base: &str,
-    headers: &[PathBuf],
-    digest: impl Fn(&Path) -> Option<String>,
-) -> Option<String> {
-    let mut key = Key::new("kernels compilation 1");
-    key.field(base);
-    for header in headers {
-        key.field(header.as_os_str().as_encoded_bytes()).field(digest(header)?);
-    }
-    Some(key.finish())
 }
 
 /// The bytes of a folder's files.

@@ -19,8 +19,9 @@ use super::cubin::Cubin;
 use super::key::{Key, sha256};
 use super::nvcc::{self, check_path, no_room};
 use super::ptxas::{self, Usage};
+use super::read::{Read, contains};
 use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
-use super::store::{Found, Store, Work, with_headers};
+use super::store::{Found, Store, Work};
 use super::{Kernel, Unit, name, sass};
 use crate::base::arch::Limits;
 use crate::confine::compiler::Cell;
@@ -101,7 +102,7 @@ impl<'a> Compiler<'a> {
         flags.extend(project.cuda_flags.iter().cloned());
         let covered = source_digest::files(&root, &project.sources, &project.includes)?;
         Ok(Self {
-            identity: identity(&root, project, toolchain, host),
+            identity: identity(toolchain, host),
             cell: Cell::new(&host.path, toolchain.root()).reads(covered.iter().map(|file| root.join(file))),
             covered,
             root,
@@ -122,9 +123,8 @@ impl<'a> Compiler<'a> {
         for _ in 0..5 {
             let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let base = self.base(source, &bytes, arch);
-            let digest = |header: &Path| self.digest(header);
             if !force
-                && let Some(found) = store.recall::<Facts>(&base, digest)
+                && let Some(found) = store.recall::<Facts>(&base, |read| self.key(&base, read))
                 && found.facts.are_of(&found.folder.join(CUBIN), arch)
             {
                 self.offer(begun, source, &bytes, &found);
@@ -133,24 +133,24 @@ impl<'a> Compiler<'a> {
             let work = store.work()?;
             let started = Instant::now();
             let clock = SystemTime::now();
-            let (said, headers) = self.compile(source, arch, part, &work)?;
+            let (said, read) = self.compile(source, arch, part, &work)?;
             let seconds = Some(started.elapsed().as_secs_f64());
             // A file edited during compilation may differ from what nvcc read: compile again.
-            let edited = headers.iter().chain([&source.to_owned()]).any(|header| {
+            let edited = read.headers.iter().chain([&source.to_owned()]).any(|header| {
                 let modified = self.root.join(header).metadata().and_then(|m| m.modified());
                 // Ignore dates in the future, as unpacked archives may have.
                 modified.is_ok_and(|modified| modified >= clock && modified <= SystemTime::now())
             });
-            self.forget(&headers, edited);
+            self.forget(&read.headers, edited);
             if edited || fs::read(&path).ok().as_ref() != Some(&bytes) {
                 continue;
             }
-            let Some(key) = self.key(&base, &headers) else {
+            let Some(key) = self.key(&base, &read) else {
                 continue;
             };
             if part == Part::Device {
                 let host = self.hosts.wait(source);
-                let wanted = self.host_key(source, &bytes, &headers);
+                let wanted = self.host_key(source, &bytes, &read);
                 let fits = host.is_some_and(|host| {
                     Some(&host.key) == wanted.as_ref() && host.graft(&work.path, self.host, &self.cell)
                 });
@@ -161,7 +161,7 @@ impl<'a> Compiler<'a> {
             }
             let facts = facts(&said, &work, arch).with_context(|| format!("{} for sm_{arch}", source.display()))?;
             let files = [OBJECT, CUBIN, PTX];
-            let found = store.keep(&base, (headers, key), &work, &files, facts)?;
+            let found = store.keep(&base, (read, key), &work, &files, facts)?;
             self.offer(begun, source, &bytes, &found);
             return Ok(Made { found, seconds });
         }
@@ -173,24 +173,24 @@ impl<'a> Compiler<'a> {
         let Some(begun) = begun else { return };
         // Host code that reads the list of architectures differs between them.
         let asks = |path: &Path| {
-            fs::read(self.root.join(path)).map_or(true, |text| text.windows(ASKS.len()).any(|w| w == ASKS))
+            fs::read(self.root.join(path)).map_or(true, |text| contains(&text, ASKS))
         };
-        if asks(source) || found.headers.iter().any(|header| asks(header)) {
+        if asks(source) || found.read.headers.iter().any(|header| asks(header)) {
             return;
         }
-        if let Some(key) = self.host_key(source, bytes, &found.headers) {
+        if let Some(key) = self.host_key(source, bytes, &found.read) {
             begun.done(Host { key, object: found.folder.join(OBJECT), cubin: found.folder.join(CUBIN) });
         }
     }
 
     /// The key of what the host code depends on: everything but the architecture.
-    fn host_key(&self, source: &Path, bytes: &[u8], headers: &[PathBuf]) -> Option<String> {
-        self.key(&self.base(source, bytes, 0), headers)
+    fn host_key(&self, source: &Path, bytes: &[u8], read: &Read) -> Option<String> {
+        self.key(&self.base(source, bytes, 0), read)
     }
 
     /// The cache key before the included headers are known.
     fn base(&self, source: &Path, bytes: &[u8], arch: u32) -> String {
-        let mut key = Key::new("kernels unit 2");
+        let mut key = Key::new("kernels unit 3");
         key.field(&self.identity);
         for flag in &self.flags {
             key.field(flag);
@@ -199,9 +199,9 @@ impl<'a> Compiler<'a> {
         key.finish()
     }
 
-    /// The key with the contents of the headers; `None` if one is missing.
-    fn key(&self, base: &str, headers: &[PathBuf]) -> Option<String> {
-        with_headers(base, headers, |header| self.digest(header))
+    /// The key with what was read; `None` if a header is missing.
+    fn key(&self, base: &str, read: &Read) -> Option<String> {
+        read.key(base, &self.covered, |header| self.digest(header))
     }
 
     fn digest(&self, header: &Path) -> Option<String> {
@@ -225,8 +225,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Runs nvcc; returns its output and the headers it read.
-    fn compile(&self, source: &Path, arch: u32, part: Part, work: &Work) -> Result<(String, Vec<PathBuf>)> {
+    /// Runs nvcc; returns its output and what it read.
+    fn compile(&self, source: &Path, arch: u32, part: Part, work: &Work) -> Result<(String, Read)> {
         check_path(&work.path)?;
         let (what, to) = match part {
             Part::Whole => ("-c", OBJECT),
@@ -278,15 +278,15 @@ impl<'a> Compiler<'a> {
             fs::rename(&from, work.path.join(to)).with_context(|| format!("cannot rename {}", from.display()))?;
         }
         let read = nvcc::read_files(&self.root, &work.path, &dependencies, &assembled)?;
-        Ok((said, self.headers(read)?))
+        Ok((said, self.read(source, &read)?))
     }
 
-    /// Of the files that were read, those of the project; an error if the project's digest does not cover one. Others are
-    /// the compiler's and the system's, which the identity stands for.
-    fn headers(&self, read: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    /// What was read, of the project; an error if the project's digest does not cover a file. Others are the compiler's and
+    /// the system's, whose contents the identity stands for.
+    fn read(&self, source: &Path, read: &[PathBuf]) -> Result<Read> {
         let mut headers = BTreeSet::new();
         for path in read {
-            let full = self.root.join(&path);
+            let full = self.root.join(path);
             let plain = path.components().all(|part| part != Component::ParentDir);
             let full = if plain { full } else { full.canonicalize().unwrap_or(full) };
             match full.strip_prefix(&self.root) {
@@ -295,7 +295,9 @@ impl<'a> Compiler<'a> {
                 _ => bail!("{} was read{}", path.display(), nvcc::UNREADABLE),
             }
         }
-        Ok(headers.into_iter().collect())
+        let texts: Vec<Vec<u8>> =
+            headers.iter().map(PathBuf::as_path).chain([source]).flat_map(|path| fs::read(self.root.join(path))).collect();
+        Ok(Read::new(headers, read, texts))
     }
 
     /// Compiler output without ptxas's statistics, with the paths of the project.
@@ -340,7 +342,7 @@ impl Facts {
 }
 
 /// Everything that affects the output except flags and the project's sources.
-fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCompiler) -> String {
+fn identity(toolchain: &Toolchain, host: &HostCompiler) -> String {
     let mut key = Key::new("compiler");
     key.field(&toolchain.version).field(&host.version).field(host.path.as_os_str().as_encoded_bytes());
     // Wheels of different releases can be mixed, and `--version` reports only nvcc's.
@@ -348,36 +350,7 @@ fn identity(root: &Path, project: &Project, toolchain: &Toolchain, host: &HostCo
         let size = toolchain.root().join(part).metadata().map_or(0, |meta| meta.len());
         key.field(size.to_be_bytes());
     }
-    // A new header may shadow one that was read, so the names count like the contents.
-    let mut folders: Vec<PathBuf> = project.includes.clone();
-    folders.extend(project.sources.iter().filter_map(|source| source.parent().map(Path::to_owned)));
-    folders.sort();
-    folders.dedup();
-    for folder in folders {
-        for header in header_names(&root.join(folder)) {
-            key.field(header.as_os_str().as_encoded_bytes());
-        }
-    }
     key.finish()
-}
-
-/// All headers below a folder, sorted.
-fn header_names(folder: &Path) -> Vec<PathBuf> {
-    walkdir::WalkDir::new(folder)
-        .sort_by_file_name()
-        .into_iter()
-        .filter_entry(|entry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b"."))
-        .flatten()
-        .filter(|entry| {
-            let ending = entry.path().extension().and_then(|ending| ending.to_str());
-            !entry.file_type().is_dir()
-                && matches!(
-                    ending,
-                    None | Some("h" | "hh" | "hpp" | "hxx" | "cuh" | "inl" | "inc" | "cu" | "ipp" | "tpp")
-                )
-        })
-        .filter_map(|entry| entry.path().strip_prefix(folder).ok().map(Path::to_owned))
-        .collect()
 }
 
 /// The file that `--keep` left with this extension.

@@ -18,7 +18,8 @@ use crate::base::text::and;
 use crate::compile::key::{Key, sha256};
 use crate::compile::nvcc::{check_path, prerequisites};
 use crate::compile::parallel;
-use crate::compile::store::{Store, with_headers};
+use crate::compile::read::Read;
+use crate::compile::store::Store;
 use crate::toolchain::{HostCompiler, Toolchain, ToolchainError, Torch, Version, clean};
 
 /// Name of the dependency file (`-MF`).
@@ -164,8 +165,9 @@ fn compile(
     let all: Vec<&str> = job.archs.iter().map(String::as_str).collect();
     let digest = |header: &Path| Some(sha256(&fs::read(job.folder.join(header)).ok()?));
     let base = compiler.key(job, &all)?;
+    let key = |read: &Read| read.key(&base, [], digest);
     let store = compiler.store.as_ref();
-    if store.is_some_and(|store| store.recall::<()>(&base, digest).is_some()) {
+    if store.is_some_and(|store| store.recall::<()>(&base, key).is_some()) {
         return Ok(Outcome::Clean);
     }
     let out = output_folder(number, &all, true, work)?;
@@ -173,11 +175,11 @@ fn compile(
         // A cache that cannot be written costs a compilation the next time.
         if let Some(store) = store
             && let Ok(scratch) = store.work()
-            && let headers = headers(&out, job, work)
-            && !headers.is_empty()
-            && let Some(key) = with_headers(&base, &headers, digest)
+            && let read = Read::only(headers(&out, job, work))
+            && !read.headers.is_empty()
+            && let Some(key) = key(&read)
         {
-            let _ = store.keep(&base, (headers, key), &scratch, &[], ());
+            let _ = store.keep(&base, (read, key), &scratch, &[], ());
         }
         return Ok(Outcome::Clean);
     };

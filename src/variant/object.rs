@@ -1,5 +1,6 @@
 //! Compiles one file, or takes its object from the cache.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,8 @@ use super::rename;
 use super::sources::Sources;
 use crate::compile::key::{Key, sha256};
 use crate::compile::nvcc::{self, SYSTEM, check_path, no_room};
-use crate::compile::store::{Found, Store, Work, with_headers};
+use crate::compile::read::Read;
+use crate::compile::store::{Found, Store, Work};
 use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
 
@@ -97,15 +99,19 @@ impl<'a> Compiler<'a> {
 
     /// Compiles a unit, or takes it from the cache.
     ///
-    /// The module's name depends on every file of the project. To keep an edit elsewhere from recompiling the binding, the
-    /// binding is compiled with a placeholder of the same length, which is replaced before linking.
+    /// The module's name depends on every file of the project. To keep an edit elsewhere from recompiling what uses the name,
+    /// that is compiled with a placeholder of the same length, which is replaced before linking. In machine code for a card it
+    /// cannot be replaced: that is compressed in the object.
     pub(super) fn unit(&self, unit: &UnitPlan) -> Result<Made> {
         // Objects for link-time optimisation are compressed, which hides the names in them.
         let opaque = unit.flags.iter().any(|flag| flag.starts_with("-flto"));
-        if unit.named && !unit.cuda && !opaque {
+        if unit.named && !opaque {
             let made = self.unit_as(unit, &self.plan.placeholder)?;
-            let object = fs::read(&made.object).with_context(|| format!("cannot read {}", made.object.display()))?;
-            if rename::renamed(&object, &self.plan.placeholder, &self.plan.id).is_some() {
+            let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+            let device: Vec<Vec<u8>> = made.cubins.iter().map(|(_, cubin)| read(cubin)).collect::<Result<_>>()?;
+            if !device.iter().any(|code| rename::has_part(code))
+                && rename::renamed(&read(&made.object)?, &self.plan.placeholder, &self.plan.id).is_some()
+            {
                 return Ok(Made { unnamed: true, ..made });
             }
         }
@@ -114,29 +120,29 @@ impl<'a> Compiler<'a> {
 
     fn unit_as(&self, unit: &UnitPlan, name: &str) -> Result<Made> {
         let base = self.base(unit, name);
-        let digest = |header: &Path| self.sources.code.get(header).map(|bytes| sha256(bytes));
+        let key = |read: &Read| {
+            read.key(&base, self.sources.code.keys(), |header| Some(sha256(self.sources.code.get(header)?)))
+        };
         if !self.force
-            && let Some(found) = self.store.recall::<Facts>(&base, digest)
+            && let Some(found) = self.store.recall::<Facts>(&base, key)
         {
             return Ok(Made::of(found, None));
         }
         let work = self.store.work()?;
         let started = Instant::now();
-        let (said, headers) = self.compile(unit, name, &work)?;
+        let (said, read) = self.compile(unit, name, &work)?;
         let seconds = Some(started.elapsed().as_secs_f64());
-        let edited = self.edited(&unit.source) || headers.iter().any(|path| self.edited(path));
-        let key = with_headers(&base, &headers, digest).filter(|_| !edited);
-        let Some(key) = key else {
+        let edited = self.edited(&unit.source) || read.headers.iter().any(|path| self.edited(path));
+        let Some(key) = key(&read).filter(|_| !edited) else {
             bail!(
                 "{} or a file it includes was edited while it was compiled; run the build again",
                 unit.source.display()
             );
         };
-        let kept = (headers, key);
         let cubins = if unit.cuda { collect(&work.path, &unit.flags)? } else { Vec::new() };
         let names: Vec<String> = cubins.iter().map(|arch| cubin(arch)).collect();
         let files: Vec<&str> = std::iter::once(OBJECT).chain(names.iter().map(String::as_str)).collect();
-        let found = self.store.keep(&base, kept, &work, &files, Facts { said, cubins })?;
+        let found = self.store.keep(&base, (read, key), &work, &files, Facts { said, cubins })?;
         Ok(Made::of(found, seconds))
     }
 
@@ -147,7 +153,7 @@ impl<'a> Compiler<'a> {
 
     /// The cache key before the included headers are known.
     fn base(&self, unit: &UnitPlan, name: &str) -> String {
-        let mut key = Key::new("kernels torch unit 2");
+        let mut key = Key::new("kernels torch unit 3");
         key.field(&self.toolchain.version)
             .field(&self.host.version)
             .field(self.host.path.as_os_str().as_encoded_bytes())
@@ -159,10 +165,6 @@ impl<'a> Compiler<'a> {
         key.field(unit.source.as_os_str().as_encoded_bytes());
         if let Some(bytes) = self.sources.code.get(&unit.source) {
             key.field(bytes);
-        }
-        // A new header may shadow one that was read, so the names count like the contents.
-        for path in self.sources.code.keys() {
-            key.field(path.as_os_str().as_encoded_bytes());
         }
         key.finish()
     }
@@ -180,8 +182,8 @@ impl<'a> Compiler<'a> {
         flags
     }
 
-    /// Runs a compiler; answers what it said and which headers of the project it read.
-    fn compile(&self, unit: &UnitPlan, name: &str, work: &Work) -> Result<(String, Vec<PathBuf>)> {
+    /// Runs a compiler; answers what it said and what it read.
+    fn compile(&self, unit: &UnitPlan, name: &str, work: &Work) -> Result<(String, Read)> {
         check_path(&work.path)?;
         let own = work.path.join("include");
         let write = || fs::create_dir(&own).and_then(|()| fs::write(own.join("registration.h"), REGISTRATION));
@@ -243,22 +245,22 @@ impl<'a> Compiler<'a> {
             );
         }
         let read = nvcc::read_files(self.root, &work.path, &dependencies, &assembled)?;
-        Ok((said, self.headers(unit, read, &work.path)?))
+        Ok((said, self.read(unit, &read, &work.path)?))
     }
 
-    /// The project's headers in a dependency file. One outside the identity is an error: the build would not notice its
+    /// What a unit read by its dependency file. A header outside the identity is an error: the build would not notice its
     /// changes, and kernel-builder does not copy it.
-    fn headers(&self, unit: &UnitPlan, used: Vec<PathBuf>, work: &Path) -> Result<Vec<PathBuf>> {
-        let mut headers = Vec::new();
+    fn read(&self, unit: &UnitPlan, used: &[PathBuf], work: &Path) -> Result<Read> {
+        let mut headers = BTreeSet::new();
         for path in used {
             // `kernel_src/../common/a.cuh` lexically, and as the file system resolves it.
-            let full = self.root.join(&path);
+            let full = self.root.join(path);
             let real = full.canonicalize().unwrap_or_else(|_| full.clone());
             let mut inside = [plainly(&full), real]
                 .into_iter()
                 .filter_map(|path| path.strip_prefix(self.root).map(Path::to_owned).ok());
             if let Some(known) = inside.find(|path| self.sources.code.contains_key(path)) {
-                headers.push(known);
+                headers.insert(known);
                 continue;
             }
             // Toolkit and system headers: absolute, outside the project's include folders. The compilers' versions
@@ -278,9 +280,9 @@ impl<'a> Compiler<'a> {
                 path.display()
             );
         }
-        headers.sort();
-        headers.dedup();
-        Ok(headers)
+        let code = &self.sources.code;
+        let texts: Vec<&Vec<u8>> = headers.iter().chain([&unit.source]).filter_map(|path| code.get(path)).collect();
+        Ok(Read::new(headers, used, texts))
     }
 
     /// Compiler output with the paths of the project.

@@ -17,8 +17,14 @@ pub(super) fn renamed(object: &[u8], placeholder: &str, name: &str) -> Option<Ve
         bytes[at..at + to.len()].copy_from_slice(to);
         at += to.len();
     }
-    let part = |window: &[u8]| TAIL.as_bytes().windows(3).any(|tail| tail == window);
-    (!bytes.windows(3).any(part)).then_some(bytes)
+    (!has_part(&bytes)).then_some(bytes)
+}
+
+/// Whether there are parts of a placeholder. Compilers move eight or four bytes at once; three occur by chance in one of
+/// some twenty objects.
+pub(super) fn has_part(bytes: &[u8]) -> bool {
+    let part = |window: &[u8]| TAIL.as_bytes().windows(4).any(|tail| tail == window);
+    bytes.windows(4).any(part)
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {

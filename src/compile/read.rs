@@ -1,0 +1,67 @@
+//! What a compilation read besides its source, and the key that follows from it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::key::Key;
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Read {
+    /// The project's files.
+    pub(crate) headers: Vec<PathBuf>,
+    /// The names of all files, the system's included. Another file of the project by such a name may be found first.
+    names: BTreeSet<String>,
+    /// Whether the project's code asks which files there are, so that every file's name counts.
+    asks: bool,
+}
+
+/// How code asks whether a file is there.
+const ASKS: &[u8] = b"__has_include";
+
+impl Read {
+    /// Of headers alone, where other files cannot be found in their place.
+    pub(crate) fn only(headers: Vec<PathBuf>) -> Self {
+        Self { headers, ..Self::default() }
+    }
+
+    /// `headers` are those of the project among `files`; `texts` are theirs and the source's.
+    pub(crate) fn new<T: AsRef<[u8]>>(
+        headers: BTreeSet<PathBuf>,
+        files: &[PathBuf],
+        texts: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let names = files.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        Self {
+            headers: headers.into_iter().collect(),
+            names: names.collect(),
+            asks: texts.into_iter().any(|text| contains(text.as_ref(), ASKS)),
+        }
+    }
+
+    /// The key of an entry: what was known before the compiler ran, the contents of the headers that it read, and those of
+    /// the project's `files` that it may find in their place. None if a header is gone.
+    pub(crate) fn key<'f>(
+        &self,
+        base: &str,
+        files: impl IntoIterator<Item = &'f PathBuf>,
+        digest: impl Fn(&Path) -> Option<String>,
+    ) -> Option<String> {
+        let mut key = Key::new("kernels compilation 2");
+        key.field(base);
+        for header in &self.headers {
+            key.field(header.as_os_str().as_encoded_bytes()).field(digest(header)?);
+        }
+        let named = |file: &Path| file.file_name().is_some_and(|name| self.names.contains(&*name.to_string_lossy()));
+        for file in files.into_iter().filter(|file| self.asks || named(file)) {
+            key.field(file.as_os_str().as_encoded_bytes());
+        }
+        Some(key.finish())
+    }
+}
+
+/// Whether a text has a word.
+pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
