@@ -430,7 +430,7 @@ impl File<'_> {
             return StableAbi::None;
         };
         if let Some(text) = value.get_ref().as_str()
-            && numbers(text).is_some()
+            && is_version(text)
         {
             return StableAbi::All(text.to_owned());
         }
@@ -448,7 +448,7 @@ impl File<'_> {
         for (key, value) in table {
             let backend = key.get_ref().to_string();
             let version = value.get_ref().as_str().unwrap_or_default();
-            if !BACKENDS.contains(&backend.as_str()) || numbers(version).is_none() {
+            if !BACKENDS.contains(&backend.as_str()) || !is_version(version) {
                 let message = format!("`{backend} = …` is no backend and version of torch");
                 self.fault(STABLE_ABI, key.span(), message, NEXT);
             }
@@ -532,9 +532,9 @@ impl File<'_> {
 
     fn version(&self, fields: &Fields<'_, '_, '_, '_>, key: &'static str) -> Option<Word> {
         let word = self.word(fields, key)?;
-        if numbers(&word.value).is_none() {
-            let message = format!("`{}` is no version", word.value);
-            self.fault(SCHEMA, word.at, message, "write numbers with points between: \"13.0\"");
+        if !is_version(&word.value) {
+            let message = format!("`{}` is no version of two parts", word.value);
+            self.fault(SCHEMA, word.at, message, "kernel-builder takes two numbers with a point between: \"13.0\"");
             return None;
         }
         Some(word)
@@ -559,6 +559,11 @@ impl File<'_> {
         let items = self.reader.list(value, "a list of strings")?.into_iter();
         Some(Words { items: items.filter_map(|item| self.string(item)).collect(), at: value.span() })
     }
+}
+
+/// Whether kernel-builder takes it for a version: two numbers with a point between.
+fn is_version(text: &str) -> bool {
+    text.split('.').count() == 2 && numbers(text).is_some()
 }
 
 /// The numbers of a version, trailing zeros left out.
