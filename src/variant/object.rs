@@ -100,19 +100,20 @@ impl<'a> Compiler<'a> {
     /// Compiles a unit, or takes it from the cache.
     ///
     /// The module's name depends on every file of the project. To keep an edit elsewhere from recompiling what uses the name,
-    /// that is compiled with a placeholder of the same length, which is replaced before linking. In machine code for a card it
-    /// cannot be replaced: that is compressed in the object.
+    /// units are compiled with a placeholder of the same length, which is replaced before linking. In machine code for a card
+    /// it cannot be replaced: that is compressed in the object.
     pub(super) fn unit(&self, unit: &UnitPlan) -> Result<Made> {
         // Objects for link-time optimisation are compressed, which hides the names in them.
         let opaque = unit.flags.iter().any(|flag| flag.starts_with("-flto"));
-        if unit.named && !opaque {
+        if !opaque {
             let made = self.unit_as(unit, &self.plan.placeholder)?;
             let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
             let device: Vec<Vec<u8>> = made.cubins.iter().map(|(_, cubin)| read(cubin)).collect::<Result<_>>()?;
+            let object = read(&made.object)?;
             if !device.iter().any(|code| rename::has_part(code))
-                && rename::renamed(&read(&made.object)?, &self.plan.placeholder, &self.plan.id).is_some()
+                && let Some(renamed) = rename::renamed(&object, &self.plan.placeholder, &self.plan.id)
             {
-                return Ok(Made { unnamed: true, ..made });
+                return Ok(Made { unnamed: renamed != object, ..made });
             }
         }
         self.unit_as(unit, &self.plan.id)
@@ -176,9 +177,7 @@ impl<'a> Compiler<'a> {
             let standard = if self.torch.release < CXX20 { 17 } else { 20 };
             flags.push(format!("-std=c++{standard}"));
         }
-        if unit.named {
-            flags.push(format!("-DTORCH_EXTENSION_NAME={name}"));
-        }
+        flags.push(format!("-DTORCH_EXTENSION_NAME={name}"));
         flags
     }
 

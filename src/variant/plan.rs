@@ -15,8 +15,6 @@ use crate::project::TorchProject;
 use crate::project::path::{is_cu, is_cxx};
 use crate::toolchain::{HostCompiler, Toolchain, Version};
 
-const NAME: &[u8] = b"TORCH_EXTENSION_NAME";
-
 pub(super) const REGISTRATION: &str = include_str!("registration.h");
 
 pub(super) struct Plan {
@@ -41,8 +39,6 @@ pub(super) struct UnitPlan {
     pub(super) cuda: bool,
     /// Options that do not depend on the location of torch.
     pub(super) flags: Vec<String>,
-    /// Whether its source uses the module's name.
-    pub(super) named: bool,
 }
 
 impl Plan {
@@ -75,7 +71,6 @@ impl Plan {
         }
         plan.archs.sort_unstable();
         plan.archs.dedup();
-        plan.find_named(sources);
         plan.units.sort_by_key(|unit| !unit.cuda);
         plan.id =
             format!("_{}_cuda_{}", project.build.python_name(), &plan.digest(sources, toolchain, host)[..TAIL.len()]);
@@ -114,18 +109,6 @@ impl Plan {
             self.archs.extend(archs);
         }
         Ok(())
-    }
-
-    /// Finds the units that use the module's name; the others stay cached when only the name changes.
-    fn find_named(&mut self, sources: &Sources) {
-        let names = |bytes: &[u8]| bytes.windows(NAME.len()).any(|window| window == NAME);
-        let is_header = |path: &Path| !is_cu(path) && !is_cxx(path);
-        let mut code = sources.code.iter();
-        let everywhere = code.any(|(path, bytes)| is_header(path) && names(bytes));
-        for unit in &mut self.units {
-            let bytes = sources.code.get(&unit.source);
-            unit.named = everywhere || bytes.is_some_and(|bytes| names(bytes));
-        }
     }
 
     fn add(&mut self, unit: UnitPlan) -> Result<()> {
@@ -230,7 +213,7 @@ fn cuda_unit(
         bail!("{why}");
     }
     flags.extend(own.iter().cloned());
-    Ok(UnitPlan { source: source.to_owned(), cuda: true, flags, named: true })
+    Ok(UnitPlan { source: source.to_owned(), cuda: true, flags })
 }
 
 fn cxx_unit(
@@ -251,5 +234,5 @@ fn cxx_unit(
     flags.extend(definitions(project));
     flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
     flags.extend(own.iter().cloned());
-    Ok(UnitPlan { source: source.to_owned(), cuda: false, flags, named: true })
+    Ok(UnitPlan { source: source.to_owned(), cuda: false, flags })
 }

@@ -364,9 +364,23 @@ fn what_is_unchanged_is_not_compiled_again_and_what_is_changed_is() {
     assert_eq!(project.compiled("--arch 90").0, 1);
     project.edit("include/kernels.cuh", "3.0f", "2.0f");
     assert_eq!(project.compiled("--arch 90").0, 0);
-    // A new header beside the source takes precedence over the one that was read.
+    // A header that nothing reads, and a second unit, leave the first one alone.
+    project.write("src/other.cuh", HEADER);
+    project.write("src/second.cu", "__global__ void second(float* x) { *x = 1.0f; }\n");
+    assert_eq!(project.compiled("--arch 90").0, 0);
+    project.edit("build.toml", "\"src/scale.cu\"", "\"src/scale.cu\", \"src/second.cu\"");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    // A new header beside the source takes precedence over the one that was read, and so would one by the name of the system's.
     project.write("src/kernels.cuh", &HEADER.replace("2.0f", "5.0f"));
     assert_eq!(project.compiled("--arch 90").0, 1);
+    project.write("include/cuda_runtime.h", "#include_next <cuda_runtime.h>\n");
+    assert_eq!(project.compiled("--arch 90").0, 2);
+    // Where code asks which files there are, each name counts.
+    project.write("src/second.cu", "#if __has_include(\"third.cuh\")\n#error third\n#endif\n");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    project.write("src/third.cuh", "");
+    project.build("--arch 90").expect(1, &["third"]);
+    project.edit("build.toml", ", \"src/second.cu\"", "");
     // Flags.
     project.edit("build.toml", "depends = []", "depends = []\ncuda-flags = [\"--use_fast_math\"]");
     assert_eq!(project.compiled("--arch 90").0, 1);

@@ -267,6 +267,28 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     project.edit("torch-ext/scale_by/layers.py", "Just the same", "The same");
     let back = project.report("");
     assert_eq!((id(&back), compiled(&back)), (id(&first), (0, 2)));
+    // An added kernel alone is compiled; a header that nothing reads, and one that only a name of the module's is in, nothing.
+    project.write("src/second.cu", "#include \"names.h\"\nconst char* second_name() { return NAME(TORCH_EXTENSION_NAME); }\n");
+    project.write("src/names.h", "#define NAME_(name) #name\n#define NAME(name) NAME_(name)  // TORCH_EXTENSION_NAME\n");
+    project.edit("build.toml", "\"src/scale.cu\"", "\"src/scale.cu\", \"src/second.cu\"");
+    let added = project.report("");
+    assert_eq!(compiled(&added), (1, 2), "{added:#}");
+    project.edit("torch-ext/scale_by/layers.py", "The same", "Just the same");
+    project.write("src/unread.cuh", "#pragma once\n");
+    let named = project.report("");
+    assert_eq!(compiled(&named), (0, 3));
+    assert_ne!(id(&named), id(&added));
+    // In code for a card the name cannot be replaced afterwards.
+    project.edit("src/second.cu", "const char*", "__device__ char kept[] = NAME(TORCH_EXTENSION_NAME);\nconst char*");
+    assert_eq!(compiled(&project.report("")), (1, 2));
+    project.edit("torch-ext/scale_by/layers.py", "Just the same", "The same");
+    assert_eq!(compiled(&project.report("")), (1, 2));
+    fs::remove_file(project.root.join("src/unread.cuh")).unwrap();
+    fs::remove_file(project.root.join("src/names.h")).unwrap();
+    fs::remove_file(project.root.join("src/second.cu")).unwrap();
+    project.edit("build.toml", ", \"src/second.cu\"", "");
+    let back = project.report("");
+    assert_eq!((id(&back), compiled(&back)), (id(&first), (0, 2)));
     // A change that only affects metadata.json.
     project.edit("build.toml", "version = 1\n", "version = 2\nupstream = \"https://github.com/me/scale\"\n");
     let renamed = project.report("");
