@@ -194,6 +194,16 @@ pub(crate) struct Ci {
     /// Print a GitHub workflow that runs this command, and do nothing else
     #[arg(long)]
     pub(crate) workflow: bool,
+    /// With --workflow, where the workflow gets this program: a release or a commit of a repository on GitHub [default: the
+    /// repository's variable `KERNELS_FROM`]
+    #[arg(long, value_name = "URL@TAG", requires = "workflow")]
+    pub(crate) from: Option<String>,
+    /// The Python that has torch, the Hub's library and pytest [default: `KERNELS_PYTHON`, the active environment's, python3]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) python: Option<PathBuf>,
+    /// Fail when something is missing that a project for torch is built, loaded or tested with
+    #[arg(long)]
+    pub(crate) require_torch: bool,
     /// Fail when there is no card to verify and bench on
     #[arg(long)]
     pub(crate) require_card: bool,

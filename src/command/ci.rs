@@ -20,7 +20,7 @@ use crate::session::machine::{Here, Lab};
 /// Checks every project, in the order given; continues after a failure.
 pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     if arguments.workflow {
-        output.content(workflow::render(&arguments.dirs)?.as_bytes());
+        output.content(workflow::render(&arguments.dirs, arguments.from.as_deref())?.as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
     for dir in &arguments.dirs {
@@ -73,6 +73,8 @@ fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output, so_far: &Mutex<Vec<Suit
     let wanted = Wanted {
         evidence: arguments.evidence.as_deref(),
         require_card: arguments.require_card,
+        python: arguments.python.as_ref(),
+        require_torch: arguments.require_torch,
         signers: arguments.signers.as_deref(),
     };
     let locked = || so_far.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,14 +5,44 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::command::failure::Usage;
-use crate::toolchain::Toolchain;
+use crate::project::TorchProject;
+use crate::toolchain::{PINNED_TORCH, Toolchain};
 
 const TEMPLATE: &str = include_str!("workflow.yml");
+const PROGRAM: &str = include_str!("workflow-program.yml");
+const TORCH: &str = include_str!("workflow-torch.yml");
 
-/// The workflow for some projects, relative to the repository's top.
-pub(super) fn render(dirs: &[PathBuf]) -> Result<String> {
+/// The version of the Hub's library that the workflow installs.
+const LIBRARY: &str = "0.17.2";
+
+/// The workflow for some projects, relative to the repository's top, with the program from a release or a commit.
+pub(super) fn render(dirs: &[PathBuf], from: Option<&str>) -> Result<String> {
+    let for_torch = dirs.iter().any(|dir| TorchProject::is_one(dir));
     let dirs = dirs.iter().map(|dir| quoted(dir)).collect::<Result<Vec<_>>>()?.join(" ");
-    Ok(TEMPLATE.replace("@DIRS@", &dirs).replace("@PINNED@", Toolchain::PINNED))
+    let from = match from {
+        Some(from) => source(from)?,
+        None => "${{ vars.KERNELS_FROM }}",
+    };
+    let (torch, flags) = if for_torch { (TORCH, " --require-torch") } else { ("", "") };
+    let parts = [("@PROGRAM@\n", PROGRAM), ("@TORCH@\n", torch), (" @FLAGS@", flags)];
+    let versions = [("@PINNED@", Toolchain::PINNED), ("@TORCH_VERSION@", PINNED_TORCH), ("@LIBRARY@", LIBRARY)];
+    // What was typed comes last: it may look like one of the others.
+    let typed = [("@FROM@", from), ("@DIRS@", &dirs)];
+    let all = parts.into_iter().chain(versions).chain(typed);
+    Ok(all.fold(TEMPLATE.to_owned(), |text, (name, value)| text.replace(name, value)))
+}
+
+/// A release or a commit, `https://github.com/OWNER/REPOSITORY@v1.2.3`; it stands in YAML as it is.
+fn source(from: &str) -> Result<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.:_-@".contains(c);
+    let parts = from.rsplit_once('@').filter(|(url, tag)| url.contains("://") && !tag.is_empty() && !tag.contains('/'));
+    if parts.is_none() || !from.chars().all(plain) {
+        return Err(Usage(format!(
+            "--from {from}: name a release or a commit, such as https://github.com/OWNER/REPOSITORY@v1.2.3"
+        ))
+        .into());
+    }
+    Ok(from)
 }
 
 /// Quotes a path for the shell of a step, inside a YAML block, where GitHub expands `${{ }}` before the shell runs.

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use super::build_toml::{self, BuildToml, Purpose, TorchTable};
 use super::diagnostic::Document;
+use super::manifest::{self, Kind, Words};
 use super::path::{is_cu, is_cxx};
 use super::{BUILD_TOML, text};
 use crate::toolchain::Version;
@@ -32,6 +33,14 @@ pub(crate) struct TorchProject {
 const FIRST_STABLE: Version = Version { major: 2, minor: 10 };
 
 impl TorchProject {
+    /// Whether a folder's build.toml has a binding for torch: C++ in the `src` of [torch].
+    pub(crate) fn is_one(dir: &Path) -> bool {
+        let Ok(text) = text(dir, BUILD_TOML) else { return false };
+        let (manifest, _) = manifest::read(&Document::new(dir.join(BUILD_TOML), text));
+        let torch = manifest.frameworks.iter().filter(|one| one.kind == Kind::Torch);
+        torch.flat_map(|torch| Words::texts(torch.src.as_ref())).any(|path| is_cxx(Path::new(&path)))
+    }
+
     /// Reads a project's build.toml, and checks that it can be built here; kernel.toml is not needed.
     pub(crate) fn open(dir: &Path) -> anyhow::Result<Self> {
         let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// One thing checked.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What kind of check: `build`, `budgets`, `evidence`, `verify`, `bench`.
+    /// What kind of check: `build`, `budgets`, `evidence`, `torch`, `verify`, `bench`.
     pub group: String,
     /// Its name within the group: `sm_90`, `rms_norm: rows=8192 width=4096 bf16`.
     pub name: String,

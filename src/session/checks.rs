@@ -1,7 +1,7 @@
-//! The checks of one project: read, check, build, budgets, evidence; verify and bench where there is a card.
+//! The checks of one project: read, check, build, budgets, evidence, torch; verify and bench where there is a card.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::machine::Lab;
@@ -13,7 +13,7 @@ use crate::compile::{Build, Target};
 use crate::evidence::signature::{self, Signed};
 use crate::evidence::{self, Evidence, Freshness};
 use crate::oracle;
-use crate::project::Project;
+use crate::project::{Project, TorchProject};
 use crate::report::check::{Check, Checks, Suite};
 use crate::report::figure;
 use crate::verify::{Finding, OperationReport, PathReport, SET, VerifyReport};
@@ -25,6 +25,10 @@ pub struct Wanted<'a> {
     pub evidence: Option<&'a Path>,
     /// A missing card is a failure.
     pub require_card: bool,
+    /// The Python with torch, if named.
+    pub python: Option<&'a PathBuf>,
+    /// What a check of a project for torch needs and is missing is a failure.
+    pub require_torch: bool,
     /// Who may have signed evidence, if named; then evidence that none of them signed is a failure.
     pub signers: Option<&'a Path>,
 }
@@ -112,6 +116,11 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
     }
     checks.extend(evidence(lab, project, dir, build.is_some(), wanted));
     checks.extend(end_to_end(project, dir, wanted));
+    match &build {
+        _ if !TorchProject::is_one(&project.root) => {}
+        Some(_) => lab.torch(project, wanted, &mut |check| checks.push(check)),
+        None => checks.push(Check::skipped("torch", "all", "the project did not build")),
+    }
     match (card, build) {
         (Err(why), _) => {
             for group in ["verify", "bench"] {

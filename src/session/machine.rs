@@ -1,10 +1,13 @@
 //! The compiler and the card that the checks use. A trait, so that tests can replace both.
 
 use super::ROUNDS;
+use super::checks::Wanted;
+use super::torch;
 use crate::bench::{self, BenchReport};
 use crate::compile::{self, Build};
 use crate::gpu::{self, Card};
 use crate::project::Project;
+use crate::report::check::Check;
 use crate::toolchain::{self, Toolchain};
 use crate::verify::{self, Choice, VerifyReport};
 
@@ -20,6 +23,8 @@ pub trait Lab {
     fn build(&self, project: &Project, archs: &[u32], toolchain: &Toolchain) -> anyhow::Result<Build>;
     /// A digest of the device code.
     fn device_digest(&self, build: &Build) -> anyhow::Result<String>;
+    /// Builds a project for torch, loads what was built and runs the project's tests: a check each.
+    fn torch(&self, project: &Project, wanted: &Wanted, tell: &mut dyn FnMut(Check));
     /// Checks all cases of a project on the card.
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport>;
     /// Times all cases of a project on the card.
@@ -59,6 +64,10 @@ impl Lab for Here {
 
     fn device_digest(&self, build: &Build) -> anyhow::Result<String> {
         build.device_digest()
+    }
+
+    fn torch(&self, project: &Project, wanted: &Wanted, tell: &mut dyn FnMut(Check)) {
+        torch::checks(&project.root, wanted, tell);
     }
 
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport> {

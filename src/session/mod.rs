@@ -2,6 +2,7 @@
 
 pub mod checks;
 pub mod machine;
+mod torch;
 
 use std::path::{Path, PathBuf};
 

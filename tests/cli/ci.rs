@@ -86,6 +86,10 @@ impl Lab for Machine {
     fn device_digest(&self, build: &Build) -> anyhow::Result<String> {
         Ok(format!("{} for {}", self.digest, build.targets.len()))
     }
+    fn torch(&self, _: &Project, wanted: &Wanted, tell: &mut dyn FnMut(Check)) {
+        let required = if wanted.require_torch { "required" } else { "not required" };
+        tell(Check::passed("torch", "build", required));
+    }
     fn verify(&self, _: &Project, _: &Build) -> anyhow::Result<VerifyReport> {
         Ok(self.verify.clone())
     }
