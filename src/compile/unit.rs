@@ -172,9 +172,7 @@ impl<'a> Compiler<'a> {
     fn offer(&self, begun: Option<Begun<'_>>, source: &Path, bytes: &[u8], found: &Found<Facts>) {
         let Some(begun) = begun else { return };
         // Host code that reads the list of architectures differs between them.
-        let asks = |path: &Path| {
-            fs::read(self.root.join(path)).map_or(true, |text| contains(&text, ASKS))
-        };
+        let asks = |path: &Path| fs::read(self.root.join(path)).map_or(true, |text| contains(&text, ASKS));
         if asks(source) || found.read.headers.iter().any(|header| asks(header)) {
             return;
         }
@@ -295,8 +293,12 @@ impl<'a> Compiler<'a> {
                 _ => bail!("{} was read{}", path.display(), nvcc::UNREADABLE),
             }
         }
-        let texts: Vec<Vec<u8>> =
-            headers.iter().map(PathBuf::as_path).chain([source]).flat_map(|path| fs::read(self.root.join(path))).collect();
+        let texts: Vec<Vec<u8>> = headers
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([source])
+            .flat_map(|path| fs::read(self.root.join(path)))
+            .collect();
         Ok(Read::new(headers, read, texts))
     }
 

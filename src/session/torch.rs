@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use crate::against::Interpreter;
 use super::checks::Wanted;
+use crate::against::Interpreter;
 use crate::project::TorchProject;
 use crate::report::check::{Check, Status};
 use crate::toolchain::{Torch, Version};
@@ -83,9 +83,7 @@ fn load(variant: &Variant, python: &Interpreter, wanted: &Wanted) -> Check {
     command.current_dir("/").args(["-c", LOAD]).arg(&variant.path).arg(cuda.to_string());
     match output(command) {
         Ok(output) if output.status.success() => Check::passed(GROUP, "load", last(&output.stdout, 1)),
-        Ok(output) if output.status.code() == Some(CANNOT) => {
-            cannot("load", &last(&output.stdout, 1), wanted)
-        }
+        Ok(output) if output.status.code() == Some(CANNOT) => cannot("load", &last(&output.stdout, 1), wanted),
         Ok(output) => Check::failed(GROUP, "load", said(&variant.path, "does not load", &output)),
         Err(why) => Check::failed(GROUP, "load", why),
     }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::yaml::yaml;
 use crate::support::{Test, report, write};
 use kernels::bench::BenchReport;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
@@ -19,7 +20,6 @@ use kernels::session::machine::Lab;
 use kernels::toolchain::Toolchain;
 use kernels::verify::{Kind, VerifyReport};
 use proptest::prelude::*;
-use saphyr_parser::{Event, Parser};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -530,42 +530,12 @@ fn a_report_that_cannot_be_written_is_a_failure_beside_the_results() {
     assert_eq!(json["projects"][0]["dir"], "a");
 }
 
-/// YAML as JSON; anchors and tags are not used here.
-fn yaml(text: &str) -> Value {
-    let mut stack: Vec<(Value, Option<String>)> = vec![(Value::Array(Vec::new()), None)];
-    let add = |stack: &mut Vec<(Value, Option<String>)>, value: Value| {
-        let (top, key) = stack.last_mut().unwrap();
-        match top {
-            Value::Array(values) => values.push(value),
-            Value::Object(fields) => match key.take() {
-                Some(key) => assert!(fields.insert(key, value).is_none(), "a key twice"),
-                None => *key = Some(value.as_str().unwrap().to_owned()),
-            },
-            _ => unreachable!(),
-        }
-    };
-    for event in Parser::new_from_str(text) {
-        match event.unwrap().0 {
-            Event::MappingStart(..) => stack.push((Value::Object(serde_json::Map::new()), None)),
-            Event::SequenceStart(..) => stack.push((Value::Array(Vec::new()), None)),
-            Event::MappingEnd | Event::SequenceEnd => {
-                let value = stack.pop().unwrap().0;
-                add(&mut stack, value);
-            }
-            Event::Scalar(text, ..) => add(&mut stack, Value::String(text.into_owned())),
-            _ => {}
-        }
-    }
-    stack.pop().unwrap().0[0].take()
-}
-
 #[test]
 fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
     let test = Test::new();
     let ran = test.command().args(["ci", "--workflow", "kernels/rmsnorm", "a folder/it's"]).output().unwrap();
     assert_eq!(ran.status.code(), Some(0));
     let text = String::from_utf8(ran.stdout).unwrap();
-    assert!(!text.contains('@') || !text.contains("@DIRS@") && !text.contains("@PINNED@"));
     let workflow = yaml(&text);
     let jobs = workflow["jobs"].as_object().unwrap();
     assert_eq!(jobs.len(), 2);
@@ -576,6 +546,7 @@ fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
         let steps = job["steps"].as_array().unwrap();
         let commands: Vec<&str> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
         assert!(commands.contains(&"kernels toolchain install"), "{name}");
+        assert!(commands[0].contains("sha256sum --check") && commands[0].contains("--rev \"$ref\""), "{}", commands[0]);
         let ci = commands.iter().find(|run| run.starts_with("kernels ci")).unwrap();
         assert!(ci.contains(r"kernels/rmsnorm 'a folder/it'\''s' "), "{ci}");
         assert_eq!(ci.contains("--require-card"), name == "card", "{ci}");
@@ -598,6 +569,32 @@ fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
     for dir in ["/absolute", "a${{ secrets.X }}"] {
         let ran = test.command().args(["ci", "--workflow", dir]).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{dir}");
+    }
+}
+
+#[test]
+fn the_workflow_is_for_any_branch_and_names_a_release_or_a_commit_of_the_program() {
+    let test = Test::new();
+    let workflow = |typed: &str| yaml(&test.run(&format!("ci a --workflow{typed}")).expect(0, &[]).out);
+    let any = workflow("");
+    assert_eq!(any["on"]["push"], "~", "{any:#}");
+    assert_eq!(any["env"]["KERNELS_FROM"], "${{ vars.KERNELS_FROM }}");
+    let commit = "https://github.com/o/r@0123456789012345678901234567890123456789";
+    for from in ["https://github.com/o/r@v1.2.3", commit] {
+        assert_eq!(workflow(&format!(" --from {from}"))["env"]["KERNELS_FROM"], from);
+    }
+    for from in ["v1", "https://github.com/o/r", "https://x@a/b", "https://x@", "https://x@v1\n", "https://x@${{a}}"] {
+        let ran = test.command().args(["ci", "--workflow", "--from", from]).output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{from}");
+    }
+    test.run("ci a --from https://github.com/o/r@v1").expect(2, &["--workflow"]);
+    // A project for torch brings torch, any other does not; placeholders that somebody typed stay.
+    for (src, torch) in [("[]", false), ("[\"x.cpp\"]", true)] {
+        test.write("a/build.toml", format!("[torch]\nsrc = {src}\n"));
+        let text = test.run("ci a @PINNED@ @TORCH@ --workflow").out;
+        assert_eq!(text.contains("-m pip install"), torch, "{text}");
+        assert_eq!(text.contains("--require-torch"), torch, "{text}");
+        assert!(text.contains("kernels ci a '@PINNED@' '@TORCH@' --"), "{text}");
     }
 }
 

@@ -268,8 +268,12 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     let back = project.report("");
     assert_eq!((id(&back), compiled(&back)), (id(&first), (0, 2)));
     // An added kernel alone is compiled; a header that nothing reads, and one that only a name of the module's is in, nothing.
-    project.write("src/second.cu", "#include \"names.h\"\nconst char* second_name() { return NAME(TORCH_EXTENSION_NAME); }\n");
-    project.write("src/names.h", "#define NAME_(name) #name\n#define NAME(name) NAME_(name)  // TORCH_EXTENSION_NAME\n");
+    project.write(
+        "src/second.cu",
+        "#include \"names.h\"\nconst char* second_name() { return NAME(TORCH_EXTENSION_NAME); }\n",
+    );
+    project
+        .write("src/names.h", "#define NAME_(name) #name\n#define NAME(name) NAME_(name)  // TORCH_EXTENSION_NAME\n");
     project.edit("build.toml", "\"src/scale.cu\"", "\"src/scale.cu\", \"src/second.cu\"");
     let added = project.report("");
     assert_eq!(compiled(&added), (1, 2), "{added:#}");

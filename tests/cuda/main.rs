@@ -21,6 +21,7 @@ mod support;
 
 mod build;
 mod build_torch;
+mod ci;
 mod composed;
 mod deep;
 mod freshness;
