@@ -16,10 +16,17 @@ pub(crate) struct Name {
     platform: Option<(String, String)>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Abi {
+    Old,
+    New,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Framework {
     StableAbi(Version),
-    Torch(Version, bool),
+    /// With the mark of a C++ ABI, where it has one.
+    Torch(Version, Option<Abi>),
     TvmFfi,
     Python,
 }
@@ -66,9 +73,9 @@ impl Name {
             (Framework::TvmFfi, rest.split_once('-')?.1)
         } else {
             let (digits, rest) = text.strip_prefix("torch")?.split_once('-')?;
-            let old = rest.strip_prefix("cxx98-");
-            let rest = rest.strip_prefix("cxx11-").or(old).unwrap_or(rest);
-            (Framework::Torch(torch_version(digits)?, old.is_some()), rest)
+            let marked = |mark, abi| Some((Some(abi), rest.strip_prefix(mark)?));
+            let (abi, rest) = marked("cxx98-", Abi::Old).or(marked("cxx11-", Abi::New)).unwrap_or((None, rest));
+            (Framework::Torch(torch_version(digits)?, abi), rest)
         };
         let mut parts = rest.split('-');
         let (backend, cpu, os) = (parts.next()?, parts.next()?, parts.next()?);
@@ -113,7 +120,7 @@ impl Name {
             Framework::Torch(wanted, _) if torch != wanted => {
                 return Some(format!("it is for torch {wanted}, here is {torch}"));
             }
-            Framework::Torch(_, true) => return Some("it is for torch's old C++ ABI".to_owned()),
+            Framework::Torch(_, Some(Abi::Old)) => return Some("it is for torch's old C++ ABI".to_owned()),
             Framework::TvmFfi => return Some("it is for tvm-ffi, which is not looked for".to_owned()),
             _ => {}
         }
@@ -131,10 +138,11 @@ impl Name {
     /// Greater is preferred.
     pub(crate) fn preference(&self) -> (u8, Option<Version>, Option<Version>) {
         let (kind, abi) = match self.framework {
-            Framework::StableAbi(version) => (3, Some(version)),
-            Framework::Torch(version, _) => (2, Some(version)),
-            Framework::TvmFfi => (1, None),
-            Framework::Python => (0, None),
+            Framework::StableAbi(version) => (5, Some(version)),
+            Framework::Torch(version, None) => (4, Some(version)),
+            Framework::Torch(version, Some(_)) => (3, Some(version)),
+            Framework::TvmFfi => (2, None),
+            Framework::Python => (u8::from(self.backend != "universal"), None),
         };
         (kind, abi, self.cuda())
     }
@@ -161,6 +169,19 @@ mod tests {
             ("torch-rocm".to_owned(), false),
         ] {
             assert_eq!(Name::parse(&name).unwrap().unsuitable(&system).is_none(), suits, "{name}");
+        }
+        let preference = |name: &str| Name::parse(&name.replace("HERE", &format!("{ARCH}-{os}"))).unwrap().preference();
+        let preferred = [
+            "torch-stable-abi211-cu130-HERE",
+            "torch-stable-abi210-cu132-HERE",
+            "torch-stable-abi210-cu130-HERE",
+            "torch211-cu130-HERE",
+            "torch211-cxx11-cu132-HERE",
+            "torch-cuda",
+            "torch-universal",
+        ];
+        for pair in preferred.windows(2) {
+            assert!(preference(pair[0]) > preference(pair[1]), "{pair:?}");
         }
         for name in
             ["torch-stable-abi-cu130-x86_64-linux", "notes", "torch211-cu130", "torch-", "torch29-cu130-x86_64-linux-"]

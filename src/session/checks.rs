@@ -118,7 +118,7 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
     checks.extend(end_to_end(project, dir, wanted));
     match &build {
         _ if !TorchProject::is_one(&project.root) => {}
-        Some(_) => lab.torch(project, wanted, &mut |check| checks.push(check)),
+        Some(_) => lab.torch(project, wanted.python, wanted.require_torch, &mut |check| checks.push(check)),
         None => checks.push(Check::skipped("torch", "all", "the project did not build")),
     }
     match (card, build) {

@@ -1,7 +1,8 @@
 //! The compiler and the card that the checks use. A trait, so that tests can replace both.
 
+use std::path::PathBuf;
+
 use super::ROUNDS;
-use super::checks::Wanted;
 use super::torch;
 use crate::bench::{self, BenchReport};
 use crate::compile::{self, Build};
@@ -24,7 +25,8 @@ pub trait Lab {
     /// A digest of the device code.
     fn device_digest(&self, build: &Build) -> anyhow::Result<String>;
     /// Builds a project for torch, loads what was built and runs the project's tests: a check each.
-    fn torch(&self, project: &Project, wanted: &Wanted, tell: &mut dyn FnMut(Check));
+    /// `required`: what is missing for one fails it.
+    fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check));
     /// Checks all cases of a project on the card.
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport>;
     /// Times all cases of a project on the card.
@@ -66,8 +68,8 @@ impl Lab for Here {
         build.device_digest()
     }
 
-    fn torch(&self, project: &Project, wanted: &Wanted, tell: &mut dyn FnMut(Check)) {
-        torch::checks(&project.root, wanted, tell);
+    fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check)) {
+        torch::checks(&project.root, python, required, tell);
     }
 
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport> {

@@ -1,10 +1,9 @@
 //! The checks of a project for torch, which need no card: its variant is built, loaded by the Hub's library, and tested.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use super::checks::Wanted;
 use crate::against::Interpreter;
 use crate::project::TorchProject;
 use crate::report::check::{Check, Status};
@@ -20,12 +19,12 @@ const NO_TESTS: i32 = 5;
 /// How many lines of a program that fails are shown.
 const SHOWN: usize = 60;
 
-/// Makes the checks of the project in a folder, and tells each as it ends.
-pub(super) fn checks(dir: &Path, wanted: &Wanted, tell: &mut dyn FnMut(Check)) {
+/// Makes the checks of the project in a folder, and tells each as it ends. `required`: what is missing here fails them.
+pub(super) fn checks(dir: &Path, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check)) {
     let start = Instant::now();
     let mut ended = |start: Instant, check: Check| tell(check.taking(start.elapsed().as_secs_f64()));
-    let python = Interpreter::find(wanted.python, GROUP).map_err(|error| format!("{error:#}"));
-    let variant = match build(dir, python.as_ref().ok(), wanted) {
+    let python = Interpreter::find(python, GROUP).map_err(|error| format!("{error:#}"));
+    let variant = match build(dir, python.as_ref().ok(), required) {
         Ok(variant) => variant,
         Err(check) => {
             ended(start, check);
@@ -40,22 +39,22 @@ pub(super) fn checks(dir: &Path, wanted: &Wanted, tell: &mut dyn FnMut(Check)) {
     ended(start, Check::passed(GROUP, "build", detail));
     let start = Instant::now();
     let loaded = match &python {
-        Ok(python) => load(&variant, python, wanted),
-        Err(why) => cannot("load", why, wanted),
+        Ok(python) => load(&variant, python, required),
+        Err(why) => cannot("load", why, required),
     };
     let loads = loaded.status == Status::Passed;
     ended(start, loaded);
     let start = Instant::now();
     let tested = match &python {
-        Ok(python) if loads => tests(dir, &variant, python, wanted),
+        Ok(python) if loads => tests(dir, &variant, python, required),
         _ => Check::skipped(GROUP, "tests", "what was built was not loaded"),
     };
     ended(start, tested);
 }
 
 /// A check for which something is missing on this machine.
-fn cannot(name: &str, why: &str, wanted: &Wanted) -> Check {
-    if wanted.require_torch {
+fn cannot(name: &str, why: &str, required: bool) -> Check {
+    if required {
         Check::failed(GROUP, name, format!("--require-torch, and {why}"))
     } else {
         Check::skipped(GROUP, name, why)
@@ -63,7 +62,7 @@ fn cannot(name: &str, why: &str, wanted: &Wanted) -> Check {
 }
 
 /// Builds the variant into the project's `build`; the check is why not.
-fn build(dir: &Path, python: Option<&Interpreter>, wanted: &Wanted) -> Result<Variant, Check> {
+fn build(dir: &Path, python: Option<&Interpreter>, required: bool) -> Result<Variant, Check> {
     let failed = |error: anyhow::Error| {
         let files = error.downcast_ref::<Protected>().map(|protected| protected.files.clone()).unwrap_or_default();
         Check::failed(GROUP, "build", [vec![format!("{error:#}")], files].concat().join("\n  "))
@@ -72,25 +71,25 @@ fn build(dir: &Path, python: Option<&Interpreter>, wanted: &Wanted) -> Result<Va
     // A torch without headers, or without CUDA, leaves those of another place.
     let python = python.map(|python| python.path.as_path());
     let python = python.filter(|python| Torch::find(Some(python), project.stable_abi).is_ok());
-    Torch::find(python, project.stable_abi).map_err(|why| cannot("build", &why.to_string(), wanted))?;
+    Torch::find(python, project.stable_abi).map_err(|why| cannot("build", &why.to_string(), required))?;
     variant::build(&project, Options { python, ..Options::default() }, &|_| {}).map_err(failed)
 }
 
-fn load(variant: &Variant, python: &Interpreter, wanted: &Wanted) -> Check {
+fn load(variant: &Variant, python: &Interpreter, required: bool) -> Check {
     let cuda = Version::parse(&variant.compiler).map_or(0, |version| version.major);
     let command = &mut Command::new(&python.path);
     // Python looks for modules in the current folder first.
     command.current_dir("/").args(["-c", LOAD]).arg(&variant.path).arg(cuda.to_string());
     match output(command) {
         Ok(output) if output.status.success() => Check::passed(GROUP, "load", last(&output.stdout, 1)),
-        Ok(output) if output.status.code() == Some(CANNOT) => cannot("load", &last(&output.stdout, 1), wanted),
+        Ok(output) if output.status.code() == Some(CANNOT) => cannot("load", &last(&output.stdout, 1), required),
         Ok(output) => Check::failed(GROUP, "load", said(&variant.path, "does not load", &output)),
         Err(why) => Check::failed(GROUP, "load", why),
     }
 }
 
 /// Runs the project's tests by pytest, as a user does. Only where some were run have they passed.
-fn tests(dir: &Path, variant: &Variant, python: &Interpreter, wanted: &Wanted) -> Check {
+fn tests(dir: &Path, variant: &Variant, python: &Interpreter, required: bool) -> Check {
     let folder = dir.join("tests");
     let skipped = |why: String| Check::skipped(GROUP, "tests", why);
     if !folder.is_dir() {
@@ -111,7 +110,7 @@ fn tests(dir: &Path, variant: &Variant, python: &Interpreter, wanted: &Wanted) -
         Some(0) => skipped(format!("{summary}{reasons}")),
         Some(NO_TESTS) => skipped(format!("pytest found no tests in {}", folder.display())),
         _ if last(&output.stderr, 1).ends_with("No module named pytest") => {
-            cannot("tests", &format!("{} has no pytest: pip install pytest", python.path.display()), wanted)
+            cannot("tests", &format!("{} has no pytest: pip install pytest", python.path.display()), required)
         }
         _ => Check::failed(GROUP, "tests", said(&folder, "fail", &output)),
     }

@@ -86,9 +86,8 @@ impl Lab for Machine {
     fn device_digest(&self, build: &Build) -> anyhow::Result<String> {
         Ok(format!("{} for {}", self.digest, build.targets.len()))
     }
-    fn torch(&self, _: &Project, wanted: &Wanted, tell: &mut dyn FnMut(Check)) {
-        let required = if wanted.require_torch { "required" } else { "not required" };
-        tell(Check::passed("torch", "build", required));
+    fn torch(&self, _: &Project, _: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check)) {
+        tell(Check::passed("torch", if required { "required" } else { "wanted" }, ""));
     }
     fn verify(&self, _: &Project, _: &Build) -> anyhow::Result<VerifyReport> {
         Ok(self.verify.clone())
@@ -230,6 +229,22 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
             "bench/all FAILED --require-card, and no card here",
         ],
     );
+}
+
+#[test]
+fn a_project_with_a_binding_is_checked_for_torch_too_once_it_builds() {
+    let dir = TempDir::new().unwrap();
+    let groups = |lab: &Machine, wanted: &Wanted| {
+        let checks = run(lab, dir.path(), wanted).into_iter();
+        checks.filter(|check| check.group == "torch").map(|check| check.name).collect::<Vec<_>>()
+    };
+    write(&dir.path().join("build.toml"), "[torch]\nsrc = [\"a.h\"]\n");
+    assert!(groups(&Machine::new(), &Wanted::default()).is_empty());
+    write(&dir.path().join("build.toml"), "[torch]\nsrc = [\"a.h\", \"a.cpp\"]\n");
+    assert_eq!(groups(&Machine::new(), &Wanted::default()), ["wanted"]);
+    assert_eq!(groups(&Machine::new(), &Wanted { require_torch: true, ..Wanted::default() }), ["required"]);
+    let broken = Machine { builds: Err("no".to_owned()), ..Machine::new() };
+    assert_eq!(groups(&broken, &Wanted::default()), ["all"]);
 }
 
 #[test]
@@ -577,7 +592,7 @@ fn the_workflow_is_for_any_branch_and_names_a_release_or_a_commit_of_the_program
     let test = Test::new();
     let workflow = |typed: &str| yaml(&test.run(&format!("ci a --workflow{typed}")).expect(0, &[]).out);
     let any = workflow("");
-    assert_eq!(any["on"]["push"], "~", "{any:#}");
+    assert_eq!(any["on"]["push"], "", "{any:#}");
     assert_eq!(any["env"]["KERNELS_FROM"], "${{ vars.KERNELS_FROM }}");
     let commit = "https://github.com/o/r@0123456789012345678901234567890123456789";
     for from in ["https://github.com/o/r@v1.2.3", commit] {
