@@ -35,13 +35,24 @@ enum Framework {
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     torch: Option<(Version, Option<Version>)>,
+    /// Whether its Python is free-threaded, and older than the stable ABI for that.
+    free_threaded: bool,
 }
 
 impl System {
     /// This machine, with the torch of an environment.
     pub(crate) fn here(python: Option<&Path>) -> Self {
-        Self { torch: Torch::seen(python) }
+        let seen = Torch::seen(python);
+        let free_threaded = seen.as_ref().is_some_and(|(.., folder)| is_free_threaded(folder));
+        Self { torch: seen.map(|(torch, cuda, _)| (torch, cuda)), free_threaded }
     }
+}
+
+/// Whether a package's folder is that of a Python such as `lib/python3.14t`. 3.15 has a stable ABI for those too.
+fn is_free_threaded(folder: &Path) -> bool {
+    let minor =
+        |part: &std::ffi::OsStr| part.to_str()?.strip_prefix("python3.")?.strip_suffix('t')?.parse::<u32>().ok();
+    folder.iter().find_map(minor).is_some_and(|minor| minor < 15)
 }
 
 /// `211` is 2.11, `29` is 2.9.
@@ -108,6 +119,9 @@ impl Name {
         {
             return Some(format!("it is for {os} on {cpu}"));
         }
+        if self.platform.is_some() && system.free_threaded {
+            return Some("a free-threaded Python before 3.15 loads no compiled kernel".to_owned());
+        }
         let Some((torch, cuda)) = system.torch else {
             return Some(
                 "no torch was found here: activate its environment, or name its Python with --python".to_owned(),
@@ -155,7 +169,7 @@ mod tests {
     #[test]
     fn variants_are_chosen_as_the_library_does() {
         let version = |text: &str| Version::parse(text).unwrap();
-        let system = System { torch: Some((version("2.11"), Some(version("13.2")))) };
+        let system = System { torch: Some((version("2.11"), Some(version("13.2")))), free_threaded: false };
         let os = std::env::consts::OS;
         for (name, suits) in [
             (format!("torch-stable-abi211-cu130-{ARCH}-{os}"), true),
@@ -169,6 +183,12 @@ mod tests {
             ("torch-rocm".to_owned(), false),
         ] {
             assert_eq!(Name::parse(&name).unwrap().unsuitable(&system).is_none(), suits, "{name}");
+        }
+        let free = System { free_threaded: true, ..system };
+        assert!(Name::parse(&format!("torch-stable-abi211-cu130-{ARCH}-{os}")).unwrap().unsuitable(&free).is_some());
+        assert!(Name::parse("torch-cuda").unwrap().unsuitable(&free).is_none());
+        for (folder, is) in [("python3.14t", true), ("python3.14", false), ("python3.15t", false)] {
+            assert_eq!(is_free_threaded(&Path::new("/x/lib").join(folder).join("site-packages/torch")), is, "{folder}");
         }
         let preference = |name: &str| Name::parse(&name.replace("HERE", &format!("{ARCH}-{os}"))).unwrap().preference();
         let preferred = [

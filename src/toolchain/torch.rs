@@ -70,13 +70,15 @@ impl Torch {
         }))
     }
 
-    /// Its version and that of its CUDA, if it has one, of the first torch of an environment, with or without headers.
-    pub(crate) fn seen(python: Option<&Path>) -> Option<(Version, Option<Version>)> {
+    /// Its version and that of its CUDA, if it has one, and the folder of the first torch of an environment, with or without
+    /// headers.
+    pub(crate) fn seen(python: Option<&Path>) -> Option<(Version, Option<Version>, PathBuf)> {
         let texts = places(python).ok()?.into_iter().filter(|(origin, _)| !origin.starts_with('`'));
-        let mut texts = texts.filter_map(|(_, folder)| fs::read_to_string(folder.join("version.py")).ok());
-        texts.find_map(|text| {
+        let mut texts =
+            texts.filter_map(|(_, folder)| Some((fs::read_to_string(folder.join("version.py")).ok()?, folder)));
+        texts.find_map(|(text, folder)| {
             let cuda = assigned(&text, "cuda").and_then(Version::parse);
-            Some((Version::parse(assigned(&text, "__version__")?)?, cuda))
+            Some((Version::parse(assigned(&text, "__version__")?)?, cuda, folder))
         })
     }
 

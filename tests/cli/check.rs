@@ -549,6 +549,27 @@ fn hostile_files_are_survived() {
 }
 
 #[test]
+fn versions_have_two_parts() {
+    for (section, key, rule) in [
+        ("[general.cuda]", "minver", "build-toml/schema"),
+        ("[torch]", "maxver", "build-toml/schema"),
+        ("[kernel.scale_rows]", "cuda-minver", "build-toml/schema"),
+        ("[torch]", "stable-abi", "build-toml/stable-abi"),
+    ] {
+        for (version, right) in [("13.0", true), ("13", false), ("12.8.0", false), ("13.", false)] {
+            let test = project(&[]);
+            let text = fs::read_to_string(test.at("p/build.toml")).unwrap();
+            let line = format!("{section}\n{key} = \"{version}\"\n");
+            let inside = text.replace(&format!("{section}\n"), &line);
+            test.write("p/build.toml", if inside == text { format!("{text}\n{line}") } else { inside });
+            let mut found = found(&test, "p");
+            found.retain(|rule| rule.starts_with("build-toml/"));
+            assert_eq!(found, [rule; 1][usize::from(right)..], "{line}");
+        }
+    }
+}
+
+#[test]
 fn names_in_files_do_not_act_on_the_terminal() {
     let test = project(&[("build.toml", "[general]\nlicense = \"MIT\"\nbackends = [\"\\u001b[2J\\nx\"]\n")]);
     let ran = test.run("check p");
