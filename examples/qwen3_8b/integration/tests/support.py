@@ -77,8 +77,10 @@ def model(family="qwen3", dtype=torch.float32, attention="sdpa", device="cpu", *
     prefix, own = FAMILIES[family]
     suffix = "TextConfig" if prefix == "Gemma3" else "Config"
     made = getattr(transformers, prefix + suffix)(**{**_COMMON, **own, **changes})
-    made._attn_implementation = attention
-    return randomised(getattr(transformers, prefix + "ForCausalLM")(made)).to(device, dtype).eval()
+    kind = getattr(transformers, prefix + "ForCausalLM")
+    # transformers 5.22 has no sdpa for Gemma 2.
+    made._attn_implementation = attention if attention != "sdpa" or kind._supports_sdpa else "eager"
+    return randomised(kind(made)).to(device, dtype).eval()
 
 
 def twin(stock):
