@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use crate::against::Interpreter;
-use crate::project::TorchProject;
+use crate::project::{InvalidProject, TorchProject};
 use crate::report::check::{Check, Status};
 use crate::toolchain::{Torch, Version};
 use crate::variant::{self, Options, Protected, Variant};
@@ -27,7 +27,7 @@ pub(super) fn checks(dir: &Path, python: Option<&PathBuf>, required: bool, tell:
     let variant = match build(dir, python.as_ref().ok(), required) {
         Ok(variant) => variant,
         Err(check) => {
-            ended(start, check);
+            ended(start, *check);
             let skipped = |name| Check::skipped(GROUP, name, "nothing was built for torch");
             return ["load", "tests"].into_iter().for_each(|name| ended(Instant::now(), skipped(name)));
         }
@@ -62,16 +62,21 @@ fn cannot(name: &str, why: &str, required: bool) -> Check {
 }
 
 /// Builds the variant into the project's `build`; the check is why not.
-fn build(dir: &Path, python: Option<&Interpreter>, required: bool) -> Result<Variant, Check> {
+fn build(dir: &Path, python: Option<&Interpreter>, required: bool) -> Result<Variant, Box<Check>> {
+    let cannot = |why: String| Box::new(cannot("build", &why, required));
     let failed = |error: anyhow::Error| {
         let files = error.downcast_ref::<Protected>().map(|protected| protected.files.clone()).unwrap_or_default();
-        Check::failed(GROUP, "build", [vec![format!("{error:#}")], files].concat().join("\n  "))
+        Box::new(Check::failed(GROUP, "build", [vec![format!("{error:#}")], files].concat().join("\n  ")))
     };
-    let project = TorchProject::open(dir).map_err(failed)?;
+    // Others than an invalid one may be for kernel-builder, which builds more: without stable-abi, with CUTLASS.
+    let project = TorchProject::open(dir).map_err(|error| match error.downcast::<InvalidProject>() {
+        Ok(error) => failed(error.into()),
+        Err(other) => cannot(format!("{other:#}")),
+    })?;
     // A torch without headers, or without CUDA, leaves those of another place.
     let python = python.map(|python| python.path.as_path());
     let python = python.filter(|python| Torch::find(Some(python), project.stable_abi).is_ok());
-    Torch::find(python, project.stable_abi).map_err(|why| cannot("build", &why.to_string(), required))?;
+    Torch::find(python, project.stable_abi).map_err(|why| cannot(why.to_string()))?;
     variant::build(&project, Options { python, ..Options::default() }, &|_| {}).map_err(failed)
 }
 

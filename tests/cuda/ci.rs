@@ -159,6 +159,12 @@ fn a_project_for_torch_is_built_loaded_and_tested_and_what_is_missing_is_named()
     fs::remove_file(repository.cache().join("torch-2.11.0")).unwrap();
     let nothing = ("build", "skipped", "kernels toolchain install --torch");
     expect(&repository.checks(none, "", 0), [nothing, ("load", "skipped", "nothing was built"), tests("skipped", "")]);
+    // What is for kernel-builder alone is no fault.
+    let toml = fs::read_to_string(test.at("demo/build.toml")).unwrap();
+    test.write("demo/build.toml", toml.replace("stable-abi = \"2.11\"", ""));
+    let other = ("build", "skipped", "build it with kernel-builder");
+    expect(&repository.checks(none, "", 0), [other, ("load", "skipped", ""), tests("skipped", "")]);
+    test.write("demo/build.toml", toml);
     // Nobody's files are replaced.
     symlink(torch::headers(), repository.cache().join("torch-2.11.0")).unwrap();
     test.write(&format!("demo/build/{}/mine.txt", built.2), "mine");
