@@ -42,8 +42,8 @@ pub(crate) struct Init {
     /// The project's name: small letters, digits and hyphens
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Its contents, several as `a,b` or `a b`: families of operations, or operations, which bring their families; `blank`
-    /// is a small kernel to start from
+    /// Its operations, several as `a,b` or `a b`, each with its gradient where it has one; `blank` is a small kernel to start
+    /// from
     #[arg(long, value_name = "OP", value_delimiter = ',', num_args = 1..)]
     pub(crate) op: Vec<String>,
     /// All that a model needs: ltx-video, qwen3

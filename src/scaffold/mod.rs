@@ -12,7 +12,11 @@ mod kernel_toml;
 mod manifest;
 pub(crate) mod name;
 mod package;
+mod part;
 pub(crate) mod place;
+mod scan;
+mod shake;
+mod slice;
 mod sources;
 
 pub(crate) use catalog::{Catalog, Family};
