@@ -63,6 +63,23 @@ pub(crate) struct Init {
     pub(crate) list: bool,
 }
 
+/// `kernels add`.
+#[derive(Args, Debug)]
+pub(crate) struct AddOperation {
+    /// Operations of `kernels init --list`, or of the project's own, whose files for torch are written anew from kernel.toml
+    #[arg(value_name = "OP", required_unless_present = "blank")]
+    pub(crate) op: Vec<String>,
+    /// A new operation of your own: a small kernel with its gradient, to be edited
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) blank: Vec<String>,
+    /// The project's folder
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 /// Which project, and for which architectures.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Compile {

@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     }
     let dest = arguments.dest.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     let place = Destination::find(&dest)?;
-    let project = compose(&name, owner, &choices)?;
+    let project = compose(&name, owner, &choices, &[])?;
     let message = format!("{name}, as kernels {} writes it", bundle::version());
     let placed = place.write(&project, !arguments.no_git, &message)?;
     for left in &placed.removed {

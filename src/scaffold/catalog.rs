@@ -19,7 +19,7 @@ pub(crate) struct Catalog {
 }
 
 /// Operations that belong together: their kernels, their binding, their functions and layers.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Family {
     /// The stem of its files, and what `--op` takes.

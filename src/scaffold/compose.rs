@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use super::catalog::Choice;
 use super::part::Part;
@@ -24,10 +24,11 @@ pub(crate) struct Project {
 /// The folder of a family that stands for the Python package's name.
 const PACKAGE: &str = "package";
 
-/// The files of a project of these operations, of which there is at least one. `owner`: whose it is on the Hub.
-pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice]) -> Result<Project> {
-    ensure!(!choices.is_empty(), "a project of no family");
-    let taken: Vec<Part> = choices.iter().map(Part::of).collect();
+/// The files of a project of these operations. `owner`: whose it is on the Hub.
+/// `blanks`: operations of somebody's own, behind these.
+pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice], blanks: &[String]) -> Result<Project> {
+    let blanks = blanks.iter().map(|name| Part::blank(name));
+    let taken: Vec<Part> = choices.iter().map(|choice| Ok(Part::of(choice))).chain(blanks).collect::<Result<_>>()?;
     let families: Vec<&Family> = taken.iter().map(|part| &part.family).collect();
     let mut tree = Files::default();
     let ext = format!("torch-ext/{}", name.package());
@@ -48,9 +49,12 @@ pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice]) -> Result<Pr
             };
             tree.add(place, filled.fill(bytes))?;
         }
-        folders.extend(part.family.kernel_folders());
+        if part.kernel.is_none() {
+            folders.extend(part.family.kernel_folders());
+        }
     }
-    let (parts, shared) = sources::gather(&folders);
+    let (mut parts, shared) = sources::gather(&folders);
+    parts.extend(taken.iter().filter_map(|part| part.kernel.clone()));
     for part in &parts {
         for (file, bytes) in &part.own {
             tree.add(format!("{FOLDER}/{}/{file}", part.name), bytes.to_vec())?;
@@ -126,7 +130,7 @@ impl Filled {
             ("@FAMILIES@\n", package::contents(families)),
             ("@NAME@", name.to_string()),
             ("@PACKAGE@", name.package()),
-            ("@FUNCTION@", families[0].exports[0].clone()),
+            ("@FUNCTION@", families.first().and_then(|family| family.exports.first().cloned()).unwrap_or_default()),
         ])
     }
 
@@ -155,7 +159,7 @@ mod tests {
         let project_name = Name::parse("some-kernels").unwrap();
         for name in catalog.families.iter().flat_map(Family::names) {
             let choices = catalog.select(&[name.to_owned()], &[]).unwrap();
-            let project = compose(&project_name, "somebody", &choices).unwrap();
+            let project = compose(&project_name, "somebody", &choices, &[]).unwrap();
             for (path, bytes) in &project.files {
                 let text = String::from_utf8_lossy(bytes);
                 for placeholder in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
@@ -164,9 +168,9 @@ mod tests {
             }
         }
         let mut names: Vec<String> = catalog.families.iter().map(|one| one.name.clone()).collect();
-        let one = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
+        let one = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap(), &[]).unwrap();
         names.reverse();
-        let other = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
+        let other = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap(), &[]).unwrap();
         assert_eq!(one.files, other.files);
     }
 }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::embedded;
 use super::slice::slice;
 use super::sources::{FOLDER, Part};
 
@@ -17,10 +16,8 @@ format = 1
 pub(super) fn compose(parts: &[Part], is_wanted: &dyn Fn(&str) -> bool) -> Result<String> {
     let mut text = HEAD.to_owned();
     for part in parts {
-        let path = format!("{}/kernel.toml", part.from);
-        let own = embedded::file(&path).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let own = own.with_context(|| format!("{path} is not embedded"))?;
-        let (_, own) = own.split_once("\nformat = 1\n").with_context(|| format!("{path} has no line `format = 1`"))?;
+        let own = part.spec.split_once("\nformat = 1\n");
+        let (_, own) = own.with_context(|| format!("kernel.toml of {} has no line `format = 1`", part.name))?;
         let _ = write!(text, "\n# {} {} {}\n", "-".repeat(8), part.name, "-".repeat(8));
         let own = slice(own.trim_start(), is_wanted)?;
         let folder = format!("{FOLDER}/{}", part.name);

@@ -4,12 +4,15 @@
 //! together. [`compose`] makes a project's files of some families, in memory and the same bytes each time; [`place`] puts
 //! them where a user asked for them.
 
+pub(crate) mod add;
 pub(crate) mod catalog;
 pub(crate) mod compose;
+mod describe;
 mod embedded;
 pub(crate) mod git;
 mod kernel_toml;
 mod manifest;
+mod merge;
 pub(crate) mod name;
 mod package;
 mod part;
@@ -18,6 +21,7 @@ mod scan;
 mod shake;
 mod slice;
 mod sources;
+mod torch_side;
 
 pub(crate) use catalog::{Catalog, Family};
 pub(crate) use compose::compose;

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::{Context, Result};
+
 use super::catalog::Choice;
 use super::scan::Language;
 use super::shake::shake;
-use super::{Family, embedded};
+use super::{Family, embedded, sources, torch_side};
 
 /// A family as a project has it.
 pub(super) struct Part {
@@ -15,6 +17,8 @@ pub(super) struct Part {
     pub(super) files: BTreeMap<String, Vec<u8>>,
     /// The binding, which declares the launchers.
     binding: String,
+    /// Its kernels, where they are no bundled project's.
+    pub(super) kernel: Option<sources::Part<'static>>,
 }
 
 impl Part {
@@ -65,7 +69,28 @@ impl Part {
         } else {
             choice.operations.iter().map(|name| family.operations[*name].as_str()).collect::<Vec<_>>().join(" ")
         };
-        Self { family: Family { description, exports, layers, ..family.clone() }, files, binding }
+        Self { family: Family { description, exports, layers, ..family.clone() }, files, binding, kernel: None }
+    }
+
+    /// An operation of somebody's own, as `kernels add --blank` begins it.
+    pub(super) fn blank(name: &str) -> Result<Self> {
+        // They live as long as the embedded files that they stand among.
+        let fill = |bytes: &[u8]| -> &'static str { String::from_utf8_lossy(bytes).replace("@OP@", name).leak() };
+        let own = embedded::below("scaffold/blank/kernel/kernel_src");
+        let own = own.map(|(path, bytes)| (&*path.replace("blank", name).leak(), fill(bytes).as_bytes())).collect();
+        let spec = fill(embedded::file("scaffold/blank/kernel/kernel.toml").context("no blank is embedded")?);
+        let rooted = spec.replace("\"kernel_src/", &format!("\"kernel_src/{name}/"));
+        let files = torch_side::render(&rooted, name)?;
+        let binding = String::from_utf8_lossy(&files[&format!("torch-ext/{name}.cpp")]).into_owned();
+        let family = Family {
+            name: name.to_owned(),
+            description: "An operation of this project.".to_owned(),
+            exports: vec![name.to_owned()],
+            layers: vec![torch_side::class(name)],
+            ..Family::default()
+        };
+        let kernel = sources::Part { name: name.to_owned().leak(), spec: spec.into(), own, shared: Vec::new() };
+        Ok(Self { family, files, binding, kernel: Some(kernel) })
     }
 
     /// Whether the binding calls a launcher.

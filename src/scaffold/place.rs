@@ -219,7 +219,7 @@ impl Drop for Stage {
 }
 
 /// Locks a folder; none where another process has it.
-fn lock(folder: &Path) -> io::Result<Option<File>> {
+pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::open(folder)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),

@@ -37,7 +37,7 @@ pub(super) fn shake(text: &str, language: Language, unwanted: &BTreeSet<String>,
 }
 
 /// The text without marks, and without the lines of marked regions that are not for it.
-fn marked(text: &str, unwanted: &BTreeSet<String>) -> String {
+pub(super) fn marked(text: &str, unwanted: &BTreeSet<String>) -> String {
     let mut open: Vec<bool> = Vec::new();
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

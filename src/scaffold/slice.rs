@@ -50,11 +50,11 @@ pub(super) fn slice(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<String>
     Ok(out)
 }
 
-fn tables<'a>(table: &'a Table, key: &str) -> Vec<&'a Table> {
+pub(super) fn tables<'a>(table: &'a Table, key: &str) -> Vec<&'a Table> {
     table.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table).collect()
 }
 
-fn name(operation: &Table) -> &str {
+pub(super) fn name(operation: &Table) -> &str {
     operation.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -86,7 +86,7 @@ fn blocks(text: &str) -> Vec<&str> {
 }
 
 /// An operation with what it takes from the one that it is like.
-fn resolved(all: &[&Table], operation: &Table) -> Result<Table> {
+pub(super) fn resolved(all: &[&Table], operation: &Table) -> Result<Table> {
     let mut own = operation.clone();
     let Some(base) = own.remove("like") else { return Ok(own) };
     let found = all.iter().find(|one| Some(name(one)) == base.as_str()).context("`like` names no operation")?;
@@ -131,7 +131,7 @@ fn defaults(value: Option<Value>) -> Vec<Table> {
 }
 
 /// Arguments by name, one scalar each.
-fn flattened(operation: &Table) -> Result<Vec<(String, Value)>> {
+pub(super) fn flattened(operation: &Table) -> Result<Vec<(String, Value)>> {
     let mut all = Vec::new();
     for argument in operation.get("arguments").and_then(Value::as_array).context("an operation without arguments")? {
         let table = argument.as_table().context("an argument that is no table")?;
