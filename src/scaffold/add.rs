@@ -59,7 +59,9 @@ pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Resu
             .flatten()
             .is_some_and(|bytes| torch_side::is_made(name, &bytes))
     };
-    let own: Vec<String> = there.iter().filter(|name| is_own(name)).map(|name| (*name).to_owned()).collect();
+    // In the file's order, in which they were added.
+    let own = tables(&kernels, "operation").into_iter().map(name_of).filter(|name| is_own(name));
+    let own: Vec<String> = own.map(str::to_owned).collect();
 
     let catalog = Catalog::embedded()?;
     let known = |name: &&&str| catalog.families.iter().any(|family| family.operations.contains_key(**name));
@@ -183,9 +185,10 @@ impl Addition {
         for (path, made) in torch_side::render(kernel_toml, name)? {
             let path = path.replace("package/", &format!("torch-ext/{}/", project.package()));
             let mine = self.read(&path)?;
+            let first = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').next().map(<[u8]>::to_vec);
             if mine.as_ref().is_none_or(|mine| torch_side::is_unedited(name, mine)) {
                 self.change(&path, mine, Some(made));
-            } else if mine.as_ref() != Some(&made) {
+            } else if mine.is_some_and(|mine| first(&mine) != first(&made)) {
                 let advice = "move it away, run it again, and bring your edit over".to_owned();
                 self.refuse(&path, "was edited, and would be written anew", vec![advice]);
             }
@@ -228,9 +231,28 @@ impl Addition {
         }
         let folder = at.parent().unwrap_or(&self.root);
         let written = match is {
-            Some(bytes) => fs::create_dir_all(folder).and_then(|()| disk::write_atomic(&at, bytes, 0o666)),
-            None => fs::remove_file(&at),
+            Some(bytes) => fs::create_dir_all(folder).and_then(|()| {
+                tidy(&at);
+                disk::write_atomic(&at, bytes, 0o666)
+            }),
+            None => fs::remove_file(&at).map(|()| {
+                // An empty folder goes with its last file.
+                let _ = fs::remove_dir(folder);
+            }),
         };
         written.with_context(|| format!("cannot write {}", at.display()))
+    }
+}
+
+/// Removes what a killed run left beside a file that it was writing.
+fn tidy(file: &Path) {
+    let Some((folder, name)) = file.parent().zip(file.file_name()) else { return };
+    let begin = format!(".{}.", name.to_string_lossy());
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let left = entry.file_name();
+        let middle = left.to_str().and_then(|left| left.strip_prefix(&begin)?.strip_suffix(".tmp"));
+        if middle.is_some_and(place::is_unique) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }

@@ -83,7 +83,7 @@ fn values(forward: &Described, backward: Option<&Described>) -> Vec<(&'static st
     };
     let refused: Vec<&&str> = tensors.iter().filter(|name| !has(name)).collect();
     let refusal = format!(
-        "    if torch.is_grad_enabled() and ({}):\n        raise RuntimeError(\"@OP@ has no gradient by {}; call it under torch.no_grad()\")\n",
+        "\n    if torch.is_grad_enabled() and ({}):\n        raise RuntimeError(\"@OP@ has no gradient by {}; call it under torch.no_grad()\")",
         refused.iter().map(|name| needs(name)).collect::<Vec<_>>().join(" or "),
         list(&refused),
     );
@@ -160,9 +160,10 @@ fn values(forward: &Described, backward: Option<&Described>) -> Vec<(&'static st
         (
             "@RETURNS@",
             format!(
-                "{} of ``{}``'s shape and dtype.",
+                "{} of ``{}``'s shape and dtype.{}",
                 if forward.outputs().len() == 1 { "A contiguous tensor" } else { "Contiguous tensors" },
-                rows[0]
+                rows[0],
+                if gradients.is_empty() { "" } else { " With gradients." },
             ),
         ),
         ("@LAYER_RESULT@", if forward.outputs().len() == 1 { "torch.Tensor" } else { "tuple" }.to_owned()),

@@ -9,6 +9,7 @@ pub mod hub;
 pub mod pending;
 pub mod report;
 pub mod torch;
+pub mod walk_through;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

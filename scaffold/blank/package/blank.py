@@ -49,8 +49,8 @@ def @OP@(@PARAMETERS@) -> @RESULT@:
 @ARGUMENTS@
     Returns:
         @RETURNS@
-    """
-@REFUSAL@# [of gradient]
+    """@REFUSAL@
+# [of gradient]
     if torch.is_grad_enabled() and (@WANTED@):
         return _@CLASS@.apply(@NAMES@)
 # [end of]
