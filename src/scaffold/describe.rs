@@ -68,6 +68,33 @@ impl Described {
         Ok(Some(described))
     }
 
+    /// Checks that this operation is the gradient of another: what it takes, and what it gives.
+    pub(super) fn check_gradient_of(&self, forward: &Self) -> Result<()> {
+        let gradients: Vec<String> = forward.outputs().iter().map(|name| format!("d_{name}")).collect();
+        for name in self.tensors() {
+            let is_known = forward.tensors().contains(&name) || gradients.iter().any(|gradient| gradient == name);
+            ensure!(
+                is_known,
+                unfit(
+                    &self.name,
+                    &format!("its input `{name}` is no input of {}, and none of {}", forward.name, list(&gradients))
+                )
+            );
+        }
+        for (name, ..) in self.scalars() {
+            let is_known = forward.scalars().iter().any(|scalar| scalar.0 == name);
+            ensure!(is_known, unfit(&self.name, &format!("its number `{name}` is none of {}", forward.name)));
+        }
+        for name in self.outputs() {
+            let is_known = name.strip_prefix("d_").is_some_and(|name| forward.rows().contains(&name));
+            ensure!(
+                is_known,
+                unfit(&self.name, &format!("its output `{name}` is not d_ and the name of an input of rows"))
+            );
+        }
+        Ok(())
+    }
+
     fn names(&self, wanted: impl Fn(&Argument) -> Option<&String>) -> Vec<&str> {
         self.arguments.iter().filter_map(wanted).map(String::as_str).collect()
     }
@@ -90,11 +117,11 @@ impl Described {
     }
 
     pub(super) fn scalars(&self) -> Vec<(&str, &str, Option<&str>)> {
-        let scalar = |argument| match argument {
-            &Argument::Scalar { ref name, ref ctype, ref default } => Some((&**name, &**ctype, default.as_deref())),
+        let all = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Scalar { name, ctype, default } => Some((name.as_str(), ctype.as_str(), default.as_deref())),
             _ => None,
-        };
-        self.arguments.iter().filter_map(scalar).collect()
+        });
+        all.collect()
     }
 }
 
@@ -186,4 +213,9 @@ fn summary(text: &str, wanted: &str) -> String {
     lines.reverse();
     let text = lines.join(" ").replace('\\', "/").replace('"', "'");
     if text.is_empty() { format!("The operation {wanted} of kernel.toml.") } else { text }
+}
+
+/// Items with commas between them.
+pub(super) fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|item| item.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
 }

@@ -30,7 +30,7 @@ pub(super) fn merge(old: &str, new: &str, mine: &str) -> Result<String, Vec<Conf
         let is_there = |between: &[&str]| !added.is_empty() && between.windows(added.len()).any(|lines| lines == added);
         let own: Option<Vec<usize>> = gone.clone().map(|line| place[line]).collect();
         if between.is_some_and(is_there)
-            || gone.len() > 0 && added.is_empty() && between.is_some_and(<[&str]>::is_empty)
+            || !gone.is_empty() && added.is_empty() && between.is_some_and(<[&str]>::is_empty)
         {
             continue;
         }

@@ -8,6 +8,7 @@
 //! are there. An operation of a user's own has its torch side from kernel.toml ([`torch_side`]).
 
 pub(crate) mod add;
+mod binding;
 pub(crate) mod catalog;
 pub(crate) mod compose;
 mod describe;
@@ -25,6 +26,7 @@ mod shake;
 mod slice;
 mod sources;
 mod torch_side;
+mod tree;
 
 pub(crate) use catalog::{Catalog, Family};
 pub(crate) use compose::compose;

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::scan::{Language, Line, Word, scan};
+use super::tree::{Group, Item, Part, Tree, remove};
 
 /// The file without what mentions one of the names, which are those of operations, functions and layers. `used`: what another
 /// file takes from this one.
@@ -16,13 +17,12 @@ pub(super) fn shake(text: &str, language: Language, unwanted: &BTreeSet<String>,
         return text;
     }
     let mut file = File { lines: scan(&text, language), language, unwanted: unwanted.clone() };
-    let all: Vec<usize> = (0..file.lines.len()).collect();
-    let mut top = file.group(&all, None);
-    let uses = |item| {
+    let mut top = Tree { lines: &file.lines, language }.whole();
+    let outside = |item| {
         let own = file.defined(None, item);
         file.uses(item).into_iter().filter(move |name| !own.contains(name))
     };
-    let before: BTreeSet<String> = top.items.iter().flat_map(uses).collect();
+    let before: BTreeSet<String> = top.items.iter().flat_map(outside).collect();
     loop {
         let known = file.unwanted.len();
         file.drop_mentions(&mut top);
@@ -32,7 +32,7 @@ pub(super) fn shake(text: &str, language: Language, unwanted: &BTreeSet<String>,
     }
     while file.drop_unused(&mut top, &before, used) {}
     let mut out = String::with_capacity(text.len());
-    file.print(&top, &mut out);
+    Tree { lines: &file.lines, language }.print(&top, &mut out);
     out
 }
 
@@ -54,25 +54,6 @@ pub(super) fn marked(text: &str, unwanted: &BTreeSet<String>) -> String {
     out
 }
 
-/// Lines at one level of indentation, with all that is below them.
-struct Group {
-    /// The line that has them, none for the whole file.
-    opener: Option<usize>,
-    items: Vec<Item>,
-}
-
-/// A statement or an element, from its first line to its last.
-struct Item {
-    /// Blank lines and comments in front.
-    lead: Vec<usize>,
-    parts: Vec<Part>,
-}
-
-enum Part {
-    Line(usize),
-    Group(Group),
-}
-
 struct File<'a> {
     lines: Vec<Line<'a>>,
     language: Language,
@@ -80,70 +61,6 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Divides lines into items.
-    fn group(&self, all: &[usize], opener: Option<usize>) -> Group {
-        let is_code = |line: &Line| !line.continues && !line.text.trim().is_empty();
-        let indents = all.iter().map(|at| &self.lines[*at]).filter(|line| is_code(line)).map(Line::indent);
-        let base = indents.min().unwrap_or(0);
-        let (mut items, mut lead, mut at) = (Vec::new(), Vec::new(), 0);
-        while at < all.len() {
-            if self.lines[all[at]].is_lead(self.language) {
-                lead.push(all[at]);
-                at += 1;
-                continue;
-            }
-            let (parts, end) = self.item(all, at, base);
-            items.push(Item { lead: std::mem::take(&mut lead), parts });
-            at = end;
-        }
-        if !lead.is_empty() {
-            items.push(Item { lead, parts: Vec::new() });
-        }
-        Group { opener, items }
-    }
-
-    /// The item that begins at a line, and where the next one begins.
-    fn item(&self, all: &[usize], begin: usize, base: usize) -> (Vec<Part>, usize) {
-        let mut parts = vec![Part::Line(all[begin])];
-        let (mut opener, mut inner) = (all[begin], Vec::new());
-        let mut balance = self.lines[opener].balance;
-        let mut decorated = self.lines[opener].text.trim_start().starts_with('@');
-        let mut at = begin + 1;
-        while at < all.len() {
-            // Blank lines belong to what comes behind them.
-            let ahead = all[at..].iter().find(|at| !self.lines[**at].text.trim().is_empty()).copied();
-            let Some(ahead) = ahead.map(|ahead| &self.lines[ahead]) else { break };
-            let text = ahead.text.trim_start();
-            if ahead.continues || ahead.indent() > base {
-                inner.push(all[at]);
-            } else if decorated && balance == 0
-                || balance > 0 && text.starts_with([')', ']', '}'])
-                || text.starts_with("else:")
-            {
-                self.close(&mut parts, opener, &mut inner);
-                decorated = decorated && text.starts_with('@');
-                opener = all[at];
-                parts.push(Part::Line(opener));
-            } else {
-                break;
-            }
-            balance += self.lines[all[at]].balance;
-            at += 1;
-        }
-        self.close(&mut parts, opener, &mut inner);
-        (parts, at)
-    }
-
-    fn close(&self, parts: &mut Vec<Part>, opener: usize, inner: &mut Vec<usize>) {
-        // The lines of a string that its first line begins are the item's own.
-        let own = inner.iter().take_while(|at| self.lines[**at].continues).count();
-        parts.extend(inner.drain(..own).map(Part::Line));
-        if !inner.is_empty() {
-            parts.push(Part::Group(self.group(inner, Some(opener))));
-            inner.clear();
-        }
-    }
-
     /// Drops what mentions an unwanted name. Whether what has the group must go with it.
     fn drop_mentions(&mut self, group: &mut Group) -> bool {
         let (mut must_go, mut dropped) = (false, false);
@@ -338,32 +255,6 @@ impl File<'_> {
             }
         }
         names
-    }
-
-    fn print(&self, group: &Group, out: &mut String) {
-        let line = |at: &usize, out: &mut String| {
-            out.push_str(&self.lines[*at].text);
-            out.push('\n');
-        };
-        for item in &group.items {
-            item.lead.iter().for_each(|at| line(at, out));
-            for part in &item.parts {
-                match part {
-                    Part::Line(at) => line(at, out),
-                    Part::Group(group) => self.print(group, out),
-                }
-            }
-        }
-    }
-}
-
-/// Removes an item. A comment over several lines stays with those that are left.
-fn remove(items: &mut Vec<Item>, at: usize) {
-    let removed = items.remove(at);
-    if let Some(next) = items.get_mut(at)
-        && next.lead.is_empty()
-    {
-        next.lead = removed.lead;
     }
 }
 

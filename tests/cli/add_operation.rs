@@ -176,6 +176,19 @@ fn the_walk_through_holds_and_is_short() {
     }
     test.run_in(&root, "add relu2_up").expect(0, &["nothing to do"]);
     test.run_in(&root, "add --blank relu2_up").expect(0, &["nothing to do"]);
+    let kernel_toml = fs::read_to_string(root.join("kernel.toml")).unwrap();
+    for (from, to, words) in [
+        ("tensor = \"d_out\"", "tensor = \"dy\"", "its input `dy` is no input of relu2_up, and none of d_out"),
+        (
+            "relu2_up_backward\" }\nflops = \"6 * rows * width\"\narguments = [\n  { tensor = \"d_gate\"",
+            "relu2_up_backward\" }\nflops = \"6 * rows * width\"\narguments = [\n  { tensor = \"gate_d\"",
+            "its output `gate_d` is not d_ and the name of an input",
+        ),
+    ] {
+        edit(&root.join("kernel.toml"), from, to);
+        test.run_in(&root, "add relu2_up").expect(1, &["the torch side of relu2_up_backward", words]);
+        write(&root.join("kernel.toml"), &kernel_toml);
+    }
     // Others beside it, bundled ones and blank ones.
     test.run_in(&root, "add rms_norm --blank other_op,third").expect(0, &["added to"]);
     test.run_in(&root, "check --strict").expect(0, &["clean"]);
