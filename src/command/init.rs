@@ -111,12 +111,12 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
 fn list(catalog: &Catalog, output: Output) {
     output.line(style::strong("--op"));
     for family in &catalog.families {
-        output.line(format!("  {:<19} {}", family.name, style::faint(&family.description)));
+        output.line(format!("  {:<21} {}", family.name, style::faint(&family.description)));
         for (name, what) in &family.operations {
-            output.line(format!("    {name:<17} {what}"));
+            output.line(format!("    {name:<19} {what}"));
         }
         for name in &family.also {
-            output.line(format!("    {name:<17} the same, to make your own"));
+            output.line(format!("    {name:<19} the same, to make your own"));
         }
     }
     output.line(style::strong("--for"));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -233,7 +234,8 @@ impl Addition {
         let written = match is {
             Some(bytes) => fs::create_dir_all(folder).and_then(|()| {
                 tidy(&at);
-                disk::write_atomic(&at, bytes, 0o666)
+                let mode = fs::metadata(&at).map_or(0o666, |meta| meta.permissions().mode() & 0o777);
+                disk::write_atomic(&at, bytes, mode)
             }),
             None => fs::remove_file(&at).map(|()| {
                 // An empty folder goes with its last file.

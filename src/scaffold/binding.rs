@@ -66,16 +66,7 @@ pub(super) fn function(of: &Described) -> String {
     } else {
         format!("std::tuple<{}>", list(vec!["Tensor"; outputs.len()]))
     };
-    let mut text = String::new();
-    if outputs.len() > 2 {
-        let give =
-            |at: usize| format!("  stack[{at}] = torch::stable::detail::from(std::get<{at}>(results).release());\n");
-        let all: String = (0..outputs.len()).map(give).collect();
-        let _ = write!(
-            text,
-            "}}  // namespace\n\nnamespace binding {{\ninline void give(StableIValue* stack, {result} results) {{\n{all}}}\n}}  // namespace binding\n\nnamespace {{\n\n"
-        );
-    }
+    let mut text = if outputs.len() > 2 { give(&result, outputs.len()) } else { String::new() };
     let _ = writeln!(text, "{result} op_{}({}) {{", of.name, list(parameters.chain(scalars)));
     let _ = write!(
         text,
@@ -100,7 +91,20 @@ pub(super) fn function(of: &Described) -> String {
     for name in &outputs {
         let _ = writeln!(text, "  Tensor {name} = call.empty(Shape({first}_array));");
     }
-    let given = of.arguments.iter().map(|argument| match argument {
+    let given = of.arguments.iter().map(|argument| passed(argument, &rows));
+    let returned = if outputs.len() == 1 {
+        outputs[0].to_owned()
+    } else {
+        format!("{{{}}}", list(outputs.iter().map(|name| format!("std::move({name})"))))
+    };
+    let _ = write!(text, "  call.check({}({}), {});\n  return {returned};\n}}\n\n", of.launcher, list(given), of.error);
+    text
+}
+
+/// What the launcher gets for an argument.
+fn passed(argument: &Argument, rows: &[&str]) -> String {
+    let first = rows[0];
+    match argument {
         Argument::Output(name) => format!("{name}.data()"),
         Argument::Rows(name) => format!("{name}_rows.data"),
         Argument::Row(name, _) => format!("{name}_row"),
@@ -110,12 +114,15 @@ pub(super) fn function(of: &Described) -> String {
         Argument::Width | Argument::Stride(_) => format!("{first}_rows.width"),
         Argument::DType => "call.dtype()".to_owned(),
         Argument::Stream => "call.stream()".to_owned(),
-    });
-    let returned = if outputs.len() == 1 {
-        outputs[0].to_owned()
-    } else {
-        format!("{{{}}}", list(outputs.iter().map(|name| format!("std::move({name})"))))
-    };
-    let _ = write!(text, "  call.check({}({}), {});\n  return {returned};\n}}\n\n", of.launcher, list(given), of.error);
-    text
+    }
+}
+
+/// How more results than binding.h knows are handed to torch.
+fn give(result: &str, count: usize) -> String {
+    let one = |at| format!("  stack[{at}] = torch::stable::detail::from(std::get<{at}>(results).release());\n");
+    let all = (0..count).map(one).collect::<Vec<_>>().concat();
+    format!(
+        "}}  // namespace\n\nnamespace binding {{\ninline void give(StableIValue* stack, {result} results) {{\n{all}}}\n\
+         }}  // namespace binding\n\nnamespace {{\n\n"
+    )
 }

@@ -182,7 +182,13 @@ fn arguments(operation: &Table) -> Result<Vec<Argument>> {
             arguments.push(if name == "stream" { Argument::Stream } else { Argument::DType });
         }
     }
-    for argument in &mut arguments {
+    sizes(&mut arguments, &shape, &strides)?;
+    Ok(arguments)
+}
+
+/// Tells numbers that are sizes and strides of tensors from those of the operation.
+fn sizes(arguments: &mut [Argument], shape: &[String], strides: &BTreeMap<String, String>) -> Result<()> {
+    for argument in arguments {
         let Argument::Scalar { name, ctype, .. } = &*argument else { continue };
         let size = match name {
             name if *name == shape[0] => Argument::Count,
@@ -195,7 +201,7 @@ fn arguments(operation: &Table) -> Result<Vec<Argument>> {
         ensure!(ctype == "i64", "`{name}` is {ctype}, and sizes of torch are i64");
         *argument = size;
     }
-    Ok(arguments)
+    Ok(())
 }
 
 /// The comment in front of an operation, as one sentence or more.
