@@ -32,7 +32,7 @@ pub(crate) struct Change {
 pub(crate) struct Addition {
     /// Its folder.
     pub(crate) root: PathBuf,
-    /// In the order in which they are made: new files, changed ones, kernel.toml, files that go.
+    /// In the order in which they are made: new files, changed ones, files that go, kernel.toml.
     pub(crate) changes: Vec<Change>,
     refused: Vec<Refused>,
     _lock: Option<fs::File>,
@@ -90,7 +90,8 @@ pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Resu
     for name in followed {
         addition.follow(&project, &kernel_toml, name)?;
     }
-    let order = |change: &Change| (change.is.is_none(), change.path == KERNEL_TOML, change.was.is_some());
+    // By kernel.toml a later run sees what is complete.
+    let order = |change: &Change| (change.path == KERNEL_TOML, change.is.is_none(), change.was.is_some());
     addition.changes.sort_by_key(order);
     Ok(addition)
 }

@@ -14,8 +14,10 @@ pub(super) struct Conflict {
 /// `mine` with what `new` has otherwise than `old`. Lines are put beside the lines that `old` has there, behind what `mine` has
 /// beside them; what `mine` has already stays.
 pub(super) fn merge(old: &str, new: &str, mine: &str) -> Result<String, Vec<Conflict>> {
+    // What comes behind the last line begins a line of its own.
+    let ended = if mine.ends_with('\n') { mine.to_owned() } else { format!("{mine}\n") };
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<&str>>();
-    let (old, new, mine) = (lines(old), lines(new), lines(mine));
+    let (old, new, mine) = (lines(old), lines(new), lines(&ended));
     let place = places(&old, &mine);
     let (mut edits, mut conflicts) = (Vec::new(), Vec::new());
     for change in capture_diff_slices(Algorithm::Myers, &old, &new) {
@@ -85,6 +87,7 @@ mod tests {
             merge("a\nb\n", "a\nc\n", "a\nB\n").unwrap_err(),
             [Conflict { gone: vec!["b".into()], added: vec!["c".into()] }]
         );
+        assert_eq!(merge("a\n", "a\nb\n", "a").unwrap(), "a\nb\n");
         assert_eq!(merge("a\nb\n", "a\n", "a\n").unwrap(), "a\n");
         assert_eq!(merge("a\n", "a\nb\n", "nothing of it\n").unwrap(), "nothing of it\nb\n");
     }
