@@ -17,6 +17,9 @@ use crate::base::disk;
 use crate::install::refusal::{Refusal, Refused};
 use crate::project::{BUILD_TOML, KERNEL_TOML};
 
+/// No file of a project that is extended is larger.
+const LARGEST: u64 = 16 << 20;
+
 /// A file that changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
@@ -109,7 +112,7 @@ impl Addition {
                 Ok(_) => {}
             }
         }
-        fs::read(&at).map(Some).with_context(|| format!("cannot read {}", at.display()))
+        disk::read_plain(&at, LARGEST).map(Some).with_context(|| format!("cannot read {}", at.display()))
     }
 
     fn text(&self, path: &str) -> Result<String> {
@@ -162,6 +165,9 @@ impl Addition {
                 }
                 // What somebody deleted stays so.
                 (_, _, None) | (None, None, _) => {}
+                (Some(_), Some(_), Some(there)) if std::str::from_utf8(there).is_err() => {
+                    self.refuse(path, "is not UTF-8", vec!["write it in UTF-8, and run it again".to_owned()]);
+                }
                 (Some(old), Some(new), Some(there)) => {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                     match merge(&text(old), &text(new), &text(there)) {

@@ -149,6 +149,13 @@ fn what_cannot_be_is_named_and_nothing_is_written() {
         }
     }
     assert_eq!(snapshot(&test.project), before);
+    // Bytes that are no text are not read as if they were.
+    let readme = test.at("my-kernels/README.md");
+    let text = fs::read(&readme).unwrap();
+    write(&readme, [&text[..], b"\xff\n"].concat());
+    test.run("add swiglu --dir my-kernels").expect(3, &["README.md is not UTF-8"]);
+    write(&readme, text);
+    assert_eq!(snapshot(&test.project), before);
     // A link is not followed.
     let far = test.root().join("far.toml");
     fs::rename(test.at("my-kernels/kernel.toml"), &far).unwrap();
