@@ -26,7 +26,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n  kernels publish my-norms           to the Kernel Hub, with its evidence\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels publish`, `kernels hub`, `kernels toolchain install` (through pip) and\n`kernels bench --against hub:OWNER/NAME` use the network."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm   a kernel project of your own\n  kernels add --blank relu2_up       an operation of your own in it\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n  kernels publish my-norms           to the Kernel Hub, with its evidence\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly `kernels publish`, `kernels hub`, `kernels toolchain install` (through pip) and\n`kernels bench --against hub:OWNER/NAME` use the network."
 )]
 pub struct Cli {
     /// What to do.
@@ -51,6 +51,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  kernels init my-norms --op rms_norm\n  kernels init ltx-video-kernels --for ltx-video\n  kernels init my-kernel --op blank\n  kernels init --list\n\nWrites a folder that `kernels` and kernel-builder build: kernels, torch binding, layers, tests,\nbenchmarks, card. Exit code 3 where something is in the way; nothing of it is touched."
     )]
     Init(project::Init),
+    /// Add operations to a kernel project, bundled ones or one of your own
+    #[command(
+        after_help = "Examples:\n  kernels add swiglu\n  kernels add --blank relu2_up\n  kernels add relu2_up               its torch side again, after an edit of kernel.toml\n  kernels add swiglu --dry-run\n\nWrites kernels, binding, functions, layers, tests and benchmarks, and extends build.toml, kernel.toml, __init__.py,\nREADME.md and CARD.md beside your edits. All of it or nothing: exit code 3 where an edit is in the way, with the\nlines to change by hand. A run that was killed is completed by the same command."
+    )]
+    Add(project::AddOperation),
     /// Compile a kernel project with nvcc, and report each kernel's registers, spills and occupancy
     #[command(
         after_help = "Examples:\n  kernels build kernels/rmsnorm\n  kernels build --arch 80,90\n  kernels build --torch my-kernel\n\nPrints registers, spills, stack, shared memory, occupancy and the width of global accesses,\nand fails when a budget of kernel.toml is exceeded. Needs nvcc: see `kernels toolchain`.\n\nWith --torch, build.toml alone is needed, with [torch] stable-abi. The variant runs with every later\ntorch, is checked against manylinux_2_28, and loads with the kernels library:\n  kernels.get_local_kernel(pathlib.Path(\"my-kernel/build\"))\nNeeds nvcc, g++ and torch's headers: of an active environment, or `kernels toolchain install --torch`."

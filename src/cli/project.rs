@@ -42,8 +42,8 @@ pub(crate) struct Init {
     /// The project's name: small letters, digits and hyphens
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Its contents, several as `a,b` or `a b`: families of operations, or operations, which bring their families; `blank`
-    /// is a small kernel to start from
+    /// Its operations, several as `a,b` or `a b`, each with its gradient where it has one; `blank` is a small kernel to start
+    /// from
     #[arg(long, value_name = "OP", value_delimiter = ',', num_args = 1..)]
     pub(crate) op: Vec<String>,
     /// All that a model needs: ltx-video, qwen3
@@ -61,6 +61,23 @@ pub(crate) struct Init {
     /// List what --op and --for take
     #[arg(long, conflicts_with_all = ["name", "op", "models", "dest", "owner", "no_git"])]
     pub(crate) list: bool,
+}
+
+/// `kernels add`.
+#[derive(Args, Debug)]
+pub(crate) struct AddOperation {
+    /// Operations of `kernels init --list`, or of the project's own, whose files for torch are written anew from kernel.toml
+    #[arg(value_name = "OP", required_unless_present = "blank")]
+    pub(crate) op: Vec<String>,
+    /// A new operation of your own: a small kernel with its gradient, to be edited
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) blank: Vec<String>,
+    /// The project's folder
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Which project, and for which architectures.

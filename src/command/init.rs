@@ -29,18 +29,18 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     let name = Name::parse(name).map_err(|error| usage(error.to_string()))?;
     let owner = arguments.owner.as_deref().unwrap_or(NOBODY);
     check_owner(owner).map_err(|error| usage(error.to_string()))?;
-    let families = catalog.select(operations, &arguments.models).map_err(|error| usage(error.to_string()))?;
-    if families.is_empty() {
+    let choices = catalog.select(operations, &arguments.models).map_err(|error| usage(error.to_string()))?;
+    if choices.is_empty() {
         return Err(usage(format!(
             "say what is to be in {name}: --op with some of {}, --op blank for a small kernel to start from, or --for {}; \
              `kernels init --list` says what each is",
-            names(catalog.families.iter().map(|family| &family.name)),
+            names(catalog.families.iter().flat_map(|family| family.operations.keys())),
             names(catalog.sets.iter().map(|set| &set.name)),
         )));
     }
     let dest = arguments.dest.clone().unwrap_or_else(|| PathBuf::from(name.as_str()));
     let place = Destination::find(&dest)?;
-    let project = compose(&name, owner, &families)?;
+    let project = compose(&name, owner, &choices, &[])?;
     let message = format!("{name}, as kernels {} writes it", bundle::version());
     let placed = place.write(&project, !arguments.no_git, &message)?;
     for left in &placed.removed {
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
             "{} files, {} of {}",
             project.files.len(),
             plural(project.operations.len(), "operation"),
-            names(families.iter().map(|family| &family.name)),
+            names(choices.iter().map(|choice| &choice.family.name)),
         ))
     ));
     output.line(format!("  {}", placed.git.sentence()));
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         "name": name.as_str(),
         "package": name.package(),
         "path": place.path.to_string_lossy(),
-        "families": families.iter().map(|family| &family.name).collect::<Vec<_>>(),
+        "families": choices.iter().map(|choice| &choice.family.name).collect::<Vec<_>>(),
         "operations": project.operations,
         "files": project.files.keys().collect::<Vec<_>>(),
         "git": placed.git,
@@ -111,10 +111,12 @@ fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
 fn list(catalog: &Catalog, output: Output) {
     output.line(style::strong("--op"));
     for family in &catalog.families {
-        output.line(format!("  {:<10} {}", family.name, family.description));
-        let also = family.names().skip(1).collect::<Vec<_>>().join(", ");
-        if !also.is_empty() {
-            output.line(format!("  {:<10} {}", "", style::faint(format!("or {also}"))));
+        output.line(format!("  {:<21} {}", family.name, style::faint(&family.description)));
+        for (name, what) in &family.operations {
+            output.line(format!("    {name:<19} {what}"));
+        }
+        for name in &family.also {
+            output.line(format!("    {name:<19} the same, to make your own"));
         }
     }
     output.line(style::strong("--for"));

@@ -1,6 +1,7 @@
 //! One file per subcommand: resolve the arguments, call the module that does the work, show the result.
 
 mod add;
+mod add_operation;
 mod backups;
 mod batch;
 mod bench;
@@ -98,6 +99,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         }
         Command::Man { command, list } => man::run(&command, list, output),
         Command::Init(arguments) => init::run(&arguments, output),
+        Command::Add(arguments) => add_operation::run(&arguments, output),
         Command::Build(arguments) if arguments.torch => build_torch::run(&arguments, output),
         Command::Build(arguments) => build::run(&arguments, output),
         Command::Verify(arguments) => verify::run(&arguments, output),

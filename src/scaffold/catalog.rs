@@ -19,7 +19,7 @@ pub(crate) struct Catalog {
 }
 
 /// Operations that belong together: their kernels, their binding, their functions and layers.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Family {
     /// The stem of its files, and what `--op` takes.
@@ -30,8 +30,14 @@ pub(crate) struct Family {
     /// The folders of `kernels/` that it is made of; without one, `scaffold/<name>/kernel` has its kernels.
     #[serde(default)]
     pub(crate) projects: Vec<String>,
-    /// What `--op` takes for it beside its name.
-    pub(crate) operations: Vec<String>,
+    /// Its operations by the names of their functions, each in a sentence.
+    pub(crate) operations: BTreeMap<String, String>,
+    /// The operations that some of them need.
+    #[serde(default)]
+    pub(super) needs: BTreeMap<String, Vec<String>>,
+    /// What `--op` takes for all of it.
+    #[serde(default)]
+    pub(crate) also: Vec<String>,
     /// What its Python module offers.
     pub(crate) exports: Vec<String>,
     /// The classes of its layers' module.
@@ -80,44 +86,68 @@ impl Catalog {
 
     /// Whether `--op` takes a name.
     pub(crate) fn has_operation(&self, name: &str) -> bool {
-        self.families.iter().any(|family| family.answers_to(name))
+        self.find(name).is_some()
     }
 
-    /// The families of some operations and sets, each once, in the catalog's order.
-    pub(crate) fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<&Family>, Unknown> {
-        let mut chosen = BTreeSet::new();
+    /// The family of a name that `--op` takes, and the operation; none: all of the family.
+    fn find(&self, name: &str) -> Option<(&Family, Option<&str>)> {
+        let wanted = plain(name);
+        // A gradient comes with what it is the gradient of.
+        let is_wanted = |own: &String| plain(own) == wanted || format!("{}backward", plain(own)) == wanted;
+        for family in &self.families {
+            if let Some(operation) = family.operations.keys().find(|own| is_wanted(own)) {
+                return Some((family, Some(operation)));
+            }
+        }
+        let is_whole = |family: &&Family| family.also.iter().any(|own| plain(own) == wanted);
+        self.families.iter().find(is_whole).map(|family| (family, None))
+    }
+
+    /// What some operations and sets name, each family once, in the catalog's order.
+    pub(crate) fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<Choice<'_>>, Unknown> {
+        let mut chosen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for name in sets {
             let set = self.sets.iter().find(|set| set.name == *name);
             let set = set.ok_or_else(|| {
                 let names: Vec<&str> = self.sets.iter().map(|set| set.name.as_str()).collect();
                 unknown("--for", name, &names, &names)
             })?;
-            chosen.extend(set.families.iter().map(String::as_str));
+            for family in self.families.iter().filter(|family| set.families.contains(&family.name)) {
+                chosen.entry(&family.name).or_default().extend(family.operations.keys().map(String::as_str));
+            }
         }
         for name in operations {
-            let family = self.families.iter().find(|family| family.answers_to(name));
-            let family = family.ok_or_else(|| {
-                let families: Vec<&str> = self.families.iter().map(|family| family.name.as_str()).collect();
-                let all: Vec<&str> = self.families.iter().flat_map(Family::names).collect();
-                unknown("--op", name, &all, &families)
+            let (family, operation) = self.find(name).ok_or_else(|| {
+                let names: Vec<&str> = self.families.iter().flat_map(Family::names).collect();
+                unknown("--op", name, &names, &names)
             })?;
-            chosen.insert(&family.name);
+            let wanted = chosen.entry(&family.name).or_default();
+            match operation {
+                Some(operation) => {
+                    wanted.insert(operation);
+                    wanted.extend(family.needs.get(operation).into_iter().flatten().map(String::as_str));
+                }
+                None => wanted.extend(family.operations.keys().map(String::as_str)),
+            }
         }
-        let is_chosen = |family: &&Family| chosen.contains(family.name.as_str());
-        Ok(self.families.iter().filter(is_chosen).collect())
+        let choice = |family| Some(Choice { family, operations: chosen.remove(family.name.as_str())? });
+        Ok(self.families.iter().filter_map(choice).collect())
     }
+}
+
+/// What a project is to have of a family.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice<'a> {
+    /// The family.
+    pub(crate) family: &'a Family,
+    /// Names of its operations, at least one.
+    pub(crate) operations: BTreeSet<&'a str>,
 }
 
 impl Family {
     /// All that `--op` takes for it.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let others = self.operations.iter().filter(|name| **name != self.name);
-        std::iter::once(&self.name).chain(others).map(String::as_str)
-    }
-
-    /// Small and large letters, `-` and `_` are alike: operations are written in many ways.
-    fn answers_to(&self, name: &str) -> bool {
-        self.names().any(|own| plain(own) == plain(name))
+        self.operations.keys().chain(&self.also).map(String::as_str)
     }
 
     /// The folders of its kernels among the embedded files, each with the name of its folder in a project.
@@ -153,8 +183,7 @@ mod tests {
         let mut owners = BTreeMap::new();
         for family in &catalog.families {
             for name in family.names() {
-                let owner = owners.insert(plain(name), &family.name);
-                assert!(owner.is_none_or(|owner| *owner == family.name), "{name} is in two families");
+                assert!(owners.insert(plain(name), name).is_none(), "{name} is there twice");
             }
             for (_, folder) in family.kernel_folders() {
                 assert!(embedded::file(&format!("{folder}/kernel.toml")).is_some(), "{folder}");

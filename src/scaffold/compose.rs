@@ -3,8 +3,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
+use super::catalog::Choice;
+use super::part::Part;
+use super::scan::Language;
+use super::shake::shake;
 use super::sources::{self, FOLDER};
 use super::{Family, Name, embedded, kernel_toml, manifest, package};
 
@@ -17,42 +21,40 @@ pub(crate) struct Project {
     pub(crate) operations: Vec<String>,
 }
 
-/// The part of a path of `scaffold/common` that stands for the Python package's name.
+/// The folder of a family that stands for the Python package's name.
 const PACKAGE: &str = "package";
 
-/// The folders of a family, and where they go; `package` itself goes to the Python package.
-const FOLDERS: [(&str, &str); 3] = [("torch-ext", "torch-ext"), ("tests", "tests"), ("benchmarks", "benchmarks")];
-
-/// The files of a project of these families, of which there is at least one. `owner`: whose it is on the Hub.
-pub(crate) fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<Project> {
-    ensure!(!families.is_empty(), "a project of no family");
+/// The files of a project of these operations. `owner`: whose it is on the Hub.
+/// `blanks`: operations of somebody's own, behind these.
+pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice], blanks: &[String]) -> Result<Project> {
+    let blanks = blanks.iter().map(|name| Part::blank(name));
+    let taken: Vec<Part> = choices.iter().map(|choice| Ok(Part::of(choice))).chain(blanks).collect::<Result<_>>()?;
+    let families: Vec<&Family> = taken.iter().map(|part| &part.family).collect();
     let mut tree = Files::default();
     let ext = format!("torch-ext/{}", name.package());
-    let filled = Filled::of(name, families);
+    let filled = Filled::of(name, &families);
+    let has_layers = families.iter().any(|family| !family.layers.is_empty());
     for (path, bytes) in embedded::below("scaffold/common") {
-        let path = match path.strip_prefix("torch-ext/package/") {
-            Some(inside) => format!("{ext}/{inside}"),
-            None => path.to_owned(),
-        };
-        tree.add(path, filled.fill(bytes))?;
+        let bytes = filled.fill(bytes);
+        let bytes = if path.ends_with(".py") && !has_layers { without_layers(&bytes) } else { bytes };
+        tree.add(path.to_owned(), bytes)?;
     }
     let mut folders = Vec::new();
-    for family in families {
-        let root = format!("scaffold/{}", family.name);
-        for (from, to) in FOLDERS {
-            for (path, bytes) in embedded::below(&format!("{root}/{from}")) {
-                tree.add(format!("{to}/{path}"), filled.fill(bytes))?;
-            }
+    for part in &taken {
+        for (path, bytes) in &part.files {
+            let place = match path.split_once('/') {
+                Some((PACKAGE, inside)) => format!("{ext}/{inside}"),
+                Some(("torch-ext" | "tests" | "benchmarks", _)) => path.clone(),
+                _ => continue,
+            };
+            tree.add(place, filled.fill(bytes))?;
         }
-        for (path, bytes) in embedded::below(&format!("{root}/{PACKAGE}")) {
-            if family.layers.is_empty() && path.starts_with("layers/") {
-                continue;
-            }
-            tree.add(format!("{ext}/{path}"), filled.fill(bytes))?;
+        if part.kernel.is_none() {
+            folders.extend(part.family.kernel_folders());
         }
-        folders.extend(family.kernel_folders());
     }
-    let (parts, shared) = sources::gather(&folders);
+    let (mut parts, shared) = sources::gather(&folders);
+    parts.extend(taken.iter().filter_map(|part| part.kernel.clone()));
     for part in &parts {
         for (file, bytes) in &part.own {
             tree.add(format!("{FOLDER}/{}/{file}", part.name), bytes.to_vec())?;
@@ -62,7 +64,8 @@ pub(crate) fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<
         tree.add(format!("{FOLDER}/{file}"), bytes.to_vec())?;
     }
     tree.add("LICENSE".to_owned(), embedded::LICENCE.to_vec())?;
-    let kernel_toml = kernel_toml::compose(&parts)?;
+    let is_wanted = |launcher: &str| taken.iter().any(|part| part.launches(launcher));
+    let kernel_toml = kernel_toml::compose(&parts, &is_wanted)?;
     let operations = operations(&kernel_toml)?;
     tree.add("kernel.toml".to_owned(), kernel_toml.into_bytes())?;
     let binding: BTreeSet<String> = tree
@@ -76,11 +79,17 @@ pub(crate) fn compose(name: &Name, owner: &str, families: &[&Family]) -> Result<
         .collect();
     let manifest = manifest::compose(name, owner, &parts, &binding);
     tree.add("build.toml".to_owned(), manifest.into_bytes())?;
-    tree.add(format!("{ext}/__init__.py"), package::init(name, families).into_bytes())?;
-    if let Some(layers) = package::layers(name, families) {
+    tree.add(format!("{ext}/__init__.py"), package::init(name, &families).into_bytes())?;
+    if let Some(layers) = package::layers(name, &families) {
         tree.add(format!("{ext}/layers/__init__.py"), layers.into_bytes())?;
     }
     Ok(Project { files: tree.0, operations })
+}
+
+/// A file for a project without layers.
+fn without_layers(bytes: &[u8]) -> Vec<u8> {
+    let layers = BTreeSet::from(["layers".to_owned()]);
+    shake(&String::from_utf8_lossy(bytes), Language::Python, &layers, &[]).into_bytes()
 }
 
 fn operations(kernel_toml: &str) -> Result<Vec<String>> {
@@ -121,7 +130,7 @@ impl Filled {
             ("@FAMILIES@\n", package::contents(families)),
             ("@NAME@", name.to_string()),
             ("@PACKAGE@", name.package()),
-            ("@FUNCTION@", families[0].exports[0].clone()),
+            ("@FUNCTION@", families.first().and_then(|family| family.exports.first().cloned()).unwrap_or_default()),
         ])
     }
 
@@ -145,11 +154,12 @@ mod tests {
     use crate::scaffold::Catalog;
 
     #[test]
-    fn every_family_alone_and_all_together_are_composed_alike_in_any_order() {
+    fn every_operation_alone_and_all_together_are_composed_alike_in_any_order() {
         let catalog = Catalog::embedded().unwrap();
-        let name = Name::parse("some-kernels").unwrap();
-        for family in &catalog.families {
-            let project = compose(&name, "somebody", &[family]).unwrap();
+        let project_name = Name::parse("some-kernels").unwrap();
+        for name in catalog.families.iter().flat_map(Family::names) {
+            let choices = catalog.select(&[name.to_owned()], &[]).unwrap();
+            let project = compose(&project_name, "somebody", &choices, &[]).unwrap();
             for (path, bytes) in &project.files {
                 let text = String::from_utf8_lossy(bytes);
                 for placeholder in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
@@ -158,9 +168,9 @@ mod tests {
             }
         }
         let mut names: Vec<String> = catalog.families.iter().map(|one| one.name.clone()).collect();
-        let one = compose(&name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
+        let one = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap(), &[]).unwrap();
         names.reverse();
-        let other = compose(&name, "somebody", &catalog.select(&names, &[]).unwrap()).unwrap();
+        let other = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap(), &[]).unwrap();
         assert_eq!(one.files, other.files);
     }
 }

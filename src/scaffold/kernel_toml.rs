@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::embedded;
+use super::slice::slice;
 use super::sources::{FOLDER, Part};
 
 const HEAD: &str = "\
@@ -12,16 +12,14 @@ const HEAD: &str = "\
 format = 1
 ";
 
-/// The whole file. With several parts, the budgets of each are for its own kernels.
-pub(super) fn compose(parts: &[Part]) -> Result<String> {
+/// The whole file, with the operations whose launchers are wanted. With several parts, the budgets of each are for its own kernels.
+pub(super) fn compose(parts: &[Part], is_wanted: &dyn Fn(&str) -> bool) -> Result<String> {
     let mut text = HEAD.to_owned();
     for part in parts {
-        let path = format!("{}/kernel.toml", part.from);
-        let own = embedded::file(&path).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let own = own.with_context(|| format!("{path} is not embedded"))?;
-        let (_, own) = own.split_once("\nformat = 1\n").with_context(|| format!("{path} has no line `format = 1`"))?;
+        let own = part.spec.split_once("\nformat = 1\n");
+        let (_, own) = own.with_context(|| format!("kernel.toml of {} has no line `format = 1`", part.name))?;
         let _ = write!(text, "\n# {} {} {}\n", "-".repeat(8), part.name, "-".repeat(8));
-        let own = own.trim_start();
+        let own = slice(own.trim_start(), is_wanted)?;
         let folder = format!("{FOLDER}/{}", part.name);
         // A path of a part is one of its folder in the project.
         let own = own.replace(&format!("\"{FOLDER}/"), &format!("\"{folder}/"));

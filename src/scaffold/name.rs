@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::catalog::Catalog;
 use crate::check::is_stdlib_module;
 use crate::project::manifest::is_kernel_name;
 
@@ -140,6 +141,31 @@ pub(crate) fn check_owner(text: &str) -> Result<(), BadName> {
     Err(BadName(format!(
         "--owner {shown:?}: no name of a user or an organisation on the Hub; letters, digits, `-`, `_` and `.`"
     )))
+}
+
+/// Checks the name of an operation of somebody's own.
+pub(crate) fn check_operation(text: &str, catalog: &Catalog) -> Result<(), BadName> {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let shown: String = text.chars().take(100).collect();
+    let wrong = if text.len() > LONGEST
+        || !text.starts_with(|first: char| first.is_ascii_lowercase())
+        || !text.bytes().all(is_part)
+        || text.ends_with('_')
+        || text.contains("__")
+    {
+        "small letters, digits and single `_`, a letter first, no `_` last"
+    } else if text.ends_with("_backward") {
+        "`_backward` is the gradient of another operation"
+    } else if KEYWORDS.contains(&text)
+        || ["layers", "ops", "binding", "torch_binding", "package", "kernel"].contains(&text)
+    {
+        "a file of the project, or a word of Python, has it"
+    } else if catalog.families.iter().any(|family| family.name == text) || catalog.has_operation(text) {
+        "a bundled operation, or its file, has it; `kernels add` without --blank adds that"
+    } else {
+        return Ok(());
+    };
+    Err(BadName(format!("--blank {shown:?}: no name for an operation: {wrong}")))
 }
 
 /// The name that somebody most likely meant: in small letters, with hyphens for what may not be in it.

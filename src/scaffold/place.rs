@@ -219,7 +219,7 @@ impl Drop for Stage {
 }
 
 /// Locks a folder; none where another process has it.
-fn lock(folder: &Path) -> io::Result<Option<File>> {
+pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::open(folder)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
@@ -254,9 +254,13 @@ fn tidy(parent: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// `.kernels-init-` and three hexadecimal numbers, as [`disk::unique`] gives them.
 fn is_stage_name(name: &str) -> bool {
-    let parts: Option<Vec<&str>> = name.strip_prefix(STAGE).map(|rest| rest.split('-').collect());
+    name.strip_prefix(STAGE).is_some_and(is_unique)
+}
+
+/// Three hexadecimal numbers, as [`disk::unique`] gives them.
+pub(super) fn is_unique(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    parts.is_some_and(|parts| parts.len() == 3 && parts.iter().all(is_number))
+    parts.len() == 3 && parts.iter().all(is_number)
 }

@@ -1,5 +1,6 @@
 //! The kernels' sources of a project: a folder for each bundled project, and one copy of the headers that they share.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::embedded;
@@ -8,12 +9,12 @@ use super::embedded;
 pub(super) const FOLDER: &str = "kernel_src";
 
 /// A bundled project's sources, as they are put into another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part<'a> {
     /// Its name, which its folder has.
     pub(super) name: &'a str,
-    /// Where its files are among the embedded ones.
-    pub(super) from: String,
+    /// Its kernel.toml.
+    pub(super) spec: Cow<'static, str>,
     /// Its own files by name.
     pub(super) own: BTreeMap<&'static str, &'static [u8]>,
     /// The names of the shared headers that it uses.
@@ -29,7 +30,7 @@ pub(super) fn gather<'a>(folders: &[(&'a str, String)]) -> (Vec<Part<'a>>, BTree
         .iter()
         .map(|(name, from)| Part {
             name,
-            from: from.clone(),
+            spec: String::from_utf8_lossy(embedded::file(&format!("{from}/kernel.toml")).unwrap_or_default()),
             own: embedded::below(&format!("{from}/{FOLDER}")).collect(),
             shared: Vec::new(),
         })

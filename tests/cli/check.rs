@@ -998,7 +998,7 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
 fn mistakes_in_the_contract_are_found() {
     const DECLARED: &str = "int64_t gate_stride, int64_t up_stride, int dtype, void* stream);";
     let test = Test::new();
-    test.ok("init gated --op geglu --owner someone --no-git");
+    test.ok("init gated --op geglu,swiglu,swiglu_packed --owner someone --no-git");
     test.ok("init capped --op blank --owner someone --no-git");
     test.run("check --strict gated capped").expect(0, &["clean"]);
     for (file, from, to, rule, says) in [

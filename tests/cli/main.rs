@@ -20,6 +20,7 @@
 mod support;
 
 mod add;
+mod add_operation;
 mod against;
 mod architecture;
 mod card;

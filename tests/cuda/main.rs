@@ -27,5 +27,6 @@ mod deep;
 mod freshness;
 mod kernels;
 mod launchers;
+mod own_operation;
 mod publish;
 mod skill;

@@ -10,6 +10,7 @@ pub mod pending;
 pub mod report;
 pub mod torch;
 pub mod yaml;
+pub mod walk_through;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,8 @@
+# [of layer_norm adaln gate_residual gate_residual_adaln]
 """Adaptive normalisation and gated residuals of diffusion transformers, and LayerNorm. Without gradients.
+# [else]
+"""Normalisation and gated residuals of diffusion transformers. Without gradients.
+# [end of]
 
 A modulation (scale, shift, gate) has the dimensions of the tensor that it modulates up to some one, then 1 or nothing,
 and the last: for ``[batch, tokens, width]`` it may be ``[batch, tokens, width]``, ``[batch, 1, width]``,
@@ -94,7 +98,12 @@ def adaln(
     """``norm(x) * (1 + scale + scale_table) + shift + shift_table``, in float32 with one rounding.
 
     Arguments:
+        # [of layer_norm]
         x: ``[..., width]`` in float32, float16 or bfloat16, as in :func:`layer_norm`.
+        # [else]
+        x: ``[..., width]`` in float32, float16 or bfloat16. Rows may be any distance apart; what is no rows at one
+            distance is copied first.
+        # [end of]
         scale, shift: modulations, see the module; None for 0.
         scale_table, shift_table: ``[width]``, added to scale and shift.
         weight, bias: ``[width]`` of the norm, or None for 1 and 0.
@@ -117,7 +126,12 @@ def gate_residual(
     """``h + x * (gate + gate_table)``, in float32 with one rounding.
 
     Arguments:
+        # [of layer_norm]
         h, x: of one shape ``[..., width]`` and one dtype, as in :func:`layer_norm`.
+        # [else]
+        h, x: of one shape ``[..., width]`` and one dtype, float32, float16 or bfloat16. Rows may be any distance apart;
+            what is no rows at one distance is copied first.
+        # [end of]
         gate: a modulation, see the module; None for 1.
         gate_table: ``[width]``, added to gate.
 

@@ -13,7 +13,16 @@ from support import ANYWHERE, DEVICE, DTYPES, Draw, assert_near, kernelized, nee
 def test_what_is_wrong_is_named(kernel, device):
     draw = Draw(device, torch.float16)
     x, row = draw(2, 6, 64), draw(64)
+    # [of adaln gate_residual]
     adaln, gated = kernel.adaln, kernel.gate_residual
+    # [else]
+    # [of adaln]
+    adaln = kernel.adaln
+    # [end of]
+    # [of gate_residual]
+    gated = kernel.gate_residual
+    # [end of]
+    # [end of]
     for call, message in [
         (lambda: kernel.layer_norm(x.double()), "layer_norm: x must be float32, float16 or bfloat16, but is Double"),
         (lambda: kernel.layer_norm(x, row, row[1:]), r"layer_norm: bias must be \[64\] with stride 1, but is \[63\]"),
@@ -30,8 +39,10 @@ def test_what_is_wrong_is_named(kernel, device):
         ),
         (lambda: adaln(x, draw(2, 64).float()), "adaln: scale must be of x's dtype, but is Float"),
         (lambda: adaln(x, scale_table=row), "adaln: scale_table is added to scale, which is not there"),
+        # [of gate_residual]
         (lambda: gated(x, x, gate_table=row), "gate_residual: gate_table is added to gate, which is not there"),
         (lambda: gated(x, x[:, :5]), r"gate_residual: x must have h's shape, \[2, 6, 64\]"),
+        # [end of]
         (lambda: kernel.gate_residual_(x.transpose(0, 1), x.transpose(0, 1)), "gate_residual_: h must have rows"),
         (
             lambda: kernel.gate_residual_adaln(x, x, draw(2, 64), draw(64)),

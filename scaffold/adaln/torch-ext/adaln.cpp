@@ -1,4 +1,8 @@
+// [of layer_norm adaln gate_residual gate_residual_adaln]
 // The ops of the family adaln: a norm scaled and shifted by modulations, a gated residual, and both in one pass.
+// [else]
+// Ops of the family adaln: normalisation and gated residuals.
+// [end of]
 #include "binding.h"
 
 extern "C" {

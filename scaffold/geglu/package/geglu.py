@@ -1,4 +1,8 @@
+# [of geglu swiglu swiglu_packed]
 """Gated activations: GEGLU and SwiGLU, their value and gate side by side in one tensor or apart in two."""
+# [else]
+"""Gated activations."""
+# [end of]
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -129,7 +133,12 @@ def swiglu_packed(x: torch.Tensor, gate_first: bool = False) -> torch.Tensor:
     """``value * silu(gate)``, value and gate being the halves of ``x``.
 
     Arguments:
+        # [of geglu]
         x: ``[..., 2 * inner]``, as in :func:`geglu`.
+        # [else]
+        x: ``[..., 2 * inner]`` in float32, float16 or bfloat16. Rows may be any distance apart; what is no rows at one
+            distance is copied first.
+        # [end of]
         gate_first: whether the gate is the first half, as in Phi-3 and in vLLM's SiluAndMul. In diffusers the value is.
 
     Returns:

@@ -1,4 +1,8 @@
+// [of geglu swiglu swiglu_packed]
 // The ops of the family geglu: a value times an activated gate, side by side or in two tensors, and the gradients.
+// [else]
+// Ops of the family geglu: a value times an activated gate, and the gradient.
+// [end of]
 #include "binding.h"
 
 extern "C" {

@@ -1,4 +1,8 @@
+# [of rms_norm add_rms_norm]
 """RMSNorm, alone or behind the addition of a residual."""
+# [else]
+"""RMSNorm."""
+# [end of]
 
 from typing import Optional, Tuple
 
@@ -125,10 +129,25 @@ def add_rms_norm(
     weight_offset: float = 0.0,
     round_first: bool = False,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
+    # [of rms_norm]
     """``total = residual + x``, rounded to the dtype, and ``rms_norm(total)``, in one pass.
+    # [else]
+    """``total = residual + x``, rounded to the dtype, and ``rms_norm(total)``, in one pass. ``rms_norm(x)`` is
+    ``x * rsqrt(mean(x * x) + eps) * (weight + weight_offset)``, the mean over the last dimension.
+    # [end of]
 
     Arguments:
+        # [of rms_norm]
         x, residual: of one shape ``[..., width]`` and one dtype. The rest as in :func:`rms_norm`.
+        # [else]
+        x, residual: of one shape ``[..., width]`` and one dtype, float32, float16 or bfloat16. Rows may be any distance
+            apart; what is no rows at one distance is copied first.
+        weight: ``[width]`` of ``x``'s dtype, or None for 1.
+        eps: added to the mean of the squares.
+        weight_offset: added to the weight; Gemma's modules have 1.
+        round_first: round the normalised sum to its dtype before it is multiplied by the weight, as the modules of
+            Llama and Qwen in transformers do.
+        # [end of]
 
     Returns:
         ``(rms_norm(total), total)``, both contiguous. They can be differentiated by ``x``, ``residual`` and ``weight``.

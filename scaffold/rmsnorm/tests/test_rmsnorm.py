@@ -153,10 +153,18 @@ def test_a_kernelized_module_computes_the_same(layer, make, dtype):
 @needs_card
 def test_autograd_knows_what_was_written(kernel):
     draw = Draw(DEVICE, torch.float32)
+    # [of add_rms_norm]
     x, residual = draw(4, 64), draw(4, 64)
+    # [else]
+    x = draw(4, 64)
+    # [end of]
     kernel.rms_norm_(x)
+    # [of add_rms_norm]
     kernel.add_rms_norm_(x, residual)
     assert (x._version, residual._version) == (2, 1)
+    # [else]
+    assert x._version == 1
+    # [end of]
     weight = draw(64).requires_grad_()
     y = (x * weight).sum()  # keeps x
     kernel.rms_norm_(x)

@@ -1,4 +1,8 @@
+// [of rms_norm add_rms_norm]
 // The ops of the family rmsnorm: rms_norm, add_rms_norm, both in place, and the gradient.
+// [else]
+// Ops of the family rmsnorm.
+// [end of]
 #include <cuda_runtime_api.h>
 
 #include "binding.h"

@@ -1,4 +1,8 @@
+# [of rope qk_norm_rope]
 """Rotary position embedding, half against half, as Llama and Qwen have it; alone or behind a norm of q and k."""
+# [else]
+"""Rotary position embedding, half against half, as Llama and Qwen have it."""
+# [end of]
 
 from typing import Optional, Tuple, Union
 
@@ -126,17 +130,34 @@ def qk_norm_rope(
     round_first: bool = False,
     heads_first: bool = False,
 ) -> _OneOrTwo:
+    # [of rope]
     """:func:`rope` of the RMSNorm of each head of q and k, in one pass: Qwen3's attention has both.
+    # [else]
+    """The RMSNorm of each head of q and k, and the rotation of its first ``rotary_dim`` elements, half against half, in one
+    pass: Qwen3's attention has both.
+    # [end of]
 
     Arguments:
         q_weight, k_weight: ``[head_dim]`` of q's dtype, or None for 1.
         eps, weight_offset: of the norm: ``x * rsqrt(mean(x * x) + eps) * (weight + weight_offset)``.
         round_first: round the normalised x to its dtype before it is multiplied by the weight, as the modules of
             transformers do. All else is float32 up to one rounding at the end.
+        # [of rope]
         The rest as in :func:`rope`.
 
     Returns:
         As :func:`rope`. Without gradients.
+        # [else]
+        q: ``[batch, tokens, heads, head_dim]``, or ``[batch, heads, tokens, head_dim]`` with ``heads_first``, or either
+            without batch; float32, float16 or bfloat16. Any strides: q, k and v may be slices of one projection.
+        k: the same with heads of its own number, or None.
+        cos, sin: ``[batch or 1, tokens, columns]``, or without batch, in q's dtype or float32. Of the columns the first
+            ``rotary_dim / 2`` are read: transformers' tables hold the same values twice.
+        rotary_dim: even; None for the whole head. The other elements are not rotated.
+
+    Returns:
+        ``(q, k)`` rotated, or q alone without k, of the same shapes; they lie in memory by tokens. Without gradients.
+        # [end of]
     """
     _refuse_gradient("qk_norm_rope", q, k, q_weight, k_weight)
     rotary_dim = q.shape[-1] if rotary_dim is None else rotary_dim

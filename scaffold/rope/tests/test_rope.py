@@ -11,7 +11,16 @@ from support import ANYWHERE, DEVICE, DTYPES, Draw, assert_near, needs_card, val
 def test_what_is_wrong_is_named(kernel, device):
     draw = Draw(device, torch.float16)
     q, k, table, weight = draw(2, 6, 4, 64), draw(2, 6, 2, 64), draw(1, 6, 64), draw(64)
+    # [of rope qk_norm_rope]
     rope, both = kernel.rope, kernel.qk_norm_rope
+    # [else]
+    # [of rope]
+    rope = kernel.rope
+    # [end of]
+    # [of qk_norm_rope]
+    both = kernel.qk_norm_rope
+    # [end of]
+    # [end of]
     for call, message in [
         (lambda: rope(q.double(), k, table, table), "rope: q must be float32, float16 or bfloat16, but is Double"),
         (
@@ -42,8 +51,10 @@ def test_what_is_wrong_is_named(kernel, device):
             lambda: kernel.rope_(draw(2, 6, 64, 4).transpose(2, 3), k, table, table),
             "rope_: q must have the elements of a head",
         ),
+        # [of qk_norm_rope]
         (lambda: both(q, k, weight[1:], weight, table, table), r"qk_norm_rope: q_weight must be \[64\]"),
         (lambda: both(q, k, weight, weight.float(), table, table), "qk_norm_rope: k_weight must be of q's dtype"),
+        # [end of]
     ]:
         with pytest.raises(RuntimeError, match=message):
             call()

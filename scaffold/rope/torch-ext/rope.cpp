@@ -1,4 +1,8 @@
+// [of rope qk_norm_rope]
 // The ops of the family rope: q and k rotated half against half, alone or behind a norm of each head, and in place.
+// [else]
+// Ops of the family rope: q and k rotated half against half.
+// [end of]
 #include "binding.h"
 
 extern "C" {
@@ -139,7 +143,11 @@ Tensor output(const Call& call, const Heads& like, int64_t dims, bool heads_firs
   return made;
 }
 
+// [of rope qk_norm_rope]
 // What rope and qk_norm_rope have in common: q, and k where there is one.
+// [else]
+// q, and k where there is one.
+// [end of]
 struct Pair {
   Heads q, k;
   Tables tables;

@@ -1,4 +1,8 @@
+# [of rope3d qk_norm_rope3d rope3d_table]
 """LTX-Video's rotary position embedding by frame, row and column; alone or behind a norm of q and k."""
+# [else]
+"""LTX-Video's rotary position embedding by frame, row and column."""
+# [end of]
 
 from typing import Optional, Tuple, Union
 
@@ -171,17 +175,32 @@ def qk_norm_rope3d(
     eps: float = 1e-5,
     round_first: bool = False,
 ) -> _OneOrTwo:
+    # [of rope3d]
     """:func:`rope3d` of the RMSNorm of each token of q and k, over all of its ``dim`` elements, in one pass.
+    # [else]
+    """The RMSNorm of each token of q and k, over all of its ``dim`` elements, and the rotation of its pairs of elements
+    ``2i`` and ``2i + 1`` by frame, row and column in turn, in one pass.
+    # [end of]
 
     Arguments:
         q_weight, k_weight: ``[dim]`` of q's dtype, or None for 1.
         eps: of the norm.
         round_first: round the norm's output to the dtype before it is rotated, as a norm module and a rotation apart
             do. Else all is float32 up to one rounding at the end.
+        # [of rope3d]
         The rest as in :func:`rope3d`.
 
     Returns:
         As :func:`rope3d`. Without gradients.
+        # [else]
+        q: ``[batch, frames * height * width, dim]``, or without batch, in float32, float16 or bfloat16. q, k and v may
+            be slices of one projection; what is no rows at one distance is copied first.
+        k: the same, or None.
+        table: of :func:`rope3d_table`.
+
+    Returns:
+        ``(q, k)`` normalised and rotated, or q alone without k, contiguous. Without gradients.
+        # [end of]
     """
     _refuse_gradient("qk_norm_rope3d", q, k, q_weight, k_weight)
     out = _qk_norm_rope3d(q, k, q_weight, k_weight, table, frames, height, width, eps, round_first)

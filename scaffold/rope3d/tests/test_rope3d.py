@@ -11,7 +11,16 @@ def test_what_is_wrong_is_named(kernel, device):
     draw = Draw(device, torch.float16)
     q, k, weight = draw(2, 24, 64), draw(2, 24, 64), draw(64)
     table = draw(1, 9, 11, 2, dtype=torch.float32)
+    # [of rope3d qk_norm_rope3d]
     rope3d, both = kernel.rope3d, kernel.qk_norm_rope3d
+    # [else]
+    # [of rope3d]
+    rope3d = kernel.rope3d
+    # [end of]
+    # [of qk_norm_rope3d]
+    both = kernel.qk_norm_rope3d
+    # [end of]
+    # [end of]
     for call, message in [
         (
             lambda: rope3d(q.double(), k, table, 2, 3, 4),
@@ -35,7 +44,9 @@ def test_what_is_wrong_is_named(kernel, device):
             lambda: kernel.rope3d_(q.transpose(0, 1), k, table, 2, 3, 4),
             "rope3d_: q must have rows of side-by-side elements",
         ),
+        # [of qk_norm_rope3d]
         (lambda: both(q, k, weight[1:], None, table, 2, 3, 4), r"qk_norm_rope3d: q_weight must be \[64\]"),
+        # [end of]
         (
             lambda: kernel.rope3d_table(draw(9), 64),
             r"rope3d_table: coords must be a contiguous float32 \[tables, frames",

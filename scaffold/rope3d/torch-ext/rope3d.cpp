@@ -1,5 +1,9 @@
+// [of rope3d qk_norm_rope3d rope3d_table]
 // The ops of the family rope3d: LTX-Video's rotation by frame, row and column, alone or behind a norm of each token, in
 // place, and the table that it reads.
+// [else]
+// Ops of the family rope3d: LTX-Video's rotation by frame, row and column, and the table that it reads.
+// [end of]
 #include "binding.h"
 
 extern "C" {

@@ -1,0 +1,227 @@
+//! An operation of kernel.toml as torch sees it: rows of elements in, rows out.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+use toml::{Table, Value};
+
+use super::slice::{flattened, name, resolved, tables};
+
+/// An argument of a launcher.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Argument {
+    /// A result, of the first input's shape.
+    Output(String),
+    /// An input of rows.
+    Rows(String),
+    /// One row for all: `[width]`; whether it may be absent.
+    Row(String, bool),
+    /// A number of torch's, and its default.
+    Scalar {
+        name: String,
+        ctype: String,
+        default: Option<String>,
+    },
+    Count,
+    Width,
+    /// The row stride of a tensor.
+    Stride(String),
+    DType,
+    Stream,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub(super) struct Described {
+    pub(super) name: String,
+    pub(super) launcher: String,
+    pub(super) error: String,
+    /// The file and the function of its oracle.
+    pub(super) oracle: (String, String),
+    /// The comment in front of it.
+    pub(super) summary: String,
+    pub(super) arguments: Vec<Argument>,
+}
+
+impl Described {
+    /// The operation of this name; none where kernel.toml has none.
+    pub(super) fn of(text: &str, wanted: &str) -> Result<Option<Self>> {
+        let file: Table = text.parse().context("kernel.toml is no TOML")?;
+        let all = tables(&file, "operation");
+        let Some(found) = all.iter().find(|operation| name(operation) == wanted) else { return Ok(None) };
+        let table = resolved(&all, found)?;
+        let word = |key: &str| table.get(key).and_then(Value::as_str).map(str::to_owned);
+        let oracle = table.get("oracle").and_then(Value::as_table).and_then(|oracle| {
+            Some((oracle.get("python")?.as_str()?.to_owned(), oracle.get("function")?.as_str()?.to_owned()))
+        });
+        let described = Self {
+            name: wanted.to_owned(),
+            launcher: word("launcher").unwrap_or_else(|| format!("{wanted}_launch")),
+            error: word("error").with_context(|| unfit(wanted, "it has no `error` function"))?,
+            oracle: oracle.with_context(|| unfit(wanted, "its oracle is not a Python function"))?,
+            summary: summary(text, wanted),
+            arguments: arguments(&table)
+                .with_context(|| unfit(wanted, "not every argument can be told from torch's tensors"))?,
+        };
+        ensure!(!described.rows().is_empty(), unfit(wanted, "it has no input"));
+        ensure!(!described.outputs().is_empty(), unfit(wanted, "it has no output"));
+        Ok(Some(described))
+    }
+
+    /// Checks that this operation is the gradient of another: what it takes, and what it gives.
+    pub(super) fn check_gradient_of(&self, forward: &Self) -> Result<()> {
+        let gradients: Vec<String> = forward.outputs().iter().map(|name| format!("d_{name}")).collect();
+        for name in self.tensors() {
+            let is_known = forward.tensors().contains(&name) || gradients.iter().any(|gradient| gradient == name);
+            ensure!(
+                is_known,
+                unfit(
+                    &self.name,
+                    &format!("its input `{name}` is no input of {}, and none of {}", forward.name, list(&gradients))
+                )
+            );
+        }
+        for (name, ..) in self.scalars() {
+            let is_known = forward.scalars().iter().any(|scalar| scalar.0 == name);
+            ensure!(is_known, unfit(&self.name, &format!("its number `{name}` is none of {}", forward.name)));
+        }
+        for name in self.outputs() {
+            let is_known = name.strip_prefix("d_").is_some_and(|name| forward.rows().contains(&name));
+            ensure!(
+                is_known,
+                unfit(&self.name, &format!("its output `{name}` is not d_ and the name of an input of rows"))
+            );
+        }
+        Ok(())
+    }
+
+    fn names(&self, wanted: impl Fn(&Argument) -> Option<&String>) -> Vec<&str> {
+        self.arguments.iter().filter_map(wanted).map(String::as_str).collect()
+    }
+
+    pub(super) fn outputs(&self) -> Vec<&str> {
+        self.names(|argument| if let Argument::Output(name) = argument { Some(name) } else { None })
+    }
+
+    /// The inputs of rows. The first one has the device and the dtype of all.
+    pub(super) fn rows(&self) -> Vec<&str> {
+        self.names(|argument| if let Argument::Rows(name) = argument { Some(name) } else { None })
+    }
+
+    /// What torch hands over: tensors, then numbers.
+    pub(super) fn tensors(&self) -> Vec<&str> {
+        self.names(|argument| match argument {
+            Argument::Rows(name) | Argument::Row(name, _) => Some(name),
+            _ => None,
+        })
+    }
+
+    pub(super) fn scalars(&self) -> Vec<(&str, &str, Option<&str>)> {
+        let all = self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Scalar { name, ctype, default } => Some((name.as_str(), ctype.as_str(), default.as_deref())),
+            _ => None,
+        });
+        all.collect()
+    }
+}
+
+fn unfit(name: &str, why: &str) -> String {
+    format!(
+        "the torch side of {name} cannot be made from kernel.toml: {why}. It needs tensors of shape [rows, width] with a row \
+         stride, or [width]; write torch-ext/{name}.cpp and the package's {name}.py by hand for others"
+    )
+}
+
+fn arguments(operation: &Table) -> Result<Vec<Argument>> {
+    let all = flattened(operation)?;
+    let words = |table: &Table, key: &str| -> Vec<String> {
+        let items = table.get(key).and_then(Value::as_array).into_iter().flatten();
+        items.map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect()
+    };
+    let shapes = all.iter().filter_map(|(_, value)| value.as_table()).map(|table| words(table, "shape"));
+    let shape = shapes.into_iter().find(|shape| shape.len() == 2).context("no tensor has two dimensions")?;
+    let (mut strides, mut arguments) = (BTreeMap::new(), Vec::new());
+    for (name, value) in &all {
+        let table = value.as_table().context("an argument is no table")?;
+        if table.contains_key("tensor") {
+            ensure!(!table.contains_key("dtype"), "`{name}` has a dtype of its own");
+            let role = table.get("role").and_then(Value::as_str);
+            let own = words(table, "shape");
+            let stride = words(table, "strides");
+            arguments.push(match role {
+                Some("input") if own == shape[1..] && stride.is_empty() => {
+                    Argument::Row(name.clone(), table.contains_key("present"))
+                }
+                Some(role @ ("input" | "output")) if own == shape && !table.contains_key("present") => {
+                    ensure!(
+                        stride.len() == 2 && stride[1] == "1",
+                        "`{name}` has no row stride: strides = [\"{name}_stride\", \"1\"]"
+                    );
+                    strides.insert(stride[0].clone(), name.clone());
+                    if role == "input" { Argument::Rows(name.clone()) } else { Argument::Output(name.clone()) }
+                }
+                _ => bail!("the shape, strides or role of `{name}` are others"),
+            });
+        } else if table.contains_key("scalar") {
+            ensure!(!table.contains_key("value"), "`{name}` is computed");
+            let ctype = table.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let of = |given: &Table| given.get("defaults").cloned();
+            let default = of(operation).and_then(|value| match value {
+                Value::Array(tables) => tables.iter().find_map(|table| table.get(name).cloned()),
+                table => table.get(name).cloned(),
+            });
+            let default = default.filter(|value| value.is_integer() || value.is_float()).map(|value| value.to_string());
+            arguments.push(Argument::Scalar { name: name.clone(), ctype, default });
+        } else {
+            let codes = table.get("dtype").and_then(Value::as_table);
+            let code = |of: &Table, dtype: &str| of.get(dtype).and_then(Value::as_integer);
+            let is_usual = |of: &Table| {
+                [("f32", 0), ("f16", 1), ("bf16", 2)].iter().all(|(dtype, usual)| code(of, dtype) == Some(*usual))
+            };
+            ensure!(codes.is_none_or(is_usual), "the codes of dtypes are others than f32 = 0, f16 = 1, bf16 = 2");
+            arguments.push(if name == "stream" { Argument::Stream } else { Argument::DType });
+        }
+    }
+    sizes(&mut arguments, &shape, &strides)?;
+    Ok(arguments)
+}
+
+/// Tells numbers that are sizes and strides of tensors from those of the operation.
+fn sizes(arguments: &mut [Argument], shape: &[String], strides: &BTreeMap<String, String>) -> Result<()> {
+    for argument in arguments {
+        let Argument::Scalar { name, ctype, .. } = &*argument else { continue };
+        let size = match name {
+            name if *name == shape[0] => Argument::Count,
+            name if *name == shape[1] => Argument::Width,
+            name => match strides.get(name) {
+                Some(tensor) => Argument::Stride(tensor.clone()),
+                None => continue,
+            },
+        };
+        ensure!(ctype == "i64", "`{name}` is {ctype}, and sizes of torch are i64");
+        *argument = size;
+    }
+    Ok(())
+}
+
+/// The comment in front of an operation, as one sentence or more.
+fn summary(text: &str, wanted: &str) -> String {
+    let named = format!("name = \"{wanted}\"");
+    let before = text.split_once(&named).map_or("", |(before, _)| before);
+    let before = before.trim_end().strip_suffix("[[operation]]").unwrap_or_default();
+    let comment = before
+        .trim_end()
+        .lines()
+        .rev()
+        .map_while(|line| line.strip_prefix('#'))
+        .filter(|line| !line.contains("------"));
+    let mut lines: Vec<&str> = comment.map(str::trim).collect();
+    lines.reverse();
+    let text = lines.join(" ").replace('\\', "/").replace('"', "'");
+    if text.is_empty() { format!("The operation {wanted} of kernel.toml.") } else { text }
+}
+
+/// Items with commas between them.
+pub(super) fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|item| item.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
+}
