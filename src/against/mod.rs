@@ -217,11 +217,11 @@ mod tests {
             (1, 3, "there is no ./no/such/folder"),
             (1, 2, "QuACK has no such operation"),
             (3, 1, "Liger has no such operation"),
-            (2, 0, "nobody here knows a formula for nobodys"),
-            (2, 1, "nobody here knows a formula for nobodys"),
-            (2, 2, "nobody here knows a formula for nobodys"),
-            (2, 3, "nobody here knows a formula for nobodys"),
-            (2, 4, "nobody here knows a formula for nobodys"),
+            (2, 0, "there is no formula for nobodys"),
+            (2, 1, "there is no formula for nobodys"),
+            (2, 2, "there is no formula for nobodys"),
+            (2, 3, "there is no formula for nobodys"),
+            (2, 4, "there is no formula for nobodys"),
         ] {
             assert!(why(row, peer).contains(word), "{}", why(row, peer));
         }

@@ -115,7 +115,7 @@ impl Http {
         let body = to.map_or_else(|| path("body"), Path::to_owned);
         let mut config = settings(request)?;
         let mut line = |name: &str, path: &Path| -> Result<(), HttpError> {
-            let text = path.to_str().ok_or_else(|| HttpError::Other(format!("{} is no text", path.display())))?;
+            let text = path.to_str().ok_or_else(|| HttpError::Other(format!("{} is not UTF-8", path.display())))?;
             let _ = writeln!(config, "{name} = {}", quoted(text)?);
             Ok(())
         };

@@ -33,7 +33,7 @@ impl FromStr for Repo {
             Some((owner, name)) if fits(owner) && fits(name) => {
                 Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
             }
-            _ => Err(format!("`{text}` is no repository of the Hub; write OWNER/NAME")),
+            _ => Err(format!("`{text}` is not a repository of the Hub; write OWNER/NAME")),
         }
     }
 }

@@ -119,7 +119,7 @@ impl<'p> Allows<'p> {
                 let (table, errors) = DeTable::parse_recoverable(&text.content);
                 for error in &errors {
                     let at = error.span().unwrap_or(0..0);
-                    let message = format!("no TOML, so its allows are not read: {}", error.message());
+                    let message = format!("not TOML, so its allows are not read: {}", error.message());
                     findings.add(RULE, &text, &at, message);
                 }
                 if errors.is_empty()

@@ -89,11 +89,11 @@ fn repository(project: &Project, findings: &mut Findings) {
             })
         });
         if !sound {
-            let message = format!("`{}` is no repository of the Hub; write owner/name", id.value);
+            let message = format!("`{}` is not a repository of the Hub; write owner/name", id.value);
             findings.add("build-toml/repo-id", &project.build, &id.at, message);
         } else if id.value.starts_with("your-name/") {
             let message =
-                format!("`{}` is nobody's; write your account or organisation on the Hub as its owner", id.value);
+                format!("`{}` is a placeholder; write your account or organisation on the Hub as the owner", id.value);
             findings.add("build-toml/placeholder-owner", &project.build, &id.at, message);
         }
     }
@@ -209,7 +209,7 @@ fn rocm_archs(text: &Text, list: &Words, findings: &mut Findings) {
         let sound =
             matches!(digits.len(), 3 | 4) && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         if !sound {
-            let message = format!("`{}` is no ROCm architecture; write one such as \"gfx942\"", word.value);
+            let message = format!("`{}` is not a ROCm architecture; write one such as \"gfx942\"", word.value);
             findings.add("build-toml/capability", text, &word.at, message);
         }
     }
@@ -263,7 +263,7 @@ fn depends(project: &Project, findings: &mut Findings) {
                 let allowed: Vec<_> =
                     PYTHON_DEPENDS.iter().filter(|(of, ..)| of == backend).map(|(_, name, _)| *name).collect();
                 let message = format!(
-                    "`{}` is no Python dependency that a kernel may have here; allowed: {}",
+                    "`{}` is not a Python dependency that a kernel may have here; allowed: {}",
                     word.value,
                     if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") }
                 );

@@ -72,12 +72,12 @@ fn edited(text: &str, mut edits: Vec<&Edit>) -> (String, Vec<String>) {
 /// The file's permissions, if it may be edited: a regular file that is unchanged since the check.
 fn writable(root: &Path, path: &str, report: &Report) -> Result<u32, String> {
     let full = root.join(path);
-    let meta = fs::symlink_metadata(&full).map_err(|error| format!("cannot be looked at: {error}"))?;
+    let meta = fs::symlink_metadata(&full).map_err(|error| format!("cannot be read: {error}"))?;
     if !meta.is_file() {
         return Err("is a link, and writing would put a file in its place; edit the file that it points to".to_owned());
     }
     if fs::canonicalize(&full).is_ok_and(|real| real != full) {
-        return Err("lies behind a link; edit it where it is".to_owned());
+        return Err("is reached through a link; edit it where it is".to_owned());
     }
     if meta.permissions().readonly() {
         return Err("may not be written; change its permissions first".to_owned());

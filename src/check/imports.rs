@@ -195,7 +195,7 @@ fn relative(project: &Project, name: &str, module: &Module, import: &Import, is_
         || python.word(python.lines[import.line].tokens.start) == "try";
     let up = import.dots - 1;
     let Some(left) = module.package.len().checked_sub(up) else {
-        let message = "the dots lead out of the package; take some away";
+        let message = "the relative import leaves the package; use fewer dots";
         findings.add("python/missing-module", &python.text, &import.at, message);
         return;
     };

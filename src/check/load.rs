@@ -274,7 +274,7 @@ impl Loader<'_> {
                 }
             };
             if !self.root.join(&path).is_dir() {
-                let problem = "is no folder; correct the path or remove it";
+                let problem = "is not a folder; correct the path or remove it";
                 self.missing(word, &format!("the include folder `{}` {problem}", word.value));
             }
         }
@@ -286,7 +286,7 @@ impl Loader<'_> {
 
     fn outside(&mut self, word: &Word, why: &str) {
         let message =
-            format!("`{}` {why}; the builder copies the project's folder alone, so move the file into it", word.value);
+            format!("`{}` {why}; the builder copies only the project's folder, so move the file into it", word.value);
         self.findings.add("sources/outside", self.build, &word.at, message);
     }
 
@@ -372,7 +372,7 @@ fn targets(
                 && (name.starts_with("./") || name.starts_with("../"))
                 && !name.ends_with("/registration.h") =>
             {
-                let message = format!("`{name}` is included and not there; write the file or correct the path");
+                let message = format!("`{name}` is included but does not exist; write the file or correct the path");
                 findings.add("sources/missing", &code.text, &at, message);
             }
             None => {}

@@ -133,7 +133,7 @@ fn notes(project: &Project) -> Vec<String> {
     let mut notes = Vec::new();
     if project.manifest.framework().is_some() && !project.is_bound() {
         notes.push(
-            "no binding and no torch-ext yet, so what they must hold was not looked at; the Hub builds nothing without them"
+            "no binding and no torch-ext yet, so what they must hold was not checked; the Hub builds nothing without them"
                 .to_owned(),
         );
     }

@@ -64,7 +64,7 @@ fn namespaces(module: &Module, findings: &mut Findings) {
             && !OF_TORCH.contains(namespace)
         {
             let message = format!(
-                "`torch.ops.{namespace}` is no namespace of the build, whose own carries its hash; write \
+                "`torch.ops.{namespace}` is not the namespace of the build, whose own carries its hash; write \
                  `from ._ops import ops` and call `ops`"
             );
             findings.add("python/undeclared-namespace", &python.text, &python.bytes(&path), message);
@@ -242,7 +242,7 @@ fn layer_member(python: &Python, class: &str, member: &super::python::Line, find
     }
     let start = member.tokens.start;
     let message = format!(
-        "the layer {class} has `{name}`, and `kernels` takes layers with `forward` alone; move it out of the class"
+        "the layer {class} has `{name}`, and `kernels` accepts only layers whose one member is `forward`; move it out of the class"
     );
     findings.add("python/layer-state", &python.text, &python.bytes(&(start..start + 2)), message);
 }

@@ -51,7 +51,7 @@ fn unlisted(project: &Project, findings: &mut Findings) {
             }
         };
         let message =
-            format!("no `src` lists `{path}`, and the builder copies listed files alone; add it to that of {what}");
+            format!("no `src` lists `{path}`, and the builder copies only listed files; add it to that of {what}");
         findings.add("sources/unlisted", &includer.code.text, at, message);
         if let Some(list) = list
             && let Some(edit) = add_to(project, list, &by_origin[&index(unit.origin)])

@@ -130,10 +130,8 @@ fn mismatch(project: &Project, ops: &Ops, findings: &mut Findings) {
         let defined =
             ops.defined.iter().any(|one| one.name == op.name) || ops.python.iter().any(|one| one.name == op.name);
         if !defined && let Some(unit) = project.unit(&op.path) {
-            let message = format!(
-                "`{}` is implemented and nowhere defined; write its schema with def, or correct the name",
-                op.name
-            );
+            let message =
+                format!("`{}` is implemented but not defined; write its schema with def, or correct the name", op.name);
             findings.add("torch/op-mismatch", &unit.code.text, &op.at, message);
         }
     }
@@ -144,7 +142,7 @@ fn mismatch(project: &Project, ops: &Ops, findings: &mut Findings) {
         let implemented = op.whole || ops.implemented.iter().any(|one| one.name == op.name);
         if !implemented && let Some(unit) = project.unit(&op.path) {
             let message = format!(
-                "`{}` is defined and nowhere implemented, so a call fails; add impl for its backend, or correct the name",
+                "`{}` is defined but not implemented, so a call fails; add impl for its backend, or correct the name",
                 op.name
             );
             findings.add("torch/op-mismatch", &unit.code.text, &op.at, message);

@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     output.line(format!("{word} {}", variant.path.display()));
     output.line(format!("  {}, for {}, torch {} and later", variant.id, variant.archs.join(", "), project.stable_abi));
     if let Some(backup) = made.and_then(|made| made.backup.as_ref()) {
-        output.line(format!("  what was there lies in {}", backup.display()));
+        output.line(format!("  the previous contents are in {}", backup.display()));
     }
     output.line(match made {
         Some(made) => format!(

@@ -85,7 +85,7 @@ fn is_project(dir: &Path) -> Result<()> {
     }
     let what = if dir.is_dir() { format!("it has no {BUILD_TOML}") } else { "there is no such folder".to_owned() };
     Err(Usage(format!(
-        "{} is no kernel project: {what}. Name a folder with kernel-builder's {BUILD_TOML}",
+        "{} is not a kernel project: {what}. Name a folder with kernel-builder's {BUILD_TOML}",
         dir.display()
     ))
     .into())
@@ -109,7 +109,7 @@ fn show(dir: &Path, report: &Report, fixes: &[Fix], arguments: &Arguments, outpu
         let path = dir.join(&fix.path);
         match &fix.refused {
             Some(why) => {
-                output.error(format!("{} {} was not mended: it {why}", style::warning("left alone:"), path.display()));
+                output.error(format!("{} {} was not fixed: it {why}", style::warning("left alone:"), path.display()));
             }
             None => {
                 for what in &fix.what {

@@ -59,7 +59,7 @@ fn is_project(dir: &Path) -> Result<()> {
         if !dir.join(name).is_file() {
             let what = if dir.is_dir() { format!("it has no {name}") } else { "there is no such folder".to_owned() };
             return Err(Usage(format!(
-                "{} is no kernel project: {what}. A project is a folder with build.toml and kernel.toml",
+                "{} is not a kernel project: {what}. A project is a folder with build.toml and kernel.toml",
                 dir.display()
             ))
             .into());

@@ -85,7 +85,7 @@ fn one(machine: &Machine, install: &Install, change: &Change, base: Option<Entry
             let to = fs::read_link(&file).with_context(|| format!("cannot read {shown}"))?;
             return Ok(format!("{shown} is now a link to {}\n", to.display()));
         }
-        (_, Ok(meta)) if !meta.is_file() => return Ok(format!("{shown} is no regular file\n")),
+        (_, Ok(meta)) if !meta.is_file() => return Ok(format!("{shown} is not a regular file\n")),
         _ => Some(fs::read(&file).with_context(|| format!("cannot read {shown}"))?),
     };
     if change.kind == ChangeKind::Mode {

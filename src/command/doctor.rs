@@ -178,10 +178,10 @@ fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {
             ),
             State::Current { .. } => continue,
             State::Unchecked => row.why_unchecked().unwrap_or("its source is gone").to_owned(),
-            State::Stale | State::Missing(_) => format!("`kernels skills update{dest}` mends it"),
+            State::Stale | State::Missing(_) => format!("`kernels skills update{dest}` repairs it"),
             State::Newer => "upgrade kernels, or what it was installed from".to_owned(),
             State::Modified(_) => format!("`kernels skills diff{dest}` shows your edits"),
-            State::Foreign(Foreign::LinkFile(_)) => format!("git wrote a link as a file; `kernels skills update{dest}` mends it"),
+            State::Foreign(Foreign::LinkFile(_)) => format!("git wrote a link as a file; `kernels skills update{dest}` repairs it"),
             State::Foreign(_) => {
                 "not installed by kernels, which leaves it alone; `kernels skills add --force` moves it to a backup and \
                  installs its own"

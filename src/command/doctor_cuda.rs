@@ -89,12 +89,12 @@ fn remarks(toolchain: Option<&Toolchain>, cards: &[Card]) -> Vec<String> {
         if let Some(theirs) = release(&card.cuda) {
             if theirs.0 < ours.0 {
                 remarks.push(format!(
-                    "{name}: the driver speaks CUDA {} and loads nothing that nvcc {} makes; install a newer driver or an older toolkit",
+                    "{name}: the driver supports CUDA {} and loads nothing that nvcc {} makes; install a newer driver or an older toolkit",
                     card.cuda, toolchain.version
                 ));
             } else if theirs < ours {
                 remarks.push(format!(
-                    "{name}: the driver speaks CUDA {}: it loads machine code of nvcc {}, but its compiler refuses that PTX, which \
+                    "{name}: the driver supports CUDA {}: it loads machine code of nvcc {}, but its compiler refuses that PTX, which \
                      `kernels verify` runs for the T4 and A100 code paths; use a newer driver or --native-only",
                     card.cuda, toolchain.version
                 ));

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     let usage = |text: String| anyhow::Error::new(Usage(text));
     let (name, operations) = name_and_operations(arguments, &catalog);
     let Some(name) = name else {
-        return Err(usage("say how the project is to be called: kernels init my-kernels --op rms_norm".to_owned()));
+        return Err(usage("name the project: kernels init my-kernels --op rms_norm".to_owned()));
     };
     let name = Name::parse(name).map_err(|error| usage(error.to_string()))?;
     let owner = arguments.owner.as_deref().unwrap_or(NOBODY);

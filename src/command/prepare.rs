@@ -33,7 +33,8 @@ pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice>
         .iter()
         .map(|name| {
             DType::from_name(name).ok_or_else(|| {
-                Usage(format!("--dtype {name}: no such type; there are {}", DType::NAMES.join(", "))).into()
+                Usage(format!("--dtype {name}: there is no such type; the types are {}", DType::NAMES.join(", ")))
+                    .into()
             })
         })
         .collect::<Result<_>>()?;

@@ -229,7 +229,7 @@ impl Row {
             State::Unreadable(why) => format!("{why}; "),
             State::Foreign(Foreign::LaterReceipt) => "by a later kernels; ".to_owned(),
             State::Foreign(Foreign::LinkFile(to)) => {
-                format!("git wrote the link to {} as a file (core.symlinks); `update` mends it; ", to.display())
+                format!("git wrote the link to {} as a file (core.symlinks); `update` repairs it; ", to.display())
             }
             State::Foreign(Foreign::NotAFolder) => "not a folder; ".to_owned(),
             State::Absent => "the link leads nowhere; ".to_owned(),

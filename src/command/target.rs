@@ -81,7 +81,7 @@ fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
     let chosen: Vec<_> =
         agents.iter().zip(selected).filter_map(|(agent, selected)| selected.then_some(agent)).collect();
     if !answered || chosen.is_empty() {
-        bail!("nothing chosen, nothing changed");
+        bail!("nothing was chosen; nothing was changed");
     }
     Ok(chosen)
 }

@@ -63,7 +63,7 @@ fn options(named: Option<&PathBuf>) -> Result<deep::Options> {
             let starts = Command::new(path).args(["-I", "-c", ""]).stdin(Stdio::null()).output();
             if !starts.is_ok_and(|output| output.status.success()) {
                 let path = path.display();
-                return Err(Usage(format!("--python {path}: that is no Python that starts")).into());
+                return Err(Usage(format!("--python {path}: is not a Python that starts")).into());
             }
             // It is started from another folder, so a relative path must be made absolute.
             if path.components().count() > 1 { std::path::absolute(path)? } else { path.clone() }

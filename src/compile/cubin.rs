@@ -31,7 +31,7 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 
 impl<'a> Cubin<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
-        let file = ElfFile64::<LittleEndian>::parse(bytes).context("the cubin is no ELF file")?;
+        let file = ElfFile64::<LittleEndian>::parse(bytes).context("the cubin is not an ELF file")?;
         let sections = *file.elf_section_table();
         let symbols = file.elf_symbol_table();
         let (mut entries, mut variables) = (Vec::new(), Vec::new());

@@ -66,7 +66,7 @@ pub(crate) fn assembler_dependencies(host: &HostCompiler, to: &Path) -> Option<S
 pub(crate) fn no_room(said: &str, folder: &Path) -> String {
     let full = ["No space left on device", "File size limit exceeded"];
     if full.iter().any(|words| said.contains(words)) {
-        format!("\nthere is no room in {}; free some, or set KERNELS_CACHE to a folder elsewhere", folder.display())
+        format!("\nno space is left in {}; free some, or set KERNELS_CACHE to a folder elsewhere", folder.display())
     } else {
         String::new()
     }

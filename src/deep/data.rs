@@ -13,7 +13,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
                 gathered.checked("json block", 1);
                 let read: Result<serde::de::IgnoredAny, _> = serde_json::from_str(&block.text);
                 if let Err(error) = read {
-                    let message = format!("{} is no JSON: {error}", block.name());
+                    let message = format!("{} is not JSON: {error}", block.name());
                     // Drop serde_json's own line number: the finding has the Markdown's.
                     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
                     gathered.find("json", &block.file, block.at(error.line().max(1)), message);
@@ -22,7 +22,7 @@ pub(super) fn check(documents: &[Document], gathered: &mut Gathered) {
             Some(Language::Yaml) => {
                 gathered.checked("yaml block", 1);
                 if let Some((line, message)) = yaml(&block.text) {
-                    let message = format!("{} is no YAML: {message}", block.name());
+                    let message = format!("{} is not YAML: {message}", block.name());
                     gathered.find("yaml", &block.file, block.at(line), message);
                 }
             }

@@ -27,7 +27,7 @@ pub(super) fn check(documents: &[Document], work: &Work, gathered: &mut Gathered
                 Err(error) => {
                     let start = error.span().map_or(0, |span| span.start);
                     let line = block.text[..start.min(block.text.len())].matches('\n').count() + 1;
-                    let message = format!("{} is no TOML: {}", block.name(), one_line(error.message()));
+                    let message = format!("{} is not TOML: {}", block.name(), one_line(error.message()));
                     gathered.find("toml", &block.file, block.at(line), message);
                     None
                 }

@@ -147,17 +147,20 @@ impl EndToEnd {
     /// Reads what a script wrote. Errors name the file and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+        let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
         let format = value.get("format").and_then(Value::as_u64);
         ensure!(
             format == Some(u64::from(FORMAT)),
-            "{} is no result that this kernels reads: it reads `\"format\": {FORMAT}`, and there is {}",
+            "{} is not a result that this version of kernels reads: it reads `\"format\": {FORMAT}`, and there is {}",
             path.display(),
             format.map_or("none".to_owned(), |format| format.to_string())
         );
         // From the text, for the line in the message.
         let result: Self = serde_json::from_str(&text).with_context(|| {
-            format!("{} is no end-to-end result of format {FORMAT}; docs/end-to-end.md has the fields", path.display())
+            format!(
+                "{} is not an end-to-end result of format {FORMAT}; docs/end-to-end.md has the fields",
+                path.display()
+            )
         })?;
         result
             .sound()
@@ -185,7 +188,7 @@ impl EndToEnd {
                     let figures = [time.min, time.p10, time.median, time.p90];
                     ensure!(
                         figures.iter().all(|ms| ms.is_finite() && *ms > 0.0),
-                        "{who} has a time that is no positive number"
+                        "{who} has a time that is not a positive number"
                     );
                     ensure!(figures.is_sorted(), "{who} has percentiles that do not rise");
                     ensure!(time.samples > 0, "{who} has a time of no samples");

@@ -110,7 +110,7 @@ fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
     let project = project.canonicalize().with_context(|| format!("there is no {}", project.display()))?;
     let inside = project.strip_prefix(&base).map_err(|_| {
         anyhow::anyhow!(
-            "nothing is recorded: {} does not lie in {}, so nobody could find its sources from there",
+            "nothing is recorded: {} does not lie in {}, so its sources cannot be found from there",
             project.display(),
             base.display()
         )

@@ -58,15 +58,15 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// Reads a record of one of these formats.
 fn read_of<T: DeserializeOwned>(path: &Path, known: &[u32]) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+    let value: Value = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
     let format = value.get("format").unwrap_or(&Value::Null);
     ensure!(
         known.iter().any(|known| *format == *known),
-        "{} is no record that this kernels can read: its format is {format}, and {known:?} is known",
+        "{} is not a record that this version of kernels can read: its format is {format}, and {known:?} is known",
         path.display()
     );
     let format = format.clone();
-    serde_json::from_value(value).with_context(|| format!("{} is no record of format {format}", path.display()))
+    serde_json::from_value(value).with_context(|| format!("{} is not a record of format {format}", path.display()))
 }
 
 /// The `.json` files of a folder with a wanted name, sorted by name; none if the folder does not exist.

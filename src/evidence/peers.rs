@@ -56,7 +56,7 @@ impl Peers {
         let peers: Self = super::read(&path)?;
         ensure!(
             slug(&peers.card) == card,
-            "{} holds times of {}, which belong into peers-{}.json",
+            "{} holds times of {}, which belong in peers-{}.json",
             path.display(),
             peers.card,
             slug(&peers.card)

@@ -154,7 +154,7 @@ fn sound(bench: &BenchReport, verify: &VerifyReport) -> Result<()> {
         let figures = [case.kernel, case.copy].map(|spread| [spread.median, spread.p10, spread.p90, spread.min]);
         ensure!(
             figures.iter().flatten().all(|figure| figure.is_finite() && *figure > 0.0),
-            "nothing is recorded: {} {} has a time that is no positive number",
+            "nothing is recorded: {} {} has a time that is not a positive number",
             case.operation,
             case.case
         );
@@ -240,7 +240,7 @@ impl Evidence {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         ensure!(
             name == evidence.file_name(),
-            "{} holds the evidence that belongs into {}",
+            "{} holds the evidence that belongs in {}",
             path.display(),
             evidence.file_name()
         );

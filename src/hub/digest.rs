@@ -69,7 +69,7 @@ pub(crate) struct Digest {
 
 impl Metadata {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).context("it is no metadata.json that this kernels can read")
+        serde_json::from_slice(bytes).context("it is not a metadata.json that this version of kernels can read")
     }
 
     pub(crate) fn read(variant: &Path) -> Result<Self> {
@@ -108,7 +108,7 @@ impl Digest {
             seen.insert(path);
         }
         let absent = self.files.keys().filter(|path| !seen.contains(*path));
-        wrong.extend(absent.map(|path| format!("{path} is listed and not there")));
+        wrong.extend(absent.map(|path| format!("{path} is listed but does not exist")));
         Ok(wrong)
     }
 }
@@ -122,9 +122,9 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
         if entry.file_type().is_dir() || path.extension().is_some_and(|ending| ending == "pyc") {
             continue;
         }
-        anyhow::ensure!(entry.file_type().is_file(), "{} is no file; a variant holds files alone", path.display());
+        anyhow::ensure!(entry.file_type().is_file(), "{} is not a file; a variant holds only files", path.display());
         let path = path.strip_prefix(folder).unwrap_or(path);
-        let text = path.to_str().with_context(|| format!("the name {} is no text", path.display()))?;
+        let text = path.to_str().with_context(|| format!("the name {} is not UTF-8", path.display()))?;
         all.push(text.to_owned());
     }
     all.sort();

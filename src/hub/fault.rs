@@ -96,7 +96,7 @@ impl Hub {
                 None => "too many requests: try again in some minutes".to_owned(),
             },
             500.. => "the fault is on the Hub's side: try again; what is done already is kept".to_owned(),
-            _ => "this kernels and the Hub may have grown apart: look for a newer one".to_owned(),
+            _ => "this version of kernels may be too old for the Hub: update kernels".to_owned(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Hub {
         let endpoint = endpoint.as_deref().unwrap_or(ENDPOINT).trim().trim_end_matches('/').to_owned();
         ensure!(
             endpoint.starts_with("https://") || endpoint.starts_with("http://"),
-            "HF_ENDPOINT is `{endpoint}`, which is no address; write https://…"
+            "HF_ENDPOINT is `{endpoint}`, which is not an address; write https://…"
         );
         let mut hub = Self { http: Http::new()?, endpoint, token: None };
         let exchanged = match token::resource() {

@@ -136,7 +136,7 @@ impl Hub {
         let path = &entry.path;
         let answer = self.http().send(&self.request(Method::Get, self.resolve_url(repo, revision, path)));
         let bytes = self.expect(&format!("reading {path} of {repo}"), answer)?.bytes()?;
-        ensure!(entry.holds(&bytes), "{path} of {repo} came otherwise than its digest says; try again");
+        ensure!(entry.holds(&bytes), "{path} of {repo} does not match its digest; try again");
         Ok(bytes)
     }
 
@@ -146,7 +146,7 @@ impl Hub {
         let request = self.request(Method::Get, self.resolve_url(repo, revision, path));
         self.expect(&format!("downloading {path} of {repo}"), self.http().fetch(&request, Some(to)))?;
         let bytes = std::fs::read(to).with_context(|| format!("cannot read {}", to.display()))?;
-        ensure!(entry.holds(&bytes), "{path} of {repo} came otherwise than its digest says; try again");
+        ensure!(entry.holds(&bytes), "{path} of {repo} does not match its digest; try again");
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn check(variant: &Path, signer: &str) -> Result<Signature> {
     command.arg("--bundle").arg(bundle).arg(variant.join(METADATA)).stdin(Stdio::null());
     let output = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let why = "the program `cosign` is not there; it checks signatures".to_owned();
+            let why = "cosign, which checks signatures, is not installed".to_owned();
             return Ok(Signature::Unchecked { why });
         }
         output => output.context("cannot start cosign")?,

@@ -19,7 +19,7 @@ impl Token {
         let text = text.trim();
         ensure!(
             !text.chars().any(|c| c.is_control() || c.is_whitespace()),
-            "{origin} is no token: it has a line end or a space"
+            "{origin} is not a token: it has a line end or a space"
         );
         Ok((!text.is_empty()).then(|| Self(text.to_owned())))
     }

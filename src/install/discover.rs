@@ -48,7 +48,8 @@ impl Install {
         let source = Receipt::read(&self.real()).map(|receipt| self.source(&receipt));
         let path = match source {
             Err(_) | Ok(Source::Embedded) => {
-                return Skill::bundled(&self.name).map_err(|_| "this kernels does not carry it".to_owned());
+                return Skill::bundled(&self.name)
+                    .map_err(|_| "this version of kernels does not contain it".to_owned());
             }
             Ok(Source::Folder { path } | Source::Archive { path }) => path,
         };
@@ -158,7 +159,7 @@ fn blind_spot(machine: &Machine, folder: &Path, scope: Scope) -> Option<String> 
     };
     match fs::read_dir(&real) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Some(format!("{} cannot be looked into: {error}", machine.show(&real)));
+            return Some(format!("{} cannot be listed: {error}", machine.show(&real)));
         }
         _ => {}
     }

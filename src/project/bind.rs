@@ -229,7 +229,7 @@ fn scalar(name: &str, ctype: CType, value: f64, refused: bool) -> Result<(BoundA
         reason = "in range and whole, as checked; rounding to a float is meant"
     )]
     match ctype {
-        CType::I32 | CType::I64 if value.fract() != 0.0 => Err(wrong("is no integer")),
+        CType::I32 | CType::I64 if value.fract() != 0.0 => Err(wrong("is not an integer")),
         CType::I32 => i32::try_from(value as i64)
             .map(|held| (BoundArgument::I32(held), value))
             .map_err(|_| wrong("an int32_t does not hold")),

@@ -184,7 +184,7 @@ impl Formula {
         let value = self.eval(names, t)?;
         let whole = 0..self.text.len();
         if value.fract() != 0.0 {
-            return Err(self.error(&whole, format!("gives {value}, which is no integer")));
+            return Err(self.error(&whole, format!("gives {value}, which is not an integer")));
         }
         if value.abs() > EXACT {
             return Err(self.error(&whole, format!("gives {value:e}, more than 2^53: integers are not exact there")));
@@ -383,7 +383,7 @@ impl Parser<'_> {
                 self.push(Step::Number(value), span);
                 Ok(())
             }
-            _ => Err(self.error(span, "is no number that a double holds".to_owned())),
+            _ => Err(self.error(span, "is not a number that a double can hold".to_owned())),
         }
     }
 
@@ -600,7 +600,7 @@ mod tests {
             ("T", "size(T)"),
             ("min", "`min` is a function"),
             ("3rows", "multiply with `*`"),
-            ("1e999", "no number that a double holds"),
+            ("1e999", "not a number that a double can hold"),
             ("1e300 * 1e300", "overflows a double"),
             ("größe", "column 3: expected an operator"),
             ("é + 1", "column 1: expected a number"),
@@ -616,7 +616,7 @@ mod tests {
         assert_eq!(size("width / 2").unwrap(), 2048);
         assert_eq!(size("2 * 4503599627370496").unwrap(), 1 << 53);
         for (text, says) in [
-            ("rows / 2", "gives 1.5, which is no integer"),
+            ("rows / 2", "gives 1.5, which is not an integer"),
             ("rows - 4", "gives -1; a size is not negative"),
             ("4 * 4503599627370496", "more than 2^53"),
         ] {

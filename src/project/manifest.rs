@@ -290,7 +290,7 @@ impl File<'_> {
             self.fault(
                 NAME,
                 name.at.clone(),
-                format!("`{}` is no kernel name", name.value),
+                format!("`{}` is not a valid kernel name", name.value),
                 "allowed: small letters, digits and hyphens; a letter first, no hyphen last, two characters at least",
             );
         }
@@ -449,7 +449,7 @@ impl File<'_> {
             let backend = key.get_ref().to_string();
             let version = value.get_ref().as_str().unwrap_or_default();
             if !BACKENDS.contains(&backend.as_str()) || !is_version(version) {
-                let message = format!("`{backend} = …` is no backend and version of torch");
+                let message = format!("`{backend} = …` is not a backend and a version of torch");
                 self.fault(STABLE_ABI, key.span(), message, NEXT);
             }
             versions.insert(backend, version.to_owned());
@@ -519,7 +519,7 @@ impl File<'_> {
                 self.fault(
                     CAPABILITY,
                     word.at.clone(),
-                    format!("`{}` is no compute capability", word.value),
+                    format!("`{}` is not a compute capability", word.value),
                     "write one with a point: \"9.0\", \"9.0a\", \"12.0\", \"9.0+PTX\"",
                 );
             }
@@ -533,7 +533,7 @@ impl File<'_> {
     fn version(&self, fields: &Fields<'_, '_, '_, '_>, key: &'static str) -> Option<Word> {
         let word = self.word(fields, key)?;
         if !is_version(&word.value) {
-            let message = format!("`{}` is no version of two parts", word.value);
+            let message = format!("`{}` is not a version of two parts", word.value);
             self.fault(SCHEMA, word.at, message, "kernel-builder takes two numbers with a point between: \"13.0\"");
             return None;
         }

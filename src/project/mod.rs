@@ -85,7 +85,10 @@ impl Project {
     pub fn open(dir: &Path) -> anyhow::Result<Self> {
         let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
         if !root.is_dir() {
-            anyhow::bail!("{} is no folder; a project is a folder with {BUILD_TOML} and {KERNEL_TOML}", dir.display());
+            anyhow::bail!(
+                "{} is not a folder; a project is a folder with {BUILD_TOML} and {KERNEL_TOML}",
+                dir.display()
+            );
         }
         let build_text = text(dir, BUILD_TOML)?;
         let kernel_text = text(dir, KERNEL_TOML)?;

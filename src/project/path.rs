@@ -48,8 +48,8 @@ pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf,
         ));
     }
     match wanted {
-        Wanted::File if !real.is_file() => Err(format!("`{text}` is no file")),
-        Wanted::Folder if !real.is_dir() => Err(format!("`{text}` is no folder")),
+        Wanted::File if !real.is_file() => Err(format!("`{text}` is not a file")),
+        Wanted::Folder if !real.is_dir() => Err(format!("`{text}` is not a folder")),
         _ => Ok(relative),
     }
 }

@@ -44,7 +44,7 @@ impl TorchProject {
     /// Reads a project's build.toml, and checks that it can be built here; kernel.toml is not needed.
     pub(crate) fn open(dir: &Path) -> anyhow::Result<Self> {
         let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
-        ensure!(root.is_dir(), "{} is no folder; a project is a folder with {BUILD_TOML}", dir.display());
+        ensure!(root.is_dir(), "{} is not a folder; a project is a folder with {BUILD_TOML}", dir.display());
         let path = dir.join(BUILD_TOML);
         let document = Document::new(path.clone(), text(dir, BUILD_TOML)?);
         let build = build_toml::read(&document, &root, Purpose::Torch)?;

@@ -50,9 +50,9 @@ pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Resu
         lock => lock.ok().flatten(),
     };
     let mut addition = Addition { root, changes: Vec::new(), refused: Vec::new(), _lock: lock };
-    let build: Table = addition.text(BUILD_TOML)?.parse().with_context(|| format!("{BUILD_TOML} is no TOML"))?;
+    let build: Table = addition.text(BUILD_TOML)?.parse().with_context(|| format!("{BUILD_TOML} is not TOML"))?;
     let kernel_toml = addition.text(KERNEL_TOML)?;
-    let kernels: Table = kernel_toml.parse().with_context(|| format!("{KERNEL_TOML} is no TOML"))?;
+    let kernels: Table = kernel_toml.parse().with_context(|| format!("{KERNEL_TOML} is not TOML"))?;
     let named = build.get("general").and_then(|general| general.get("name")).and_then(Value::as_str);
     let project = Name::parse(named.with_context(|| format!("{BUILD_TOML} names no project"))?)?;
     let there: BTreeSet<&str> = tables(&kernels, "operation").into_iter().map(name_of).collect();

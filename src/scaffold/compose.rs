@@ -93,7 +93,7 @@ fn without_layers(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn operations(kernel_toml: &str) -> Result<Vec<String>> {
-    let table: toml::Table = kernel_toml.parse().context("the composed kernel.toml is no TOML")?;
+    let table: toml::Table = kernel_toml.parse().context("the composed kernel.toml is not TOML")?;
     let list = table.get("operation").and_then(toml::Value::as_array);
     Ok(list.into_iter().flatten().filter_map(|operation| Some(operation.get("name")?.as_str()?.to_owned())).collect())
 }

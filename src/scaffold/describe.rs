@@ -46,7 +46,7 @@ pub(super) struct Described {
 impl Described {
     /// The operation of this name; none where kernel.toml has none.
     pub(super) fn of(text: &str, wanted: &str) -> Result<Option<Self>> {
-        let file: Table = text.parse().context("kernel.toml is no TOML")?;
+        let file: Table = text.parse().context("kernel.toml is not TOML")?;
         let all = tables(&file, "operation");
         let Some(found) = all.iter().find(|operation| name(operation) == wanted) else { return Ok(None) };
         let table = resolved(&all, found)?;

@@ -77,7 +77,7 @@ impl Name {
         if !is_kernel_name(text) {
             let better = mended(text).map(|better| format!("; `{better}` would do")).unwrap_or_default();
             return Err(BadName(format!(
-                "{shown} is no kernel name: small letters, digits and hyphens, a letter first, no hyphen last, two characters at least{better}"
+                "{shown} is not a valid kernel name: small letters, digits and hyphens, a letter first, no hyphen last, two characters at least{better}"
             )));
         }
         if text.contains("--") {

@@ -57,7 +57,7 @@ impl Destination {
         let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         let parent = match fs::canonicalize(above) {
             Ok(parent) if parent.is_dir() => parent,
-            Ok(_) => bail!("{} is no folder, so nothing can be put into it", above.display()),
+            Ok(_) => bail!("{} is not a folder, so nothing can be put into it", above.display()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 bail!("the folder {} is not there; make it first: mkdir -p {}", above.display(), above.display())
             }

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 
 /// The text with those operations whose launcher is wanted. What an operation takes from one that is not there is written out.
 pub(super) fn slice(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<String> {
-    let table: Table = text.parse().context("a bundled kernel.toml is no TOML")?;
+    let table: Table = text.parse().context("a bundled kernel.toml is not TOML")?;
     let operations: Vec<&Table> = tables(&table, "operation");
     let kept: BTreeSet<&str> =
         operations.iter().filter(|operation| wanted(&launcher(operation))).map(|operation| name(operation)).collect();

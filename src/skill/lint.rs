@@ -256,7 +256,7 @@ fn check_optional_keys(document: &Document, findings: &mut Findings) {
                 findings.header("allowed-tools", value.line, message);
             }
             _ if !KEYS.contains(&name) => {
-                let message = format!("'{name}' is no key of the specification; put it under metadata");
+                let message = format!("'{name}' is not a key of the specification; put it under metadata");
                 findings.header("key-unknown", key.line, message);
             }
             _ => {}

@@ -10,7 +10,7 @@ pub(crate) fn folder() -> Result<PathBuf, ToolchainError> {
     let named = env::var_os("KERNELS_CACHE").filter(|value| !value.is_empty());
     if let Some(folder) = named {
         return std::path::absolute(&folder).map_err(|error| {
-            ToolchainError(format!("KERNELS_CACHE={} is no path: {error}", folder.to_string_lossy()))
+            ToolchainError(format!("KERNELS_CACHE={} is not a path: {error}", folder.to_string_lossy()))
         });
     }
     let caches = dirs::cache_dir().filter(|folder| folder.is_absolute());

@@ -30,7 +30,7 @@ impl HostCompiler {
             let Some(value) = set(name) else { continue };
             let Some(path) = resolve(&value) else {
                 return Err(ToolchainError(format!(
-                    "{name}={} is no C++ compiler: it must be one program, without options; correct it or unset it",
+                    "{name}={} is not a C++ compiler: it must be one program, without options; correct it or unset it",
                     value.to_string_lossy()
                 )));
             };

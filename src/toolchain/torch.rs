@@ -195,7 +195,7 @@ pub(super) fn at(folder: &Path, origin: &str) -> Result<Torch, String> {
         return Err(format!("{} names no version", path.display()));
     };
     let Some(release) = Version::parse(version) else {
-        return Err(format!("{}: `{version}` is no version", path.display()));
+        return Err(format!("{}: `{version}` is not a version", path.display()));
     };
     let header = folder.join("include/torch/csrc/stable/library.h");
     if !header.is_file() {

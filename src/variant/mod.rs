@@ -190,7 +190,7 @@ impl<'a> Builder<'a> {
         let sources = Sources::read(project)?;
         let plan = Plan::new(project, &sources, &toolchain, &host, options.archs)?;
         let out = match options.out {
-            Some(out) => std::path::absolute(out).with_context(|| format!("--out {} is no path", out.display()))?,
+            Some(out) => std::path::absolute(out).with_context(|| format!("--out {} is not a path", out.display()))?,
             None => project.root.join("build"),
         };
         Ok(Self { library: format!("{}.abi3.so", plan.id), project, options, toolchain, host, sources, plan, out })

@@ -212,7 +212,7 @@ fn check_of_what_is_no_project_is_wrong_usage_and_checks_nothing() {
     let test = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
     fs::create_dir(test.project.join("empty")).unwrap();
     for (typed, words) in [
-        ("check p empty", ["empty is no kernel project", "no build.toml"]),
+        ("check p empty", ["empty is not a kernel project", "no build.toml"]),
         ("check p nowhere", ["nowhere", "no such folder"]),
         ("check p/build.toml", ["p/build.toml", "no such folder"]),
         ("check p --export out.txt", ["out.txt", ".json or .sarif"]),

@@ -356,7 +356,7 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
     }
     let project = Project::new(&result(), "open(out, 'w').write('{')");
     let ran = project.run("bench model --e2e");
-    assert!(ran.code == 1 && ran.err.contains("is no JSON"), "{ran:#?}");
+    assert!(ran.code == 1 && ran.err.contains("is not JSON"), "{ran:#?}");
     let project = Project::new(&result(), "sys.exit('and then this')");
     let ran = project.run("bench model --e2e --quiet");
     assert!(ran.code == 1 && ran.err.contains("does not say why") && ran.err.contains("and then this"), "{ran:#?}");

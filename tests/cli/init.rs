@@ -454,7 +454,7 @@ fn unknown_operations_models_and_owners_name_what_there_is() {
         assert_eq!(report["name"], "k2");
         fs::remove_dir_all(test.project.join("k2")).unwrap();
     }
-    test.run("init --op geglu rope").expect(2, &["say how the project is to be called"]);
+    test.run("init --op geglu rope").expect(2, &["name the project"]);
     let error = test.json("init k1 --op rmsnrm");
     assert_eq!(error["exit_code"], 2);
     assert!(snapshot(&test.project).is_empty());

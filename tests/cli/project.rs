@@ -513,7 +513,7 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
         ("rows = 8192", "rows = [1, \"two\"]", "\"two\"", &["expected a number, found a string"]),
         ("rows = 8192", "blocks = 1\nrows = 8192", "blocks", &["has a `value` of its own"]),
         ("rows = 8192", "rows = \"1..9\"", "\"1..9\"", &["a range is drawn from", "add `draw = 16`"]),
-        ("rows = \"0..300\"", "rows = \"300..0\"", "\"300..0\"", &["is no range", "\"1..300\""]),
+        ("rows = \"0..300\"", "rows = \"300..0\"", "\"300..0\"", &["is not a range", "\"1..300\""]),
         ("rows = \"0..300\"", "rows = \"-1..300\"", "[[operation.verify]]", &["a size is not negative", "rows=-1"]),
         ("x_stride = \"width + 8\"", "x_stride = \"widht + 8\"", "widht", &["unknown name `widht`"]),
         (
@@ -765,7 +765,7 @@ fn mistakes_in_what_operations_share_are_shown_at_their_line() {
         ("like = \"scale\"", "like = \"scales\"", "no operation `scales` before this one"),
         ("{ x = \"out\" }", "{ y = \"out\" }", "no input `y`"),
         ("{ x = \"out\" }", "{ x = \"x\" }", "no output `x`"),
-        ("{ W = [", "{ w = [", "`w` is no name of a type parameter"),
+        ("{ W = [", "{ w = [", "`w` is not a valid name of a type parameter"),
         ("dtype = \"W\"", "dtype = \"V\"", "unknown dtype `V`"),
         ("size(W) >", "size(V) >", "unknown name `V`"),
         ("operations = [\"table\"]", "operations = [\"tables\"]", "no operation `tables`"),

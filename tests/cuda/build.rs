@@ -607,7 +607,7 @@ fn a_full_disk_fails_with_a_word_and_leaves_nothing_half() {
     command.args(["-c", full]).arg(typed.get_program()).current_dir(&project.root).env_clear();
     command.envs(typed.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let ran = Ran::of(&mut command);
-    ran.expect(1, &["there is no room in", "KERNELS_CACHE"]);
+    ran.expect(1, &["no space is left in", "KERNELS_CACHE"]);
     project.build("--arch 90").expect(0, &["1 compiled"]);
     let left: Vec<_> = fs::read_dir(project.cache().join("work")).unwrap().collect();
     assert!(left.len() <= 1, "{left:?}");

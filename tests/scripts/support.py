@@ -58,7 +58,7 @@ def parsed(text):
     """JSON as others read it: Python's own reader takes NaN as well."""
 
     def refuse(constant):
-        raise ValueError(f"{constant} is no JSON")
+        raise ValueError(f"{constant} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
 

@@ -9,8 +9,8 @@ pub mod hub;
 pub mod pending;
 pub mod report;
 pub mod torch;
-pub mod yaml;
 pub mod walk_through;
+pub mod yaml;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -526,7 +526,7 @@ fn read_range(reader: &Reader<'_>, value: &Value<'_>, text: &str, draws: bool) -
     let Some((first, last)) = range else {
         reader.fail(
             value.span(),
-            format!("`{text}` is no range"),
+            format!("`{text}` is not a range"),
             ["two integers, the smaller first, both included: \"1..300\"".to_owned()],
         );
         return None;

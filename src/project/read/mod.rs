@@ -155,7 +155,7 @@ fn check_name(reader: &Reader<'_>, name: &str, span: Range<usize>) {
     } else if !is_name(name) {
         reader.fail(
             span,
-            format!("`{name}` is no name that a formula can use"),
+            format!("`{name}` is not a name that a formula can use"),
             ["allowed: letters, digits and `_`, no digit first; not T, min, max, ceil_div, size".to_owned()],
         );
     }

@@ -182,7 +182,7 @@ fn read_name(reader: &Reader<'_>, value: &Value<'_>) -> Option<String> {
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.bytes().all(is_allowed) {
         reader.fail(
             value.span(),
-            format!("`{name}` is no name of an operation"),
+            format!("`{name}` is not a valid name of an operation"),
             ["allowed: small letters, digits, `_` and `-`, a letter first; files carry it".to_owned()],
         );
     }
@@ -260,7 +260,7 @@ fn read_types(reader: &Reader<'_>, value: &Value<'_>) -> BTreeMap<String, Vec<Op
         if !is_type_name(&name) {
             reader.fail(
                 key.span(),
-                format!("`{name}` is no name of a type parameter"),
+                format!("`{name}` is not a valid name of a type parameter"),
                 ["allowed: capital letters and digits, a letter first; not T".to_owned()],
             );
         }

@@ -15,7 +15,7 @@ fn of_an_install_shows_as_damaged_and_update_repairs_it() {
     test.write(&format!("{SKILL}/references/troubleshooting.md"), "");
     fs::remove_dir_all(test.at(SKILL).join("scripts")).unwrap();
     test.run("skills status").expect(1, &["damaged", "0 SKILL.md", "0 references/troubleshooting.md", "D scripts/"]);
-    test.run("doctor").expect(1, &["damaged", "`kernels skills update` mends it"]);
+    test.run("doctor").expect(1, &["damaged", "`kernels skills update` repairs it"]);
     test.run("skills update").expect(0, &["repaired"]);
     let mut mended = picture(&test.at(SKILL));
     let mut whole = whole;

@@ -24,5 +24,5 @@ def of_case(case):
     if made is None and getattr(case, "reference", None):
         from .own import Own as made
     if made is None:
-        raise Skip(f"nobody here knows a formula for {case.operation.name}; with a reference in Python in kernel.toml, that is taken")
+        raise Skip(f"there is no formula for {case.operation.name}; with a reference in Python in kernel.toml, that is taken")
     return made(case)
