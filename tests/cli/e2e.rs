@@ -332,7 +332,7 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
         ("cannot be part of a file's name", |all| {
             all["name"] = json!("../up");
         }),
-        ("no positive number", |all| {
+        ("not a positive number", |all| {
             all["cases"][0]["contenders"][0]["time_ms"]["min"] = json!(-1.0);
         }),
         ("percentiles that do not rise", |all| {

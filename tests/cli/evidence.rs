@@ -144,7 +144,7 @@ fn what_is_wrong_or_not_comparable_is_not_recorded() {
         }),
         ("no case", |bench, _| bench.cases.clear()),
         ("compared no element", |_, verify| verify.paths.clear()),
-        ("no positive number", |bench, _| {
+        ("not a positive number", |bench, _| {
             bench.cases[2].copy.p90 = f64::NAN;
         }),
         ("no timed output", |bench, _| bench.cases[1].checked = 0),
@@ -185,11 +185,11 @@ fn a_file_that_is_no_evidence_is_named() {
     let later = good.replace("\"format\": 2", "\"format\": 3");
     let more = good.replace("\"format\": 2", "\"format\": 2, \"surprise\": 1");
     for (name, text, said) in [
-        ("rms_norm-h100.json", "{", "no JSON"),
+        ("rms_norm-h100.json", "{", "not JSON"),
         ("rms_norm-h100.json", "{}", "its format is null"),
         ("rms_norm-h100.json", later.as_str(), "its format is 3"),
         ("rms_norm-h100.json", more.as_str(), "format 2"),
-        ("rms_norm-a100.json", good.as_str(), "belongs into rms_norm-h100.json"),
+        ("rms_norm-a100.json", good.as_str(), "belongs in rms_norm-h100.json"),
     ] {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join(name), text).unwrap();

@@ -389,9 +389,9 @@ fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
     let test = Test::without_git();
     let long = "a".repeat(97);
     for (name, words) in [
-        ("My_Kernels", &["no kernel name", "`my-kernels` would do"] as &[&str]),
+        ("My_Kernels", &["not a valid kernel name", "`my-kernels` would do"] as &[&str]),
         ("a", &["two characters at least"]),
-        ("", &["no kernel name"]),
+        ("", &["not a valid kernel name"]),
         ("9lives", &["a letter first"]),
         ("norm-", &["no hyphen last", "`norm` would do"]),
         ("a--b", &["two hyphens in a row"]),
@@ -401,10 +401,10 @@ fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
         (".", &["is a path"]),
         ("..", &["is a path"]),
         ("a\\b", &["is a path"]),
-        ("ядро", &["no kernel name"]),
-        ("rms\u{301}norm", &["no kernel name"]),
-        ("norm\n", &["no kernel name", "norm\\n"]),
-        ("\u{1b}[2Jx", &["no kernel name", "\\u{1b}"]),
+        ("ядро", &["not a valid kernel name"]),
+        ("rms\u{301}norm", &["not a valid kernel name"]),
+        ("norm\n", &["not a valid kernel name", "norm\\n"]),
+        ("\u{1b}[2Jx", &["not a valid kernel name", "\\u{1b}"]),
         (&long, &["97 bytes", "96 at most"]),
         ("class", &["keyword of Python", "`class-kernels` would do"]),
         ("async", &["keyword of Python"]),
@@ -432,7 +432,7 @@ fn unknown_operations_models_and_owners_name_what_there_is() {
     let test = Test::without_git();
     for (typed, words) in [
         ("init k1", &["--op", "--for", "blank", "rms_norm", "ltx-video"] as &[&str]),
-        ("init", &["how the project is to be called"]),
+        ("init", &["name the project"]),
         ("init k1 --op rmsnrm", &["\"rmsnrm\"", "Did you mean `rms_norm`?"]),
         ("init k1 --op swiglo", &["Did you mean `swiglu`?"]),
         ("init k1 --op geglu,banana", &["\"banana\"", "There are adaln, gate_residual"]),
@@ -553,7 +553,7 @@ fn places_that_cannot_be_are_named() {
     let long = "d".repeat(300);
     for (dest, words) in [
         ("not/there", &["not is not there", "mkdir -p not"] as &[&str]),
-        ("file/k1", &["file", "no folder"]),
+        ("file/k1", &["file", "not a folder"]),
         ("loop/k1", &["loop"]),
         (&long, &["dddd", "too long"]),
         ("/proc/k1", &["/proc/k1"]),

@@ -339,7 +339,7 @@ fn sizes_that_cannot_be_are_refused_when_a_case_is_bound() {
     let operation = &project.spec.operations[0];
     for (shape, says) in [
         ("rows=-1,width=8", "a size is not negative"),
-        ("rows=1.5,width=8", "no integer"),
+        ("rows=1.5,width=8", "not an integer"),
         ("rows=2097152,width=2097152", "more than 2^40"),
         ("rows=4503599627370496,width=64", "2^40"),
         ("rows=1,width=3000000000", "an int32_t does not hold"),
@@ -811,7 +811,7 @@ fn a_tolerance_for_a_bundled_oracle_is_refused() {
 fn mistakes_in_build_toml_are_shown_at_their_line() {
     let build = "build.toml";
     let cases: &[(&str, &str, &str, &[&str])] = &[
-        ("name = \"scale\"", "name = \"Scale\"", "\"Scale\"", &["no kernel name", "small letters"]),
+        ("name = \"scale\"", "name = \"Scale\"", "\"Scale\"", &["not a valid kernel name", "small letters"]),
         ("edition = 5", "edition = 4", "4", &["edition 4 is not known", "edition = 5"]),
         ("license", "licence", "licence", &["unknown field `licence` in [general]", "license"]),
         ("backends = [\"cuda\"]", "backends = [\"cuda\", \"gpu\"]", "\"gpu\"", &["unknown backend `gpu`", "cpu, cuda"]),
@@ -825,7 +825,7 @@ fn mistakes_in_build_toml_are_shown_at_their_line() {
             &["neither a .cu file nor a header"],
         ),
         ("src = [\"scale.cu\"]", "src = []", "kernel", &["nothing to compile"]),
-        ("depends = []", "depends = []\ncuda-capabilities = [\"banana\"]", "\"banana\"", &["no compute capability"]),
+        ("depends = []", "depends = []\ncuda-capabilities = [\"banana\"]", "\"banana\"", &["not a compute capability"]),
         ("depends = []", "depends = []\ncuda-flag = []", "cuda-flag", &["unknown field `cuda-flag`", "cuda-flags"]),
         ("[torch]\nsrc = []", "[torch]\nsrc = [\"binding.cpp\"]", "\"binding.cpp\"", &["cannot be found"]),
         ("[torch]", "[torhc]", "torhc", &["unknown field `torhc`"]),

@@ -121,7 +121,7 @@ fn escape_and_control_c_and_choosing_nothing_change_nothing() {
         let mut terminal = Terminal::open(&test, "skills add");
         terminal.wait_for("esc cancels");
         terminal.press(keys);
-        terminal.wait_for("nothing changed");
+        terminal.wait_for("nothing was changed");
         assert_eq!(terminal.exit_code(), 1, "{keys:?}");
         assert!(!exists(test.project.join(".claude")));
     }

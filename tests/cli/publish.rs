@@ -182,7 +182,7 @@ fn each_refusal_of_the_hub_names_the_next_step_and_passing_ones_are_tried_again(
     ran.expect(1, &["creating acme/demo", "answered 401", "/settings/tokens"]);
     assert!(!ran.err.contains("hf_wrong"), "the server repeats the token: {ran:?}");
     with_token("hf_reader").expect(1, &["answered 403", "kernels-community"]);
-    with_token("two words").expect(1, &["HF_TOKEN is no token"]);
+    with_token("two words").expect(1, &["HF_TOKEN is not a token"]);
     let commit = "POST /api/kernels/acme/demo/commit";
     for (status, says) in [(403, "--create-pr"), (409, "in a minute"), (412, "somebody else"), (429, "9999 seconds")] {
         server.fault(&json!({"status": status, "of": commit, "times": 99, "retry": 9999}));

@@ -372,14 +372,14 @@ fn fences_and_harnesses_that_make_no_sense_are_found() {
 fn toml_json_and_yaml_are_held_against_what_reads_them() {
     let test = Test::new();
     for (guide, place, words) in [
-        ("```toml\na = 1\nb = \n```\n", "guide.md:3 toml", &["no TOML"][..]),
+        ("```toml\na = 1\nb = \n```\n", "guide.md:3 toml", &["not TOML"][..]),
         (
             "```toml\n[general]\nname = \"my-op\"\nedition = 5\nversion = 1\nlicense = \"MIT\"\nbackends = [\"cuda\"]\nspeed = 9\n\n[torch]\nsrc = []\n```\n",
             "guide.md:8 toml",
             &["speed", "build-toml/schema"][..],
         ),
-        ("```json\n{\"a\": 1,\n \"b\": }\n```\n", "guide.md:3 json", &["no JSON"][..]),
-        ("```yaml\na: 1\nb: ]\n```\n", "guide.md:3 yaml", &["no YAML"][..]),
+        ("```json\n{\"a\": 1,\n \"b\": }\n```\n", "guide.md:3 json", &["not JSON"][..]),
+        ("```yaml\na: 1\nb: ]\n```\n", "guide.md:3 yaml", &["not YAML"][..]),
     ] {
         skill(&test, guide);
         let report = report(plain(&test, &[]));
