@@ -52,7 +52,8 @@ pub(super) fn library(
         "-Wl,--build-id=none",
     ]);
     let output = Cell::new(&host.path, toolchain.root())
-        .reads(units.iter().map(|unit| &unit.found.folder))
+        // The folder above: another build may put a new folder in the place of an object's.
+        .reads(units.iter().filter_map(|unit| unit.found.folder.parent()))
         .reads(&toolchain.library_dirs)
         .writes(&work.path)
         .output(&mut command)

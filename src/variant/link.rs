@@ -136,7 +136,8 @@ impl Linker<'_> {
         }
         command.arg(self.cudart);
         let output = Cell::new(&self.host.path, self.toolchain.root())
-            .reads(&self.objects)
+            // All of the cache's objects: another build may put a new folder in the place of one of these.
+            .reads(self.objects.iter().filter_map(|object| object.ancestors().nth(2)))
             .reads([self.torch.libraries().as_path(), self.cudart])
             .writes(folder)
             .output(&mut command)

@@ -1058,7 +1058,13 @@ fn mistakes_in_the_contract_are_found() {
             "python/all-undefined",
             "__all__ lists `swiglu_`, which this module neither defines nor imports",
         ),
-        ("gated/build.toml", "someone/", "your-name/", "build-toml/placeholder-owner", "`your-name/gated` is a placeholder"),
+        (
+            "gated/build.toml",
+            "someone/",
+            "your-name/",
+            "build-toml/placeholder-owner",
+            "`your-name/gated` is a placeholder",
+        ),
         ("gated/kernel_src/new/more.cu", "", "void more() {}\n", "sources/extra", "`kernel_src/new/more.cu`"),
     ] {
         let path = test.project.join(file);
