@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::finding::Finding;
 use super::findings::Findings;
-use super::load::Project;
+use super::load::Sources;
 use super::rule;
 use super::text::{Text, toml_comments};
 use crate::project::KERNEL_TOML;
@@ -47,7 +47,7 @@ struct Allows<'p> {
 }
 
 /// Separates allowed findings; reports invalid allows.
-pub(super) fn apply(project: &Project, findings: &mut Findings) -> Vec<Allowed> {
+pub(super) fn apply(project: &Sources, findings: &mut Findings) -> Vec<Allowed> {
     let mut allows = Allows::default();
     for unit in &project.units {
         allows.read_comments(&unit.code.text, &unit.code.lexed.comments);
@@ -107,7 +107,7 @@ impl<'p> Allows<'p> {
     }
 
     /// Reads the `[[check.allow]]` tables of kernel.toml.
-    fn read_kernel_toml(&mut self, project: &Project, findings: &mut Findings) {
+    fn read_kernel_toml(&mut self, project: &Sources, findings: &mut Findings) {
         const RULE: &str = "kernel-toml/syntax";
         let full = project.root.join(KERNEL_TOML);
         if !full.is_file() {

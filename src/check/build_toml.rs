@@ -2,7 +2,7 @@
 
 use super::finding::Edit;
 use super::findings::Findings;
-use super::load::Project;
+use super::load::Sources;
 use super::text::Text;
 use crate::base::arch::{Capability, KERNEL_BUILDER};
 use crate::compile;
@@ -27,7 +27,7 @@ pub(super) fn read(text: &Text, findings: &mut Findings) -> (Manifest, bool) {
     (manifest, !faults.iter().any(Fault::is_of_form))
 }
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     general(project, findings);
     ranges(project, findings);
     repository(project, findings);
@@ -38,7 +38,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
     package(project, findings);
 }
 
-fn general(project: &Project, findings: &mut Findings) {
+fn general(project: &Sources, findings: &mut Findings) {
     let (manifest, text) = (&project.manifest, &project.build);
     if let Some(license) = &manifest.license
         && license.value.trim().is_empty()
@@ -65,7 +65,7 @@ fn general(project: &Project, findings: &mut Findings) {
     }
 }
 
-fn ranges(project: &Project, findings: &mut Findings) {
+fn ranges(project: &Sources, findings: &mut Findings) {
     let manifest = &project.manifest;
     let torch = manifest.framework().map(|framework| ("torch", &framework.range));
     for (what, range) in std::iter::once(("CUDA", &manifest.cuda)).chain(torch) {
@@ -81,7 +81,7 @@ fn ranges(project: &Project, findings: &mut Findings) {
     }
 }
 
-fn repository(project: &Project, findings: &mut Findings) {
+fn repository(project: &Sources, findings: &mut Findings) {
     if let Some(id) = &project.manifest.repo_id {
         let sound = id.value.split_once('/').is_some_and(|(owner, name)| {
             [owner, name].iter().all(|part| {
@@ -99,7 +99,7 @@ fn repository(project: &Project, findings: &mut Findings) {
     }
 }
 
-fn backends(project: &Project, findings: &mut Findings) {
+fn backends(project: &Sources, findings: &mut Findings) {
     let (manifest, text) = (&project.manifest, &project.build);
     let Some(backends) = &manifest.backends else {
         return;
@@ -137,7 +137,7 @@ fn backends(project: &Project, findings: &mut Findings) {
     }
 }
 
-fn architectures(project: &Project, findings: &mut Findings) {
+fn architectures(project: &Sources, findings: &mut Findings) {
     let manifest = &project.manifest;
     let framework = manifest.framework();
     let kernels = manifest.kernels.iter();
@@ -170,7 +170,7 @@ fn cuda_capabilities(text: &Text, list: &Words, findings: &mut Findings) -> bool
 }
 
 /// Flags that `kernels` gives to no compiler.
-fn flags(project: &Project, findings: &mut Findings) {
+fn flags(project: &Sources, findings: &mut Findings) {
     let mut check = |list: Option<&Words>, refused: fn(&[String]) -> Option<(usize, String)>| {
         let Some(list) = list else { return };
         if let Some((at, why)) = refused(&Words::texts(Some(list))) {
@@ -246,7 +246,7 @@ pub(super) const PYTHON_DEPENDS: [PythonDepends; 6] = [
     (Some("xpu"), "onednn", &["onednn"]),
 ];
 
-fn depends(project: &Project, findings: &mut Findings) {
+fn depends(project: &Sources, findings: &mut Findings) {
     let manifest = &project.manifest;
     for kernel in &manifest.kernels {
         for word in kernel.depends.iter().flat_map(|list| &list.items) {
@@ -274,7 +274,7 @@ fn depends(project: &Project, findings: &mut Findings) {
 }
 
 /// The Python package must be where the builder looks for it.
-fn package(project: &Project, findings: &mut Findings) {
+fn package(project: &Sources, findings: &mut Findings) {
     let manifest = &project.manifest;
     let (Some(name), Some(framework)) = (&manifest.name, manifest.framework()) else {
         return;
@@ -302,7 +302,7 @@ fn package(project: &Project, findings: &mut Findings) {
     }
 }
 
-fn other_package(project: &Project, ext: &str, wanted: &str) -> Option<String> {
+fn other_package(project: &Sources, ext: &str, wanted: &str) -> Option<String> {
     let entries = std::fs::read_dir(project.root.join(ext)).ok()?;
     let mut names: Vec<String> = entries
         .flatten()

@@ -7,14 +7,14 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-use super::load::Project;
+use super::load::Sources;
 use super::prototype::{Kind, Prototype, defined};
 use super::python::Python;
 use super::text::Text;
 use crate::base::text::nearest;
 use crate::project::{Argument, CType, KERNEL_TOML, Operation, OracleRef, kernel_toml_problems};
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     let full = fs::canonicalize(project.root.join(KERNEL_TOML)).ok();
     let Some(text) = full.and_then(|full| Text::read(&full, KERNEL_TOML.to_owned()).ok()).filter(|text| text.exact)
     else {
@@ -47,7 +47,7 @@ fn place(table: &Spanned<DeValue<'_>>, key: &str) -> Range<usize> {
 }
 
 fn launcher(
-    project: &Project,
+    project: &Sources,
     operation: &Operation,
     text: &Text,
     name_at: Range<usize>,
@@ -76,7 +76,7 @@ fn launcher(
 }
 
 /// Whether a name occurs in what is compiled, or might be pasted together there.
-fn is_mentioned(project: &Project, name: &str) -> bool {
+fn is_mentioned(project: &Sources, name: &str) -> bool {
     project.compiled().any(|unit| unit.code.text.content.contains("##") || unit.code.text.content.contains(name))
 }
 
@@ -119,7 +119,7 @@ fn mismatch(operation: &Operation, prototype: &Prototype) -> Option<String> {
 }
 
 /// A Python oracle's file must have the function.
-fn oracle(project: &Project, operation: &Operation, text: &Text, at: &Range<usize>, findings: &mut Findings) {
+fn oracle(project: &Sources, operation: &Operation, text: &Text, at: &Range<usize>, findings: &mut Findings) {
     let OracleRef::Python { file, function } = &operation.oracle else {
         return;
     };

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::build_toml::PYTHON_DEPENDS;
 use super::finding::Edit;
 use super::findings::Findings;
-use super::load::{Module, Project};
+use super::load::{Module, Sources};
 use super::python::{Import, Python};
 use crate::project::manifest::Kind;
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     let Some(name) = project.python_name() else {
         return;
     };
@@ -25,7 +25,7 @@ pub(super) fn check(project: &Project, findings: &mut Findings) {
 }
 
 /// The files executed when the kernel is loaded: __init__.py, and its unconditional imports, transitively.
-fn loaded<'p>(project: &'p Project, name: &str) -> BTreeSet<&'p str> {
+fn loaded<'p>(project: &'p Sources, name: &str) -> BTreeSet<&'p str> {
     let by_path: BTreeMap<&str, &Module> =
         project.modules.iter().map(|module| (module.python.text.path.as_str(), module)).collect();
     let ext = project.ext.unwrap_or("torch-ext");
@@ -78,7 +78,7 @@ fn is_for_types(python: &Python, import: &Import) -> bool {
 }
 
 fn import_of(
-    project: &Project,
+    project: &Sources,
     name: &str,
     module: &Module,
     import: &Import,
@@ -161,7 +161,7 @@ const THERE: [&str; 16] = [
     "__future__",
 ];
 
-fn is_allowed(project: &Project, top: &str) -> bool {
+fn is_allowed(project: &Sources, top: &str) -> bool {
     let manifest = &project.manifest;
     let declared = manifest.python_depends.iter().flat_map(|(_, list)| &list.items).any(|word| {
         PYTHON_DEPENDS.iter().any(|(_, depends, modules)| *depends == word.value && modules.contains(&top))
@@ -177,7 +177,7 @@ fn is_allowed(project: &Project, top: &str) -> bool {
 }
 
 /// Whether the package has a module: a file, or a folder with Python files.
-fn is_module(project: &Project, name: &str, package: &[String], parts: &[&str]) -> bool {
+fn is_module(project: &Sources, name: &str, package: &[String], parts: &[&str]) -> bool {
     let ext = project.ext.unwrap_or("torch-ext");
     let mut path = format!("{ext}/{name}");
     for part in package.iter().map(String::as_str).chain(parts.iter().copied()) {
@@ -189,7 +189,7 @@ fn is_module(project: &Project, name: &str, package: &[String], parts: &[&str]) 
         || project.package_files.range(folder.clone()..).next().is_some_and(|file| file.starts_with(&folder))
 }
 
-fn relative(project: &Project, name: &str, module: &Module, import: &Import, is_loaded: bool, findings: &mut Findings) {
+fn relative(project: &Sources, name: &str, module: &Module, import: &Import, is_loaded: bool, findings: &mut Findings) {
     let python = &module.python;
     let tried = python.blocks(import.line).any(|head| python.word(head.tokens.start) == "try")
         || python.word(python.lines[import.line].tokens.start) == "try";

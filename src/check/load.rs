@@ -12,9 +12,9 @@ use super::python::Python;
 use super::text::Text;
 use crate::project::manifest::{Kind, Manifest, Word, Words};
 
-/// A loaded project.
+/// The texts of a project.
 #[derive(Debug)]
-pub(super) struct Project {
+pub(super) struct Sources {
     /// Its folder, links resolved.
     pub(super) root: PathBuf,
     /// build.toml.
@@ -73,7 +73,7 @@ pub(super) const COMPILED: [&str; 8] = ["cu", "c", "cc", "cpp", "cxx", "hip", "m
 /// The maximum number of files; further ones are ignored.
 const MOST_FILES: usize = 5000;
 
-impl Project {
+impl Sources {
     /// The name of the Python package.
     pub(super) fn python_name(&self) -> Option<String> {
         let name = self.manifest.name.as_ref()?;
@@ -120,10 +120,10 @@ fn lists(manifest: &Manifest) -> Vec<(Origin, &Words)> {
 }
 
 /// Reads the project's files; reports unreadable ones.
-pub(super) fn load(root: &Path, build: Text, (manifest, sound): (Manifest, bool), findings: &mut Findings) -> Project {
+pub(super) fn load(root: &Path, build: Text, (manifest, sound): (Manifest, bool), findings: &mut Findings) -> Sources {
     let loader = Loader { root, build: &build, findings, units: BTreeMap::new() };
     let units = loader.follow(&manifest);
-    let mut project = Project {
+    let mut project = Sources {
         root: root.to_owned(),
         build,
         manifest,
@@ -381,7 +381,7 @@ fn targets(
     found
 }
 
-fn package(project: &mut Project, folder: &str, findings: &mut Findings) {
+fn package(project: &mut Sources, folder: &str, findings: &mut Findings) {
     let root = project.root.clone();
     let walk =
         WalkDir::new(root.join(folder)).follow_links(false).max_depth(24).sort_by_file_name().into_iter().filter_entry(

@@ -37,7 +37,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use self::findings::Findings;
-use self::load::Project;
+use self::load::Sources;
 use self::text::Text;
 use crate::base::plural;
 use crate::project::BUILD_TOML;
@@ -129,7 +129,7 @@ pub fn check(dir: &Path) -> Result<Report> {
     })
 }
 
-fn notes(project: &Project) -> Vec<String> {
+fn notes(project: &Sources) -> Vec<String> {
     let mut notes = Vec::new();
     if project.manifest.framework().is_some() && !project.is_bound() {
         notes.push(
@@ -141,7 +141,7 @@ fn notes(project: &Project) -> Vec<String> {
 }
 
 /// Reads the texts that edits need.
-fn texts(project: &Project, findings: &[Finding]) -> BTreeMap<String, String> {
+fn texts(project: &Sources, findings: &[Finding]) -> BTreeMap<String, String> {
     let units = project.units.iter().map(|unit| &unit.code.text);
     let modules = project.modules.iter().map(|module| &module.python.text);
     let edited = |path: &str| {

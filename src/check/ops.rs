@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::code::Code;
-use super::load::{Module, Project};
+use super::load::{Module, Sources};
 use super::python::{Call, Python};
 
 /// Op definitions and uses in C++ and Python.
@@ -121,7 +121,7 @@ pub(super) fn libraries(code: &Code) -> Vec<Library> {
     found
 }
 
-pub(super) fn gather(project: &Project) -> Ops {
+pub(super) fn gather(project: &Sources) -> Ops {
     let mut ops = Ops::default();
     for unit in project.compiled() {
         for library in libraries(&unit.code) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::findings::Findings;
-use super::load::{Module, Project};
+use super::load::{Module, Sources};
 use super::ops::{self, Naming, Ops};
 use super::python::Python;
 use super::text::Text;
 use crate::project::manifest::Kind;
 
-pub(super) fn check(project: &Project, ops: &Ops, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, ops: &Ops, findings: &mut Findings) {
     setup_py(project, findings);
     for module in &project.modules {
         namespaces(module, findings);
@@ -81,7 +81,7 @@ fn fixed(text: &Text, at: &std::ops::Range<usize>, namespace: &str, findings: &m
 }
 
 /// Finds calls of `ops.x` without a definition of `x`.
-fn unknown_ops(project: &Project, module: &Module, ops: &Ops, findings: &mut Findings) {
+fn unknown_ops(project: &Sources, module: &Module, ops: &Ops, findings: &mut Findings) {
     let python = &module.python;
     let torch = project.manifest.framework().is_some_and(|one| one.kind == Kind::Torch);
     let imported = python.imports().into_iter().any(|import| {
@@ -135,7 +135,7 @@ fn exports(module: &Module, findings: &mut Findings) {
 }
 
 /// Names in `__all__` that occur nowhere else in the module, and are no module beside it.
-fn undefined(project: &Project, module: &Module, findings: &mut Findings) {
+fn undefined(project: &Sources, module: &Module, findings: &mut Findings) {
     let python = &module.python;
     let star = |import: &super::python::Import| import.names.iter().flatten().any(|name| name == "*");
     let dynamic = (0..python.tokens.len()).any(|at| matches!(python.word(at), "__getattr__" | "globals"));
@@ -248,7 +248,7 @@ fn layer_member(python: &Python, class: &str, member: &super::python::Line, find
 }
 
 /// The builder ignores a project's own setup.py and fails if one exists.
-fn setup_py(project: &Project, findings: &mut Findings) {
+fn setup_py(project: &Sources, findings: &mut Findings) {
     let path = "setup.py";
     let full = project.root.join(path);
     if !full.is_file() {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::code::{Code, Parameter};
 use super::findings::Findings;
-use super::load::Project;
+use super::load::Sources;
 
 /// A definition or a declaration.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) fn defined(code: &Code, name: &str) -> Option<Prototype> {
 }
 
 /// Every function that a file declares must take what the file that defines it says.
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     let mut definitions = BTreeMap::new();
     let prototypes: Vec<_> = project.compiled().map(|unit| (unit, all(&unit.code))).collect();
     for (unit, found) in &prototypes {

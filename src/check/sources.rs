@@ -6,18 +6,18 @@ use std::fs;
 
 use super::finding::Edit;
 use super::findings::Findings;
-use super::load::{COMPILED, Origin, Project, ending};
+use super::load::{COMPILED, Origin, Sources, ending};
 use crate::project::BUILD_TOML;
 use crate::project::manifest::Words;
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     unlisted(project, findings);
     extra(project, findings);
     data(project, findings);
 }
 
 /// The builder copies only files listed in a `src`; an unlisted header is missing when it compiles.
-fn unlisted(project: &Project, findings: &mut Findings) {
+fn unlisted(project: &Sources, findings: &mut Findings) {
     let mut by_origin: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let index = |origin| match origin {
         Origin::Framework => 0,
@@ -62,7 +62,7 @@ fn unlisted(project: &Project, findings: &mut Findings) {
 }
 
 /// Appends paths to a list, before its closing bracket.
-fn add_to(project: &Project, list: &Words, paths: &[&str]) -> Option<Edit> {
+fn add_to(project: &Sources, list: &Words, paths: &[&str]) -> Option<Edit> {
     // Paths with characters special to TOML or CMake are not fixed automatically.
     let plain = |path: &&str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/+".contains(&byte));
     let file = &project.build;
@@ -111,7 +111,7 @@ fn has_comma(tail: &str) -> bool {
 }
 
 /// A source beside listed ones that is neither listed nor included was probably forgotten.
-fn extra(project: &Project, findings: &mut Findings) {
+fn extra(project: &Sources, findings: &mut Findings) {
     let manifest = &project.manifest;
     let kernels = manifest.kernels.iter().filter_map(|kernel| kernel.src.as_ref());
     let framework = manifest.framework().and_then(|one| one.src.as_ref());
@@ -133,7 +133,7 @@ fn extra(project: &Project, findings: &mut Findings) {
 }
 
 /// The folders below and beside those of listed sources, within the same folder of the project's.
-fn below(project: &Project, folders: &BTreeSet<String>) -> Vec<String> {
+fn below(project: &Sources, folders: &BTreeSet<String>) -> Vec<String> {
     let tops: BTreeSet<&str> = folders.iter().filter_map(|folder| folder.split('/').next()).collect();
     let mut found = Vec::new();
     for top in tops.into_iter().filter(|top| !top.is_empty()) {
@@ -149,7 +149,7 @@ fn below(project: &Project, folders: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// By folder: unlisted sources beside listed ones.
-fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
+fn forgotten(project: &Sources) -> BTreeMap<String, BTreeSet<String>> {
     let listed = project.listed();
     let is_source = |path: &str| COMPILED.contains(&ending(path).as_str());
     let folder_of = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
@@ -184,7 +184,7 @@ fn forgotten(project: &Project) -> BTreeMap<String, BTreeSet<String>> {
 const NO_DATA: [&str; 9] = ["py", "pyi", "pyc", "typed", "md", "rst", "so", "orig", "rej"];
 
 /// A data file whose extension is not in `pyext` is not shipped with the kernel.
-fn data(project: &Project, findings: &mut Findings) {
+fn data(project: &Sources, findings: &mut Findings) {
     let Some(framework) = project.manifest.framework() else {
         return;
     };

@@ -2,11 +2,11 @@
 
 use super::code::Include;
 use super::findings::Findings;
-use super::load::{Project, Unit};
+use super::load::{Sources, Unit};
 use super::ops::{Library, Ops, libraries};
 use crate::project::manifest::{Framework, Kind};
 
-pub(super) fn check(project: &Project, ops: &Ops, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, ops: &Ops, findings: &mut Findings) {
     let framework = project.manifest.framework();
     for unit in project.compiled() {
         headers(unit, framework, findings);
@@ -98,7 +98,7 @@ fn namespace(unit: &Unit, library: &Library, findings: &mut Findings) {
 }
 
 /// Without `PyInit_NAME`, the extension cannot be imported.
-fn extension(project: &Project, findings: &mut Findings) {
+fn extension(project: &Sources, findings: &mut Findings) {
     let initialises = project.compiled().any(|unit| {
         let code = &unit.code;
         (0..code.len()).any(|at| {
@@ -122,7 +122,7 @@ fn extension(project: &Project, findings: &mut Findings) {
     }
 }
 
-fn mismatch(project: &Project, ops: &Ops, findings: &mut Findings) {
+fn mismatch(project: &Sources, ops: &Ops, findings: &mut Findings) {
     if ops.opaque {
         return;
     }
@@ -153,7 +153,7 @@ fn mismatch(project: &Project, ops: &Ops, findings: &mut Findings) {
 const NO_FAKE: &str = "returns tensors and has no fake implementation, so torch.compile stops at it; add \
                        @torch.library.register_fake(add_op_namespace_prefix(…))";
 
-fn fakes(project: &Project, ops: &Ops, findings: &mut Findings) {
+fn fakes(project: &Sources, ops: &Ops, findings: &mut Findings) {
     if ops.opaque_fakes {
         return;
     }
@@ -183,7 +183,7 @@ fn fakes(project: &Project, ops: &Ops, findings: &mut Findings) {
     }
 }
 
-fn mutations(project: &Project, ops: &Ops, findings: &mut Findings) {
+fn mutations(project: &Sources, ops: &Ops, findings: &mut Findings) {
     for op in &ops.defined {
         let Some((takes, returns)) = &op.schema else {
             continue;

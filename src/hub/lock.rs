@@ -30,7 +30,7 @@ struct Commit {
 }
 
 #[derive(Deserialize)]
-struct Project {
+struct PyProject {
     #[serde(default)]
     tool: Tool,
 }
@@ -74,7 +74,7 @@ fn pinned(dependency: &Dependency) -> Result<Pinned> {
 pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
     let path = dir.join(PROJECT);
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let project: Project = toml::from_str(&text).with_context(|| path.display().to_string())?;
+    let project: PyProject = toml::from_str(&text).with_context(|| path.display().to_string())?;
     let named = project.tool.kernels.dependencies;
     ensure!(
         !named.is_empty(),

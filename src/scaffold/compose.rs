@@ -14,7 +14,7 @@ use super::{Family, Name, embedded, kernel_toml, manifest, package};
 
 /// A project in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Project {
+pub(crate) struct Composition {
     /// Its files by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     /// How many operations its kernel.toml has, by name.
@@ -26,7 +26,7 @@ const PACKAGE: &str = "package";
 
 /// The files of a project of these operations. `owner`: whose it is on the Hub.
 /// `blanks`: operations of somebody's own, behind these.
-pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice], blanks: &[String]) -> Result<Project> {
+pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice], blanks: &[String]) -> Result<Composition> {
     let blanks = blanks.iter().map(|name| Part::blank(name));
     let taken: Vec<Part> = choices.iter().map(|choice| Ok(Part::of(choice))).chain(blanks).collect::<Result<_>>()?;
     let families: Vec<&Family> = taken.iter().map(|part| &part.family).collect();
@@ -83,7 +83,7 @@ pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice], blanks: &[St
     if let Some(layers) = package::layers(name, &families) {
         tree.add(format!("{ext}/layers/__init__.py"), layers.into_bytes())?;
     }
-    Ok(Project { files: tree.0, operations })
+    Ok(Composition { files: tree.0, operations })
 }
 
 /// A file for a project without layers.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 
-use super::compose::Project;
+use super::compose::Composition;
 use super::git::{self, Repository};
 use crate::agent::project::git_root;
 use crate::base::dir::Dir;
@@ -101,7 +101,7 @@ impl Destination {
     }
 
     /// Writes a project, and starts its repository where there is none around it: all of it, or nothing.
-    pub(crate) fn write(&self, project: &Project, git: bool, message: &str) -> Result<Placed> {
+    pub(crate) fn write(&self, project: &Composition, git: bool, message: &str) -> Result<Placed> {
         let tree = tree(project)?;
         let (stage, removed) = Stage::begin(&self.parent).map_err(|error| {
             let what = format!("cannot write {}{}", self.path.display(), hint(&error));
@@ -162,7 +162,7 @@ fn refused(path: &Path, reason: &str, advice: &[&str]) -> anyhow::Error {
     .into()
 }
 
-fn tree(project: &Project) -> Result<Tree> {
+fn tree(project: &Composition) -> Result<Tree> {
     let mut tree = Tree::default();
     for (path, bytes) in &project.files {
         let entry = Entry { executable: has_shebang(bytes), content: Cow::Owned(bytes.clone()) };

@@ -269,6 +269,10 @@ fn outcome((command, candidate): &Task, scratch: &Path, place: &Place, patience:
         Command::Verify => process.arg("--native-only"),
         Command::Bench => process.args(["--rounds", "10"]),
     };
+    if place.without.is_some() && *command == Command::Verify {
+        // Of so few rows, not every seed draws two that begin alike.
+        process.args(["--seed", "1"]);
+    }
     process.env("KERNELS_PATIENCE", patience);
     let begin = Instant::now();
     let ran = finished(&mut process);

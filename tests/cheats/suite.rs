@@ -89,7 +89,7 @@ const SMALLER: [[&str; 2]; 7] = [
     ["a.rows == 2048 && a.width == 1024", "a.rows == 20 && a.width == 32"],
     ["row == 1234", "row == 12"],
     ["rows = [1, 5]\nwidth = [1, 127, 1024, 5000]", "rows = 5\nwidth = [1, 127, 5000]"],
-    ["rows = 66", "rows = 4"],
+    ["rows = 66", "rows = 8"],
     ["rows = 3001\nwidth = 64", "rows = 2100\nwidth = 16"],
     ["rows = \"1..300\"", "rows = \"1..30\""],
     ["rows = 2048\nwidth = 1024", "rows = 20\nwidth = 32"],

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use super::super::code::{Code, Function, Launch, Parameter};
 use super::super::findings::Findings;
-use super::super::load::Project;
+use super::super::load::Sources;
 use super::{NARROW, WIDE};
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     let mut kernels: BTreeMap<&str, &Function> = BTreeMap::new();
     for unit in project.compiled() {
         for function in unit.code.functions.iter().filter(|one| one.global) {

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use super::super::code::{Code, Function, Launch};
 use super::super::findings::Findings;
-use super::super::load::Project;
+use super::super::load::Sources;
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     for unit in project.compiled() {
         let code = &unit.code;
         let launches = code.launches();

@@ -4,9 +4,9 @@ mod index;
 mod launch;
 
 use super::findings::Findings;
-use super::load::Project;
+use super::load::Sources;
 
-pub(super) fn check(project: &Project, findings: &mut Findings) {
+pub(super) fn check(project: &Sources, findings: &mut Findings) {
     launch::check(project, findings);
     index::check(project, findings);
 }

@@ -222,7 +222,7 @@ fn read_names(
     for (key, value) in reader.table(value, "names with values").into_iter().flatten() {
         let name = key.get_ref().as_ref();
         let what = format!("`{what}`");
-        let place = Place { what: &what, operation, known };
+        let place = Scope { what: &what, operation, known };
         if let Some(values) = place.read(reader, name, key.span(), value, draws) {
             names.insert(name.to_owned(), values);
         }
@@ -256,7 +256,7 @@ fn read_set(
     let draw =
         fields.get("draw").and_then(|value| reader.integer(value, 1, 10_000)).and_then(|draw| u32::try_from(draw).ok());
     let known = operation.names();
-    let place = Place { what: heading, operation, known: &known };
+    let place = Scope { what: heading, operation, known: &known };
     let mut values = BTreeMap::new();
     for (key, span, value) in fields.rest() {
         let read = match value.get_ref() {
@@ -418,13 +418,13 @@ fn read_pointer(reader: &Reader<'_>, value: &Value<'_>) -> Option<BadPointer> {
 }
 
 /// Where a name gets values: a table of an operation.
-struct Place<'a> {
+struct Scope<'a> {
     what: &'a str,
     operation: &'a Operation,
     known: &'a [String],
 }
 
-impl Place<'_> {
+impl Scope<'_> {
     /// Whether a name may be set.
     fn has(&self, name: &str) -> bool {
         self.operation.computed(name).is_none() && self.known.iter().any(|known| known == name)
