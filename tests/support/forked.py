@@ -8,6 +8,7 @@ seconds. No connection can be opened.
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -51,6 +52,7 @@ def become(argv, env):
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)  # C's streams, as at the end of any process
     os._exit(code if isinstance(code, int) else int(code is not None))  # freeing what was imported takes a second
 
 
