@@ -3,7 +3,7 @@
 use crate::base::SplitMix64;
 use crate::base::cores;
 use crate::gpu::contents::Content;
-use crate::oracle::view::encode;
+use crate::oracle::view::encode_all;
 use crate::project::{BoundTensor, DType};
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -42,27 +42,22 @@ pub(super) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8
     let size = tensor.dtype.size();
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * size];
     let share = (bytes.len() / size).div_ceil(cores()).max(1);
+    let whole = |bits: u64| {
+        let high = u64::try_from((u128::from(bits) * u128::from(count)) >> 64).unwrap_or(0);
+        let drawn = if count == 0 { i64::from(normal(bits) >> 12) } else { first.wrapping_add(high.cast_signed()) };
+        #[allow(clippy::cast_precision_loss, reason = "binding limits it to 2^53")]
+        let exact = drawn as f64;
+        exact
+    };
     std::thread::scope(|scope| {
         for (piece, into) in bytes.chunks_mut(share * size).enumerate() {
             scope.spawn(move || {
-                let mut encoded = Vec::with_capacity(size);
-                for (index, into) in into.chunks_exact_mut(size).enumerate() {
+                let values = (0..into.len() / size).map(|index| {
                     let element = (piece * share + index) as u64;
                     let bits = SplitMix64::mix(key.wrapping_add(element.wrapping_mul(GOLDEN)));
-                    encoded.clear();
-                    match tensor.dtype {
-                        dtype if dtype.is_float() => {
-                            encode(dtype, f64::from(normal(bits)) / f64::from(1 << 20), &mut encoded);
-                        }
-                        dtype => {
-                            let high = u64::try_from((u128::from(bits) * u128::from(count)) >> 64).unwrap_or(0);
-                            let drawn = first.wrapping_add(high.cast_signed());
-                            let value = if count == 0 { i64::from(normal(bits) >> 12) } else { drawn };
-                            encoded.extend_from_slice(&value.to_le_bytes()[..dtype.size()]);
-                        }
-                    }
-                    into.copy_from_slice(&encoded);
-                }
+                    if tensor.dtype.is_float() { f64::from(normal(bits)) / f64::from(1 << 20) } else { whole(bits) }
+                });
+                encode_all(tensor.dtype, values, into);
             });
         }
     });

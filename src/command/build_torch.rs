@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::build::{archs, duration};
 use crate::base::plural;
@@ -17,7 +17,7 @@ use crate::install::Refusal;
 use crate::install::refusal::Refused;
 use crate::project::TorchProject;
 use crate::report::{Output, style};
-use crate::variant::{self, Options, Protected};
+use crate::variant::{self, Options, Protected, Variant};
 
 /// Whether the machine code that was linked is what evidence was recorded of.
 fn said(coverage: &Coverage, dir: &Path) -> String {
@@ -69,6 +69,22 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let variant = variant::build(&project, options, &tell)
         .map_err(|error| error.downcast::<Protected>().map_or_else(|error| error, refused))?;
     let seconds = started.elapsed().as_secs_f64();
+    let coverage = match &variant.made {
+        Some(made) => {
+            Some(coverage(&evidence::folder(&project.root, None), &project.build.name, &made.device)?)
+        }
+        None => None,
+    };
+    tell_of(&project, &variant, seconds, output);
+    if let Some(coverage) = &coverage {
+        output.line(format!("  {}", said(coverage, &arguments.compile.dir)));
+    }
+    output.json(&json(&project, &variant, coverage.as_ref(), seconds));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what was built, from what, and where it lies.
+fn tell_of(project: &TorchProject, variant: &Variant, seconds: f64, output: Output) {
     let made = variant.made.as_ref();
     for note in &variant.notes {
         output.note(format!("{} {note}", style::warning("note")));
@@ -76,43 +92,37 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     for warning in made.iter().flat_map(|made| &made.warnings) {
         output.note(warning);
     }
-    let word = match made {
-        Some(_) => style::good("built"),
-        None => style::good("unchanged"),
-    };
+    let word = style::good(if made.is_some() { "built" } else { "unchanged" });
     output.line(format!("{word} {}", variant.path.display()));
     output.line(format!("  {}, for {}, torch {} and later", variant.id, variant.archs.join(", "), project.stable_abi));
     if let Some(backup) = made.and_then(|made| made.backup.as_ref()) {
         output.line(format!("  the previous contents are in {}", backup.display()));
     }
-    output.line(match made {
-        Some(made) => format!(
-            "{} {}: {} compiled, {} from the cache, {} {}",
-            style::strong(&project.build.name),
-            plural(made.compiled + made.cached, "file"),
-            made.compiled,
-            made.cached,
-            duration(seconds),
-            style::faint(format!("nvcc {}, torch {} ({})", variant.compiler, made.torch, made.torch_origin)),
+    let (counts, origin) = match made {
+        Some(made) => (
+            format!(
+                " {}: {} compiled, {} from the cache,",
+                plural(made.compiled + made.cached, "file"),
+                made.compiled,
+                made.cached
+            ),
+            format!(", torch {} ({})", made.torch, made.torch_origin),
         ),
-        None => format!(
-            "{} {} {}",
-            style::strong(&project.build.name),
-            duration(seconds),
-            style::faint(format!("nvcc {}", variant.compiler))
-        ),
-    });
-    let coverage = match made {
-        Some(made) => {
-            let dir = evidence::folder(&project.root, None);
-            let coverage = coverage(&dir, &project.build.name, &made.device)?;
-            output.line(format!("  {}", said(&coverage, &arguments.compile.dir)));
-            Some(coverage)
-        }
-        None => None,
+        None => (String::new(), String::new()),
     };
+    output.line(format!(
+        "{}{counts} {} {}",
+        style::strong(&project.build.name),
+        duration(seconds),
+        style::faint(format!("nvcc {}{origin}", variant.compiler))
+    ));
+}
+
+/// What `--json` prints.
+fn json(project: &TorchProject, variant: &Variant, coverage: Option<&Coverage>, seconds: f64) -> Value {
+    let made = variant.made.as_ref();
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>();
-    output.json(&json!({
+    json!({
         "evidence": coverage.map(|coverage| json!({
             "of_this_machine_code": names(&coverage.same),
             "of_this_machine_code_under_an_older_set": names(&coverage.same_before),
@@ -138,8 +148,7 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         "warnings": made.map(|made| &made.warnings),
         "backup": made.and_then(|made| made.backup.as_ref()).map(|path| path.to_string_lossy()),
         "notes": variant.notes,
-    }));
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// The error for a folder that holds the user's files.

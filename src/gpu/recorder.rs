@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,8 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     child: Child,
-    requests: Option<ChildStdin>,
+    /// Lines for its standard input; none once it is to end.
+    requests: Option<Sender<Vec<u8>>>,
     replies: Receiver<Result<String, String>>,
     errors: Arc<Mutex<Vec<u8>>>,
     /// The restrictions that are in force.
@@ -70,7 +71,7 @@ impl Recorder {
         let mut recorder = Self {
             replies: lines_of(child.stdout.take()),
             errors: beginning_of(child.stderr.take()),
-            requests: child.stdin.take(),
+            requests: Some(lines_for(child.stdin.take())),
             child,
             confinement: Vec::new(),
             _scratch: scratch,
@@ -143,7 +144,7 @@ impl Recorder {
         let mut line = serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
-            Some(requests) => requests.write_all(&line),
+            Some(requests) => requests.send(line),
             None => return Err(Answer::Stopped("it had ended before".to_owned())),
         };
         match sent {
@@ -242,6 +243,20 @@ fn confined(mut command: Command, scratch: &Path) -> Command {
         .env("CUDA_CACHE_PATH", compute_cache())
         .env("CUDA_MODULE_LOADING", "LAZY");
     command
+}
+
+/// Writes lines to the process's standard input, on a thread: a process that reads nothing blocks that thread alone, and is
+/// stopped for want of an answer.
+fn lines_for(input: Option<ChildStdin>) -> Sender<Vec<u8>> {
+    let (requests, lines) = channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        if let Some(mut input) = input {
+            lines.iter().try_for_each(|line| input.write_all(&line))
+        } else {
+            Ok(())
+        }
+    });
+    requests
 }
 
 /// The lines of the process's output, read on a thread.

@@ -122,7 +122,9 @@ impl Oracle for CrossEntropy {
             return;
         }
         let total = RowSum::of(&logits, 1.0);
-        let lse = total.max + total.sum.ln();
+        // The sum of nothing but exp(-inf) is 0, as in torch.logsumexp; exp(x - max) would be NaN.
+        let is_nothing = logits.iter().all(|x| *x == f64::NEG_INFINITY);
+        let lse = if is_nothing { f64::NEG_INFINITY } else { total.max + total.sum.ln() };
         // log(S (1 + e)) = log S + e. Beside it the maximum, which may go to powers of two and back (3), a logarithm of
         // the card (2, relative, and 2^-22 absolute), and their sum.
         let slack = total.error + (3.0 * total.max.abs() + 2.0 * total.sum.ln() + 4.0 + lse.abs()) * FP32;

@@ -13,15 +13,20 @@ pub(crate) fn ulp(dtype: DType, value: f64) -> f64 {
         DType::BF16 => (7, -126),
         DType::I32 | DType::I64 => return 1.0,
     };
-    let exponent = exponent(value).max(least_exponent);
-    2f64.powi(exponent - fraction_bits)
+    power_of_two(exponent(value).max(least_exponent) - fraction_bits)
+}
+
+/// 2 to the power of an exponent in the range of normal doubles, from the bits: `powi` is a loop, and this is asked of every
+/// element.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(u64::from((exponent + 1023).cast_unsigned()) << 52)
 }
 
 /// The smallest normal number of a type; below it, units stay the same. Integers: 0.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
-        DType::F16 => 2f64.powi(-14),
+        DType::F16 => power_of_two(-14),
         DType::I32 | DType::I64 => 0.0,
     }
 }

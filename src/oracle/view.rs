@@ -103,17 +103,28 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     }
 }
 
-/// One element to its bytes, rounded to nearest.
+/// Elements to their bytes, rounded to nearest, as many as fit.
 #[allow(clippy::cast_possible_truncation)]
-pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
-    let value = round(dtype, value);
-    match dtype {
-        DType::F32 => into.extend((value as f32).to_le_bytes()),
-        DType::F16 => into.extend(f16_bits(value).to_le_bytes()),
-        DType::BF16 => into.extend(bf16_bits(value).to_le_bytes()),
-        DType::I32 => into.extend((value as i32).to_le_bytes()),
-        DType::I64 => into.extend((value as i64).to_le_bytes()),
+pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: &mut [u8]) {
+    fn write<const SIZE: usize>(values: impl Iterator<Item = f64>, into: &mut [u8], bits: impl Fn(f64) -> [u8; SIZE]) {
+        for (into, value) in into.as_chunks_mut::<SIZE>().0.iter_mut().zip(values) {
+            *into = bits(value);
+        }
     }
+    match dtype {
+        DType::F32 => write(values, into, |value| (value as f32).to_le_bytes()),
+        DType::F16 => write(values, into, |value| f16_bits(round(DType::F16, value)).to_le_bytes()),
+        DType::BF16 => write(values, into, |value| bf16_bits(round(DType::BF16, value)).to_le_bytes()),
+        DType::I32 => write(values, into, |value| (value.round_ties_even() as i32).to_le_bytes()),
+        DType::I64 => write(values, into, |value| (value.round_ties_even() as i64).to_le_bytes()),
+    }
+}
+
+/// One element to its bytes, rounded to nearest.
+pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
+    let from = into.len();
+    into.resize(from + dtype.size(), 0);
+    encode_all(dtype, std::iter::once(value), &mut into[from..]);
 }
 
 /// All tensors of a case, by name.

@@ -1,4 +1,5 @@
-//! One case on one code path: four launches, and a comparison of every byte.
+//! One case on one code path: four launches, and a comparison of every byte. The three stages, drawing the inputs, launching and
+//! judging, each work on another case.
 
 use anyhow::{Result, bail};
 
@@ -42,10 +43,9 @@ impl From<Fault> for CaseOutcome {
     }
 }
 
-/// What a case is checked with.
+/// What a case is launched with.
 pub(super) struct Setting<'a> {
     pub(super) device: &'a Device,
-    pub(super) project: &'a Project,
     pub(super) operation: &'a Operation,
     pub(super) chosen: &'a Chosen,
 }
@@ -132,8 +132,8 @@ impl Prepared {
         Ok(all)
     }
 
-    /// Checks the case on a code path.
-    pub(super) fn check(&self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<CaseOutcome> {
+    /// Launches the case on a code path.
+    pub(super) fn launch(self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<Launched> {
         let Setting { device, chosen: Chosen { case, direct, .. }, .. } = *setting;
         let (bound, layout) = (&self.bound, &self.layout);
         let address = memory.reserve(device, 2 * layout.bytes)?.address();
@@ -142,7 +142,7 @@ impl Prepared {
         let launcher = &setting.operation.launcher;
         let recordings = match path.record(launcher, bound, layout, &bases)? {
             Ok(recordings) => recordings,
-            Err(fault) => return Ok(fault.into()),
+            Err(fault) => return Ok(CaseOutcome::from(fault).into()),
         };
         let mut outcome = CaseOutcome::default();
         let mut after: Vec<Vec<u8>> = Vec::new();
@@ -159,22 +159,22 @@ impl Prepared {
                 Err(error) => {
                     outcome.lost = error.sticky;
                     outcome.faults.push((Kind::LaunchFailed, error.to_string()));
-                    return Ok(outcome);
+                    return Ok(outcome.into());
                 }
             }
             outcome.launches += 1;
         }
-        self.judge(setting, &after, &mut outcome)?;
+        let mut direct_faults = None;
         if let Some(run) = direct.filter(|_| outcome.faults.is_empty() && layout.bytes <= MOST_DIRECT) {
             outcome.direct = 1;
             let slots = (self.runs[run].0.bytes.as_slice(), after[run].as_slice());
-            outcome.faults.extend(path.direct(launcher, bound, layout, slots)?);
+            direct_faults = path.direct(launcher, bound, layout, slots)?;
         }
-        Ok(outcome)
+        Ok(Launched { outcome, to_judge: Some((self, after)), direct: direct_faults })
     }
 
     /// Judges the slots after the four launches.
-    fn judge(&self, setting: &Setting, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
+    fn judge(&self, (project, operation, chosen): Judged, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
         let (bound, layout) = (&self.bound, &self.layout);
         let mut pairs = self.runs.iter().zip(after);
         outcome.faults.extend(pairs.find_map(|((slot, _), after)| damaged(slot, bound, layout, after)));
@@ -182,17 +182,20 @@ impl Prepared {
             outcome.faults.push((Kind::Unwritten, what));
             return Ok(());
         }
-        let Chosen { case, timed, .. } = setting.chosen;
+        let Chosen { case, timed, .. } = chosen;
         outcome.left_to_bench = *timed && bound.flops > MANY_OPERATIONS;
         let compared = if outcome.left_to_bench { &[][..] } else { &COMPARED };
-        let scope = Scope { non_finite: case.inputs == Inputs::NonFinite, sampled: timed.then(fresh_seed) };
+        let scope = Scope {
+            non_finite: case.inputs == Inputs::NonFinite,
+            alike: case.inputs == Inputs::Constant,
+            sampled: timed.then(fresh_seed),
+        };
         for (place, index) in compared.iter().copied().enumerate() {
             let given = tensors(bound, layout, &self.runs[index].0.bytes, &after[index]);
             let got = results(bound, layout, &after[index]);
             let comparison = if let Some(oracle) = self.references.get(place) {
                 compare(oracle.as_ref(), &given, &got, scope)
             } else {
-                let (project, operation) = (setting.project, setting.operation);
                 let oracle = oracle_for(project, operation, bound, &given, cores())?;
                 compare(oracle.as_ref(), &given, &got, scope)
             };
@@ -207,6 +210,43 @@ impl Prepared {
             outcome.faults.push((Kind::NotDeterministic, what));
         }
         Ok(())
+    }
+}
+
+/// The project, the operation and the case that are judged.
+pub(super) type Judged<'a> = (&'a Project, &'a Operation, &'a Chosen);
+
+/// A case after its launches, to be judged while the next one is launched.
+pub(super) struct Launched {
+    outcome: CaseOutcome,
+    /// The case, and its slots after the four launches; none where they did not come to an end.
+    to_judge: Option<(Prepared, Vec<Vec<u8>>)>,
+    /// What the launch outside of capture found, which counts where nothing else did.
+    direct: Option<Fault>,
+}
+
+impl From<CaseOutcome> for Launched {
+    fn from(outcome: CaseOutcome) -> Self {
+        Self { outcome, to_judge: None, direct: None }
+    }
+}
+
+impl Launched {
+    /// Whether the context is lost.
+    pub(super) fn is_lost(&self) -> bool {
+        self.outcome.lost
+    }
+
+    /// Judges it.
+    pub(super) fn judge(self, what: Judged) -> Result<CaseOutcome> {
+        let mut outcome = self.outcome;
+        if let Some((prepared, after)) = self.to_judge {
+            prepared.judge(what, &after, &mut outcome)?;
+        }
+        if outcome.faults.is_empty() {
+            outcome.faults.extend(self.direct);
+        }
+        Ok(outcome)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::oracle::view::encode;
+use crate::oracle::view::{encode, encode_all};
 use crate::project::{BoundTensor, DType, Inputs, Integers};
 
 use super::random::Random;
@@ -29,7 +29,7 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
     let inputs = if tensor.shape.len() < 2 { Inputs::Normal } else { inputs };
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size()];
     let fill = |first: usize, into: &mut [u8]| {
-        let (mut row, mut encoded) = (Vec::with_capacity(length), Vec::with_capacity(row_bytes));
+        let mut row = Vec::with_capacity(length);
         for (index, into) in into.chunks_mut(row_bytes).enumerate() {
             let number = (first + index) as u64;
             let mut random = Random::new(seed, stream.wrapping_mul(0x1_0000_0001).wrapping_add(number));
@@ -39,11 +39,7 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
             } else {
                 fill(&mut row, number, length, tensor.dtype, inputs, &mut random);
             }
-            encoded.clear();
-            for value in &row {
-                encode(tensor.dtype, *value, &mut encoded);
-            }
-            into.copy_from_slice(&encoded);
+            encode_all(tensor.dtype, row.iter().copied(), into);
         }
     };
     let rows = bytes.len() / row_bytes;

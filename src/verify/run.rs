@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use super::beside::Beside;
-use super::case::{CaseOutcome, Prepared, Setting, check_refusal};
+use super::case::{CaseOutcome, Launched, Prepared, Setting, check_refusal};
 use super::finding::{Finding, OperationReport, PathReport, SET, VerifyReport};
 use super::memory::Memory;
 use super::path::{CodePath, Fault, choose};
@@ -23,7 +23,7 @@ use crate::worker::{self, Choice};
 const MOST_FINDINGS: usize = 12;
 
 /// Cases whose inputs are drawn in advance.
-const AHEAD: usize = 2;
+const AHEAD: usize = 1;
 
 /// Verifies a project on a card. `tell` is called with what is being done.
 pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
@@ -217,7 +217,7 @@ impl<'a> Run<'a> {
         // Not from the run's seed, which a candidate could know.
         let random = &mut Random::new(fresh_seed(), 0);
         let cases = select::verified(self.choice, operation, (seed, self.is_timed && is_first), random)?;
-        std::thread::scope(|scope| -> Result<bool> {
+        let outcomes = std::thread::scope(|scope| -> Result<Vec<CaseOutcome>> {
             let (ahead, prepared) = sync_channel(AHEAD);
             let cases = &cases;
             // Ends after the last case, or when nobody receives any more.
@@ -227,20 +227,35 @@ impl<'a> Run<'a> {
                     ahead.send(prepared).is_ok()
                 })
             });
+            let (launched, to_judge) = sync_channel::<Launched>(0);
+            let judge = scope.spawn(move || {
+                let launched = cases.iter().zip(to_judge);
+                launched.map(|(chosen, launched)| launched.judge((project, operation, chosen))).collect()
+            });
             for (chosen, prepared) in cases.iter().zip(prepared) {
                 self.announce(path, operation, &chosen.case);
-                let setting = Setting { device: &self.device, project, operation, chosen };
-                let outcome = match prepared? {
-                    Some(prepared) => prepared.check(&setting, &mut self.memory, path)?,
-                    None => CaseOutcome { left_to_bench: true, ..CaseOutcome::default() },
+                let one = match prepared? {
+                    Some(prepared) => {
+                        let setting = Setting { device: &self.device, operation, chosen };
+                        prepared.launch(&setting, &mut self.memory, path)?
+                    }
+                    None => CaseOutcome { left_to_bench: true, ..CaseOutcome::default() }.into(),
                 };
-                self.count_operation(operation, chosen, &outcome);
-                if self.count(&chosen.case, outcome, summary, findings) {
-                    return Ok(true);
+                let lost = one.is_lost();
+                // Nobody receives after an error of the judge's.
+                if launched.send(one).is_err() || lost {
+                    break;
                 }
             }
-            Ok(false)
-        })
+            drop(launched);
+            judge.join().unwrap_or_else(|_| bail!("comparing the results of {} panicked", operation.name))
+        })?;
+        let mut lost = false;
+        for (chosen, outcome) in cases.iter().zip(outcomes) {
+            self.count_operation(operation, chosen, &outcome);
+            lost = self.count(&chosen.case, outcome, summary, findings);
+        }
+        Ok(lost)
     }
 
     /// Checks that the launcher refuses what kernel.toml says it refuses.

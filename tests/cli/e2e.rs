@@ -442,7 +442,7 @@ fn recorded_models_are_fresh_and_drawn_as_recorded() {
     let pending = crate::support::pending::pending();
     for (path, evidence) in EndToEndEvidence::read_all(&root().join("evidence")).unwrap() {
         let shown = path.file_name().unwrap().to_string_lossy().into_owned();
-        let why = pending.get(&format!("e2e-{}", evidence.result.name));
+        let why = pending.get(&crate::support::pending::stem(&path));
         match (evidence.freshness(root()), why) {
             (Freshness::Stale { .. }, Some(why)) => println!("not run: {shown} is stale: {why}"),
             (Freshness::Stale { what }, None) => wrong

@@ -71,7 +71,7 @@ fn hold_on(card: &str) {
         // tests/cuda/freshness.rs compares that file with the sources.
         let evidence = json(&format!("{operation}-{card}.json"));
         let fresh = same && of["device_digest"] == evidence["device_digest"];
-        if let (false, Some(why)) = (fresh, pending::pending().get("trials")) {
+        if let (false, Some(why)) = (fresh, pending::pending().get(&format!("trials-{card}"))) {
             println!("not run: the trial {name} was recorded of other code: {why}");
             continue;
         }
