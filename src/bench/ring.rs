@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::draw::{content, distinct, drawn};
+use crate::base::cores;
 use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
 use crate::gpu::{Buffer, Device, GpuError};
@@ -189,10 +190,7 @@ impl<'a> Ring<'a> {
 
     /// The content of a slot before a round, computed on the host.
     pub(super) fn expected(&self, round: &Round, slot: u32) -> Slot {
-        let mut bytes = vec![0; usize::try_from(self.layout.bytes).unwrap_or(0)];
-        for word in bytes.as_chunks_mut::<4>().0 {
-            *word = round.around.to_le_bytes();
-        }
+        let mut bytes = filled(usize::try_from(self.layout.bytes).unwrap_or(0), round.around);
         for (index, (tensor, region)) in self.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
                 continue;
@@ -213,6 +211,18 @@ impl<'a> Ring<'a> {
     pub(super) fn case(&self) -> (&'a Bound, &'a Layout) {
         (self.bound, self.layout)
     }
+}
+
+/// Bytes that repeat a word, written on all cores.
+fn filled(length: usize, word: u32) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let share = length.div_ceil(cores()).next_multiple_of(4).max(1 << 20);
+    std::thread::scope(|scope| {
+        for piece in bytes.chunks_mut(share) {
+            scope.spawn(move || piece.as_chunks_mut::<4>().0.fill(word.to_le_bytes()));
+        }
+    });
+    bytes
 }
 
 /// Bytes of memory that inputs and outputs occupy: the most that a launch need move. What is input and output counts twice.

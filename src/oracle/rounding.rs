@@ -51,11 +51,14 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(value as f32),
         DType::F16 | DType::BF16 => {
-            if !value.is_finite() {
-                return value;
+            if value.is_nan() || value.abs() >= 2.0 * largest(dtype) {
+                return if value.is_nan() { value } else { f64::INFINITY.copysign(value) };
             }
+            // Of a sum with 1.5 * 2^52 units, a unit is the last place. `round_ties_even` would be a call on processors that
+            // are not known to have the instruction.
             let unit = ulp(dtype, value);
-            let rounded = (value / unit).round_ties_even() * unit;
+            let shift = 6_755_399_441_055_744.0 * unit;
+            let rounded = ((value + shift) - shift).copysign(value);
             if rounded.abs() > largest(dtype) { f64::INFINITY.copysign(value) } else { rounded }
         }
         DType::I32 => f64::from(value.round_ties_even() as i32),
