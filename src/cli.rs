@@ -78,7 +78,7 @@ pub(crate) enum Command {
     Check(project::Check),
     /// Check kernel projects in CI: build, budgets, evidence; verify and bench where there is a card
     #[command(
-        after_help = "Examples:\n  kernels ci kernels/rmsnorm --junit report.xml\n  kernels ci --workflow > .github/workflows/kernels.yml"
+        after_help = "Examples:\n  kernels ci kernels/rmsnorm --junit report.xml\n  kernels ci --workflow > .github/workflows/kernels.yml\n  kernels ci my-norms --workflow --publish > .github/workflows/kernels.yml"
     )]
     Ci(project::Ci),
     /// Publish a project's variants on the Kernel Hub, with the evidence for them (uses the network)

@@ -19,6 +19,8 @@ pub(crate) enum Request {
     Record(Record),
     /// Verify one code path, and print the report as JSON.
     Verify(Verify),
+    /// Become a program that runs a stranger's code.
+    Confined(Confined),
     /// Print the bound cases of a project as JSON, for Python programs that launch them.
     Cases(Cases),
 }
@@ -34,6 +36,14 @@ pub(crate) struct Record {
     /// Whether the driver is opened before files are limited, and its threads keep the rights of the user.
     #[serde(default)]
     pub(crate) driver_first: bool,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Confined {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<PathBuf>,
+    /// The one folder that it may write to.
+    pub(crate) scratch: PathBuf,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

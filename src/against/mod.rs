@@ -2,6 +2,7 @@
 //! launches of each in CUDA graphs over the same rotating tensors, and replays them in turn.
 
 mod cases;
+pub(crate) mod functions;
 mod peer;
 mod program;
 mod python;

@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::Interpreter;
+use crate::worker::{Confined, Request};
 
 macro_rules! files {
     ($($path:literal),* $(,)?) => {
@@ -40,15 +42,25 @@ const FILES: &[(&str, &str)] = files![
     "peers/row.py",
     "peers/tensors.py",
     "peers/through_inductor.py",
+    "published.py",
 ];
 
 /// How many bytes of its output are shown when it dies.
 const SHOWN: usize = 3000;
 
+/// Of a line of its output.
+const LONGEST: u64 = 1 << 24;
+
+/// What a stranger's code is not to see, and where it keeps its caches.
+const SECRETS: &str = "HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_TOKEN_PATH HF_OIDC_ID_TOKEN ACTIONS_ID_TOKEN_REQUEST_TOKEN";
+const CACHES: &str = "TMPDIR HF_HOME XDG_CACHE_HOME TRITON_CACHE_DIR CUDA_CACHE_PATH";
+
 /// The running process.
 #[derive(Debug)]
 pub(super) struct Driver {
+    name: &'static str,
     child: Child,
+    requests: ChildStdin,
     answers: BufReader<ChildStdout>,
     printed: File,
     _folder: TempDir,
@@ -57,38 +69,49 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts it on a request. The Hub library is told to stay offline unless `online`.
     pub(super) fn start(python: &Interpreter, request: &Value, online: bool) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("kernels-against-").tempdir()?;
-        for (name, text) in FILES {
-            let path = folder.path().join(name);
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent)?;
-            }
-            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        }
-        let printed = tempfile::tempfile()?;
+        let folder = sources()?;
         let mut command = Command::new(&python.path);
-        command
-            .arg(folder.path().join("driver.py"))
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(printed.try_clone()?);
+        command.arg(folder.path().join("driver.py"));
         if !online {
             command.env("HF_HUB_OFFLINE", "1");
         }
-        let mut child = command.spawn().with_context(|| format!("starting {}", python.path.display()))?;
-        let (Some(mut requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("the driver of --against has no pipes");
+        Self::spawn("the driver of --against", command, folder, request)
+    }
+
+    /// Starts the one that runs a stranger's code: without network, and writing to `scratch` alone.
+    pub(super) fn confined(python: &Interpreter, request: &Value, scratch: &Path) -> Result<Self> {
+        let folder = sources()?;
+        let arguments = vec![folder.path().join("published.py")];
+        let confined = Confined { program: python.path.clone(), arguments, scratch: scratch.to_owned() };
+        let mut command = Request::Confined(confined).command()?;
+        command.envs(CACHES.split(' ').map(|name| (name, scratch))).env("HF_HUB_OFFLINE", "1");
+        for name in SECRETS.split(' ') {
+            command.env_remove(name);
+        }
+        Self::spawn("the process of --kernel-toml", command, folder, request)
+    }
+
+    fn spawn(name: &'static str, mut command: Command, folder: TempDir, request: &Value) -> Result<Self> {
+        let printed = tempfile::tempfile()?;
+        command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(printed.try_clone()?).spawn().with_context(|| format!("starting {name}"))?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("{name} has no pipes");
         };
-        // A process that died before it read the request is reported by `line`.
-        let _ = writeln!(requests, "{request}");
-        Ok(Self { child, answers: BufReader::new(answers), printed, _folder: folder })
+        let mut driver = Self { name, child, requests, answers: BufReader::new(answers), printed, _folder: folder };
+        driver.ask(request);
+        Ok(driver)
+    }
+
+    /// Sends a line. A process that died before it read this is reported by `line`.
+    pub(super) fn ask(&mut self, request: &Value) {
+        let _ = writeln!(self.requests, "{request}");
     }
 
     /// The next line of its output.
     pub(super) fn line(&mut self) -> Result<String> {
         let mut line = String::new();
-        if self.answers.read_line(&mut line).unwrap_or(0) > 0 {
+        if (&mut self.answers).take(LONGEST).read_line(&mut line).unwrap_or(0) > 0 {
             return Ok(line);
         }
         let status = self.child.wait()?;
@@ -99,8 +122,21 @@ impl Driver {
         let printed = printed.trim_end();
         let from =
             (printed.len().saturating_sub(SHOWN)..=printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(0);
-        bail!("the driver of --against died ({status}); the end of its output:\n{}", &printed[from..]);
+        bail!("{} died ({status}); the end of its output:\n{}", self.name, &printed[from..]);
     }
+}
+
+/// The sources, in a folder of their own.
+fn sources() -> Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("kernels-against-").tempdir()?;
+    for (name, text) in FILES {
+        let path = folder.path().join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(folder)
 }
 
 impl Drop for Driver {

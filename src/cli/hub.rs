@@ -33,6 +33,10 @@ pub(crate) struct Publish {
     /// Print the plan and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Sign the metadata.json of each variant: with the identity of this CI job or one that the browser vouches for, or with a
+    /// key of cosign, both through `cosign`, or with an SSH key. What is signed on the Hub stays so, unless --force is given
+    #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) sign: Option<String>,
     /// Publish although git has changes that no commit holds
     #[arg(long)]
     pub(crate) allow_dirty: bool,
@@ -80,9 +84,10 @@ pub(crate) enum Hub {
         after_help = "Examples:\n  kernels hub download kernels-community/activation@1\n  kernels hub download . --all-variants\n\nThe cache is HF_HUB_CACHE, else hub/ in HF_HOME, else ~/.cache/huggingface/hub. What lies there the\nlibrary loads with HF_HUB_OFFLINE=1."
     )]
     Download(Download),
-    /// Compare a kernel's files with its digests, and check its signature; exit 1 if they differ (uses the network)
+    /// Compare a kernel's files with its digests, check its signature, and run its functions on the cases of a kernel.toml;
+    /// exit 1 if anything differs (uses the network)
     #[command(
-        after_help = "Examples:\n  kernels hub verify kernels-community/activation@1 --all-variants\n  kernels hub verify me/my-kernel --signer '^https://github.com/me/my-kernel/'\n\nSignatures are checked by the program cosign. An unsigned variant is no failure, unless --signer is given."
+        after_help = "Examples:\n  kernels hub verify kernels-community/activation@1 --all-variants\n  kernels hub verify me/my-kernel --signer '^https://github.com/me/my-kernel/'\n  kernels hub verify me/my-kernel --kernel-toml my-kernel/kernel.toml\n\nSignatures are checked by the programs cosign and ssh-keygen. An unsigned variant is no failure, unless\n--signer or --key is given.\n\n--kernel-toml runs the code of the variant that the Hub's library would choose here, or of --variant: in a\nPython process without network that writes to a folder of its own. Each operation of the kernel.toml is\nthe function of its name, called by the names of its tensors and scalars, which may return the outputs in\ntheir order. Results are held against the oracles; docs/publish.md says what that proves."
     )]
     Verify(Verify),
 }
@@ -139,4 +144,24 @@ pub(crate) struct Verify {
     /// of kernels-community, and a signature is not required]
     #[arg(long, value_name = "REGEX")]
     pub(crate) signer: Option<String>,
+    /// Whose key must have signed: allowed signers as `ssh-keygen -Y verify` reads them, or a public key of cosign
+    #[arg(long, value_name = "FILE", conflicts_with = "signer")]
+    pub(crate) key: Option<PathBuf>,
+    /// Run the functions of a variant on the cases of this file, and hold their results against its oracles; needs a card,
+    /// unless the variant is for the CPU
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kernel_toml: Option<PathBuf>,
+    /// With --kernel-toml, the Python that has torch and the Hub's library [default: `KERNELS_PYTHON`, the active
+    /// environment's, python3]
+    #[arg(long, value_name = "PATH", requires = "kernel_toml")]
+    pub(crate) python: Option<PathBuf>,
+    /// With --kernel-toml, only operations and cases whose name contains this
+    #[arg(long, value_name = "TEXT", requires = "kernel_toml")]
+    pub(crate) filter: Option<String>,
+    /// With --kernel-toml, the seed of the inputs and of the cases drawn afresh [default: drawn, and printed]
+    #[arg(long, value_name = "NUMBER", requires = "kernel_toml")]
+    pub(crate) seed: Option<u64>,
+    /// With --kernel-toml, the card, by its number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) device: usize,
 }

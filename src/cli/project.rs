@@ -215,6 +215,10 @@ pub(crate) struct Ci {
     /// repository's variable `KERNELS_FROM`]
     #[arg(long, value_name = "URL@TAG", requires = "workflow")]
     pub(crate) from: Option<String>,
+    /// With --workflow, add a job that publishes the projects on the Hub when a tag such as v1.2 is pushed: without a secret,
+    /// signed and attested
+    #[arg(long, requires = "workflow")]
+    pub(crate) publish: bool,
     /// The Python that has torch, the Hub's library and pytest [default: `KERNELS_PYTHON`, the active environment's, python3]
     #[arg(long, value_name = "FILE")]
     pub(crate) python: Option<PathBuf>,

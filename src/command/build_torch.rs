@@ -70,9 +70,7 @@ pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
         .map_err(|error| error.downcast::<Protected>().map_or_else(|error| error, refused))?;
     let seconds = started.elapsed().as_secs_f64();
     let coverage = match &variant.made {
-        Some(made) => {
-            Some(coverage(&evidence::folder(&project.root, None), &project.build.name, &made.device)?)
-        }
+        Some(made) => Some(coverage(&evidence::folder(&project.root, None), &project.build.name, &made.device)?),
         None => None,
     };
     tell_of(&project, &variant, seconds, output);

@@ -20,7 +20,7 @@ use crate::session::machine::{Here, Lab};
 /// Checks every project, in the order given; continues after a failure.
 pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     if arguments.workflow {
-        output.content(workflow::render(&arguments.dirs, arguments.from.as_deref())?.as_bytes());
+        output.content(workflow::render(&arguments.dirs, arguments.from.as_deref(), arguments.publish)?.as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
     for dir in &arguments.dirs {

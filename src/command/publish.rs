@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::hub::local::{Local, Options};
 use crate::hub::plan::Change;
 use crate::hub::publish::{self, How, Plan, Published};
+use crate::hub::signature::Signer;
 use crate::report::{Output, style};
 
 /// How many files of a kind the plan for people names.
@@ -25,7 +26,8 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
         allow_dirty: arguments.allow_dirty,
         unproved: arguments.unproved,
     };
-    let local = Local::read(&arguments.dir, options)?;
+    let signer = arguments.sign.as_deref().map(Signer::parse).transpose()?;
+    let mut local = Local::read(&arguments.dir, options)?;
     let hub = Hub::open(Some(&local.repo))?;
     let how = How {
         private: arguments.private,
@@ -33,11 +35,24 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
         tag: arguments.tag.as_deref(),
         force: arguments.force,
     };
-    if arguments.dry_run {
+    let mut signs = Vec::new();
+    if arguments.dry_run || signer.is_some() {
         let plan = publish::plan(&hub, &local, how)?;
-        show(&plan, &local, &hub, output);
-        output.json(&report("dry_run", &local, &hub, &plan));
-        return Ok(ExitCode::SUCCESS);
+        signs = signer.as_ref().map(|signer| unsigned(signer, &plan, &local, how)).unwrap_or_default();
+        if arguments.dry_run {
+            show(&plan, &local, &hub, output);
+            for name in &signs {
+                output.line(format!("  {} {name}", style::good("sign")));
+            }
+            let mut report = report("dry_run", &local, &hub, &plan);
+            report["signs"] = json!(signs);
+            output.json(&report);
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    // After what could refuse, since an identity's signatures stand in a public log.
+    if let Some(signer) = &signer {
+        local.sign(signer, &signs)?;
     }
     let progress = output.is_talkative() && std::io::stderr().is_terminal();
     let tell = |line: &str| {
@@ -47,11 +62,18 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     };
     let published = publish::publish(&hub, &local, how, &tell)?;
     warn(&published.plan, &local, output);
-    done(&published, &local, &hub, output);
+    done(&published, &local, &signs, &hub, output);
     Ok(ExitCode::SUCCESS)
 }
 
-fn done(published: &Published, local: &Local, hub: &Hub, output: Output) {
+/// The variants whose metadata.json has no such signature on the Hub.
+fn unsigned(signer: &Signer, plan: &Plan, local: &Local, how: How) -> Vec<String> {
+    let kept = plan.branches.first().map(|change| &change.signatures);
+    let wants = |name: &&String| how.force || kept.is_none_or(|kept| !kept.contains(&signer.place(name)));
+    local.variants.iter().map(|variant| &variant.name).filter(wants).cloned().collect()
+}
+
+fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, output: Output) {
     let page = publish::page(hub, &local.repo, &local.branch);
     let status = if !published.pull_requests.is_empty() {
         for (branch, url) in &published.pull_requests {
@@ -66,6 +88,9 @@ fn done(published: &Published, local: &Local, hub: &Hub, output: Output) {
         for variant in &local.variants {
             output.line(format!("  {} {}", variant.name, style::faint(plural(variant.files.len(), "file"))));
         }
+        for name in signed {
+            output.line(format!("  {} {name}", style::good("signed")));
+        }
         if published.compared > 0 {
             output.line(format!("  {} read back and compared", plural(published.compared, "file")));
         }
@@ -74,6 +99,7 @@ fn done(published: &Published, local: &Local, hub: &Hub, output: Output) {
     let mut report = report(status, local, hub, &published.plan);
     report["commit"] = published.commit.clone().into();
     report["read_back"] = published.compared.into();
+    report["signed"] = json!(signed);
     let requests = published.pull_requests.iter().map(|(branch, url)| json!({"branch": branch, "url": url}));
     report["pull_requests"] = requests.collect();
     output.json(&report);

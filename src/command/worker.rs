@@ -1,11 +1,12 @@
 //! `kernels __worker`: the program run again as a child process, by itself or by a Python program.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
 use super::prepare;
 use crate::against;
+use crate::confine::launcher;
 use crate::gpu::child;
 use crate::report::{Output, Progress};
 use crate::session::Session;
@@ -16,6 +17,10 @@ pub(super) fn run(request: &str) -> Result<ExitCode> {
     let output = Output::new(true, true);
     match serde_json::from_str(request).context("reading the request of __worker")? {
         Request::Record(request) => child::serve(&request)?,
+        Request::Confined(request) => {
+            let mut command = Command::new(&request.program);
+            return Err(launcher::become_confined(command.args(&request.arguments), &request.scratch));
+        }
         Request::Verify(request) => return verify(&request, output),
         Request::Cases(request) => output.json(&against::cases(&request)?),
     }

@@ -1,22 +1,27 @@
 //! The GitHub workflow that `kernels ci --workflow` prints.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::command::failure::Usage;
+use crate::hub::local;
 use crate::project::TorchProject;
 use crate::toolchain::{PINNED_TORCH, Toolchain};
 
 const TEMPLATE: &str = include_str!("workflow.yml");
 const PROGRAM: &str = include_str!("workflow-program.yml");
 const TORCH: &str = include_str!("workflow-torch.yml");
+const PUBLISH: &str = include_str!("workflow-publish.yml");
 
 /// The version of the Hub's library that the workflow installs.
 const LIBRARY: &str = "0.17.2";
 
-/// The workflow for some projects, relative to the repository's top, with the program from a release or a commit.
-pub(super) fn render(dirs: &[PathBuf], from: Option<&str>) -> Result<String> {
+/// The workflow for some projects, relative to the repository's top, with the program from a release or a commit; with
+/// `publish` it has a job that publishes them.
+pub(super) fn render(dirs: &[PathBuf], from: Option<&str>, publish: bool) -> Result<String> {
+    let publish = if publish { publishing(dirs)? } else { String::new() };
     let for_torch = dirs.iter().any(|dir| TorchProject::is_one(dir));
     let dirs = dirs.iter().map(|dir| quoted(dir)).collect::<Result<Vec<_>>>()?.join(" ");
     let from = match from {
@@ -29,7 +34,32 @@ pub(super) fn render(dirs: &[PathBuf], from: Option<&str>) -> Result<String> {
     // What was typed comes last: it may look like one of the others.
     let typed = [("@FROM@", from), ("@DIRS@", &dirs)];
     let all = parts.into_iter().chain(versions).chain(typed);
-    Ok(all.fold(TEMPLATE.to_owned(), |text, (name, value)| text.replace(name, value)))
+    Ok(all.fold(format!("{TEMPLATE}{publish}"), |text, (name, value)| text.replace(name, value)))
+}
+
+/// The job that publishes: a step a project, since the job's identity is exchanged for a token of one repository.
+fn publishing(dirs: &[PathBuf]) -> Result<String> {
+    let (mut builds, mut subjects, mut publishes) = (String::new(), String::new(), String::new());
+    for dir in dirs {
+        let repo = local::repo(&TorchProject::open(dir)?, None)?;
+        let path = quoted(dir)?;
+        if path.starts_with('\'') {
+            return Err(Usage(format!(
+                "--publish: {path}: a path in an attestation has letters, digits and ./_- alone"
+            ))
+            .into());
+        }
+        let _ = writeln!(builds, "      - run: kernels build --torch {path}");
+        for file in ["metadata.json", "*.so"] {
+            let _ = writeln!(subjects, "            {path}/build/*/{file}");
+        }
+        let _ = writeln!(
+            publishes,
+            "      - run: kernels publish {path} --tag \"$GITHUB_REF_NAME\" --sign\n        env:\n          HF_OIDC_RESOURCE: kernels/{repo}"
+        );
+    }
+    let parts = [("@BUILDS@\n", builds), ("@SUBJECTS@\n", subjects), ("@PUBLISHES@\n", publishes)];
+    Ok(parts.into_iter().fold(PUBLISH.to_owned(), |text, (name, value)| text.replace(name, &value)))
 }
 
 /// A release or a commit, `https://github.com/OWNER/REPOSITORY@v1.2.3`; it stands in YAML as it is.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::{Resource, Rlimit};
 
@@ -40,8 +41,13 @@ pub(crate) fn limit() {
 /// shares its memory. Returns the restriction in force.
 #[cfg(target_os = "linux")]
 pub(crate) fn limit_files(scratch: &Path) -> String {
+    hold(scratch, Right::Read)
+}
+
+#[cfg(target_os = "linux")]
+fn hold(scratch: &Path, elsewhere: Right) -> String {
     use landlock::RulesetStatus::{FullyEnforced, NotEnforced, PartiallyEnforced};
-    match files::restrict(&allowed(scratch)) {
+    match files::restrict(&allowed(scratch, elsewhere)) {
         Ok(NotEnforced) => "no Landlock in this kernel: files are not protected".to_owned(),
         Ok(PartiallyEnforced) => {
             "Landlock, as far as this kernel knows it: files can be written in the scratch folder only".to_owned()
@@ -57,11 +63,11 @@ const CARDS: [&str; 6] = ["nvidia", "nvhost", "nvmap", "nvgpu", "nvsciipc", "dxg
 
 /// Reads everywhere but of other processes; writes to the scratch folder, the card, and this process's own part of /proc.
 #[cfg(target_os = "linux")]
-fn allowed(scratch: &Path) -> Vec<(PathBuf, Right)> {
+fn allowed(scratch: &Path, elsewhere: Right) -> Vec<(PathBuf, Right)> {
     let below = |folder: &str, unless: fn(&str) -> bool| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.filter(move |entry| !unless(&entry.file_name().to_string_lossy()));
-        names.map(|entry| (entry.path(), Right::Read)).collect::<Vec<_>>()
+        names.map(|entry| (entry.path(), elsewhere)).collect::<Vec<_>>()
     };
     let mut allowed = below("/", |name| name == "proc");
     allowed.extend(below("/proc", |name| name.starts_with(|c: char| c.is_ascii_digit())));
@@ -80,6 +86,23 @@ pub(crate) fn limit_calls() -> Result<Vec<String>, String> {
         "limits on time, memory and file size".to_owned(),
         "seccomp: no network, no other program or process".to_owned(),
     ])
+}
+
+/// Becomes a program that runs a stranger's code: it may start others, writes to the scratch folder alone, opens no socket, and
+/// ends with its parent. `KERNELS_HELD` tells it what holds for its files. Returns only if that fails.
+#[cfg(target_os = "linux")]
+pub(crate) fn become_confined(command: &mut Command, scratch: &Path) -> anyhow::Error {
+    let parent = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    command.env("KERNELS_HELD", hold(scratch, Right::Run));
+    match parent.map_err(anyhow::Error::from).and_then(|()| Ok(calls::of_a_compiler()?)) {
+        Ok(()) => std::os::unix::process::CommandExt::exec(command).into(),
+        Err(error) => error,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn become_confined(_command: &mut Command, _scratch: &Path) -> anyhow::Error {
+    anyhow::anyhow!("a stranger's code is run on Linux only")
 }
 
 #[cfg(not(target_os = "linux"))]

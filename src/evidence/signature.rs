@@ -34,11 +34,34 @@ pub fn path(record: &Path) -> PathBuf {
 
 /// Signs a record with a private key, or with a public one whose private key the agent holds.
 pub fn sign(record: &Path, key: &Path) -> Result<PathBuf> {
-    let key = key.to_string_lossy().into_owned();
-    let made = ssh_keygen(&["sign", "-n", NAMESPACE, "-f", &key], Some(record))?;
+    let made = make(record, key, NAMESPACE)?;
     let path = path(record);
     file::write(&path, &made)?;
     Ok(path)
+}
+
+/// A file's signature, which is for one purpose.
+pub(crate) fn make(file: &Path, key: &Path, purpose: &str) -> Result<Vec<u8>> {
+    ssh_keygen(&["sign", "-n", purpose, "-f", &key.to_string_lossy()], Some(file))
+}
+
+/// That a signature is of a file, whoever made it.
+pub(crate) fn holds(file: &Path, signature: &Path, purpose: &str) -> Result<()> {
+    ssh_keygen(&["check-novalidate", "-n", purpose, "-s", &signature.to_string_lossy()], Some(file)).map(drop)
+}
+
+/// Which of the allowed signers made the signature of a file; none of them is an error.
+pub(crate) fn principal(file: &Path, signature: &Path, signers: &Path, purpose: &str) -> Result<String> {
+    ensure!(signers.is_file(), "there is no file of signers {}", signers.display());
+    let (signers, signature) = (signers.to_string_lossy(), signature.to_string_lossy());
+    let files = ["-s", &signature, "-f", &signers];
+    let wrong = || format!("{} is not signed by anyone that {signers} names", file.display());
+    let found = ssh_keygen(&[&["find-principals"], &files[..]].concat(), None).with_context(wrong)?;
+    let found = String::from_utf8_lossy(&found);
+    let principal = found.lines().next().unwrap_or_default();
+    let verify = [&["verify", "-n", purpose, "-I", principal], &files[..]].concat();
+    ssh_keygen(&verify, Some(file)).with_context(wrong)?;
+    Ok(principal.to_owned())
 }
 
 /// Removes a signature of what was there before.
@@ -59,16 +82,7 @@ pub fn verify(record: &Path, signers: Option<&Path>) -> Result<Signed> {
         return Ok(if there { Signed::Unverified } else { Signed::Not });
     };
     ensure!(there, "{} is not signed: there is no {}", record.display(), signature.display());
-    ensure!(signers.is_file(), "there is no file of signers {}", signers.display());
-    let (signers, signature) = (signers.to_string_lossy(), signature.to_string_lossy());
-    let files = ["-s", &signature, "-f", &signers];
-    let wrong = || format!("{} is not signed by anyone that {signers} names", record.display());
-    let found = ssh_keygen(&[&["find-principals"], &files[..]].concat(), None).with_context(wrong)?;
-    let found = String::from_utf8_lossy(&found);
-    let principal = found.lines().next().unwrap_or_default();
-    let verify = [&["verify", "-n", NAMESPACE, "-I", principal], &files[..]].concat();
-    ssh_keygen(&verify, Some(record)).with_context(wrong)?;
-    Ok(Signed::By(principal.to_owned()))
+    Ok(Signed::By(principal(record, &signature, signers, NAMESPACE)?))
 }
 
 /// Runs `ssh-keygen -Y`, with a file as its input, and returns what it prints.

@@ -250,11 +250,7 @@ fn confined(mut command: Command, scratch: &Path) -> Command {
 fn lines_for(input: Option<ChildStdin>) -> Sender<Vec<u8>> {
     let (requests, lines) = channel::<Vec<u8>>();
     std::thread::spawn(move || {
-        if let Some(mut input) = input {
-            lines.iter().try_for_each(|line| input.write_all(&line))
-        } else {
-            Ok(())
-        }
+        if let Some(mut input) = input { lines.iter().try_for_each(|line| input.write_all(&line)) } else { Ok(()) }
     });
     requests
 }

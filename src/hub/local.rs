@@ -9,10 +9,12 @@ use anyhow::{Result, bail, ensure};
 
 use super::Repo;
 use super::built::Variant;
+use super::digest::METADATA;
 use super::file::File;
 use super::name::Name;
 use super::page::{self, Facts};
 use super::proof::Proof;
+use super::signature::Signer;
 use crate::agent::project::git_root;
 use crate::base::plural;
 use crate::check::{self, Severity};
@@ -32,6 +34,8 @@ pub(crate) struct Local {
     pub(crate) proof: Proof,
     /// The commit of the sources, with a remark if they were edited since.
     pub(crate) source: Option<String>,
+    /// Where the variants lie.
+    build: PathBuf,
 }
 
 /// What the command line says.
@@ -88,7 +92,17 @@ impl Local {
             page,
             proof,
             source,
+            build: project.root.join("build"),
         })
+    }
+
+    /// Signs the metadata.json of some variants; the signatures are published with them.
+    pub(crate) fn sign(&mut self, signer: &Signer, names: &[String]) -> Result<()> {
+        for variant in self.variants.iter_mut().filter(|variant| names.contains(&variant.name)) {
+            let made = signer.sign(&self.build.join(&variant.name).join(METADATA))?;
+            variant.files.push(File::of_text(signer.place(&variant.name), made));
+        }
+        Ok(())
     }
 }
 
@@ -109,7 +123,8 @@ fn passes_check(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn repo(project: &TorchProject, named: Option<&Repo>) -> Result<Repo> {
+/// The repository that was named, else that of build.toml.
+pub(crate) fn repo(project: &TorchProject, named: Option<&Repo>) -> Result<Repo> {
     if let Some(repo) = named {
         return Ok(repo.clone());
     }

@@ -7,6 +7,7 @@ pub(crate) mod cache;
 pub(crate) mod digest;
 mod fault;
 mod file;
+pub(crate) mod loader;
 pub(crate) mod local;
 pub(crate) mod lock;
 pub(crate) mod name;

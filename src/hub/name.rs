@@ -1,7 +1,7 @@
 //! The name of a variant, from which the Hub's library chooses: `torch-stable-abi211-cu130-x86_64-linux`.
 
 use std::env::consts::ARCH;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::toolchain::{Torch, Version};
 
@@ -37,6 +37,8 @@ pub(crate) struct System {
     torch: Option<(Version, Option<Version>)>,
     /// Whether its Python is free-threaded, and older than the stable ABI for that.
     free_threaded: bool,
+    /// Where torch lies, with other packages.
+    pub(super) packages: Option<PathBuf>,
 }
 
 impl System {
@@ -44,7 +46,12 @@ impl System {
     pub(crate) fn here(python: Option<&Path>) -> Self {
         let seen = Torch::seen(python);
         let free_threaded = seen.as_ref().is_some_and(|(.., folder)| is_free_threaded(folder));
-        Self { torch: seen.map(|(torch, cuda, _)| (torch, cuda)), free_threaded }
+        let packages = seen.as_ref().and_then(|(.., folder)| Some(folder.parent()?.to_owned()));
+        Self { torch: seen.map(|(torch, cuda, _)| (torch, cuda)), free_threaded, packages }
+    }
+
+    pub(super) fn has_cuda(&self) -> bool {
+        self.torch.is_some_and(|(_, cuda)| cuda.is_some())
     }
 }
 
@@ -169,7 +176,8 @@ mod tests {
     #[test]
     fn variants_are_chosen_as_the_library_does() {
         let version = |text: &str| Version::parse(text).unwrap();
-        let system = System { torch: Some((version("2.11"), Some(version("13.2")))), free_threaded: false };
+        let system =
+            System { torch: Some((version("2.11"), Some(version("13.2")))), free_threaded: false, packages: None };
         let os = std::env::consts::OS;
         for (name, suits) in [
             (format!("torch-stable-abi211-cu130-{ARCH}-{os}"), true),

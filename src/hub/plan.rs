@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::digest::{METADATA, Metadata, SIGNATURE};
 use super::file::{Entry, File};
 use super::read::Refs;
-use super::{Hub, Repo, page};
+use super::{Hub, Repo, page, signature};
 use crate::install::Refusal;
 use crate::install::refusal::Refused;
 
@@ -37,8 +37,13 @@ pub(crate) struct Change {
     pub(crate) replaces: Vec<String>,
     pub(crate) deletes: Vec<String>,
     pub(crate) unchanged: usize,
+    /// Signatures that are there, and stay with the metadata.json that they sign.
+    pub(crate) signatures: Vec<String>,
     /// Those of the replaced and deleted files that somebody else put there or edited, with the reason.
     pub(crate) foreign: Vec<String>,
+    /// What is there.
+    #[serde(skip)]
+    pub(super) there: BTreeMap<String, Entry>,
 }
 
 impl Change {
@@ -46,16 +51,10 @@ impl Change {
     pub(super) fn of(hub: &Hub, repo: &Repo, target: &Target, refs: &Refs) -> Result<Self> {
         let own = refs.branches.get(target.branch);
         let base = own.or_else(|| refs.branches.get(MAIN)).cloned();
-        let tops = ["build", "benchmarks", ""];
-        let mut there = BTreeMap::new();
-        if let Some(base) = &base {
-            // A page lies at the top, everything else in a folder.
-            let at_top = target.files.iter().any(|file| !file.path.contains('/'));
-            let tops = if at_top { &tops[2..] } else { &tops[..2] };
-            for top in tops {
-                there.extend(hub.tree(repo, base, top)?);
-            }
-        }
+        let there = match &base {
+            Some(base) => hub.tree(repo, base)?,
+            None => BTreeMap::new(),
+        };
         let mut change = Self {
             branch: target.branch.to_owned(),
             base: base.clone(),
@@ -64,7 +63,9 @@ impl Change {
             replaces: Vec::new(),
             deletes: Vec::new(),
             unchanged: 0,
+            signatures: Vec::new(),
             foreign: Vec::new(),
+            there: BTreeMap::new(),
         };
         for file in &target.files {
             match there.get(&file.path) {
@@ -74,23 +75,21 @@ impl Change {
             }
         }
         let folders = if change.new { &target.folders_if_new } else { &target.folders };
-        let same_metadata = |path: &str| {
-            let metadata = path.strip_suffix(".sigstore").unwrap_or(path);
-            let ours = target.files.iter().find(|file| file.path == metadata);
-            ours.zip(there.get(metadata)).is_some_and(|(file, entry)| file.is(entry))
-        };
-        for path in there.keys() {
+        for path in there.keys().filter(|path| target.files.iter().all(|file| file.path != **path)) {
             let inside = folders.iter().any(|folder| path.starts_with(&format!("{folder}/")));
-            let ours = target.files.iter().any(|file| file.path == *path);
-            // A signature stays with what it signs.
-            let signs = path.ends_with(&format!("/{SIGNATURE}")) && same_metadata(path);
-            if inside && !ours && !signs {
+            let signs = signature::signed(path);
+            let ours = signs.as_ref().and_then(|metadata| target.files.iter().find(|file| file.path == *metadata));
+            let same = ours.zip(signs.as_ref().and_then(|metadata| there.get(metadata)));
+            if same.is_some_and(|(file, entry)| file.is(entry)) {
+                change.signatures.push(path.clone());
+            } else if inside || ours.is_some() {
                 change.deletes.push(path.clone());
             }
         }
         if let Some(base) = base.filter(|_| !change.new) {
             change.foreign = change.foreign(hub, repo, &base, target, &there)?;
         }
+        change.there = there;
         Ok(change)
     }
 

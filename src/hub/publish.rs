@@ -14,8 +14,9 @@ use super::plan::{Change, MAIN, Target};
 use super::public::{self, Api};
 use super::read::Refs;
 use super::write::Commit;
-use super::{Hub, Repo};
+use super::{Hub, Repo, signature};
 use crate::base::plural;
+use crate::base::repo::version_of;
 use crate::compile::parallel;
 
 /// What the command line says of the Hub.
@@ -79,6 +80,9 @@ pub(crate) fn plan(hub: &Hub, local: &Local, how: How) -> Result<Plan> {
 /// The plan, and the branches and tags that it was made from.
 fn look(hub: &Hub, local: &Local, how: How) -> Result<(Plan, Refs)> {
     let repo = &local.repo;
+    if let Some(tag) = how.tag.filter(|tag| version_of(tag).is_some()) {
+        bail!("`{tag}` is the name of a version's branch: choose another name for the tag, such as {tag}.0");
+    }
     let exists = hub.exists(repo)?;
     ensure!(
         exists || !how.pull_request,
@@ -144,7 +148,7 @@ pub(crate) fn publish(hub: &Hub, local: &Local, how: How, tell: &(dyn Fn(&str) +
 fn targets(local: &Local) -> [Target<'_>; 2] {
     let variants: Vec<String> = local.variants.iter().map(super::built::Variant::folder).collect();
     let of_variants = local.variants.iter().flat_map(|variant| &variant.files);
-    let mut if_new = vec!["build".to_owned()];
+    let mut if_new = vec!["build".to_owned(), signature::FOLDER.to_owned()];
     if !local.benchmarks.is_empty() {
         if_new.push("benchmarks".to_owned());
     }
@@ -164,9 +168,11 @@ fn public_api(hub: &Hub, local: &Local, change: &Change) -> Result<Api> {
     let Some(base) = change.base.as_deref().filter(|_| !change.new) else {
         return Ok(Api::of(ours, None));
     };
-    let tree = hub.tree(&local.repo, base, "build")?;
-    let same = local.variants.first().and_then(|variant| tree.get(&format!("{}/__init__.py", variant.folder())));
-    let any = || tree.values().find(|one| one.path.ends_with("/__init__.py") && one.path.matches('/').count() == 2);
+    let same =
+        local.variants.first().and_then(|variant| change.there.get(&format!("{}/__init__.py", variant.folder())));
+    let is_package =
+        |path: &str| path.starts_with("build/") && path.ends_with("/__init__.py") && path.matches('/').count() == 2;
+    let any = || change.there.values().find(|one| is_package(&one.path));
     let bytes = same.or_else(any).map(|entry| hub.bytes(&local.repo, base, entry)).transpose()?;
     let theirs = bytes.and_then(|bytes| public::names(&String::from_utf8_lossy(&bytes)));
     Ok(Api::of(ours, theirs.as_deref()))
@@ -263,11 +269,7 @@ impl Publisher<'_> {
         let repo = &self.local.repo;
         (self.tell)(&format!("reading {} back", plural(target.files.len(), "file")));
         let scratch = TempDir::with_prefix("kernels-read-back-").context("cannot make a folder for temporary files")?;
-        let mut there = self.hub.tree(repo, commit, "build")?;
-        there.extend(self.hub.tree(repo, commit, "benchmarks")?);
-        if target.branch == MAIN {
-            there.extend(self.hub.tree(repo, commit, "")?);
-        }
+        let there = self.hub.tree(repo, commit)?;
         let numbered: Vec<(usize, _)> = target.files.iter().enumerate().collect();
         parallel::map(&numbered, |(number, file)| {
             let entry = there.get(&file.path).filter(|entry| file.is(entry));

@@ -97,20 +97,16 @@ impl Hub {
         Ok(Revision { name, commit: commit.clone() })
     }
 
-    /// The files of a folder, at any depth, by path; none where there is no such folder.
-    pub(crate) fn tree(&self, repo: &Repo, revision: &str, folder: &str) -> Result<BTreeMap<String, Entry>> {
-        let slash = if folder.is_empty() { "" } else { "/" };
-        let mut next = Some(self.api(repo, &format!("tree/{}{slash}{folder}?recursive=true", encoded(revision))));
+    /// All files of a commit, by path.
+    pub(crate) fn tree(&self, repo: &Repo, commit: &str) -> Result<BTreeMap<String, Entry>> {
+        let mut next = Some(self.api(repo, &format!("tree/{}?recursive=true", encoded(commit))));
         let mut files = BTreeMap::new();
         for _ in 0..PAGES {
             let Some(url) = next.take() else {
                 return Ok(files);
             };
             let answer = self.http().send(&self.request(Method::Get, url));
-            let answer = match self.expect(&format!("listing the files of {repo}"), answer) {
-                Err(fault) if fault.status == 404 => return Ok(files),
-                answer => answer?,
-            };
+            let answer = self.expect(&format!("listing the files of {repo}"), answer)?;
             next = answer.header("Link").and_then(|link| self.next_page(link));
             let entries: Vec<Entry> = answer.json()?;
             let entries = entries.into_iter().filter(Entry::is_file);

@@ -9,7 +9,7 @@ use super::digest::{METADATA, Metadata};
 use super::file::Entry;
 use super::name::Name;
 use super::read::Revision;
-use super::{Hub, Pinned, Repo};
+use super::{Hub, Pinned, Repo, signature};
 use crate::base::text;
 use crate::compile::parallel;
 
@@ -18,6 +18,8 @@ use crate::compile::parallel;
 pub(crate) struct Remote {
     pub(crate) name: Name,
     entries: Vec<Entry>,
+    /// By an SSH key.
+    signature: Option<Entry>,
 }
 
 /// Which variants of a kernel are wanted.
@@ -45,7 +47,12 @@ impl Kernel {
 
     pub(crate) fn at(hub: &Hub, repo: &Repo, revision: Revision) -> Result<Self> {
         let mut folders: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
-        for (path, entry) in hub.tree(repo, &revision.commit, "build")? {
+        let mut signatures: BTreeMap<String, Entry> = BTreeMap::new();
+        for (path, entry) in hub.tree(repo, &revision.commit)? {
+            if let Some(metadata) = signature::by_ssh(&path) {
+                signatures.insert(metadata, entry);
+                continue;
+            }
             let mut parts = path.split('/');
             // A server's path must not lead out of a folder here.
             let plain = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -56,8 +63,10 @@ impl Kernel {
                 folders.entry(folder.to_owned()).or_default().push(entry);
             }
         }
-        let named =
-            folders.into_iter().filter_map(|(name, entries)| Some(Remote { name: Name::parse(&name)?, entries }));
+        let named = folders.into_iter().filter_map(|(name, entries)| {
+            let signature = signatures.remove(&format!("build/{name}/{METADATA}"));
+            Some(Remote { name: Name::parse(&name)?, entries, signature })
+        });
         let variants: Vec<Remote> = named.collect();
         ensure!(!variants.is_empty(), "{repo} has no variants at {}", revision.name);
         Ok(Self { repo: repo.clone(), revision, variants })
@@ -83,6 +92,13 @@ impl Kernel {
         let entry = entry.with_context(|| format!("{path} of {} is not there", self.repo))?;
         Metadata::parse(&hub.bytes(&self.repo, &self.revision.commit, entry)?)
             .with_context(|| format!("{path} of {}", self.repo))
+    }
+
+    /// Downloads the signature by an SSH key, if there is one.
+    pub(crate) fn download_signature(&self, hub: &Hub, variant: &Remote, to: &Path) -> Result<bool> {
+        let signature = variant.signature.as_ref();
+        let got = signature.map(|entry| hub.download(&self.repo, &self.revision.commit, entry, to)).transpose()?;
+        Ok(got.is_some())
     }
 
     /// Downloads a variant's files into a folder, by their paths in the variant.

@@ -51,6 +51,8 @@ struct Mode {
 
 #[derive(Deserialize)]
 struct Batch {
+    /// How the objects are to be sent; none: as it was offered.
+    transfer: Option<String>,
     #[serde(default)]
     objects: Vec<Object>,
 }
@@ -72,6 +74,8 @@ struct Action {
 
 /// Files of one question about how they are to be sent.
 const QUESTIONS: usize = 256;
+/// The only transfer that is offered: each file by one request.
+const BASIC: &str = "basic";
 const LFS: &str = "application/vnd.git-lfs+json";
 
 impl Hub {
@@ -187,7 +191,7 @@ impl Hub {
             return Ok(());
         }
         let objects: Vec<Value> = files.iter().map(|file| json!({"oid": file.sha256, "size": file.size})).collect();
-        let body = json!({"operation": "upload", "transfers": ["basic"], "objects": objects, "hash_algo": "sha256",
+        let body = json!({"operation": "upload", "transfers": [BASIC], "objects": objects, "hash_algo": "sha256",
             "ref": {"name": branch}})
         .to_string();
         let url = format!("{}/kernels/{repo}.git/info/lfs/objects/batch", self.endpoint());
@@ -195,6 +199,16 @@ impl Hub {
         let tried = format!("preparing {} for {repo}", plural(files.len(), "large file"));
         let batch: Batch =
             self.expect(&tried, self.http().send(&request.body(Body::Bytes(body.as_bytes()))))?.json()?;
+        let other = batch.transfer.as_deref().filter(|transfer| *transfer != BASIC);
+        // A file in parts has their size and addresses among its headers, whatever the answer is called.
+        let parts = batch.objects.iter().flat_map(|object| object.actions.values());
+        let in_parts = || parts.clone().any(|action| action.header.contains_key("chunk_size")).then_some("multipart");
+        if let Some(transfer) = other.or_else(in_parts) {
+            bail!(
+                "{tried}: the Hub wants them by `{transfer}`, and this version of kernels sends large files by LFS in one \
+                 piece alone; nothing was sent: update kernels, or use `kernel-builder upload`"
+            );
+        }
         for file in files {
             let object = batch.objects.iter().find(|object| object.oid == file.sha256);
             let object = object.with_context(|| format!("{tried}: its answer has no {}", file.path))?;

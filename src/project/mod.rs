@@ -116,6 +116,25 @@ impl Project {
         })
     }
 
+    /// The operations and cases of a kernel.toml alone, with nothing to compile; what it names lies beside it.
+    pub(crate) fn of_cases(file: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let path = fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let root = path.parent().unwrap_or(&path).to_owned();
+        let spec = read::read(&Document::new(file.to_owned(), text), &root)?;
+        Ok(Self {
+            name: root.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            root,
+            sources: Vec::new(),
+            includes: Vec::new(),
+            cuda_flags: Vec::new(),
+            oldest: 0,
+            spec_digest: spec_digest::of(&spec)?,
+            spec,
+            source_digest: String::new(),
+        })
+    }
+
     /// Those of the architectures that it is for.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 
 use super::compare::{Scope, compare};
 use super::finding::Kind;
+use super::function::{Call, Given, Unanswered};
 use super::judge::{damaged, differing, judge, unwritten};
 use super::layout::Layout;
 use super::memory::Memory;
@@ -130,6 +131,25 @@ impl Prepared {
             }
         }
         Ok(all)
+    }
+
+    /// Calls a function in place of launches, one call a run; the error is why one gave no results.
+    pub(super) fn call(
+        self,
+        operation: &Operation,
+        case: &Case,
+        call: &mut Call,
+    ) -> Result<Result<Launched, Unanswered>> {
+        let (bound, layout) = (&self.bound, &self.layout);
+        let mut after = Vec::new();
+        for (slot, _) in &self.runs {
+            match call(&Given { operation, case, bound, layout, slot: &slot.bytes })? {
+                Ok(bytes) => after.push(bytes),
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        let outcome = CaseOutcome { launches: after.len() as u64, ..CaseOutcome::default() };
+        Ok(Ok(Launched { outcome, to_judge: Some((self, after)), direct: None }))
     }
 
     /// Launches the case on a code path.

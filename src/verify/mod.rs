@@ -8,6 +8,7 @@ mod exact;
 mod exports;
 mod files;
 pub(crate) mod finding;
+pub(crate) mod function;
 pub(crate) mod inputs;
 pub(crate) mod judge;
 pub(crate) mod layout;
@@ -19,6 +20,7 @@ pub(crate) mod run;
 pub(crate) mod sanitize;
 mod select;
 pub(crate) mod slot;
+pub(crate) mod through;
 
 pub(crate) use crate::worker::Choice;
 pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

@@ -343,18 +343,18 @@ impl<'a> Run<'a> {
 }
 
 /// The findings of one operation on one code path.
-struct Findings<'a> {
+pub(super) struct Findings<'a> {
     operation: &'a Operation,
     path: String,
     found: Vec<Finding>,
 }
 
 impl<'a> Findings<'a> {
-    fn new(operation: &'a Operation, path: String) -> Self {
+    pub(super) fn new(operation: &'a Operation, path: String) -> Self {
         Self { operation, path, found: Vec::new() }
     }
 
-    fn add(&mut self, case: &Case, (kind, message): Fault) {
+    pub(super) fn add(&mut self, case: &Case, (kind, message): Fault) {
         self.found.push(Finding {
             kind,
             operation: self.operation.name.clone(),
@@ -365,7 +365,7 @@ impl<'a> Findings<'a> {
     }
 
     /// The first findings; the last of them says how many more there are.
-    fn shortened(mut self) -> Vec<Finding> {
+    pub(super) fn shortened(mut self) -> Vec<Finding> {
         let more = self.found.len().saturating_sub(MOST_FINDINGS);
         self.found.truncate(MOST_FINDINGS);
         if let Some(last) = self.found.last_mut().filter(|_| more > 0) {

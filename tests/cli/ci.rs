@@ -613,6 +613,34 @@ fn the_workflow_is_for_any_branch_and_names_a_release_or_a_commit_of_the_program
     }
 }
 
+#[test]
+fn a_job_that_publishes_has_a_step_a_project_and_is_for_projects_that_can_be_published() {
+    let test = Test::without_git();
+    test.ok("init one --op blank --owner acme --no-git");
+    test.ok("init two --op blank --no-git");
+    test.run("ci one --publish").expect(2, &["--workflow"]);
+    test.run("ci two --workflow --publish").expect(1, &["still `your-name/two`", "repo-id"]);
+    test.run("ci nowhere --workflow --publish").expect(1, &["no project at nowhere"]);
+    let toml = fs::read_to_string(test.at("two/build.toml")).unwrap();
+    test.write("two/build.toml", toml.replace("your-name/", "other/"));
+    let text = test.ok("ci one two --workflow --publish").out;
+    let workflow = yaml(&text);
+    let steps = workflow["jobs"]["publish"]["steps"].as_array().unwrap();
+    let of = |name: &str| steps.iter().find(|step| step["run"].as_str().is_some_and(|run| run.contains(name))).unwrap();
+    assert_eq!(of("publish one")["env"]["HF_OIDC_RESOURCE"], "kernels/acme/one");
+    assert_eq!(of("publish two")["env"]["HF_OIDC_RESOURCE"], "kernels/other/two");
+    assert!(of("publish two")["run"].as_str().unwrap().ends_with("--tag \"$GITHUB_REF_NAME\" --sign"));
+    for action in ["sigstore/cosign-installer@", "actions/attest-build-provenance@"] {
+        assert!(steps.iter().any(|step| step["uses"].as_str().is_some_and(|uses| uses.starts_with(action))), "{text}");
+    }
+    // No secret is named anywhere, and without --publish no job has an identity.
+    assert!(!text.contains("secrets."), "{text}");
+    assert!(!test.ok("ci one two --workflow").out.contains("id-token"));
+    fs::rename(test.at("two"), test.at("it's")).unwrap();
+    let ran = crate::support::Ran::of(test.command().args(["ci", "it's", "--workflow", "--publish"]));
+    ran.expect(2, &["letters, digits"]);
+}
+
 /// Answers its version, and otherwise waits for a word that never comes.
 const SLOW_NVCC: &str = r#"#!/bin/sh
 case "$*" in

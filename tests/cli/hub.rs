@@ -1,6 +1,7 @@
 //! `kernels hub` against a Hub on loopback.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
@@ -50,6 +51,38 @@ fn a_kernel_is_described_by_version_branch_tag_and_commit() {
     let (all, fit) = (variants(" --all-versions"), variants(" --only-compatible"));
     assert_eq!(all.len(), 2, "{all:?}");
     assert_eq!(fit.len(), usize::from(cfg!(target_arch = "x86_64")), "{all:?}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_variant_that_the_library_would_choose_and_then_refuse_is_named_with_the_reason() {
+    let (server, demo) = (Server::new(), Demo::new());
+    let metadata = demo.root.join("build").join(VARIANTS[0]).join("metadata.json");
+    let text = fs::read_to_string(&metadata).unwrap();
+    write(&metadata, text.replacen('{', "{\"kernels-minver\": \"0.18.0\", ", 1));
+    demo.publish(&server, "");
+    let packages = demo.test.root().join("venv/lib/python3.12/site-packages");
+    write(&packages.join("torch/version.py"), "__version__ = '2.12.0+cu130'\ncuda: Optional[str] = '13.0'\n");
+    let variants = |options: &str| {
+        let mut command = demo.command(&server, &format!("hub variants acme/demo{options}"));
+        Ran::of(command.env("VIRTUAL_ENV", demo.test.root().join("venv")))
+    };
+    variants("").expect(0, &["compatible, preferred", "no library `kernels` lies beside torch"]);
+    write(&packages.join("kernels-0.17.2.dist-info/METADATA"), "");
+    variants("").expect(
+        0,
+        &["chosen by the library, which then refuses it", "needs version 0.18.0", "here is 0.17.2", "pip install"],
+    );
+    let report: Value = serde_json::from_str(&variants(" --json").out).unwrap();
+    let (first, second) = (&report["variants"][0], &report["variants"][1]);
+    assert_eq!((&first["compatible"], &first["preferred"]), (&json!(false), &json!(true)), "{report:#}");
+    assert!(second["reason"].as_str().unwrap().contains("built with CUDA 12.6"), "{report:#}");
+    assert_eq!(report["library"], "0.17.2");
+    let fit: Value = serde_json::from_str(&variants(" --only-compatible --json").out).unwrap();
+    assert_eq!(fit["variants"], json!([]));
+    // What has no readable metadata.json does not load either.
+    server.put("v1", &format!("build/{}/metadata.json", VARIANTS[0]), Some("{}"));
+    variants("").expect(0, &["which then refuses it", "metadata.json"]);
 }
 
 #[test]
@@ -112,4 +145,29 @@ fn a_file_that_is_not_the_one_that_was_built_fails_verification() {
     demo.variant(VARIANTS[1], "\"other\"");
     demo.publish(&server, "");
     assert!(!server.files("v1").contains_key(&format!("build/{}/metadata.json.sigstore", VARIANTS[1])));
+}
+
+#[test]
+fn what_it_takes_to_run_a_variants_functions_is_said_before_anything_is_fetched() {
+    let (server, demo) = published();
+    let python = demo.test.root().join("python");
+    write(&python, "#!/bin/sh\necho True True\n");
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let verify = |options: &str| {
+        let mut command = demo.command(&server, "hub verify acme/demo");
+        Ran::of(command.env("CUDA_VISIBLE_DEVICES", "").env("KERNELS_PYTHON", &python).args(options.split(' ')))
+    };
+    verify("--seed 1").expect(2, &["--kernel-toml"]);
+    verify("--python x").expect(2, &["--kernel-toml"]);
+    verify("--kernel-toml nowhere.toml").expect(1, &["cannot read nowhere.toml"]);
+    write(&demo.root.join("wrong.toml"), "format = 1\n[[operation]]\nname = 3\n");
+    verify("--kernel-toml wrong.toml").expect(1, &["wrong.toml", "name"]);
+    // That Python has no torch after all.
+    verify("--kernel-toml kernel.toml").expect(1, &["no variant whose functions could be run here", "hub variants"]);
+    let fetched = |server: &Server| server.state()["log"].to_string().matches("resolve/").count();
+    let before = fetched(&server);
+    let of_card = format!("--kernel-toml kernel.toml --variant {}", VARIANTS[0]);
+    verify(&of_card).expect(1, &[VARIANTS[0], "no card to run on"]);
+    verify("--kernel-toml kernel.toml --variant torch-cuda").expect(1, &["no variant whose functions"]);
+    assert_eq!(fetched(&server), before);
 }

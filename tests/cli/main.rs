@@ -38,12 +38,14 @@ mod init;
 mod inspect;
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod interrupt;
+mod interrupted_publish;
 mod manage;
 mod oracles;
 mod peers;
 mod project;
 mod prompt;
 mod publish;
+mod signatures;
 mod team;
 mod toolchain;
 mod versions;

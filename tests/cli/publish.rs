@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -120,59 +120,6 @@ fn what_somebody_else_put_there_is_never_lost() {
     assert!(server.files("v1").contains_key(&format!("{top}/__init__.py")));
 }
 
-/// A program before curl that kills `kernels` at its N-th request, before or after that is made.
-fn deadly(demo: &Demo, server: &Server, number: usize, after: bool, typed: &str) {
-    let folder = demo.test.outside().join(format!("deadly-{}", server.port));
-    let script = format!(
-        "#!/bin/sh\necho >> {0}/count\n[ $(wc -l < {0}/count) = {number} ] || exec /usr/bin/curl \"$@\"\n{1}\nkill -9 $PPID\n",
-        folder.display(),
-        if after { "/usr/bin/curl \"$@\"" } else { "" },
-    );
-    write(&folder.join("curl"), script);
-    fs::set_permissions(folder.join("curl"), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", folder.display());
-    let ran = Ran::of_redirected(demo.command(server, typed).env("PATH", path), Stdio::piped());
-    assert!(ran.code == -1 || ran.code == 0, "{ran:#?}");
-    fs::remove_dir_all(folder).unwrap();
-}
-
-#[test]
-fn a_kill_or_a_cut_connection_at_any_request_leaves_nothing_half_and_publishing_again_the_same_state() {
-    const TYPED: &str = "publish --unproved --tag v1.0";
-    let demo = Demo::new();
-    let calm = Server::new();
-    demo.publish(&calm, "--tag v1.0");
-    let requests = |server: &Server| server.state()["log"].as_array().unwrap().len();
-    let (wanted, first) = (calm.content(), requests(&calm));
-    // A change of a published version as well.
-    let changed = Demo::new();
-    changed.variant(VARIANTS[0], "\"scale\", \"more\"");
-    changed.publish(&calm, "");
-    let (then, second) = (calm.content(), requests(&calm) - first);
-    assert!(first > 20 && second > 10, "{first} {second}");
-    std::thread::scope(|scope| {
-        for part in 0..2 {
-            let (demo, changed, wanted, then) = (&demo, &changed, &wanted, &then);
-            scope.spawn(move || {
-                for number in (1..=first).filter(|number| number % 2 == part) {
-                    let (server, after) = (Server::new(), number % 4 < 2);
-                    deadly(demo, &server, number, after, TYPED);
-                    server.fault(&json!({"cut": number, "after": !after}));
-                    demo.run(&server, TYPED).expect(0, &["v1"]);
-                    assert_eq!(server.content(), *wanted, "request {number}");
-                    if number <= second {
-                        deadly(changed, &server, number, !after, "publish --unproved");
-                        server.fault(&json!({"cut": number, "after": after}));
-                        changed.run(&server, "publish --unproved").expect(0, &["v1"]);
-                        assert_eq!(server.content()["files"], then["files"], "request {number}");
-                    }
-                    assert_eq!(server.state()["half"], json!([]), "request {number}");
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn each_refusal_of_the_hub_names_the_next_step_and_passing_ones_are_tried_again() {
     let (server, demo) = (Server::new(), Demo::new());
@@ -202,6 +149,21 @@ fn each_refusal_of_the_hub_names_the_next_step_and_passing_ones_are_tried_again(
     server.fault(&json!({}));
     assert_eq!(demo.publish(&server, "")["status"], "no_changes");
     assert_eq!(server.state()["half"], json!([]));
+}
+
+#[test]
+fn a_hub_that_wants_large_files_in_another_way_is_told_of_before_any_is_sent() {
+    let (server, demo) = (Server::new(), Demo::new());
+    for (lfs, name) in [("xet", "`xet`"), ("parts", "`multipart`")] {
+        server.fault(&json!({"lfs": lfs}));
+        let ran = demo.run(&server, "publish --unproved");
+        ran.expect(1, &["preparing 2 large files", name, "nothing was sent", "kernel-builder upload"]);
+        assert_eq!(server.state()["repos"]["acme/demo"]["branches"]["v1"], Value::Null);
+    }
+    server.fault(&json!({}));
+    demo.run(&server, "publish --unproved --tag v1").expect(1, &["`v1` is the name of a version's branch", "v1.0"]);
+    demo.run(&server, "publish --unproved --tag v1.0").expect(0, &["published"]);
+    assert!(!server.state()["log"].to_string().contains("_lfs/part"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support::hub::Server;
 use crate::support::torch::{self, Torches};
 use crate::support::yaml::yaml;
 use crate::support::{KERNELS, Ran, Test, cuda, write};
@@ -19,7 +20,7 @@ struct Repository {
 impl Repository {
     fn new(torches: Torches) -> Self {
         let test = Test::without_git();
-        test.ok("init demo --op blank");
+        test.ok("init demo --op blank --owner acme --no-git");
         // One test, which is quick.
         for file in ["test_softcap.py", "cases_softcap.py", "test_ops.py"] {
             fs::remove_file(test.at("demo/tests").join(file)).unwrap();
@@ -86,8 +87,20 @@ fn expect(checks: &[(String, String, String)], wanted: [(&str, &str, &str); 3]) 
     }
 }
 
-/// Runs the steps of a job as GitHub's runner does, up to the first that fails.
-fn steps(repository: &Repository, workflow: &Value, job: &str) -> Result<String, String> {
+/// A release as `./package` writes it, of a program that runs this one: its name and folder.
+fn released(test: &Test) -> (String, PathBuf) {
+    let name = format!("kernels-1.2.3-{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let release = test.outside().join("releases/download/v1.2.3");
+    let program = release.join(&name).join("kernels");
+    write(&program, format!("#!/bin/sh\nexec '{KERNELS}' \"$@\"\n"));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz >{name}.tar.gz.sha256");
+    Ran::ok(test.command_of("sh").current_dir(&release).args(["-c", &pack]));
+    (name, release)
+}
+
+/// Runs the steps of a job as GitHub's runner does, up to the first that fails; programs of the tests' own come first.
+fn steps(repository: &Repository, workflow: &Value, job: &str, runner: &[(&str, &str)]) -> Result<String, String> {
     let (paths, variables) = (repository.test.at("paths"), repository.test.at("variables"));
     write(&paths, "");
     write(&variables, "");
@@ -96,7 +109,9 @@ fn steps(repository: &Repository, workflow: &Value, job: &str) -> Result<String,
         let Some(script) = step["run"].as_str() else { continue };
         let mut command = repository.command("bash", Path::new(""));
         command.args(["-e", "-c", script]).env("GITHUB_PATH", &paths).env("GITHUB_ENV", &variables);
-        command.env("KERNELS_FROM", workflow["env"]["KERNELS_FROM"].as_str().unwrap());
+        command.env("KERNELS_FROM", workflow["env"]["KERNELS_FROM"].as_str().unwrap()).envs(runner.iter().copied());
+        let own = step["env"].as_object().into_iter().flatten();
+        command.envs(own.map(|(name, value)| (name, value.as_str().unwrap())));
         // Nothing is fetched: what pip is asked for is there.
         command.env("PIP_NO_INDEX", "1").env("PIP_NO_DEPS", "1");
         for line in fs::read_to_string(&variables).unwrap().lines() {
@@ -104,7 +119,8 @@ fn steps(repository: &Repository, workflow: &Value, job: &str) -> Result<String,
             command.env(name, value);
         }
         let first = fs::read_to_string(&paths).unwrap().lines().rev().collect::<Vec<_>>().join(":");
-        command.env("PATH", format!("{first}:/usr/bin:/bin"));
+        let bin = repository.test.outside().join("bin");
+        command.env("PATH", format!("{first}:{}:/usr/bin:/bin", bin.display()));
         let ran = Ran::of(&mut command);
         said = format!("{said}$ {script}\n{}{}\n", ran.out, ran.err);
         if ran.code != 0 {
@@ -182,14 +198,7 @@ fn the_workflows_steps_pass_in_a_repository_of_somebody_else() {
     };
     let repository = Repository::new(torches);
     let test = &repository.test;
-    // A release as `./package` writes it, of a program that runs this one.
-    let name = format!("kernels-1.2.3-{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let release = test.outside().join("releases/download/v1.2.3");
-    let program = release.join(&name).join("kernels");
-    write(&program, format!("#!/bin/sh\nexec '{KERNELS}' \"$@\"\n"));
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz >{name}.tar.gz.sha256");
-    Ran::ok(test.command_of("sh").current_dir(&release).args(["-c", &pack]));
+    let (name, release) = released(test);
     // The environment that the workflow would make, with the oldest torch by PYTHONPATH.
     let python = repository.python();
     let made = test.home.join(".cache/kernels-ci/torch-2.11.0");
@@ -205,13 +214,14 @@ fn the_workflows_steps_pass_in_a_repository_of_somebody_else() {
             unset
         },
         "build",
+        &[],
     );
     assert!(
         unset.as_ref().is_err_and(|said| said.contains("::error::Set the repository's variable KERNELS_FROM")),
         "{unset:?}"
     );
     let from = workflow(&format!(" --from file://{}@v1.2.3", test.outside().display()));
-    let said = steps(&repository, &from, "build").unwrap_or_else(|said| panic!("{said}"));
+    let said = steps(&repository, &from, "build", &[]).unwrap_or_else(|said| panic!("{said}"));
     for check in ["✓ build    sm_90", "✓ torch    build", "✓ torch    load  torch 2.11", "✓ torch    tests", "0 failed"]
     {
         assert!(said.contains(check), "no {check} in {said}");
@@ -228,5 +238,77 @@ fn the_workflows_steps_pass_in_a_repository_of_somebody_else() {
     // A release that is not what its checksum says is not run.
     fs::remove_dir_all(test.home.join(".cache/kernels-ci/program")).unwrap();
     write(&release.join(format!("{name}.tar.gz")), "other");
-    assert!(steps(&repository, &from, "build").unwrap_err().contains("FAILED"));
+    assert!(steps(&repository, &from, "build", &[]).unwrap_err().contains("FAILED"));
+}
+
+/// In place of cosign: what it signs, and that it has an identity to sign with.
+const COSIGN: &str = "#!/bin/sh
+[ $1 = sign-blob ] && [ -n \"$ACTIONS_ID_TOKEN_REQUEST_URL\" ] || exit 1
+echo '{\"mediaType\": \"application/vnd.dev.sigstore.bundle.v0.3+json\"}' > \"$4\"
+";
+
+#[test]
+fn the_workflows_publishing_job_needs_no_secret_and_publishes_what_was_built_signed_and_attested() {
+    let torches = match torch::torches() {
+        Ok(torches) => torches,
+        Err(why) => return crate::support::not_run(&why),
+    };
+    let (repository, server) = (Repository::new(torches), Server::new());
+    let test = &repository.test;
+    released(test);
+    let cosign = test.outside().join("bin/cosign");
+    write(&cosign, COSIGN);
+    fs::set_permissions(&cosign, fs::Permissions::from_mode(0o755)).unwrap();
+    let from = format!("file://{}@v1.2.3", test.outside().display());
+    let workflow = yaml(&test.ok(&format!("ci demo --workflow --publish --from {from}")).out);
+    let job = &workflow["jobs"]["publish"];
+    assert_eq!(job["needs"], serde_json::json!(["build", "card"]));
+    // Nothing else of the workflow has the right to an identity.
+    assert_eq!(workflow["permissions"], serde_json::json!({"contents": "read"}));
+    assert_eq!(job["permissions"]["id-token"], "write");
+    assert_eq!(job["permissions"]["attestations"], "write");
+    assert!(job["if"].as_str().unwrap().contains("refs/tags/v"));
+
+    crate::publish::record(&test.at("demo"), &test.at("evidence"));
+    let git = |typed: &str| {
+        let mut command = test.command_of("git");
+        command.env("PATH", "/usr/bin:/bin").args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        Ran::ok(command.args(typed.split(' ')))
+    };
+    git("init -q");
+    git("add -A .");
+    git("commit -qm first");
+    let endpoint = server.endpoint();
+    let identity = format!("{endpoint}/github/identity?x=y");
+    let runner = |secret: &'static str| {
+        [
+            ("HF_ENDPOINT", endpoint.clone()),
+            ("ACTIONS_ID_TOKEN_REQUEST_URL", identity.clone()),
+            ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", secret.to_owned()),
+            ("GITHUB_REF_NAME", "v1.0".to_owned()),
+        ]
+    };
+    let run = |secret| {
+        let runner = runner(secret);
+        let runner: Vec<(&str, &str)> = runner.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        steps(&repository, &workflow, "publish", &runner)
+    };
+    let said = run("of-nobody").unwrap_err();
+    assert!(said.contains("GitHub gave no identity to this job"), "{said}");
+    assert_eq!(server.state()["repos"], serde_json::json!({}));
+    let said = run("of-the-runner").unwrap_or_else(|said| panic!("{said}"));
+    assert!(said.contains("published"), "{said}");
+    let state = server.state();
+    let repo = &state["repos"]["acme/demo"];
+    assert_eq!(repo["tags"]["v1.0"], repo["branches"]["v1"]["commit"]);
+    let files = server.files("v1");
+    assert_eq!(files.keys().filter(|path| path.ends_with("/metadata.json.sigstore")).count(), 1, "{files:?}");
+    // What is attested is what was published.
+    let subjects =
+        job["steps"].as_array().unwrap().iter().find_map(|step| step["with"]["subject-path"].as_str()).unwrap();
+    for subject in subjects.lines() {
+        let ending = subject.strip_prefix("demo/build/*/").unwrap().trim_start_matches('*');
+        assert!(files.keys().any(|path| path.ends_with(ending)), "{subject}: {files:?}");
+    }
+    assert!(run("of-the-runner").unwrap().contains("unchanged"));
 }

@@ -30,3 +30,4 @@ mod launchers;
 mod own_operation;
 mod publish;
 mod skill;
+mod verify_published;

@@ -17,7 +17,11 @@ const LOAD: &str = r#"
 import kernels
 module = kernels.get_kernel("acme/demo", version=1)
 print("loaded", sorted(module.__all__), module.__file__)
-from kernels._rust import KernelLocks
+import pathlib
+from kernels._rust import Digest, KernelLocks, Metadata
+variant = pathlib.Path(module.__file__).parent
+digest = Metadata.read_from_file(variant / "metadata.json").digest
+digest.validate(Digest.hash_variant(digest.algorithm, variant))
 locks = KernelLocks.from_json(open("kernels.lock").read())
 print("locked", [(dependency.repo_id, lock.commit) for dependency, lock in locks.items()])
 "#;
@@ -48,42 +52,45 @@ impl Demo {
         command.env("HF_ENDPOINT", self.server.endpoint()).env("HF_TOKEN", "hf_secret");
         Ran::of(command.args(typed.split(' ')))
     }
+}
 
-    /// Writes records of all operations, as of the code as it is now. The figures are another project's.
-    fn record(&self) {
-        let project = Project::open(&self.root).unwrap();
-        let pinned = Toolchain {
-            nvcc: cuda::home().join("bin/nvcc"),
-            version: Toolchain::PINNED.to_owned(),
-            origin: "the tests' cache".to_owned(),
-            library_dirs: vec![cuda::home().join("lib")],
-        };
-        let build = compile::build(&project, &[90], &pinned, false, &|_| {}).unwrap();
-        let text =
-            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("evidence/transpose-h100.json")).unwrap();
-        let mut record: Value = serde_json::from_str(&text).unwrap();
-        record["project"] = project.name.clone().into();
-        record["device_digest"] = build.device_digest().unwrap().into();
-        record["spec_digest"] = project.spec_digest.clone().into();
-        record["source_digest"] = project.source_digest.clone().into();
-        record["archs"] = json!([90]);
-        record["verification"]["set"] = kernels::verify::SET.into();
-        for operation in &project.spec.operations {
-            record["operation"] = operation.name.clone().into();
-            for case in record["cases"].as_array_mut().unwrap() {
-                case["operation"] = operation.name.clone().into();
-            }
-            write(&self.root.join(format!("evidence/{}-h100.json", operation.name)), record.to_string());
+/// Writes records of all operations of a project into a folder, as of the code as it is now. The figures are another project's.
+pub(super) fn record(root: &Path, evidence: &Path) {
+    let project = Project::open(root).unwrap();
+    let pinned = Toolchain {
+        nvcc: cuda::home().join("bin/nvcc"),
+        version: Toolchain::PINNED.to_owned(),
+        origin: "the tests' cache".to_owned(),
+        library_dirs: vec![cuda::home().join("lib")],
+    };
+    let build = compile::build(&project, &[90], &pinned, false, &|_| {}).unwrap();
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("evidence/transpose-h100.json")).unwrap();
+    let mut record: Value = serde_json::from_str(&text).unwrap();
+    record["project"] = project.name.clone().into();
+    record["device_digest"] = build.device_digest().unwrap().into();
+    record["spec_digest"] = project.spec_digest.clone().into();
+    record["source_digest"] = project.source_digest.clone().into();
+    record["archs"] = json!([90]);
+    record["verification"]["set"] = kernels::verify::SET.into();
+    for operation in &project.spec.operations {
+        record["operation"] = operation.name.clone().into();
+        for case in record["cases"].as_array_mut().unwrap() {
+            case["operation"] = operation.name.clone().into();
         }
+        write(&evidence.join(format!("{}-h100.json", operation.name)), record.to_string());
     }
 }
 
 #[test]
 fn a_proved_kernel_is_published_with_its_record_and_loads_through_get_kernel() {
     let demo = Demo::new();
-    demo.record();
+    record(&demo.root, &demo.root.join("evidence"));
     demo.run("build --torch --arch 90").expect(0, &["built"]);
-    demo.run("publish --tag v1.0").expect(0, &["published", "read back"]);
+    let key = demo.test.outside().join("key");
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
+    assert!(made.unwrap().success());
+    let publish = format!("publish --tag v1.0 --sign={}", key.display());
+    demo.run(&publish).expect(0, &["published", "signed", "read back"]);
     let page = demo.server.text("main", "README.md");
     for words in ["NVIDIA H100", "driver 580", "nvcc 13.0.88", "softcap", "Speed", "SHA-256"] {
         assert!(page.contains(words), "no {words} in {page}");

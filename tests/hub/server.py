@@ -2,18 +2,20 @@
 
     server.py          stdout: its port
 
-POST /_fault {"cut": N, "after": true}     the connection of the N-th request from now on is cut, before or after it is done
+POST /_fault {"at": N, "every": M, "after": true, "status": 503}   the N-th request from now on fails, and after it each M-th: with
+                                           this status, else its connection is cut; before what it asks for is done, or after
+POST /_fault {"lfs": "xet" or "parts"}     large files are wanted in another way
 POST /_fault {"status": 429, "of": "POST /api/kernels/acme/demo/commit", "times": 1, "retry": 0}
 POST /_put {"repo", "branch", "files": {PATH: BASE64 or null}}   somebody else's commit
 GET  /_state       branches, tags, files, the requests so far, and what a reader could have seen half of
 """
 
-import base64, hashlib, json, re, sys, threading
+import base64, functools, hashlib, json, re, sys, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 LOCK = threading.RLock()
-REPOS, OBJECTS, FAULTS, LOG, HALF = {}, {}, {}, [], []
+REPOS, OBJECTS, FAULTS, LOG, HALF, MADE, LOOKED = {}, {}, {}, [], [], [], set()
 WRITER, READER = "Bearer hf_secret", "Bearer hf_reader"
 
 
@@ -22,8 +24,19 @@ class Answer(Exception):
         self.status, self.body, self.headers = status, body, {k.replace("_", "-"): v for k, v in headers.items()}
 
 
+@functools.cache
 def blob(data):
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+@functools.cache
+def pointer(data):
+    return hashlib.sha1(b"pointer" + data).hexdigest()
+
+
+@functools.cache
+def sha256(data):
+    return hashlib.sha256(data)
 
 
 class Repo:
@@ -32,7 +45,8 @@ class Repo:
         self.branches = {"main": self.commit(None, {".gitattributes": (b"*.so filter=lfs\n", False)}, "initial commit")}
 
     def commit(self, parent, files, summary):
-        name = hashlib.sha1(repr((parent, sorted(files.items()), len(self.commits), summary)).encode()).hexdigest()
+        digests = [(path, blob(data)) for path, (data, _) in sorted(files.items())]
+        name = hashlib.sha1(repr((parent, digests, len(self.commits), summary)).encode()).hexdigest()
         self.commits[name] = {"parent": parent, "files": files, "summary": summary}
         return name
 
@@ -46,8 +60,9 @@ class Repo:
     def look(self):
         """What get_kernel(version=N) would find: every variant whole."""
         for branch, commit in self.branches.items():
-            if not re.fullmatch(r"v\d+", branch):
+            if not re.fullmatch(r"v\d+", branch) or commit in LOOKED:
                 continue
+            LOOKED.add(commit)
             files = self.commits[commit]["files"]
             variants = {path.split("/")[1] for path in files if path.startswith("build/")}
             if not variants:
@@ -60,7 +75,7 @@ class Repo:
                     continue
                 for path, digest in json.loads(data[0]).get("digest", {}).get("files", {}).items():
                     found = files.get(top + path, (b"", False))[0]
-                    if base64.b64encode(hashlib.sha256(found).digest()).decode() != digest:
+                    if base64.b64encode(sha256(found).digest()).decode() != digest:
                         HALF.append(f"{branch}: {variant}/{path}")
 
 
@@ -74,20 +89,21 @@ class Hub(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         self.query = parse_qs(url.query)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        cut = None
+        failed = None
         with LOCK:
             try:
                 if url.path.startswith("/_") and not url.path.startswith(("/_lfs", "/_cdn")):
                     raise Answer(200, self.admin(url.path, body))
                 name = f"{self.command} {url.path}"
                 LOG.append({"request": name, "token": self.headers.get("Authorization"), "host": self.headers["Host"]})
-                if "cut" in FAULTS:
-                    FAULTS["cut"] -= 1
-                    if FAULTS["cut"] == 0:
-                        cut = FAULTS.pop("cut") or True
+                if "at" in FAULTS:
+                    FAULTS["at"] -= 1
+                    if FAULTS["at"] == 0:
+                        FAULTS["at"] = FAULTS.get("every", 0)
+                        MADE.append(name)
+                        failed = FAULTS.get("status", "cut")
                         if not FAULTS.get("after"):
-                            self.close_connection = True
-                            return
+                            raise Answer(failed, {"error": "as the test wished"}, Retry_After="0")
                 if FAULTS.get("of") and name.startswith(FAULTS["of"]) and FAULTS["times"] > 0:
                     FAULTS["times"] -= 1
                     retry = {"Retry_After": str(FAULTS["retry"])} if "retry" in FAULTS else {}
@@ -97,10 +113,10 @@ class Hub(BaseHTTPRequestHandler):
             except Answer as answer:
                 for repo in REPOS.values():
                     repo.look()
-                if cut:
+                if failed == "cut":
                     self.close_connection = True
                     return
-                self.reply(answer)
+                self.reply(Answer(failed, {"error": "as the test wished"}, Retry_After="0") if failed else answer)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = handle_any
 
@@ -129,7 +145,7 @@ class Hub(BaseHTTPRequestHandler):
                 if text is not None:
                     data = base64.b64decode(text)
                     files[name] = (data, name.endswith(".so"))
-                    OBJECTS[hashlib.sha256(data).hexdigest()] = data
+                    OBJECTS[sha256(data).hexdigest()] = data
             repo.branches[body["branch"]] = repo.commit(start, files, "somebody else's")
         state = lambda repo: {
             "private": repo.private, "tags": repo.tags, "pulls": repo.pulls, "commits": len(repo.commits),
@@ -137,7 +153,7 @@ class Hub(BaseHTTPRequestHandler):
                                   "summary": repo.commits[commit]["summary"],
                                   "files": {path: blob(data) for path, (data, _) in repo.commits[commit]["files"].items()}}
                          for branch, commit in repo.branches.items()}}
-        return {"repos": {name: state(repo) for name, repo in REPOS.items()}, "log": LOG, "half": HALF, "faults": FAULTS}
+        return {"repos": {name: state(repo) for name, repo in REPOS.items()}, "log": LOG, "half": HALF, "faults": FAULTS, "made": MADE}
 
     def may_write(self):
         token = self.headers.get("Authorization")
@@ -157,6 +173,10 @@ class Hub(BaseHTTPRequestHandler):
                     raise Answer(409, {"error": "You already created this kernel repo"})
                 REPOS[name] = Repo(ask.get("visibility") == "private")
                 raise Answer(200, {"url": f"{base}/kernels/{name}"})
+            case ["GET", "github", "identity"]:
+                # GitHub's own service, which vouches for a job.
+                known = self.headers.get("Authorization") == "Bearer of-the-runner" and self.query.get("audience") == [base]
+                raise Answer(200 if known else 401, {"value": "jwt-of-the-job"} if known else {})
             case ["POST", "oauth", "token"]:
                 ask = json.loads(body)
                 if ask["subject_token"] != "jwt-of-the-job" or ask["resource"] != "kernels/acme/demo":
@@ -165,7 +185,7 @@ class Hub(BaseHTTPRequestHandler):
             case ["GET", "api", "organizations", _, "overview"]:
                 raise Answer(200, {"name": "acme", "fullname": "Acme", "avatarUrl": "", "trustedKernelPublisher": True})
             case ["PUT", "_lfs", oid]:
-                if hashlib.sha256(body).hexdigest() != oid or self.query.get("signed") != ["yes"]:
+                if sha256(body).hexdigest() != oid or self.query.get("signed") != ["yes"]:
                     raise Answer(400, {"error": "not what was announced"})
                 OBJECTS[oid] = body
                 raise Answer(200, {})
@@ -184,7 +204,9 @@ class Hub(BaseHTTPRequestHandler):
                     "upload": {"href": f"{other}/_lfs/{oid}?signed=yes", "header": {"X-Amz": "1"}},
                     "verify": {"href": f"{base}/_lfs/verify"}}}
                 objects = [one | actions(one["oid"]) for one in json.loads(body)["objects"]]
-                raise Answer(200, {"transfer": "basic", "objects": objects})
+                for one in objects if FAULTS.get("lfs") == "parts" else []:
+                    one["actions"]["upload"]["header"] = {"chunk_size": "1000", "00001": f"{other}/_lfs/part"}
+                raise Answer(200, {"transfer": FAULTS["lfs"] if FAULTS.get("lfs") == "xet" else "basic", "objects": objects})
             case [_, "api", "kernels", owner, name, *rest]:
                 self.api(method, self.repo(owner, name), rest, body)
 
@@ -201,7 +223,7 @@ class Hub(BaseHTTPRequestHandler):
             raise Answer(404, {"error": "Entry not found"}, X_Error_Code="EntryNotFound")
         data, lfs = files[path]
         if lfs:
-            oid = hashlib.sha256(data).hexdigest()
+            oid = sha256(data).hexdigest()
             raise Answer(302, b"", X_Repo_Commit=commit, X_Linked_ETag=f'"{oid}"', X_Linked_Size=str(len(data)),
                          Location=f"http://localhost:{self.server.server_port}/_cdn/{oid}")
         raise Answer(200, data, X_Repo_Commit=commit, ETag=f'"{blob(data)}"', Content_Length=str(len(data)))
@@ -254,7 +276,7 @@ class Hub(BaseHTTPRequestHandler):
         for path, (data, lfs) in sorted(found.items()):
             entry = {"type": "file", "path": path, "oid": blob(data), "size": len(data)}
             if lfs:
-                entry |= {"oid": blob(b"pointer" + data), "lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}
+                entry |= {"oid": pointer(data), "lfs": {"oid": sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}
             entries.append(entry)
         if not self.query.get("recursive"):
             entries = [entry for entry in entries if "/" not in entry["path"].removeprefix(top)]

@@ -95,7 +95,7 @@ impl Drop for Server {
     }
 }
 
-/// `demo`, with two variants that hold no kernel.
+/// `demo`, with variants that hold no kernel: two, unless it is said otherwise.
 pub struct Demo {
     pub test: Test,
     pub root: PathBuf,
@@ -106,10 +106,14 @@ const ID: &str = "_demo_cuda_0123abc";
 
 impl Demo {
     pub fn new() -> Self {
+        Self::of(&VARIANTS)
+    }
+
+    pub fn of(variants: &[&str]) -> Self {
         let test = Test::without_git();
         test.ok("init demo --op blank --owner acme --no-git");
         let demo = Self { root: test.project.join("demo"), test };
-        for variant in VARIANTS {
+        for variant in variants {
             demo.variant(variant, "\"scale\"");
         }
         demo

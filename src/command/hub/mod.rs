@@ -1,6 +1,7 @@
 //! `kernels hub`: one file a verb.
 
 mod download;
+mod functions;
 mod info;
 mod lock;
 mod variants;

@@ -1,19 +1,26 @@
 //! `kernels hub variants`.
 
+use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::hub::Variants;
+use crate::compile::parallel;
 use crate::hub::Hub;
-use crate::hub::name::{Name, System};
+use crate::hub::loader::Loader;
+use crate::hub::name::System;
 use crate::hub::read::Revision;
-use crate::hub::variants::Kernel;
+use crate::hub::variants::{Kernel, Remote};
 use crate::report::{Output, style};
+
+/// A variant, whether the library would choose it by its name, and why it would not load it.
+type Judged<'a> = (&'a Remote, bool, Option<String>);
 
 pub(super) fn run(hub: &Hub, arguments: &Variants, output: Output) -> Result<ExitCode> {
     let system = System::here(arguments.python.as_deref());
+    let loader = Loader::of(&system);
     let repo = &arguments.kernel.repo;
     let kernels = if arguments.all_versions {
         let refs = hub.refs(repo)?;
@@ -28,33 +35,49 @@ pub(super) fn run(hub: &Hub, arguments: &Variants, output: Output) -> Result<Exi
     let mut rows: Vec<Value> = Vec::new();
     for kernel in &kernels {
         output.line(format!("{} {}", style::strong(&kernel.revision.name), style::faint(&kernel.revision.commit)));
-        rows.extend(list(kernel, &system, arguments.only_compatible, output));
+        let judged = judge(hub, kernel, (&system, &loader))?;
+        rows.extend(list(kernel, &judged, arguments.only_compatible, output));
     }
-    output.json(&json!({"repo_id": repo.to_string(), "variants": rows}));
+    output.line(style::faint(match (&loader.library, loader.card) {
+        (Some(library), Some(card)) => format!("for library {library} and a card of {}.{}", card / 10, card % 10),
+        (Some(library), None) => format!("for library {library}; there is no card to compare architectures with"),
+        (None, _) => "no library `kernels` lies beside torch: versions were not compared".to_owned(),
+    }));
+    let arch = loader.card.map(|card| format!("{}.{}", card / 10, card % 10));
+    output.json(&json!({"repo_id": repo.to_string(), "library": loader.library, "card": arch, "variants": rows}));
     Ok(ExitCode::SUCCESS)
 }
 
 /// The variants of one commit, in the order in which the library prefers them.
-fn list(kernel: &Kernel, system: &System, only_compatible: bool, output: Output) -> Vec<Value> {
-    let mut names: Vec<(&Name, Option<String>)> =
-        kernel.variants.iter().map(|one| (&one.name, one.name.unsuitable(system))).collect();
-    names.sort_by_key(|(name, why)| (why.is_some(), std::cmp::Reverse(name.preference())));
-    if only_compatible {
-        names.retain(|(_, why)| why.is_none());
+fn judge<'a>(hub: &Hub, kernel: &'a Kernel, (system, loader): (&System, &Loader)) -> Result<Vec<Judged<'a>>> {
+    let why = |variant: &Remote| match variant.name.unsuitable(system) {
+        Some(why) => Ok((false, Some(why))),
+        None => match kernel.metadata(hub, variant) {
+            Ok(metadata) => Ok((true, loader.refuses(&metadata))),
+            Err(error) => Ok((true, Some(format!("{error:#}")))),
+        },
+    };
+    let all = parallel::map(&kernel.variants, why)?.into_iter().zip(&kernel.variants);
+    let mut all: Vec<Judged> = all.map(|((fits, why), variant)| (variant, fits, why)).collect();
+    all.sort_by_key(|(variant, fits, _)| (!fits, Reverse(variant.name.preference())));
+    Ok(all)
+}
+
+fn list(kernel: &Kernel, judged: &[Judged], only_compatible: bool, output: Output) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for (at, (variant, fits, why)) in
+        judged.iter().enumerate().filter(|(_, (.., why))| !only_compatible || why.is_none())
+    {
+        let (name, preferred) = (&variant.name.text, at == 0 && *fits);
+        let shown = match why {
+            Some(why) if preferred => style::bad(format!("chosen by the library, which then refuses it: {why}")),
+            Some(why) => style::faint(why),
+            None if preferred => style::good("compatible, preferred"),
+            None => style::good("compatible"),
+        };
+        output.line(format!("  {name}  {shown}"));
+        rows.push(json!({"revision": kernel.revision.name, "variant": name, "compatible": why.is_none(),
+            "preferred": preferred, "reason": why}));
     }
-    let mut preferred = true;
-    names
-        .into_iter()
-        .map(|(name, why)| {
-            let first = std::mem::take(&mut preferred) && why.is_none();
-            let shown = match &why {
-                Some(why) => style::faint(why),
-                None if first => style::good("compatible, preferred"),
-                None => style::good("compatible"),
-            };
-            output.line(format!("  {}  {shown}", name.text));
-            json!({"revision": kernel.revision.name, "variant": name.text, "compatible": why.is_none(),
-                "preferred": first, "reason": why})
-        })
-        .collect()
+    rows
 }

@@ -1,56 +1,97 @@
 //! `kernels hub verify`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::wanted;
+use super::{functions, wanted};
 use crate::base::plural;
+use crate::base::repo::version_of;
 use crate::cli::hub::Verify;
 use crate::hub::Hub;
 use crate::hub::digest::Metadata;
-use crate::hub::signature::{self, COMMUNITY, Signature};
-use crate::hub::variants::Kernel;
+use crate::hub::signature::{self, Signature, Wanted};
+use crate::hub::variants::{Kernel, Remote};
 use crate::report::{Output, style};
 
 pub(super) fn run(hub: &Hub, arguments: &Verify, output: Output) -> Result<ExitCode> {
+    // What is missing to run it is said before anything is fetched.
+    let harness = functions::Harness::open(arguments)?;
     let kernel = Kernel::find(hub, &arguments.kernel)?;
-    let signer = arguments.signer.as_deref();
+    let chosen =
+        harness.as_ref().map(|harness| harness.choose(&kernel, arguments.which.variant.as_deref())).transpose()?;
+    let signer = match (&arguments.key, &arguments.signer) {
+        (Some(key), _) => Wanted::Key(key),
+        (None, Some(signer)) => Wanted::Identity(signer),
+        (None, None) => Wanted::Anybody,
+    };
     let mut rows: Vec<Value> = Vec::new();
     let mut all = true;
     for variant in kernel.wanted(wanted(&arguments.which))? {
         let scratch = TempDir::with_prefix("kernels-verify-").context("cannot make a folder for temporary files")?;
-        kernel.download(hub, variant, scratch.path())?;
-        let differences = match Metadata::read(scratch.path()).map(|metadata| metadata.digest) {
-            Ok(Some(digest)) => digest.differences(scratch.path())?,
-            Ok(None) => vec!["metadata.json has no digests".to_owned()],
-            Err(error) => vec![format!("{error:#}")],
-        };
-        let signature = signature::check(scratch.path(), signer.unwrap_or(COMMUNITY))?;
-        // What must be signed by somebody is not verified by a signature that nobody looked at.
-        let vouched = match &signature {
-            Signature::Valid => true,
-            Signature::Invalid { .. } => false,
-            Signature::None | Signature::Unchecked { .. } => signer.is_none(),
-        };
-        let ok = differences.is_empty() && vouched;
-        all &= ok;
-        let said = match &signature {
-            Signature::None => "not signed".to_owned(),
-            Signature::Valid => "signed".to_owned(),
-            Signature::Invalid { why } => format!("its signature is not valid: {why}"),
-            Signature::Unchecked { why } => format!("its signature was not checked: {why}"),
-        };
-        let word = if ok { style::good("verified") } else { style::bad("differs") };
-        output.line(format!("{word} {}: {}, {said}", variant.name.text, plural(differences.len(), "difference")));
-        for difference in &differences {
-            output.error(format!("  {difference}"));
+        let folder = scratch.path().join("build").join(&variant.name.text);
+        kernel.download(hub, variant, &folder)?;
+        let by_ssh = scratch.path().join("signature");
+        let by_ssh = kernel.download_signature(hub, variant, &by_ssh)?.then_some(by_ssh);
+        let signature = signature::check(&folder, by_ssh.as_deref(), signer)?;
+        let (mut ok, mut row) = files(&kernel, variant, &folder, (&signature, signer), output)?;
+        if let (Some(harness), true) = (&harness, chosen.as_deref() == Some(&variant.name.text)) {
+            if ok {
+                row["functions"] = harness.run(scratch.path(), &variant.name, output)?;
+                ok = row["functions"]["ok"] == true;
+            } else {
+                output.error("  its functions were not run: these are not the files that were published");
+            }
         }
-        rows.push(json!({"variant": variant.name.text, "ok": ok, "differences": differences, "signature": signature}));
+        row["ok"] = ok.into();
+        all &= ok;
+        rows.push(row);
     }
     output.json(&json!({"ok": all, "repo_id": kernel.repo.to_string(), "revision": kernel.revision.name,
         "commit": kernel.revision.commit, "variants": rows}));
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a variant's files are those of its digests, and signed as it is wanted.
+fn files(
+    kernel: &Kernel,
+    variant: &Remote,
+    folder: &Path,
+    (signature, wanted): (&Signature, Wanted),
+    output: Output,
+) -> Result<(bool, Value)> {
+    let mut differences = match Metadata::read(folder) {
+        Ok(Metadata { version, digest: Some(digest), .. }) => {
+            let mut differences = digest.differences(folder)?;
+            let branch = version_of(&kernel.revision.name);
+            // What was signed as an older version is not a newer one.
+            if branch.is_some_and(|branch| branch != version) {
+                differences
+                    .push(format!("metadata.json is of version {version}, and this is {}", kernel.revision.name));
+            }
+            differences
+        }
+        Ok(_) => vec!["metadata.json has no digests".to_owned()],
+        Err(error) => vec![format!("{error:#}")],
+    };
+    differences.sort();
+    // What must be signed by somebody is not verified by a signature that nobody looked at.
+    let (vouched, said) = match signature {
+        Signature::Valid { by } => (true, format!("signed by {by}")),
+        Signature::Invalid { why } => (false, format!("its signature is not valid: {why}")),
+        Signature::None => (matches!(wanted, Wanted::Anybody), "not signed".to_owned()),
+        Signature::Unchecked { why } => {
+            (matches!(wanted, Wanted::Anybody), format!("its signature was not checked: {why}"))
+        }
+    };
+    let ok = differences.is_empty() && vouched;
+    let word = if ok { style::good("verified") } else { style::bad("differs") };
+    output.line(format!("{word} {}: {}, {said}", variant.name.text, plural(differences.len(), "difference")));
+    for difference in &differences {
+        output.error(format!("  {difference}"));
+    }
+    Ok((ok, json!({"variant": variant.name.text, "differences": differences, "signature": signature})))
 }

@@ -68,10 +68,10 @@ def function_of(module, where, operation):
     raise Skip(f"{where} has no function {' or '.join(dict.fromkeys(tried))}")
 
 
-def hub_peer(name, case):
-    """`hub:WHERE` in one case."""
-    where = name.removeprefix("hub:")
-    called, function = function_of(loaded(where), where, case.operation.name)
+def binding(module, where, case):
+    """How the operation of a case is called in a module: its name there, the function, and by its parameters the tensors that
+    it reads, those that it writes, and numbers."""
+    called, function = function_of(module, where, case.operation.name)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -95,6 +95,13 @@ def hub_peer(name, case):
     unused = [tensor for tensor in inputs if tensor not in tensors.values()]
     if unused:
         raise Skip(f"{called} of {where} takes no {' and no '.join(unused)}")
+    return called, function, tensors, written, numbers
+
+
+def hub_peer(name, case):
+    """`hub:WHERE` in one case."""
+    where = name.removeprefix("hub:")
+    called, function, tensors, written, numbers = binding(loaded(where), where, case)
 
     def prepare(t):
         return {parameter: t[tensor] for parameter, tensor in tensors.items()}, {parameter: t[tensor] for parameter, tensor in written.items()}

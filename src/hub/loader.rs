@@ -1,0 +1,119 @@
+//! What the Hub's library checks of the variant that it has chosen by name: by the metadata.json, its own version and the card's
+//! architecture. What fails there does not load, and no other variant is tried. As library 0.17.2 has it.
+
+use std::fs;
+
+use super::digest::Metadata;
+use super::name::System;
+use crate::gpu;
+
+/// The library that is installed beside torch, and the card that torch would use.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loader {
+    pub(crate) library: Option<String>,
+    /// Compute capability without the point: 90.
+    pub(crate) card: Option<u32>,
+}
+
+impl Loader {
+    /// On this machine. A torch without CUDA looks at no card.
+    pub(crate) fn of(system: &System) -> Self {
+        let entries = system.packages.iter().flat_map(fs::read_dir).flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut versions = names.filter_map(|name| {
+            let version = name.strip_prefix("kernels-")?.strip_suffix(".dist-info")?;
+            Some(version.to_owned())
+        });
+        let card = || gpu::probe().ok()?.first().map(|card| card.arch);
+        Self { library: versions.next(), card: system.has_cuda().then(card).flatten() }
+    }
+
+    /// Why the library would not load what this describes.
+    pub(crate) fn refuses(&self, metadata: &Metadata) -> Option<String> {
+        if let (Some(least), Some(library)) = (&metadata.kernels_minver, &self.library)
+            && let (Some(wanted), Some(here)) = (release(least), release(library))
+            && here < wanted
+        {
+            return Some(format!(
+                "it needs version {least} of the library `kernels`, here is {library}: pip install --upgrade kernels"
+            ));
+        }
+        let archs = metadata.backend.archs.as_deref().filter(|archs| !archs.is_empty())?;
+        let card = self.card.filter(|_| metadata.backend.r#type == "cuda")?;
+        let known: Vec<bool> = archs.iter().filter_map(|arch| supports(arch, card)).collect();
+        // Where none can be read, a later builder wrote them, and nothing is known.
+        let refused = !known.is_empty() && !known.contains(&true);
+        refused
+            .then(|| format!("it is built for {}, and the card here is {}.{}", archs.join(", "), card / 10, card % 10))
+    }
+}
+
+/// The numbers of a version, without what marks it as not yet released.
+fn release(version: &str) -> Option<[u64; 3]> {
+    let mut numbers = [0; 3];
+    for (number, part) in numbers.iter_mut().zip(version.split('.')) {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        if end == 0 {
+            break;
+        }
+        *number = part[..end].parse().ok()?;
+    }
+    version.starts_with(|c: char| c.is_ascii_digit()).then_some(numbers)
+}
+
+/// Whether code for an architecture runs on a card: `9.0` on all of its generation from there, `9.0+PTX` on everything later,
+/// `9.0a` there alone, `10.0f` as the first. None: it is not written so.
+fn supports(arch: &str, card: u32) -> Option<bool> {
+    let (arch, ptx) = arch.strip_suffix("+PTX").map_or((arch, false), |arch| (arch, true));
+    let (number, exact) = arch.strip_suffix('a').map_or((arch, false), |number| (number, true));
+    let (number, family) = number.strip_suffix('f').map_or((number, false), |number| (number, true));
+    let (major, minor) = number.split_once('.')?;
+    let built: (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    let here = (card / 10, card % 10);
+    Some(match (exact, ptx && !family) {
+        (true, _) => here == built,
+        (false, true) => here >= built,
+        (false, false) => here.0 == built.0 && here.1 >= built.1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `kernels.archs` and `kernels.validate` of the library answer.
+    #[test]
+    fn cards_and_versions_are_refused_as_the_library_does() {
+        for (arch, card, wanted) in [
+            ("9.0", 90, Some(true)),
+            ("8.0", 89, Some(true)),
+            ("8.6", 80, Some(false)),
+            ("9.0", 100, Some(false)),
+            ("9.0+PTX", 120, Some(true)),
+            ("9.0+PTX", 89, Some(false)),
+            ("9.0a", 90, Some(true)),
+            ("9.0a+PTX", 100, Some(false)),
+            ("10.0f", 103, Some(true)),
+            ("10.0f", 120, Some(false)),
+            ("10.0f+PTX", 120, Some(false)),
+            ("sm_90", 90, None),
+            ("9", 90, None),
+        ] {
+            assert_eq!(supports(arch, card), wanted, "{arch} on {card}");
+        }
+        for (version, numbers) in [("0.17.2", Some([0, 17, 2])), ("0.18.0.dev0", Some([0, 18, 0])), ("main", None)] {
+            assert_eq!(release(version), numbers, "{version}");
+        }
+        let metadata = |minver: &str, archs: &[&str]| {
+            let json = serde_json::json!({"name": "a", "id": "a", "version": 1, "kernels-minver": minver,
+                "backend": {"type": "cuda", "archs": archs}});
+            Metadata::parse(json.to_string().as_bytes()).unwrap()
+        };
+        let loader = Loader { library: Some("0.17.2".to_owned()), card: Some(75) };
+        let said = |minver, archs: &[&str]| loader.refuses(&metadata(minver, archs)).unwrap_or_default();
+        assert!(said("0.18.0", &[]).contains("needs version 0.18.0"));
+        assert_eq!(said("0.17.2", &["7.5"]), "");
+        assert_eq!(said("0.17.0", &["later"]), "");
+        assert_eq!(said("0.17.0", &["8.0", "9.0+PTX"]), "it is built for 8.0, 9.0+PTX, and the card here is 7.5");
+    }
+}
