@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Advice, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use super::disk::{is_unsupported, naming, read_limited, unique};
@@ -274,9 +274,10 @@ impl Written {
         };
         // Started together, the files' blocks are allocated in one transaction of a journalling
         // file system, and most of the waits below find it committed: half the time on ext4.
+        #[cfg(target_os = "linux")]
         for path in &self.files {
             if let Ok(file) = open(path) {
-                let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
         }
         let sync = |path: &String| {

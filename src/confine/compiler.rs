@@ -18,6 +18,7 @@ use super::{
 /// What compilers reach.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "confines nothing there"))]
     host: PathBuf,
     toolchain: PathBuf,
     reads: Vec<PathBuf>,

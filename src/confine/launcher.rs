@@ -2,7 +2,9 @@
 //! scratch folder, no look at other processes.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::{Resource, Rlimit};

@@ -31,6 +31,7 @@ mod edits;
 mod evidence;
 mod export;
 mod generated;
+mod getting;
 #[cfg(unix)]
 mod hostile;
 mod hub;
