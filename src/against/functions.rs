@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
@@ -18,6 +19,11 @@ use crate::verify::function::{Given, Unanswered};
 /// The file through which a slot goes, both ways.
 const SLOT: &str = "slot";
 const WRITE: &str = "cannot write a temporary file";
+
+/// How long it may take to import torch and the variant.
+const LOADING: Duration = Duration::from_secs(600);
+/// How long a call may take, in which the function may compile something; `KERNELS_PATIENCE` sets it.
+const CALLING: Duration = Duration::from_secs(300);
 
 /// The process, with the variant loaded.
 #[derive(Debug)]
@@ -61,7 +67,7 @@ impl Functions {
             File::options().read(true).write(true).create_new(true).open(scratch.path().join(SLOT)).context(WRITE)?;
         let request = json!({"where": place, "variant": variant, "device": card});
         let mut driver = Driver::confined(python, &request, scratch.path())?;
-        match answer(&mut driver)? {
+        match answer(&mut driver, LOADING)? {
             Answer::Ready(ready) => Ok(Self { driver, scratch, slot, ready }),
             Answer::Cannot(why) => bail!("{} was not loaded: {why}", variant.file_name().unwrap_or_default().display()),
             _ => bail!("the process of --kernel-toml answers what it was not asked"),
@@ -78,7 +84,8 @@ impl Functions {
             "bytes": given.slot.len(),
             "starts": given.layout.starts,
         }));
-        Ok(match answer(&mut self.driver) {
+        let patience = std::env::var("KERNELS_PATIENCE").ok().and_then(|text| text.parse().ok());
+        Ok(match answer(&mut self.driver, patience.map_or(CALLING, Duration::from_secs)) {
             Ok(Answer::Done) => match self.slot.read_exact_at(&mut slot, 0) {
                 Ok(()) => Ok(slot),
                 Err(error) => Err(Unanswered::Lost(format!("its slot cannot be read: {error}"))),
@@ -93,7 +100,7 @@ impl Functions {
     }
 }
 
-fn answer(driver: &mut Driver) -> Result<Answer> {
-    let line = driver.line()?;
+fn answer(driver: &mut Driver, limit: Duration) -> Result<Answer> {
+    let line = driver.line(Some(limit))?;
     serde_json::from_str(&line).with_context(|| format!("reading a line of the process of --kernel-toml: {line}"))
 }

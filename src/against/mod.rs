@@ -72,7 +72,7 @@ pub(crate) fn run(
     let mut driver = program::Driver::start(python, &request, online)?;
     let mut clock = String::new();
     loop {
-        let line = driver.line()?;
+        let line = driver.line(None)?;
         let answer: Answer = serde_json::from_str(&line)
             .with_context(|| format!("reading a line of the driver of --against: {line}"))?;
         match answer {
@@ -179,7 +179,7 @@ mod tests {
         let mut driver = program::Driver::start(python, &request, false).unwrap();
         let mut rows = Vec::new();
         loop {
-            match serde_json::from_str(&driver.line().unwrap()).unwrap() {
+            match serde_json::from_str(&driver.line(None).unwrap()).unwrap() {
                 Answer::Ready { ready } => assert_eq!(ready.clock, "torch"),
                 Answer::Row { row, against, error } => {
                     assert_eq!((row, error), (rows.len(), None));
@@ -253,7 +253,7 @@ mod tests {
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
         std::fs::set_permissions(&path, mode).unwrap();
         let mut driver = program::Driver::start(&Interpreter { path }, &json!({}), false).unwrap();
-        let error = format!("{:#}", driver.line().unwrap_err());
+        let error = format!("{:#}", driver.line(None).unwrap_err());
         assert!(error.contains("last words") && error.contains("exit status: 4"), "{error}");
     }
 }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -61,7 +63,7 @@ pub(super) struct Driver {
     name: &'static str,
     child: Child,
     requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: Receiver<String>,
     printed: File,
     _folder: TempDir,
 }
@@ -98,7 +100,7 @@ impl Driver {
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("{name} has no pipes");
         };
-        let mut driver = Self { name, child, requests, answers: BufReader::new(answers), printed, _folder: folder };
+        let mut driver = Self { name, child, requests, answers: lines(answers), printed, _folder: folder };
         driver.ask(request);
         Ok(driver)
     }
@@ -108,11 +110,15 @@ impl Driver {
         let _ = writeln!(self.requests, "{request}");
     }
 
-    /// The next line of its output.
-    pub(super) fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        if (&mut self.answers).take(LONGEST).read_line(&mut line).unwrap_or(0) > 0 {
-            return Ok(line);
+    /// The next line of its output, for which it has so long; none: as long as it takes.
+    pub(super) fn line(&mut self, limit: Option<Duration>) -> Result<String> {
+        match limit.map_or_else(|| self.answers.recv().map_err(Into::into), |limit| self.answers.recv_timeout(limit)) {
+            Ok(line) => return Ok(line),
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = self.child.kill();
+                bail!("{} gave no answer in {} s", self.name, limit.unwrap_or_default().as_secs());
+            }
+            Err(RecvTimeoutError::Disconnected) => {}
         }
         let status = self.child.wait()?;
         let mut printed = Vec::new();
@@ -124,6 +130,22 @@ impl Driver {
             (printed.len().saturating_sub(SHOWN)..=printed.len()).find(|at| printed.is_char_boundary(*at)).unwrap_or(0);
         bail!("{} died ({status}); the end of its output:\n{}", self.name, &printed[from..]);
     }
+}
+
+/// The lines of an output, as they come.
+fn lines(output: ChildStdout) -> Receiver<String> {
+    let (told, lines) = channel();
+    std::thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        loop {
+            let mut line = String::new();
+            let read = (&mut output).take(LONGEST).read_line(&mut line).unwrap_or(0);
+            if read == 0 || told.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 /// The sources, in a folder of their own.

@@ -83,6 +83,9 @@ def swaps(x, factor):
     slot.symlink_to(home / "mine")
     return x * factor
 def dies(x, factor): os._exit(7)
+def hangs(x, factor):
+    while True:
+        pass
 "#;
 
 /// A Hub with this kernel, which is not published by `kernels publish`.
@@ -111,6 +114,7 @@ fn cases(test: &Test, names: &[&str]) {
 
 fn verify(test: &Test, server: &Server, python: &Path, options: &str) -> (Ran, Value) {
     let mut command = test.command();
+    command.env("KERNELS_PATIENCE", if options.contains("hangs") { "2" } else { "60" });
     command.env("HF_ENDPOINT", server.endpoint()).env("HF_TOKEN", "hf_secret").env("KERNELS_PYTHON", python);
     command.env("CUDA_VISIBLE_DEVICES", "").env("OMP_NUM_THREADS", "1");
     command.env_remove("PYTHONPATH").args(["hub", "verify", "acme/demo@1", "--json", "--kernel-toml"]);
@@ -199,6 +203,10 @@ fn a_strangers_functions_are_held_against_the_oracles_and_reach_nothing_else() {
         "{report:#}"
     );
     assert!(!held || fs::read_to_string(test.home.join("mine")).unwrap() == "mine");
+
+    cases(&test, &["hangs"]);
+    let (_, report) = verify(&test, &server, python.as_ref(), "--filter hangs");
+    assert!(report.to_string().contains("gave no answer in 2 s"), "{report:#}");
 
     // What is right is told with what it was held against; files that somebody changed are not run.
     cases(&test, &["probe", "nowhere"]);
