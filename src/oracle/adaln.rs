@@ -134,7 +134,9 @@ impl Oracle for AdaLn {
         // The relative error of the root: its own arithmetic; an error d of the mean, which adds d² to the variance; and the
         // slack of the input.
         let stored = over(pairs().map(|(v, s)| (v - mean).abs() * s).sum());
-        let root = self.root + (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
+        // Of an infinite variance nothing is left to be off.
+        let off = (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
+        let root = self.root + if inverse > 0.0 { off } else { 0.0 };
         for (column, (value, slack)) in pairs().enumerate() {
             let centred = value - mean;
             let mut value = centred * inverse;
