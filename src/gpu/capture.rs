@@ -1,6 +1,6 @@
 //! Reads the launches of a captured graph.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use cudarc::driver::{result, sys};
 
@@ -41,8 +41,9 @@ pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttrib
     let id = ATTRIBUTES.into_iter().find(|known| *known as u32 == number)?;
     let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
     for (to, from) in (0..64).zip(bytes) {
+        // A char of C has no sign on ARM.
         // SAFETY: `pad` covers the whole union, and every bit pattern of it is valid.
-        unsafe { value.pad[to] = from.cast_signed() };
+        unsafe { value.pad[to] = c_char::from_ne_bytes([*from]) };
     }
     Some(sys::CUlaunchAttribute { id, pad: [0; 4], value })
 }
@@ -205,7 +206,7 @@ unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
             if sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value) == sys::CUresult::CUDA_SUCCESS
                 && value.pad.iter().any(|byte| *byte != 0)
             {
-                let bytes = value.pad.iter().map(|byte| byte.cast_unsigned()).collect();
+                let bytes = value.pad.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
                 attributes.push((id as u32, bytes));
             }
         }
