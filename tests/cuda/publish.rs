@@ -20,7 +20,9 @@ print("loaded", sorted(module.__all__), module.__file__)
 import pathlib
 from kernels._rust import Digest, KernelLocks, Metadata
 variant = pathlib.Path(module.__file__).parent
-digest = Metadata.read_from_file(variant / "metadata.json").digest
+metadata = Metadata.read_from_file(variant / "metadata.json")
+digest = metadata.digest
+print("needs", metadata.kernels_minver)
 digest.validate(Digest.hash_variant(digest.algorithm, variant))
 locks = KernelLocks.from_json(open("kernels.lock").read())
 print("locked", [(dependency.repo_id, lock.commit) for dependency, lock in locks.items()])
@@ -108,7 +110,7 @@ fn a_proved_kernel_is_published_with_its_record_and_loads_through_get_kernel() {
             python.env_remove("KERNELS_CACHE").env("HF_HOME", demo.test.home.join(home)).env_remove("HF_TOKEN");
             Ran::of(&mut python)
         };
-        load("theirs", "0").expect(0, &["loaded", "softcap", "locked", "acme/demo"]);
+        load("theirs", "0").expect(0, &["loaded", "needs 0.14.0", "softcap", "locked", "acme/demo"]);
         // From the cache that our own download fills, without a connection.
         demo.run("hub download acme/demo@1").expect(0, &["1 variant"]);
         load(".cache/huggingface", "1").expect(0, &["loaded", "softcap"]);
