@@ -11,6 +11,9 @@ use crate::base::base64;
 use crate::project::{KernelDepend, TorchProject};
 
 pub(super) const METADATA: &str = "metadata.json";
+/// The oldest of the Hub's libraries that load it, as kernel-builder says it: alone, and with other kernels that it depends on.
+const MINVER: &str = "0.14.0";
+const MINVER_OF_DEPENDS: &str = "0.17.0";
 
 /// `metadata.json` as the Hub's loader reads it.
 #[derive(Serialize)]
@@ -19,6 +22,7 @@ struct Metadata<'a> {
     name: &'a str,
     id: &'a str,
     version: u64,
+    kernels_minver: &'a str,
     license: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream: Option<&'a str>,
@@ -65,6 +69,7 @@ pub(super) fn text(project: &TorchProject, plan: &Plan, source_digest: &str, dig
         name: &build.name,
         id: &plan.id,
         version: project.version,
+        kernels_minver: if build.kernel_depends.is_empty() { MINVER } else { MINVER_OF_DEPENDS },
         license: &project.license,
         upstream: build.upstream.as_deref(),
         source: build.source.as_deref(),

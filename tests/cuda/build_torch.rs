@@ -326,6 +326,7 @@ backends = ["cuda", "cpu"]
 [general.cuda]
 minver = "12.8"
 python-depends = ["nvidia-cutlass-dsl"]
+kernel-depends = [{ repo-id = "acme/other", version = 1 }]
 
 [torch]
 src = ["torch-ext/torch_binding.cpp"]
@@ -397,6 +398,8 @@ src = ["src/extra.cpp"]
     let metadata = fs::read_to_string(project.variant().join("metadata.json")).unwrap();
     let metadata: Value = serde_json::from_str(&metadata).unwrap();
     assert_eq!(metadata["python-depends"], serde_json::json!(["nvidia-cutlass-dsl"]));
+    assert_eq!(metadata["kernel-depends"], serde_json::json!([{"repo-id": "acme/other", "version": 1}]));
+    assert_eq!(metadata["kernels-minver"], "0.17.0");
     // The first kernel has no code for 8.0.
     project.build("--arch 80").expect(1, &["--arch 80", "[kernel.scale]", "9.0a"]);
 }

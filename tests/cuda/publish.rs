@@ -20,7 +20,9 @@ print("loaded", sorted(module.__all__), module.__file__)
 import pathlib
 from kernels._rust import Digest, KernelLocks, Metadata
 variant = pathlib.Path(module.__file__).parent
-digest = Metadata.read_from_file(variant / "metadata.json").digest
+metadata = Metadata.read_from_file(variant / "metadata.json")
+digest = metadata.digest
+print("needs", metadata.kernels_minver)
 digest.validate(Digest.hash_variant(digest.algorithm, variant))
 locks = KernelLocks.from_json(open("kernels.lock").read())
 print("locked", [(dependency.repo_id, lock.commit) for dependency, lock in locks.items()])
@@ -47,10 +49,15 @@ impl Demo {
     }
 
     fn run(&self, typed: &str) -> Ran {
+        Ran::of(&mut self.command(typed))
+    }
+
+    fn command(&self, typed: &str) -> Command {
         let mut command = self.test.command();
         command.current_dir(&self.root).env("CUDA_HOME", cuda::home()).env("KERNELS_CACHE", self.cache());
         command.env("HF_ENDPOINT", self.server.endpoint()).env("HF_TOKEN", "hf_secret");
-        Ran::of(command.args(typed.split(' ')))
+        command.args(typed.split(' '));
+        command
     }
 }
 
@@ -108,7 +115,17 @@ fn a_proved_kernel_is_published_with_its_record_and_loads_through_get_kernel() {
             python.env_remove("KERNELS_CACHE").env("HF_HOME", demo.test.home.join(home)).env_remove("HF_TOKEN");
             Ran::of(&mut python)
         };
-        load("theirs", "0").expect(0, &["loaded", "softcap", "locked", "acme/demo"]);
+        load("theirs", "0").expect(0, &["loaded", "needs 0.14.0", "softcap", "locked", "acme/demo"]);
+        // Its functions, against the oracles: on a card with `KERNELS_CARD=1 cargo test --test cuda publish::`.
+        let card = std::env::var_os("KERNELS_CARD").is_some();
+        let mut command = demo.command("hub verify acme/demo@1 --kernel-toml kernel.toml");
+        command.env("KERNELS_PYTHON", torches.newest().get_program()).env_remove("PYTHONPATH");
+        if card {
+            Ran::of(&mut command).expect(0, &["functions on", "softcap: ", "elements compared, oracle", "were not"]);
+        } else {
+            let words = ["torch-stable-abi211-cu130-x86_64-linux: no card to run on"];
+            Ran::of(command.env("CUDA_VISIBLE_DEVICES", "")).expect(1, &words);
+        }
         // From the cache that our own download fills, without a connection.
         demo.run("hub download acme/demo@1").expect(0, &["1 variant"]);
         load(".cache/huggingface", "1").expect(0, &["loaded", "softcap"]);

@@ -21,8 +21,8 @@ use crate::verify::random::fresh_seed;
 use crate::verify::through::{self, Verified};
 
 /// What nothing of this kind shows.
-const NOT_PROVED: &str = "results alone were compared: what ran on the card, memory beyond the tensors, the launcher's \
-                          refusals and times were not";
+const NOT_PROVED: &str = "results alone were compared: what computed them, memory beyond the tensors, the launcher's refusals \
+                          and times were not";
 
 pub(super) struct Harness {
     project: Project,
