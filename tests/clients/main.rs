@@ -196,7 +196,7 @@ fn the_table_says_what_is_asked() {
         let walks = row.project_roots == ProjectRoots::Walk;
         assert_eq!(row.source, "run", "{agent:?}");
         assert_eq!(Some(row.seen.as_str()), pin, "{agent:?}");
-        assert_eq!(row.project, agent.folder(), "{agent:?}");
+        assert_eq!(row.project.as_deref(), Some(agent.folder()), "{agent:?}");
         assert_eq!(walks, agent.looks_above(), "{agent:?}");
     }
 }
