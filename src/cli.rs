@@ -1,8 +1,10 @@
 //! The command line: definitions, nothing else.
 
+pub(crate) mod agents;
 pub(crate) mod hub;
 pub mod project;
 pub(crate) mod skills;
+pub mod suggest;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
@@ -108,8 +110,10 @@ pub(crate) enum Command {
     /// Show the agents on this machine, which skills each sees, and problems with them
     #[command(after_help = "Example:\n  kernels doctor")]
     Doctor,
-    /// Print a completion script for a shell
-    #[command(after_help = "Example:\n  kernels completions bash > ~/.local/share/bash-completion/completions/kernels")]
+    /// Print a completion script for a shell; it completes the names of skills and agents too
+    #[command(
+        after_help = "Examples:\n  kernels completions bash > ~/.local/share/bash-completion/completions/kernels\n  source <(kernels completions zsh)\n\nThe script runs `kernels` to complete what is typed. Print it again after an upgrade of kernels."
+    )]
     Completions {
         /// The shell
         shell: Shell,

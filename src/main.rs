@@ -5,10 +5,9 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use include_dir::include_dir;
 use kernels::base::bundle::{self, Bundle};
-use kernels::cli::Cli;
+use kernels::cli::suggest;
 use kernels::command;
 
 static BUNDLE: Bundle = Bundle {
@@ -24,7 +23,8 @@ static BUNDLE: Bundle = Bundle {
 
 fn main() -> ExitCode {
     bundle::set(&BUNDLE);
-    command::run(Cli::parse())
+    command::answer_shell();
+    command::run(suggest::parse(std::env::args_os()).unwrap_or_else(|error| error.exit()))
 }
 
 #[cfg(test)]

@@ -81,16 +81,19 @@ impl Machine {
     /// The skills folder that `add` writes to for this agent.
     pub(crate) fn skills_folder(&self, agent: &Agent, scope: Scope) -> Result<PathBuf> {
         if scope == Scope::Project {
-            return Ok(self.project().join(&agent.project));
+            let Some(folder) = &agent.project else {
+                bail!("{} has no folder of a project that is only its own; use --global, or --dest DIR", agent.name);
+            };
+            return Ok(self.project().join(folder));
         }
         // Only a folder below the home needs the home: CODEX_HOME and the like are absolute.
         let home = self.home();
         let known = home.as_ref().ok().copied();
-        match agent.user.resolve(known, &|name| env::var_os(name)) {
+        match agent.user.as_ref().and_then(|user| user.resolve(known, &|name| env::var_os(name))) {
             Some(path) => Ok(self.cwd.join(path)),
             None => match home {
-                Err(error) => Err(error),
-                Ok(_) => bail!("{} has no user-level folder on this machine", agent.name),
+                Err(error) if agent.user.is_some() => Err(error),
+                _ => bail!("{} has no user-level folder on this machine", agent.name),
             },
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn folders(agent: &Agent, machine: &Machine) -> Vec<(PathBuf, Scope)>
     let mut folders: Vec<(PathBuf, Scope)> = Vec::new();
     let bases: Vec<&Path> = match agent.project_roots {
         ProjectRoots::Cwd => vec![machine.cwd.as_path()],
-        ProjectRoots::Walk => up_to(&machine.cwd, machine.project()).collect(),
+        ProjectRoots::Walk | ProjectRoots::Unknown => up_to(&machine.cwd, machine.project()).collect(),
     };
     for base in bases {
         folders.extend(agent.project_folders().map(|folder| (base.join(folder), Scope::Project)));
@@ -40,7 +40,7 @@ pub(crate) fn folders(agent: &Agent, machine: &Machine) -> Vec<(PathBuf, Scope)>
     folders.extend(user.map(|folder| (folder, Scope::User)));
     // A folder that is reached twice (a home that is a repository, a linked skills folder) is one.
     let mut known: Vec<PathBuf> = Vec::new();
-    folders.retain(|(folder, _)| match folder.canonicalize() {
+    folders.retain(|(folder, _)| match folder.symlink_metadata().and_then(|_| folder.canonicalize()) {
         Ok(real) if !known.contains(&real) => {
             known.push(real);
             true

@@ -11,6 +11,10 @@ use serde::Deserialize;
 pub(crate) struct Template(String);
 
 impl Template {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+
     /// As written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0

@@ -37,6 +37,13 @@ pub(crate) fn and(words: &[String]) -> String {
     }
 }
 
+/// A text of somebody unknown on one line: without line ends, escapes of terminals and what nobody sees.
+pub(crate) fn one_line(text: &str) -> String {
+    let seen = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().filter(|c| !is_invisible(*c)).map(seen).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Numbers with commas between: `75, 80, 90`.
 pub(crate) fn numbers(all: &[u32]) -> String {
     let all: Vec<String> = all.iter().map(u32::to_string).collect();

@@ -3,22 +3,38 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Subcommand};
 
-use crate::agent::table;
+use super::agents::Agents;
+use crate::skill::plugin::LAYOUTS;
 
 /// The commands about skills.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Skills {
     /// Install a skill into agents
     #[command(
-        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add ./skills -s review,release --agent claude,codex\n  kernels skills add ./skills -s '*'\n  kernels skills add --global\n\nWithout an agent, a skill goes to where it is installed in this project already. Each skill is\ninstalled for all agents or for none.\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill.\n\nExit code 3 where an edit, a later version or something of another tool is in the way."
+        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add ./skills -s review,release --agent claude,codex\n  kernels skills add ./skills -s '*'\n  kernels skills add ./skills --all\n  kernels skills add ./skills --list\n  kernels skills add --global\n\nWithout an agent, a skill goes to where it is installed in this project already. Each skill is\ninstalled for all agents or for none. --agent '*' means .claude and .agents, of\nwhich most agents read one, and the folders of others that are on this machine or in this project.\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill.\n\nExit code 3 where an edit, a later version or something of another tool is in the way."
     )]
+    #[command(visible_alias = "install", aliases = ["a", "i"])]
     Add(Add),
     /// List the embedded skills and where they are installed
-    #[command(after_help = "Example:\n  kernels skills list --json")]
+    #[command(visible_alias = "ls", after_help = "Example:\n  kernels skills list --json")]
     List,
+    /// Find skills by their text: installed and embedded ones, or those of a folder or an archive
+    #[command(
+        aliases = ["search", "f"],
+        after_help = "Examples:\n  kernels skills find layer norm\n  kernels skills find release --in ./skills\n\nFinds the skills whose name, description or SKILL.md has every word, in upper or lower case, and prints\nthe first line of SKILL.md that has one where name and description do not. Exit 1 where there is none."
+    )]
+    Find(Find),
+    /// Write a new skill: a folder with a SKILL.md that is valid, to be edited
+    #[command(
+        after_help = "Examples:\n  kernels skills init review\n  kernels skills init skills/review\n\nWrites NAME/SKILL.md, which `kernels skills validate --strict` accepts. Exit code 3 where there is one."
+    )]
+    Init(InitSkill),
+    /// List the agents: their names, where they look for skills, which are on this machine
+    #[command(after_help = "Examples:\n  kernels skills agents\n  kernels skills agents --here --json")]
+    Agents(ListAgents),
     /// Report whether each install is current, and as skills.toml says; exit 1 if one is not
     #[command(
         after_help = "Example:\n  kernels skills status cuda-kernels\n\nStates:\n  current        exactly this version\n  unchecked      as it was installed, but what it was installed from is gone or not recorded\n  stale          another version, untouched; `update` replaces it\n  newer          a later version than what it is compared with\n  modified       you edited it; `diff` shows how\n  forked         another skill by the name of an embedded one, which skills.toml does not declare\n  missing files  some files are gone; `update` puts them back\n  damaged        some files are empty, as after a power cut; `update` writes them again\n  link file      a link that git wrote as a file (core.symlinks=false); `update` makes the link\n  foreign        not installed by kernels\n\nLists what agents see from here, also through links that leave the project. Finishes what an interrupted\nrun left. Exit 1 as well where a folder of an agent cannot be looked into, where a skill differs between\nfolders of the project, and where something is not as skills.toml says (`kernels skills sync --help`)."
@@ -33,6 +49,7 @@ pub(crate) enum Skills {
     #[command(
         after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded."
     )]
+    #[command(visible_alias = "upgrade")]
     Update(Update),
     /// Install what skills.toml names: skills, sources, versions, agents
     #[command(
@@ -53,17 +70,20 @@ pub(crate) enum Skills {
     #[command(
         after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n  kernels skills remove review release\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
     )]
+    #[command(visible_aliases = ["rm", "uninstall"], alias = "r")]
     Remove(Remove),
     /// Print a skill's SKILL.md
-    #[command(after_help = "Example:\n  kernels skills show --tokens")]
+    #[command(alias = "preview", after_help = "Example:\n  kernels skills show --tokens")]
     Show(Show),
     /// Check skills against the specification and what real agents reject; exit 1 on errors
     #[command(
         after_help = "Examples:\n  kernels skills validate .claude/skills/* --strict\n  kernels skills validate --deep my-skill\n  kernels skills validate --deep --strict --python ~/venv/bin/python my-skill.skill\n\n--deep compiles cuda and cpp blocks for sm_75, 80 and 90 (nvcc, g++), parses Python and looks its imports\nup, holds `kernels` lines against this program and scripts' flags against their source. What a missing\ntool leaves unchecked is counted with the reason. Nothing of the skill is executed; a package of the\nnamed Python is imported where its source does not tell whether it has a name.\nExit codes: 0 valid, 1 findings, 2 wrong usage."
     )]
     Validate(Validate),
-    /// Pack a skill as a .skill archive; the same tree gives the same bytes on any machine
-    #[command(after_help = "Example:\n  kernels skills pack cuda-kernels -o dist/cuda-kernels.skill")]
+    /// Pack a skill: a .skill archive, the same bytes on any machine, or with --as a plugin's folder
+    #[command(
+        after_help = "Examples:\n  kernels skills pack cuda-kernels -o dist/cuda-kernels.skill\n  kernels skills pack ./review --as claude-plugin,codex-plugin --owner \"Ada\" -o review-plugin\n\nWith --as, a folder to put into a repository: the skill in skills/NAME, and what a client reads beside it.\nSeveral layouts make one folder that is all of them. Exit code 3 where something else is there."
+    )]
     Pack(Pack),
 }
 
@@ -81,44 +101,6 @@ pub(crate) struct Targets {
     pub(crate) global: bool,
 }
 
-/// The ids of the agents that were named: by `--agent ID`, or by a flag that their row in agents.toml asks for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Agents(pub Vec<String>);
-
-impl Args for Agents {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        let ids = table::all().iter().map(|agent| agent.id.as_str());
-        let flags = table::with_a_flag()
-            .map(|(agent, help)| Arg::new(&*agent.id).long(&*agent.id).action(ArgAction::SetTrue).help(help));
-        let by_id = Arg::new("agent")
-            .long("agent")
-            .value_name("ID")
-            .action(ArgAction::Append)
-            .value_delimiter(',')
-            .value_parser(PossibleValuesParser::new(ids))
-            .help("Any agent of the table (docs/agents.md); several with commas");
-        command.args(flags.chain([by_id]).map(|arg| arg.help_heading("Targets")))
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Agents {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let flags = table::with_a_flag().filter(|(agent, _)| matches.get_flag(&agent.id));
-        let by_flag = flags.map(|(agent, _)| agent.id.clone());
-        let by_id = matches.get_many("agent").into_iter().flatten().cloned();
-        Ok(Self(by_flag.chain(by_id).collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 /// `skills add`.
 #[derive(Args, Debug)]
 pub(crate) struct Add {
@@ -128,6 +110,15 @@ pub(crate) struct Add {
     /// These skills of the folder, with commas between; '*' for all
     #[arg(short = 's', long = "skill", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) chosen: Vec<String>,
+    /// All skills there, for all agents unless some are named
+    #[arg(long, conflicts_with = "chosen")]
+    pub(crate) all: bool,
+    /// List the skills there and install nothing
+    #[arg(short, long)]
+    pub(crate) list: bool,
+    /// Nothing is asked; npm's `skills` has this option
+    #[arg(short, long, hide = true)]
+    pub(crate) yes: bool,
     /// Where to.
     #[command(flatten)]
     pub(crate) targets: Targets,
@@ -233,6 +224,9 @@ pub(crate) struct Update {
     /// Replace edited installs too, after moving them to a backup
     #[arg(long)]
     pub(crate) force: bool,
+    /// Nothing is asked; npm's `skills` has this option
+    #[arg(short, long, hide = true)]
+    pub(crate) yes: bool,
     /// Whether to change anything.
     #[command(flatten)]
     pub(crate) looking: Looking,
@@ -245,8 +239,14 @@ pub(crate) struct Update {
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
     /// The skills
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required_unless_present = "all")]
     pub(crate) names: Vec<String>,
+    /// All skills that kernels installed there
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+    /// Nothing is asked; npm's `skills` has this option
+    #[arg(short, long, hide = true)]
+    pub(crate) yes: bool,
     /// From where.
     #[command(flatten)]
     pub(crate) targets: Targets,
@@ -256,6 +256,33 @@ pub(crate) struct Remove {
     /// Whether to change anything.
     #[command(flatten)]
     pub(crate) looking: Looking,
+}
+
+/// `skills find`.
+#[derive(Args, Debug)]
+pub(crate) struct Find {
+    /// What to find
+    #[arg(value_name = "TEXT", required = true)]
+    pub(crate) words: Vec<String>,
+    /// In this folder of skills, skill or archive instead of what is installed and embedded
+    #[arg(long = "in", value_name = "PATH")]
+    pub(crate) source: Option<PathBuf>,
+}
+
+/// `skills init`.
+#[derive(Args, Debug)]
+pub(crate) struct InitSkill {
+    /// The skill's name, or the path of its folder, which has this name
+    #[arg(value_name = "NAME|PATH")]
+    pub(crate) folder: PathBuf,
+}
+
+/// `skills agents`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ListAgents {
+    /// Only those on this machine
+    #[arg(long)]
+    pub(crate) here: bool,
 }
 
 /// `skills show`.
@@ -296,10 +323,20 @@ pub(crate) struct Pack {
     /// An embedded skill or a folder
     #[arg(value_name = "NAME|PATH", default_value = crate::skill::bundled::DEFAULT)]
     pub(crate) skill: OsString,
-    /// The archive to write; NAME.skill in the current folder if not given
-    #[arg(short, long, value_name = "FILE")]
+    /// What to make instead of an archive; several with commas
+    #[arg(long = "as", value_name = "LAYOUT", value_delimiter = ',', value_parser = layouts())]
+    pub(crate) layouts: Vec<String>,
+    /// With --as claude-plugin or codex-plugin, who publishes it [default: the skill's metadata.author]
+    #[arg(long, value_name = "NAME", requires = "layouts")]
+    pub(crate) owner: Option<String>,
+    /// What to write [default: NAME.skill in the current folder, or with --as the folder NAME-plugin]
+    #[arg(short, long, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
-    /// Replace a different file that is already there
-    #[arg(long)]
+    /// Replace a different archive that is already there
+    #[arg(long, conflicts_with = "layouts")]
     pub(crate) force: bool,
+}
+
+fn layouts() -> PossibleValuesParser {
+    PossibleValuesParser::new(LAYOUTS.map(|(name, help)| PossibleValue::new(name).help(help)))
 }

@@ -7,9 +7,10 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::batch::Batch;
-use super::target;
-use crate::agent::{Machine, Scope};
+use super::{offered, target};
+use crate::agent::{Machine, Scope, table};
 use crate::base::plural;
+use crate::cli::agents::Agents;
 use crate::cli::skills;
 use crate::install::apply::{self, Done};
 use crate::install::manifest::{self, Manifest};
@@ -22,21 +23,30 @@ use crate::skill::bundled;
 use crate::skill::source::{Skill, Source};
 
 pub(crate) fn run(machine: &Machine, arguments: &skills::Add, output: Output) -> Result<ExitCode> {
-    let several = !arguments.chosen.is_empty();
     let path = arguments.skill.as_deref();
-    let skills = if several {
+    if arguments.list {
+        return offered::list(path, output);
+    }
+    let several = arguments.all || !arguments.chosen.is_empty();
+    let skills = if arguments.all {
+        offered::by(path)?.into_iter().map(|one| one.skill).collect::<Result<_>>()?
+    } else if several {
         Skill::open_several(path, &arguments.chosen)?
     } else {
         vec![Skill::open(path.unwrap_or(Path::new(bundled::DEFAULT)))?]
     };
-    let unnamed = !arguments.targets.global && !target::is_named(&arguments.targets);
+    let mut targets = arguments.targets.clone();
+    if arguments.all && !target::is_named(&targets) {
+        targets.agents = Agents::every();
+    }
+    let unnamed = !targets.global && !target::is_named(&targets);
     let mut asked = None;
     let mut wanted = Vec::new();
     for skill in skills {
         let mut places = if unnamed { target::places_of(machine, &skill.name) } else { Vec::new() };
         if places.is_empty() {
             if asked.is_none() {
-                asked = Some(target::places_to_add(machine, &arguments.targets, output)?);
+                asked = Some(target::places_to_add(machine, &targets, output)?);
             }
             places = asked.clone().unwrap_or_default();
         }
@@ -174,8 +184,8 @@ fn show_steps(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, ou
     let rows: Vec<_> = done
         .iter()
         .map(|done| {
-            let agents: Vec<_> = done.step.place.agents.iter().map(|agent| agent.name.as_str()).collect();
-            (words(&done.step, dry_run), machine.show(&done.step.place.dest(&skill.name)), agents.join(", "))
+            let agents = table::names(done.step.place.agents.iter().copied());
+            (words(&done.step, dry_run), machine.show(&done.step.place.dest(&skill.name)), agents)
         })
         .collect();
     let widths = rows.iter().fold((0, 0), |(a, b), (word, path, _)| (a.max(word.len()), b.max(path.chars().count())));

@@ -11,7 +11,7 @@ use crate::agent::presence::Presence;
 use crate::agent::sight::{self, Seen};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
-use crate::base::bundle;
+use crate::base::{bundle, plural};
 use crate::install::State;
 use crate::install::discover;
 use crate::install::state::Foreign;
@@ -47,7 +47,8 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         agents.push(agent_json(agent, &presence, &seen));
     }
     if !absent.is_empty() {
-        output.line(format!("{} {}", style::strong("not found"), style::faint(absent.join(", "))));
+        let absent = format!("{} (`kernels skills agents` lists all)", plural(absent.len(), "agent"));
+        output.line(format!("{} {}", style::strong("not found"), style::faint(absent)));
     }
     let cuda = super::doctor_cuda::show(output);
     let rows = status::rows(machine, discover::installs(&discover::all_seen(machine), &[]));
@@ -158,9 +159,18 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
 
 /// Problems of an agent that is not here, where the project has skills for it: who uses it has another home.
 fn check_for_others(machine: &Machine, agent: &Agent, mut seen: Vec<Seen>) -> Vec<String> {
+    // What reads one folder alone is checked with the first agent that has it.
+    let first = table::all().iter().find(|one| one.project == agent.project);
+    if agent.reads.is_empty() && first.is_some_and(|first| first.id != agent.id) {
+        return Vec::new();
+    }
     seen.retain(|entry| entry.scope == Scope::Project);
-    let own = machine.project().join(&agent.project);
-    if seen.iter().any(|entry| entry.path.starts_with(&own)) { check(machine, agent, &seen) } else { Vec::new() }
+    let own = machine.skills_folder(agent, Scope::Project);
+    if own.is_ok_and(|own| seen.iter().any(|entry| entry.path.starts_with(&own))) {
+        check(machine, agent, &seen)
+    } else {
+        Vec::new()
+    }
 }
 
 fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod add;
 mod add_operation;
+mod agents;
 mod backups;
 mod batch;
 mod bench;
@@ -10,15 +11,20 @@ mod build;
 mod build_torch;
 mod check;
 mod ci;
+mod complete;
 mod diff;
 mod doctor;
 mod doctor_cuda;
 mod failure;
+mod find;
 mod hub;
 mod init;
+mod init_skill;
 mod list;
 mod man;
+mod offered;
 mod pack;
+mod pack_plugin;
 mod prepare;
 mod publish;
 mod remove;
@@ -37,13 +43,14 @@ mod workflow;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
 
 use crate::agent::Machine;
 use crate::cli::skills::Skills;
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, suggest};
 use crate::report::{Output, output, style};
+
+pub use complete::answer as answer_shell;
 
 /// Runs a command line and returns its exit code.
 pub fn run(cli: Cli) -> ExitCode {
@@ -77,7 +84,7 @@ pub struct Called {
 pub fn call<A: Into<std::ffi::OsString>>(arguments: impl IntoIterator<Item = A>) -> Called {
     let words = ["kernels", "--json"].map(std::ffi::OsString::from);
     let words = words.into_iter().chain(arguments.into_iter().map(Into::into));
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match suggest::parse(words) {
         Ok(cli) => cli,
         Err(error) => {
             let error = error.render().to_string();
@@ -91,12 +98,7 @@ pub fn call<A: Into<std::ffi::OsString>>(arguments: impl IntoIterator<Item = A>)
 
 fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
     match command {
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "kernels", &mut script);
-            output.content(&script);
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions { shell } => complete::script(shell, output).map(|()| ExitCode::SUCCESS),
         Command::Man { command, list } => man::run(&command, list, output),
         Command::Init(arguments) => init::run(&arguments, output),
         Command::Add(arguments) => add_operation::run(&arguments, output),
@@ -116,6 +118,9 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             Skills::Validate(arguments) => validate::run(&arguments, output),
             Skills::Pack(arguments) => pack::run(&arguments, output),
             Skills::Add(arguments) => add::run(&Machine::here()?, &arguments, output),
+            Skills::Agents(arguments) => Ok(agents::run(&Machine::here()?, arguments, output)),
+            Skills::Find(arguments) => find::run(&Machine::here()?, &arguments, output),
+            Skills::Init(arguments) => init_skill::run(&Machine::here()?, &arguments, output),
             Skills::List => list::run(&Machine::here()?, output),
             Skills::Status(select) => status::run(&Machine::here()?, &select, output),
             Skills::Diff(arguments) => diff::run(&Machine::here()?, &arguments, output),

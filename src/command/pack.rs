@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::pack_plugin;
 use crate::base::disk;
 use crate::cli::skills;
 use crate::install::refusal::{Refusal, Refused};
@@ -17,6 +18,9 @@ use crate::skill::source::Skill;
 pub(crate) fn run(arguments: &skills::Pack, output: Output) -> Result<ExitCode> {
     let skill = Skill::open(Path::new(&arguments.skill))?;
     super::add::show_findings(&skill, output);
+    if !arguments.layouts.is_empty() {
+        return pack_plugin::run(&skill, arguments, output);
+    }
     let bytes = archive::pack(&skill.name, &skill.tree).with_context(|| format!("cannot pack {}", skill.name))?;
     let path =
         arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.{}", skill.name, archive::EXTENSION)));

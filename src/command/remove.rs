@@ -8,31 +8,36 @@ use serde_json::json;
 use super::{add, failure, target};
 use crate::agent::{Machine, Scope};
 use crate::cli::skills;
-use crate::install::apply;
 use crate::install::discover::{self, Install};
 use crate::install::remove::{self, Removal, Removed};
 use crate::install::step::Options;
+use crate::install::{Place, apply};
 use crate::report::{Output, style};
 
 /// Removes skills from the named places, or from all of one level.
 pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output) -> Result<ExitCode> {
     let looking = arguments.looking;
-    let named = target::is_named(&arguments.targets);
     let level = if arguments.targets.global { Scope::User } else { Scope::Project };
-    let places = if named {
+    let places = if target::is_named(&arguments.targets) {
         target::places_to_search(machine, &arguments.targets)?
     } else {
         discover::all_places(machine, &[level])
     };
     let recovered = if looking.is_only() { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
+    let names = if arguments.all { ours(&places) } else { arguments.names.clone() };
+    if names.is_empty() {
+        output.line(style::faint("nothing is installed there"));
+        output.json(&json!({ "dry_run": looking.is_only(), "removed": [], "recovered": recovered, "notes": [] }));
+        return Ok(ExitCode::SUCCESS);
+    }
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let all = discover::installs(&everywhere, &arguments.names);
-    let mut targets = discover::installs(&places, &arguments.names);
+    let all = discover::installs(&everywhere, &names);
+    let mut targets = discover::installs(&places, &names);
     for install in &mut targets {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
-    for name in &arguments.names {
+    for name in &names {
         let finished = recovered.iter().any(|r| r.path.file_name().is_some_and(|n| n == name.as_str()));
         // `--check` asks whether it is gone.
         if !looking.check && !finished && !targets.iter().any(|install| install.name == *name) {
@@ -67,6 +72,16 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
     Ok(failure::end(report, put_back, &pending, output))
 }
 
+/// The names of what kernels installed at these places.
+fn ours(places: &[Place]) -> Vec<String> {
+    let ours = |install: &Install| install.judge(None).receipt.is_some() || install.link_is_ours;
+    let mut names: Vec<String> =
+        discover::installs(places, &[]).into_iter().filter(ours).map(|install| install.name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {
     let word = if dry_run { "remove " } else { "removed" };
     for removal in removals {
@@ -80,7 +95,8 @@ fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) 
 fn not_there(machine: &Machine, name: &str, all: &[Install]) -> Result<ExitCode> {
     let all: Vec<_> = all.iter().filter(|install| install.name == name).collect();
     if all.is_empty() {
-        bail!("{name} is not installed; `kernels skills list` shows what is");
+        let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
+        bail!("{name} is not installed; {}", target::did_you_mean(name, &everywhere));
     }
     let elsewhere: Vec<_> =
         all.iter().map(|install| format!("{} ({} level)", machine.show(&install.path), install.scope)).collect();

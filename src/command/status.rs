@@ -208,8 +208,7 @@ impl Row {
             Some(to) => format!("→ {} ", to.display()),
             None => String::new(),
         };
-        let agents: Vec<_> =
-            self.install.agents.iter().filter_map(|id| table::find(id)).map(|agent| agent.name.as_str()).collect();
+        let agents = table::names(self.install.agents.iter().filter_map(|id| table::find(id)));
         let available = self.offer.as_ref().ok().and_then(|offer| offer.version.as_ref());
         let source = match self.source() {
             Some(Source::Embedded) => "embedded; ".to_owned(),
@@ -237,7 +236,7 @@ impl Row {
             State::Current { receipt: false } => "without a receipt; ".to_owned(),
             _ => String::new(),
         };
-        format!("{link}{version}{source}{why}{}", agents.join(", "))
+        format!("{link}{version}{source}{why}{agents}")
     }
 
     /// Why it was compared with nothing.

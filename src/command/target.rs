@@ -3,14 +3,17 @@
 use anyhow::{Result, bail};
 
 use super::failure::Usage;
-use crate::agent::{Agent, Machine, Scope, presence, table};
+use crate::agent::presence::{self, Presence};
+use crate::agent::{Agent, Machine, Scope, table};
+use crate::base::text::nearest;
 use crate::cli::skills::{Select, Targets};
 use crate::install::discover::{self, Install};
 use crate::install::place::{self, Place};
 use crate::report::{Output, prompt};
+use crate::skill::bundled;
 
-/// The agents selected by the flags, in the order of the table.
-pub(crate) fn agents(targets: &Targets) -> Vec<&'static Agent> {
+/// The agents named by the flags, in the order of the table.
+fn agents(targets: &Targets) -> Vec<&'static Agent> {
     let named = |agent: &&Agent| targets.agents.0.contains(&agent.id);
     table::all().iter().filter(named).collect()
 }
@@ -29,7 +32,7 @@ pub(crate) fn places_of(machine: &Machine, name: &str) -> Vec<Place> {
 
 /// The places `add` installs to.
 pub(crate) fn places_to_add(machine: &Machine, targets: &Targets, output: Output) -> Result<Vec<Place>> {
-    let mut chosen = agents(targets);
+    let mut chosen = if targets.agents.all() { every_agent(machine, scope(targets)) } else { agents(targets) };
     if chosen.is_empty() && targets.global && !targets.dest.is_empty() {
         return Err(Usage("--global goes with agents; --dest names a place of its own".into()).into());
     }
@@ -41,7 +44,8 @@ pub(crate) fn places_to_add(machine: &Machine, targets: &Targets, output: Output
         } else {
             let flags: Vec<String> = table::with_a_flag().map(|(agent, _)| format!("--{}", agent.id)).collect();
             return Err(Usage(format!(
-                "say where to: {}, --agent ID, --dest DIR, or --global for every agent on this machine",
+                "say where to: {}, --agent ID, --agent '*' for every agent, --dest DIR, or --global; \
+                 `kernels skills agents` lists the agents",
                 flags.join(", ")
             ))
             .into());
@@ -64,22 +68,44 @@ fn named_places(machine: &Machine, agents: &[&'static Agent], scope: Scope, targ
 /// The agents on the machine; if there are none, the two whose folders most agents read.
 fn agents_on(machine: &Machine) -> Vec<&'static Agent> {
     let present = presence::present(machine);
-    if !present.is_empty() {
-        return present;
-    }
-    table::all().iter().filter(|agent| ["claude", "agents"].contains(&agent.id.as_str())).collect()
+    if present.is_empty() { widely_read().collect() } else { present }
+}
+
+fn widely_read() -> impl Iterator<Item = &'static Agent> {
+    ["claude", "agents"].into_iter().filter_map(table::find)
+}
+
+/// What `--agent '*'` installs for: the two whose folders most agents read, and those that read neither of the two and
+/// are on this machine or have a folder for skills in the project.
+fn every_agent(machine: &Machine, scope: Scope) -> Vec<&'static Agent> {
+    let folder = |agent: &Agent| machine.skills_folder(agent, scope).ok();
+    let read: Vec<_> = widely_read().filter_map(folder).collect();
+    let is_here = |agent: &Agent| {
+        Presence::of(agent, machine).is_present() || folder(agent).is_some_and(|folder| folder.is_dir())
+    };
+    let needs_its_own = |agent: &&Agent| {
+        folder(agent).is_some() && !machine.folders_read(agent, scope).iter().any(|one| read.contains(one))
+    };
+    let own = table::all().iter().filter(needs_its_own).filter(|agent| is_here(agent));
+    widely_read().chain(own).collect()
 }
 
 fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
     let present = presence::present(machine);
-    let agents = table::all();
-    let rows: Vec<String> = agents.iter().map(|agent| format!("{:<14} {}", agent.name, agent.project)).collect();
+    // The others are rare, and --agent takes them.
+    let common = |agent: &&Agent| {
+        let found = present.iter().any(|one| one.id == agent.id);
+        agent.project.is_some() && (found || table::with_a_flag().any(|(one, _)| one.id == agent.id))
+    };
+    let agents: Vec<&Agent> = table::all().iter().filter(common).collect();
+    let row = |agent: &&Agent| format!("{:<14} {}", agent.name, agent.project.as_deref().unwrap_or_default());
+    let rows: Vec<String> = agents.iter().map(row).collect();
     let mut selected: Vec<bool> = agents.iter().map(|agent| present.iter().any(|one| one.id == agent.id)).collect();
     let question = format!("Install into {} for", machine.show(machine.project()));
     let help = "space selects, → all, ← none, enter installs, esc cancels; agents found here are selected";
     let answered = prompt::select(&question, &rows, help, &mut selected)?;
     let chosen: Vec<_> =
-        agents.iter().zip(selected).filter_map(|(agent, selected)| selected.then_some(agent)).collect();
+        agents.into_iter().zip(selected).filter_map(|(agent, selected)| selected.then_some(agent)).collect();
     if !answered || chosen.is_empty() {
         bail!("nothing was chosen; nothing was changed");
     }
@@ -88,6 +114,11 @@ fn ask(machine: &Machine) -> Result<Vec<&'static Agent>> {
 
 /// The places of a selection; without a selection, all of the project and the user.
 pub(crate) fn places_to_search(machine: &Machine, targets: &Targets) -> Result<Vec<Place>> {
+    if targets.agents.all() {
+        let mut places = discover::all_places(machine, &[scope(targets)]);
+        places.extend(named_places(machine, &[], scope(targets), targets)?);
+        return Ok(place::merge(places));
+    }
     let chosen = agents(targets);
     if !chosen.is_empty() || !targets.dest.is_empty() {
         let mut places = named_places(machine, &chosen, scope(targets), targets)?;
@@ -122,7 +153,9 @@ pub(crate) fn seen(machine: &Machine, select: &Select) -> Result<Vec<Install>> {
 fn installs_at(machine: &Machine, select: &Select, places: &[Place]) -> Result<Vec<Install>> {
     let mut found = discover::installs(places, &select.names);
     if let Some(name) = select.names.iter().find(|name| !found.iter().any(|install| install.name == **name)) {
-        bail!("{name} is not installed there; `kernels skills add {name}` installs it");
+        let embedded = bundled::names().contains(&name.as_str());
+        let add = embedded.then(|| format!("`kernels skills add {name}` installs it"));
+        bail!("{name} is not installed there; {}", add.unwrap_or_else(|| did_you_mean(name, places)));
     }
     // All places must be known to decide whether a link is ours.
     let everywhere = discover::all_places(machine, &[Scope::Project, Scope::User]);
@@ -131,4 +164,11 @@ fn installs_at(machine: &Machine, select: &Select, places: &[Place]) -> Result<V
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
     Ok(found)
+}
+
+/// The installed skill that a mistyped name may stand for, else where to look.
+pub(crate) fn did_you_mean(name: &str, places: &[Place]) -> String {
+    let installs = discover::installs(places, &[]);
+    let close = nearest(name, installs.iter().map(|install| install.name.as_str()));
+    close.map_or("`kernels skills list` shows what is".to_owned(), |close| format!("did you mean {close}?"))
 }

@@ -1,5 +1,6 @@
 //! Finds installed skills.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use super::place::{self, Place, merge};
 use super::receipt::Receipt;
 use super::scan::{Change, Scan};
 use super::state::{Judgement, State, judge};
-use crate::agent::{Machine, Scope, sight, table};
+use crate::agent::{Agent, Machine, Scope, sight, table};
 use crate::base::dir::Dir;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::{Skill, Source};
@@ -108,11 +109,16 @@ impl Install {
     }
 }
 
-/// The skills folders of all agents in these scopes, each folder once.
+/// The skills folders of all agents in these scopes, each folder once, as far as the folder above is there.
 pub(crate) fn all_places(machine: &Machine, scopes: &[Scope]) -> Vec<Place> {
     let mut places = Vec::new();
     for scope in scopes {
-        for agent in table::all() {
+        // Of most agents there is nothing, which is quickly seen.
+        let is_there = |agent: &&Agent| {
+            let folder = machine.skills_folder(agent, *scope);
+            folder.is_ok_and(|folder| folder.parent().is_some_and(|above| above.symlink_metadata().is_ok()))
+        };
+        for agent in table::all().iter().filter(is_there) {
             // A folder that does not resolve (a broken link, say) holds no install; `doctor` reports it.
             places.extend(Place::of_agent(machine, agent, *scope).ok());
         }
@@ -143,9 +149,9 @@ pub(crate) fn all_seen(machine: &Machine) -> Vec<Place> {
 pub(crate) fn blind_spots(machine: &Machine, scopes: &[Scope]) -> Vec<String> {
     let mut found = Vec::new();
     for scope in scopes {
-        for folder in table::all().iter().flat_map(|agent| machine.folders_read(agent, *scope)) {
-            found.extend(blind_spot(machine, &folder, *scope));
-        }
+        let folders: BTreeSet<PathBuf> =
+            table::all().iter().flat_map(|agent| machine.folders_read(agent, *scope)).collect();
+        found.extend(folders.iter().filter_map(|folder| blind_spot(machine, folder, *scope)));
     }
     found.sort();
     found.dedup();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::place::resolve;
 use super::state::{State, judge};
 use super::step::Step;
 use crate::agent::table::{self, Copies};
@@ -13,7 +14,14 @@ use crate::skill::source::Skill;
 pub(super) fn notes(machine: &Machine, skill: &Skill, steps: &[Step]) -> Vec<String> {
     let planned: Vec<PathBuf> = steps.iter().map(|step| step.place.dest(&skill.name)).collect();
     let mut notes: Vec<String> = Vec::new();
-    for (step, agent) in steps.iter().flat_map(|s| s.place.agents.iter().map(move |a| (s, a))) {
+    // One that reports conflicts does so for a copy in a folder of another agent that it reads as well.
+    let warned = |step: &Step, agent: &Agent| {
+        let mut folders = machine.folders_read(agent, step.place.scope).into_iter();
+        agent.copies == Copies::Warn && folders.any(|folder| resolve(&folder).is_ok_and(|it| it == step.place.folder))
+    };
+    let reads = |step: &Step, agent: &Agent| step.place.agents.iter().any(|a| a.id == agent.id) || warned(step, agent);
+    let readers = |step| table::all().iter().filter(move |agent| reads(step, agent)).map(move |agent| (step, agent));
+    for (step, agent) in steps.iter().flat_map(readers) {
         for scope in [Scope::Project, Scope::User] {
             for folder in machine.folders_read(agent, scope) {
                 let there = folder.join(&skill.name);

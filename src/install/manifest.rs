@@ -17,7 +17,6 @@ use super::step::Options;
 use crate::agent::{Machine, Scope, table};
 use crate::base::dir::Dir;
 use crate::base::disk::unique;
-use crate::base::text::nearest;
 use crate::skill::source::{Skill, Source};
 
 pub(crate) const FILE: &str = "skills.toml";
@@ -109,8 +108,7 @@ impl Manifest {
         let mut places = Vec::new();
         for id in agents {
             let agent = table::find(id).with_context(|| {
-                let close = nearest(id, table::all().iter().map(|agent| agent.id.as_str()));
-                let close = close.map(|id| format!("; did you mean {id}?")).unwrap_or_default();
+                let close = table::nearest(id).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
                 format!("there is no agent '{id}'{close}")
             })?;
             places.push(Place::of_agent(machine, agent, Scope::Project)?);

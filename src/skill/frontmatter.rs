@@ -117,19 +117,23 @@ impl Document {
     }
 
     /// The text of a key's scalar value.
-    #[cfg(test)]
-    fn text(&self, key: &str) -> Option<&str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Node::text)
+    }
+
+    /// The text of a key in `metadata`.
+    pub(crate) fn metadata(&self, wanted: &str) -> Option<&str> {
+        match &self.get("metadata")?.value {
+            Value::Map(fields) => {
+                fields.iter().find(|(key, _)| key.text() == Some(wanted)).and_then(|(_, value)| value.text())
+            }
+            _ => None,
+        }
     }
 
     /// `metadata.version`, where a skill's version belongs.
     pub(crate) fn version(&self) -> Option<&str> {
-        match &self.get("metadata")?.value {
-            Value::Map(fields) => {
-                fields.iter().find(|(key, _)| key.text() == Some("version")).and_then(|(_, value)| value.text())
-            }
-            _ => None,
-        }
+        self.metadata("version")
     }
 }
 

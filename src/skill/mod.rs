@@ -8,6 +8,7 @@ pub mod lineage;
 pub(crate) mod links;
 pub(crate) mod lint;
 pub mod path;
+pub(crate) mod plugin;
 pub mod source;
 pub mod tokens;
 pub(crate) mod tree;

@@ -12,6 +12,7 @@ use super::digest::{Digest, FileDigests, file_digests};
 use super::frontmatter::Document;
 use super::lint::{self, Finding};
 use super::tree::{SKILL_MD, Tree};
+use crate::base::text::{nearest, one_line};
 
 /// A skill's origin, as a receipt records it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,8 +67,10 @@ impl Skill {
     /// An embedded skill.
     pub(crate) fn bundled(name: &str) -> Result<Self> {
         let tree = bundled::tree(name).with_context(|| {
+            let close = nearest(name, bundled::names()).map(|close| format!("did you mean {close}? "));
             format!(
-                "there is no embedded skill '{name}'; there are: {}. For a folder write ./{name}",
+                "there is no embedded skill '{name}'; {}there are: {}. For a folder write ./{name}",
+                close.unwrap_or_default(),
                 bundled::names().join(", ")
             )
         })?;
@@ -79,7 +82,7 @@ impl Skill {
     pub fn open(named: &Path) -> Result<Self> {
         match named.to_str() {
             Some(name) if bundled::names().contains(&name) => Self::bundled(name),
-            Some(name) if lint::is_valid_name(name) && !named.exists() => Self::bundled(name),
+            Some(name) if is_name(name) && !named.exists() => Self::bundled(name),
             _ => Self::read(named),
         }
     }
@@ -139,6 +142,17 @@ impl Skill {
         Self::from_tree(&folder, source, tree, findings)
     }
 
+    /// The text of SKILL.md.
+    pub(crate) fn text(&self) -> &str {
+        self.tree.get(SKILL_MD).and_then(|entry| std::str::from_utf8(&entry.content).ok()).unwrap_or_default()
+    }
+
+    /// What its header says of it, on one line.
+    pub(crate) fn description(&self) -> String {
+        let header = Document::parse(self.text()).ok();
+        one_line(header.as_ref().and_then(|header| header.text("description")).unwrap_or_default())
+    }
+
     fn from_tree(name: &str, source: Source, tree: Tree, findings: Vec<Finding>) -> Result<Self> {
         let skill_md = tree.get(SKILL_MD).with_context(|| format!("{name} has no {SKILL_MD}"))?;
         let text = std::str::from_utf8(&skill_md.content).with_context(|| format!("{name}/{SKILL_MD} is not UTF-8"))?;
@@ -156,8 +170,13 @@ impl Skill {
     }
 }
 
+/// Whether a word was meant as the name of a skill, though it may be none: `cuda_kernels`.
+fn is_name(word: &str) -> bool {
+    lint::is_valid_name(word) || nearest(word, bundled::names()).is_some_and(|_| !word.contains(['/', '.']))
+}
+
 /// The folders with a SKILL.md in a folder of skills, by name. Links are not followed.
-fn skills_in(folder: &Path) -> Result<Vec<String>> {
+pub(crate) fn skills_in(folder: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot look into {}", folder.display()))?;
     let mut names: Vec<String> = entries
         .flatten()

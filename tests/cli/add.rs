@@ -113,7 +113,7 @@ fn global_without_an_agent_finds_the_agents_on_the_machine() {
 fn add_without_a_target_and_without_a_terminal_names_the_flags() {
     let test = Test::new();
     test.run("skills add").expect(2, &["--claude", "--codex", "--opencode", "--dest", "--global"]);
-    test.run("skills add --agent nobody").expect(2, &["nobody", "kiro"]);
+    test.run("skills add --agent nobody").expect(2, &["nobody", "kernels skills agents"]);
     test.run("skills add --dest x --global").expect(2, &["--dest"]);
     assert_eq!(snapshot(&test.project).len(), 1);
 }

@@ -1,12 +1,13 @@
 //! The real agents, asked which skills they see, without a network.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::anthropic::FakeAnthropic;
 use crate::install::Programs;
-use crate::support::{Ran, Test};
+use crate::support::{Ran, Test, write};
 
 /// A coding agent that the tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,9 @@ pub(crate) enum Agent {
     OpenCode,
     Gemini,
     Copilot,
+    Qwen,
+    Kimi,
+    Continue,
 }
 
 /// One skill as an agent lists it.
@@ -23,12 +27,15 @@ pub(crate) enum Agent {
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// The skill's `SKILL.md`; Claude Code reports it only for a loaded skill.
+    /// The skill's `SKILL.md`; Claude Code reports it only for a loaded skill, Qwen Code and Continue never.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Agent {
+    /// Those that every test asks.
     pub(crate) const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::OpenCode, Self::Gemini, Self::Copilot];
+    /// Those of `tests/clients/more`, which take 2 to 3 s for an answer.
+    pub(crate) const MORE: [Self; 3] = [Self::Qwen, Self::Kimi, Self::Continue];
 
     /// The option of `kernels skills add` that installs for it.
     pub(crate) fn option(self) -> &'static str {
@@ -38,7 +45,15 @@ impl Agent {
             Self::OpenCode => "--opencode",
             Self::Gemini => "--gemini",
             Self::Copilot => "--copilot",
+            Self::Qwen => "-a qwen",
+            Self::Kimi => "-a kimi",
+            Self::Continue => "-a continue",
         }
+    }
+
+    /// Whether it says where a skill lies.
+    pub(crate) fn names_files(self) -> bool {
+        !matches!(self, Self::Qwen | Self::Continue)
     }
 
     /// The folder of a project that this option writes to.
@@ -49,6 +64,9 @@ impl Agent {
             Self::OpenCode => ".opencode/skills",
             Self::Gemini => ".gemini/skills",
             Self::Copilot => ".github/skills",
+            Self::Qwen => ".qwen/skills",
+            Self::Kimi => ".kimi-code/skills",
+            Self::Continue => ".continue/skills",
         }
     }
 
@@ -60,13 +78,17 @@ impl Agent {
             Self::OpenCode => "opencode-linux-x64",
             Self::Gemini => "@google/gemini-cli",
             Self::Copilot => "@github/copilot",
+            Self::Qwen => "@qwen-code/qwen-code",
+            Self::Kimi => "@moonshot-ai/kimi-code",
+            Self::Continue => "@continuedev/cli",
         }
     }
 
     /// Whether it also looks in the folders above the one that it is started in, up to the git
-    /// root. Gemini CLI does not: it sees a project's skills only from the project's top.
+    /// root. Gemini CLI does not: it sees a project's skills only from the project's top. Nor does Qwen Code, which was
+    /// made from it, nor Continue.
     pub(crate) fn looks_above(self) -> bool {
-        self != Self::Gemini
+        !matches!(self, Self::Gemini | Self::Qwen | Self::Continue)
     }
 
     /// The skills that the agent, started in `folder`, offers to its model. `skill` is the one that
@@ -78,6 +100,9 @@ impl Agent {
             Self::OpenCode => opencode(&programs.opencode, test, folder),
             Self::Gemini => gemini(programs, test, folder),
             Self::Copilot => copilot(programs, test, folder),
+            Self::Qwen => qwen(programs, test, folder),
+            Self::Kimi => kimi(programs, test, folder),
+            Self::Continue => continues(programs, test, folder),
         }
     }
 }
@@ -184,8 +209,7 @@ fn claude(program: &Path, test: &Test, folder: &Path, skill: &str) -> Vec<Listed
         .collect()
 }
 
-/// Gemini CLI prints its skills as text: three lines and an empty line per skill.
-fn gemini(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+fn gemini_lists(programs: &Programs, test: &Test, folder: &Path) -> Ran {
     let mut command = test.command_of(&programs.node);
     command.current_dir(folder);
     command
@@ -196,7 +220,18 @@ fn gemini(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
         // Otherwise it restarts itself with a larger heap.
         .env("GEMINI_CLI_NO_RELAUNCH", "true");
-    let finished = Ran::ok(&mut command);
+    Ran::ok(&mut command)
+}
+
+/// All that Gemini CLI says when it lists its skills.
+pub(crate) fn gemini_said(programs: &Programs, test: &Test, folder: &Path) -> String {
+    let ran = gemini_lists(programs, test, folder);
+    ran.out + &ran.err
+}
+
+/// Gemini CLI prints its skills as text: three lines and an empty line per skill.
+fn gemini(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+    let finished = gemini_lists(programs, test, folder);
     let list = finished
         .out
         .split_once("Discovered Agent Skills:\n\n")
@@ -250,6 +285,81 @@ fn copilot(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
             }
         })
         .collect()
+}
+
+/// Runs a script of `tests/clients/more` that asks a model something, and returns what it said of skills: all text that it
+/// sent to the model's server, which `with` names to it.
+fn sent(programs: &Programs, test: &Test, folder: &Path, script: &Path, with: &dyn Fn(&mut Command, &str)) -> String {
+    let server = FakeAnthropic::that_loads("nothing");
+    let mut command = test.command_of(&programs.node);
+    command.arg(script).current_dir(folder);
+    with(&mut command, &server.base_url());
+    let finished = Ran::ok(command.args(["-p", "say pong"]));
+    let requests = server.requests();
+    assert!(!requests.is_empty(), "{} asked no model\n{finished:#?}", script.display());
+    // It may ask again; the lists are the same.
+    strings(&requests[0]).join("\n")
+}
+
+/// Qwen Code describes each skill in XML.
+fn qwen(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+    let text = sent(programs, test, folder, &programs.qwen, &|command, server| {
+        command.env("ANTHROPIC_BASE_URL", server).env("ANTHROPIC_API_KEY", "dummy").env("ANTHROPIC_MODEL", "m");
+        command.env("QWEN_CODE_NO_RELAUNCH", "true").args(["--auth-type", "anthropic"]);
+    });
+    let skills = text.split("<skill>\n<name>\n").skip(1);
+    let skills = skills.map(|skill| {
+        let (name, rest) = skill.split_once("\n</name>\n<description>\n").expect("a skill of Qwen Code's");
+        let (description, _) = rest.split_once("\n</description>").expect("a skill of Qwen Code's");
+        // " (project)", " (user)", " (bundled)"
+        let (description, _) = description.rsplit_once(" (").expect("a skill of Qwen Code's");
+        Listed { name: name.to_owned(), description: description.to_owned(), file: None }
+    });
+    let skills: Vec<Listed> = skills.collect();
+    assert!(!skills.is_empty(), "Qwen Code does not even list its own skills: {text}");
+    skills
+}
+
+/// Kimi Code CLI lists its skills in the prompt.
+fn kimi(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+    let text = sent(programs, test, folder, &programs.kimi, &|command, server| {
+        let config = format!(
+            "default_model = \"m\"\n[providers.p]\ntype = \"anthropic\"\nbase_url = \"{server}\"\napi_key = \"x\"\n\
+             [models.m]\nprovider = \"p\"\nmodel = \"m\"\nmax_context_size = 100000\n"
+        );
+        write(&test.home.join(".kimi-code/config.toml"), config);
+        command.env("KIMI_CODE_NO_AUTO_UPDATE", "1");
+    });
+    let mut skills = Vec::new();
+    for (line, next) in text.lines().zip(text.lines().skip(1)) {
+        let file = next.strip_prefix("  Path: ");
+        if let (Some((name, description)), Some(file)) =
+            (line.strip_prefix("- ").and_then(|l| l.split_once(": ")), file)
+        {
+            skills.push(Listed { name: name.to_owned(), description: description.to_owned(), file: Some(file.into()) });
+        }
+    }
+    assert!(!skills.is_empty() || !text.contains("  Path: "), "Kimi Code CLI's list: {text}");
+    skills
+}
+
+/// Continue describes its skills in a tool.
+fn continues(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
+    let text = sent(programs, test, folder, &programs.continues, &|command, server| {
+        let config = test.root().join("continue.yaml");
+        let model =
+            format!("{{name: m, provider: anthropic, model: m, apiKey: x, apiBase: \"{server}/v1/\", roles: [chat]}}");
+        write(&config, format!("name: t\nversion: 0.0.1\nschema: v1\nmodels:\n  - {model}\n"));
+        command.arg("--config").arg(config).env("CONTINUE_TELEMETRY_ENABLED", "0");
+    });
+    let list = text.split("available skills listed below:\n").nth(1);
+    let skills = list.unwrap_or_default().split("\nname: ").skip(1);
+    let skills = skills.filter_map(|skill| {
+        let (name, rest) = skill.split_once("\ndescription: ")?;
+        let description = rest.lines().next()?;
+        Some(Listed { name: name.to_owned(), description: description.to_owned(), file: None })
+    });
+    skills.collect()
 }
 
 /// The text in a field of a skill that an agent printed as JSON.

@@ -18,6 +18,10 @@ pub(crate) struct Programs {
     pub(crate) copilot: PathBuf,
     /// The files that Copilot CLI unpacks on its first run.
     pub(crate) copilot_unpacked: PathBuf,
+    /// Scripts too, of `tests/clients/more`.
+    pub(crate) qwen: PathBuf,
+    pub(crate) kimi: PathBuf,
+    pub(crate) continues: PathBuf,
 }
 
 /// The programs; `None` if they cannot be installed on this machine, which is then printed.
@@ -34,15 +38,19 @@ pub(crate) fn programs() -> Option<&'static Programs> {
     }
 }
 
-fn find() -> Result<Programs, String> {
-    let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/setup");
-    // The first run downloads some 600 MB.
-    let finished = Ran::of(&mut Command::new(setup));
+/// Installs the packages of a folder of `tests/clients`; the first run downloads some 600 MB, and 60 for `more`.
+fn installed(packages: &str) -> Result<PathBuf, String> {
+    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+    let finished = Ran::of(Command::new(clients.join("setup")).arg(clients.join(packages)));
     if finished.code != 0 {
         return Err(finished.err.trim_end().to_owned());
     }
-    let installed = Path::new(finished.out.trim_end());
-    let modules = installed.join("node_modules");
+    Ok(PathBuf::from(finished.out.trim_end()))
+}
+
+fn find() -> Result<Programs, String> {
+    let (installed, more) = (installed("")?, installed("more")?);
+    let (modules, more) = (installed.join("node_modules"), more.join("node_modules"));
     Ok(Programs {
         codex: program(&modules, &["@openai", "codex-*", "vendor", "*", "bin", "codex"])?,
         opencode: program(&modules, &["opencode-*", "bin", "opencode"])?,
@@ -51,6 +59,9 @@ fn find() -> Result<Programs, String> {
         node: program(&modules, &["node-linux-*", "bin", "node"])?,
         copilot: program(&modules, &["@github", "copilot-*", "copilot"])?,
         copilot_unpacked: installed.join("copilot"),
+        qwen: program(&more, &["@qwen-code", "qwen-code", "cli-entry.js"])?,
+        kimi: program(&more, &["@moonshot-ai", "kimi-code", "dist", "main.mjs"])?,
+        continues: program(&more, &["@continuedev", "cli", "dist", "cn.js"])?,
     })
 }
 

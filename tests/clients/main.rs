@@ -1,6 +1,6 @@
 //! Do the real coding agents see what `kernels` installed? Each test runs the commands of a user
-//! in a fresh home and project, and then asks Claude Code, Codex, `OpenCode`, Gemini CLI and
-//! Copilot CLI for their skills.
+//! in a fresh home and project, and then asks Claude Code, Codex, `OpenCode`, Gemini CLI, Copilot CLI,
+//! Qwen Code, Kimi Code CLI and Continue for their skills.
 //!
 //! `tests/clients/setup` installs the agents once from npm. If that is impossible, the tests print
 //! `SKIPPED:` and pass; with `CI` set they fail.
@@ -11,6 +11,7 @@
 mod agents;
 mod anthropic;
 mod install;
+mod plugin;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -74,7 +75,14 @@ fn assert_listed_once_from(agent: Agent, programs: &Programs, test: &Test, folde
 
     assert_eq!(listed.len(), 1, "{case}: listed {} times: {listed:#?}", listed.len());
     assert_eq!(listed[0].name, skill, "{case}");
-    assert_eq!(words(&listed[0].description), words(&description), "{case}");
+    match listed[0].description.strip_suffix("...").or(listed[0].description.strip_suffix('…')) {
+        // Kimi Code CLI cuts long ones.
+        Some(start) if agent == Agent::Kimi => assert!(description.starts_with(start), "{case}: {start}"),
+        _ => assert_eq!(words(&listed[0].description), words(&description), "{case}"),
+    }
+    if !agent.names_files() {
+        return;
+    }
     let seen = listed[0].file.as_deref().unwrap_or_else(|| panic!("{case}: not loaded"));
     assert!(files.contains(&seen.canonicalize().unwrap()), "{case}: wrong file, {}", seen.display());
 }
@@ -189,14 +197,17 @@ fn add_look_below(options: &str, agent: Agent, folder: &str) {
 /// docs/agents.md states the tested versions, where they look and from where, as tested here.
 #[test]
 fn the_table_says_what_is_asked() {
-    let pins: Value = serde_json::from_str(include_str!("package.json")).unwrap();
-    for agent in Agent::ALL {
-        let row = kernels::agent::table::find(agent.option().trim_start_matches('-')).unwrap();
-        let pin = ["dependencies", "optionalDependencies"].iter().find_map(|kind| pins[kind][agent.package()].as_str());
+    let pins = [include_str!("package.json"), include_str!("more/package.json")];
+    let pins = pins.map(|text| serde_json::from_str::<Value>(text).unwrap());
+    for agent in Agent::ALL.into_iter().chain(Agent::MORE) {
+        let id = agent.option().trim_start_matches("-a ").trim_start_matches('-');
+        let row = kernels::agent::table::find(id).unwrap();
+        let kinds = ["dependencies", "optionalDependencies"];
+        let pin = pins.iter().find_map(|pins| kinds.iter().find_map(|kind| pins[kind][agent.package()].as_str()));
         let walks = row.project_roots == ProjectRoots::Walk;
         assert_eq!(row.source, "run", "{agent:?}");
         assert_eq!(Some(row.seen.as_str()), pin, "{agent:?}");
-        assert_eq!(row.project, agent.folder(), "{agent:?}");
+        assert_eq!(row.project.as_deref(), Some(agent.folder()), "{agent:?}");
         assert_eq!(walks, agent.looks_above(), "{agent:?}");
     }
 }
@@ -224,6 +235,62 @@ fn skills_add_gemini() {
 #[test]
 fn skills_add_copilot() {
     add_look_remove("--copilot", Agent::Copilot, ".github/skills");
+}
+
+#[test]
+fn skills_add_a_qwen() {
+    add_look_remove("-a qwen", Agent::Qwen, ".qwen/skills");
+}
+
+#[test]
+fn skills_add_a_kimi() {
+    add_look_remove("-a kimi", Agent::Kimi, ".kimi-code/skills");
+}
+
+#[test]
+fn skills_add_a_continue() {
+    add_look_remove("-a continue", Agent::Continue, ".continue/skills");
+}
+
+/// One real copy and a link to it: Continue, which reads both folders, lists real copies twice.
+#[test]
+fn skills_add_claude_a_continue() {
+    add_look_below("--claude -a continue", Agent::Continue, ".claude/skills");
+}
+
+/// Each agent finds what `'*'` installs, and once.
+#[test]
+fn skills_add_a_star() {
+    let Some(programs) = programs() else { return };
+    let test = project();
+    // Continue reads .claude; Gemini CLI, Kimi Code CLI and Qwen Code read .agents.
+    for folder in [".gemini", ".qwen", ".kimi-code", ".continue", ".codex"] {
+        fs::create_dir(test.home.join(folder)).unwrap();
+    }
+    test.run(&format!("skills add {SKILL} -a *")).expect(0, &[]);
+    for agent in Agent::ALL.into_iter().chain(Agent::MORE) {
+        let listed = copies(agent, programs, &test, &test.project, SKILL);
+        assert_eq!(listed.len(), 1, "{agent:?}: {listed:#?}");
+    }
+}
+
+/// Gemini CLI reports a second copy as a conflict, a link too. With both options it gets none.
+#[test]
+fn skills_add_gemini_agents() {
+    let Some(programs) = programs() else { return };
+    let test = project();
+    let conflict = |test: &Test| agents::gemini_said(programs, test, &test.project).to_lowercase().contains("conflict");
+    test.run(&format!("skills add {SKILL} --gemini --agents")).expect(0, &["left out"]);
+    assert_listed_once(Agent::Gemini, programs, &test, &test.project, &test.at(".agents/skills").join(SKILL));
+    assert!(!conflict(&test));
+    // The other way about a copy is there already: the note says how to take it away.
+    test.run(&format!("skills remove {SKILL} --agents")).expect(0, &[]);
+    test.run(&format!("skills add {SKILL} --gemini")).expect(0, &[]);
+    let way_out = format!("kernels skills remove {SKILL} --agent gemini");
+    test.run(&format!("skills add {SKILL} --agents")).expect(0, &["reports a conflict", &way_out]);
+    assert!(conflict(&test));
+    test.run(way_out.trim_start_matches("kernels ")).expect(0, &[]);
+    assert!(!conflict(&test));
 }
 
 #[test]
@@ -308,6 +375,21 @@ fn skills_add_agents_then_skills_add_codex() {
     assert_listed_once_everywhere(Agent::Codex, programs, &test, &installed);
     test.run("skills remove cuda-kernels --agents").expect(0, &[]);
     assert_not_listed(Agent::Codex, programs, &test, &test.project);
+}
+
+#[test]
+fn skills_add_a_kimi_global() {
+    add_look_remove("-a kimi -g", Agent::Kimi, "~/.kimi-code/skills");
+}
+
+#[test]
+fn skills_add_a_continue_global() {
+    add_look_remove("-a continue -g", Agent::Continue, "~/.continue/skills");
+}
+
+#[test]
+fn skills_add_agents_global_for_qwen() {
+    add_look_remove("--agents -g", Agent::Qwen, "~/.agents/skills");
 }
 
 #[test]

@@ -129,6 +129,13 @@ fn gemini_beside_the_shared_folder_gets_no_second_copy() {
         test.run(&format!("skills add cuda-kernels --gemini{level}")).expect(0, &["left out"]);
         assert!(!base.join(".gemini").exists());
     }
+    // Its own copy came first: the note says what takes it away.
+    let test = Test::hostile();
+    test.ok("skills add cuda-kernels --gemini");
+    let way_out = "skills remove cuda-kernels --agent gemini";
+    test.run("skills add cuda-kernels --agents").expect(0, &["Gemini CLI", "reports a conflict", way_out]);
+    test.ok(way_out);
+    assert!(!test.ok("skills add cuda-kernels --agents").err.contains("conflict"));
     // A skill that it does not find there is installed.
     let test = Test::hostile();
     test.ok("skills add V1 --agents");
