@@ -7,28 +7,32 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::batch::Batch;
-use super::target;
+use super::failure::Usage;
+use super::{elsewhere, target};
 use crate::agent::{Machine, Scope};
 use crate::base::plural;
 use crate::cli::skills;
 use crate::install::apply::{self, Done};
 use crate::install::manifest::{self, Manifest};
+use crate::install::pins::Pins;
 use crate::install::plan;
 use crate::install::step::{Action, Merge, Options, Step};
 use crate::install::transaction::Recovered;
 use crate::install::{Place, Refusal};
 use crate::report::{Output, style};
+use crate::skill::address::Address;
 use crate::skill::bundled;
 use crate::skill::source::{Skill, Source};
 
 pub(crate) fn run(machine: &Machine, arguments: &skills::Add, output: Output) -> Result<ExitCode> {
     let several = !arguments.chosen.is_empty();
     let path = arguments.skill.as_deref();
-    let skills = if several {
-        Skill::open_several(path, &arguments.chosen)?
-    } else {
-        vec![Skill::open(path.unwrap_or(Path::new(bundled::DEFAULT)))?]
+    let skills = match path.and_then(Address::typed) {
+        Some(from) => elsewhere::fetch(&from.map_err(|error| Usage(error.to_string()))?, &arguments.chosen, output)?,
+        None if several => Skill::open_several(path, &arguments.chosen)?,
+        None => vec![Skill::open(path.unwrap_or(Path::new(bundled::DEFAULT)))?],
     };
+    elsewhere::ask(machine, &skills.iter().collect::<Vec<_>>(), arguments.yes || arguments.looking.is_only(), output)?;
     let unnamed = !arguments.targets.global && !target::is_named(&arguments.targets);
     let mut asked = None;
     let mut wanted = Vec::new();
@@ -103,7 +107,11 @@ pub(crate) fn install(
         let done = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
         (done, Vec::new(), plan.notes)
     } else {
+        let in_project = places.iter().any(|place| place.scope == Scope::Project);
         let outcome = apply::install(machine, skill, places, options)?;
+        if in_project {
+            Pins::add(machine.project(), skill)?;
+        }
         (outcome.done, outcome.recovered, outcome.notes)
     };
     show(machine, skill, &done, dry_run, heading, output);
@@ -118,6 +126,7 @@ pub(crate) fn install(
             "version": skill.version,
             "tree": skill.digest,
             "source": source_json(&skill.source),
+            "contents": skill.source.address().map(|_| elsewhere::contents(skill)),
         },
         "project": machine.project().to_string_lossy(),
         "git_root": machine.git_root.is_some(),
@@ -132,11 +141,10 @@ pub(crate) fn install(
 /// Prints what is wrong with a skill that can be installed nevertheless.
 pub(crate) fn show_findings(skill: &Skill, output: Output) {
     for finding in &skill.findings {
-        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         output.note(format!(
-            "{} {}{line}: {} [{}]",
+            "{} {}: {} [{}]",
             style::warning(format!("{}:", finding.severity)),
-            finding.file,
+            finding.place(Path::new("")),
             finding.message,
             finding.rule
         ));
@@ -148,6 +156,7 @@ fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, heading:
     let version = skill.version.as_deref().unwrap_or("without a version");
     let from = match &skill.source {
         Source::Embedded => String::new(),
+        Source::Remote { from, .. } => format!(" from {from}"),
         Source::Folder { path } | Source::Archive { path } => {
             path.as_deref().map(|path| format!(" from {}", machine.show(path))).unwrap_or_default()
         }
@@ -218,6 +227,7 @@ pub(crate) fn source_json(source: &Source) -> Value {
         Source::Embedded => json!({ "kind": "embedded" }),
         Source::Folder { path } => json!({ "kind": "folder", "path": lossy(path.as_deref()) }),
         Source::Archive { path } => json!({ "kind": "archive", "path": lossy(path.as_deref()) }),
+        Source::Remote { from, at } => json!({ "kind": "remote", "from": from, "at": at }),
     }
 }
 

@@ -13,6 +13,7 @@ mod ci;
 mod diff;
 mod doctor;
 mod doctor_cuda;
+mod elsewhere;
 mod failure;
 mod hub;
 mod init;

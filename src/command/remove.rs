@@ -10,6 +10,7 @@ use crate::agent::{Machine, Scope};
 use crate::cli::skills;
 use crate::install::apply;
 use crate::install::discover::{self, Install};
+use crate::install::pins::Pins;
 use crate::install::remove::{self, Removal, Removed};
 use crate::install::step::Options;
 use crate::report::{Output, style};
@@ -45,6 +46,9 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
+    if !looking.is_only() {
+        forget(machine, &arguments.names)?;
+    }
     if removals.is_empty() && looking.check {
         output.line(style::faint("nothing to remove"));
     }
@@ -65,6 +69,14 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
     });
     let pending = failure::pending(removals.len(), looking);
     Ok(failure::end(report, put_back, &pending, output))
+}
+
+/// Takes what the project has no copy of any more out of skills-lock.json.
+fn forget(machine: &Machine, names: &[String]) -> Result<()> {
+    let pins = Pins::read(machine.project())?;
+    let left = discover::installs(&discover::all_places(machine, &[Scope::Project]), names);
+    let gone = |name: &&String| pins.get(name).is_some() && !left.iter().any(|install| install.name == **name);
+    names.iter().filter(gone).try_for_each(|name| Pins::remove(machine.project(), name))
 }
 
 fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {

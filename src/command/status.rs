@@ -216,6 +216,7 @@ impl Row {
             Some(Source::Folder { path: Some(path) } | Source::Archive { path: Some(path) }) => {
                 format!("from {}; ", machine.show(&path))
             }
+            Some(Source::Remote { from, .. }) => format!("from {from}, as of the lock; "),
             _ => String::new(),
         };
         let version = match (&self.judged.version, available, &self.judged.state) {

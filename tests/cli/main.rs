@@ -47,6 +47,7 @@ mod project;
 mod prompt;
 mod publish;
 mod signatures;
+mod sources;
 mod team;
 mod toolchain;
 mod versions;
