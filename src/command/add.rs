@@ -28,11 +28,16 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Add, output: Output) ->
     let several = !arguments.chosen.is_empty();
     let path = arguments.skill.as_deref();
     let skills = match path.and_then(Address::typed) {
-        Some(from) => elsewhere::fetch(&from.map_err(|error| Usage(error.to_string()))?, &arguments.chosen, output)?,
+        Some(from) => elsewhere::fetch(
+            &from.map_err(|error| Usage(error.to_string()))?,
+            &arguments.chosen,
+            !arguments.yes,
+            output,
+        )?,
         None if several => Skill::open_several(path, &arguments.chosen)?,
         None => vec![Skill::open(path.unwrap_or(Path::new(bundled::DEFAULT)))?],
     };
-    elsewhere::ask(machine, &skills.iter().collect::<Vec<_>>(), arguments.yes || arguments.looking.is_only(), output)?;
+    elsewhere::ask(machine, &skills.iter().collect::<Vec<_>>(), arguments.yes, arguments.looking, output)?;
     let unnamed = !arguments.targets.global && !target::is_named(&arguments.targets);
     let mut asked = None;
     let mut wanted = Vec::new();
@@ -107,7 +112,11 @@ pub(crate) fn install(
         let done = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
         (done, Vec::new(), plan.notes)
     } else {
-        let in_project = places.iter().any(|place| place.scope == Scope::Project);
+        let in_project = places.iter().any(|place| place.scope == Scope::Project) && skill.source.address().is_some();
+        if in_project {
+            // A lock that cannot be read stops the command before anything is changed.
+            Pins::read(machine.project())?;
+        }
         let outcome = apply::install(machine, skill, places, options)?;
         if in_project {
             Pins::add(machine.project(), skill)?;

@@ -1,5 +1,6 @@
 //! Skills from elsewhere: fetching them, showing what comes, and asking before anything is installed.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::thread;
 
@@ -8,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::agent::{Machine, Scope};
 use crate::base::plural;
+use crate::cli::skills::Looking;
+use crate::install::State;
 use crate::install::base::Base;
 use crate::install::discover::{self, Install};
 use crate::install::receipt::Receipt;
@@ -26,10 +29,10 @@ const SCRIPTS: [&str; 16] = [
     ".cmd",
 ];
 
-/// Fetches skills to show and ask; says so, since this opens a connection.
-pub(super) fn fetch(from: &Address, names: &[String], output: Output) -> Result<Vec<Skill>> {
+/// Fetches skills to show and ask, where tokens are counted; says so, since this opens a connection.
+pub(super) fn fetch(from: &Address, names: &[String], counted: bool, output: Output) -> Result<Vec<Skill>> {
     output.note(style::faint(format!("fetching {from}")));
-    if output.is_talkative() {
+    if output.is_talkative() && counted {
         // The table of tokens takes as long to unpack as a small repository to fetch.
         thread::spawn(|| tokens::count(""));
     }
@@ -37,47 +40,35 @@ pub(super) fn fetch(from: &Address, names: &[String], output: Output) -> Result<
 }
 
 /// Shows what comes from elsewhere for the first time, and asks.
-pub(super) fn ask(machine: &Machine, skills: &[&Skill], yes: bool, output: Output) -> Result<()> {
+pub(super) fn ask(machine: &Machine, skills: &[&Skill], yes: bool, looking: Looking, output: Output) -> Result<()> {
     let new: Vec<&Skill> = skills.iter().copied().filter(|skill| !is_known(machine, skill)).collect();
     if new.is_empty() {
         return Ok(());
     }
     for skill in &new {
-        show(skill, output);
+        show(skill, !yes, output);
     }
-    let named =
-        new.iter().map(|skill| (skill.name.clone(), "comes from elsewhere, and nobody has agreed to it")).collect();
-    agree(named, &format!("Install {}?", plural(new.len(), "skill")), yes, output)
+    let what = new.iter().map(|skill| PathBuf::from(&skill.name)).collect();
+    let question = format!("Install {}?", plural(new.len(), "skill"));
+    agree(what, "comes from elsewhere, and nobody has agreed to it", &question, yes || looking.is_only(), output)
 }
 
 /// Shows how a skill differs from what is installed, and asks.
 pub(super) fn ask_to_update(install: &Install, skill: &Skill, yes: bool, output: Output) -> Result<()> {
-    let text = changes(&as_installed(install), skill);
-    if output.is_talkative() {
-        output.text(&text, unified::colour);
-    }
-    agree(
-        vec![(skill.name.clone(), "has another state where it came from")],
-        &format!("Update {}?", skill.name),
-        yes,
-        output,
-    )
+    // A file's own colours could hide a part of it.
+    let text = changes(&as_installed(install), skill).replace('\u{1b}', "\\u{1b}");
+    output.line(unified::colour(text.trim_end()));
+    let what = vec![install.path.clone()];
+    agree(what, "has another state where it came from", &format!("Update {}?", skill.name), yes, output)
 }
 
-fn agree(what: Vec<(String, &str)>, question: &str, yes: bool, output: Output) -> Result<()> {
-    if yes {
-        return Ok(());
-    }
-    if !output.is_interactive() {
-        let refused = |(name, reason): (String, &str)| Refused {
-            path: PathBuf::from(name),
-            reason: reason.to_owned(),
-            changes: Vec::new(),
-            advice: vec!["look at it with --dry-run; --yes agrees".to_owned()],
-        };
+fn agree(what: Vec<PathBuf>, reason: &str, question: &str, yes: bool, output: Output) -> Result<()> {
+    if !yes && !output.is_interactive() {
+        let advice = vec!["look at it with --dry-run; --yes agrees".to_owned()];
+        let refused = |path| Refused { path, reason: reason.to_owned(), changes: Vec::new(), advice: advice.clone() };
         return Err(Refusal(what.into_iter().map(refused).collect()).into());
     }
-    if !prompt::confirm(question)? {
+    if !yes && !prompt::confirm(question)? {
         bail!("not agreed to; nothing was changed");
     }
     Ok(())
@@ -86,21 +77,23 @@ fn agree(what: Vec<(String, &str)>, question: &str, yes: bool, output: Output) -
 /// Whether the same files are installed already, or are from here.
 fn is_known(machine: &Machine, skill: &Skill) -> bool {
     let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
-    let same = |install: &Install| Receipt::read(&install.real()).is_ok_and(|receipt| receipt.tree == skill.digest);
+    let same = |install: &Install| matches!(install.judge(Some(skill)).state, State::Current { receipt: true });
     skill.source.address().is_none() || discover::installs(&places, std::slice::from_ref(&skill.name)).iter().any(same)
 }
 
 /// What a skill from elsewhere brings, for the report.
 pub(super) fn contents(skill: &Skill) -> Value {
+    let scripts = skill.tree.iter().filter(|(path, entry)| is_script(path.as_str(), entry));
     json!({
         "files": skill.tree.len(),
         "bytes": skill.tree.bytes(),
-        "scripts": scripts(skill),
+        "scripts": scripts.map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
         "allowed_tools": tools(skill),
     })
 }
 
-fn show(skill: &Skill, output: Output) {
+/// Tokens take time to count, which a script does not wait for.
+fn show(skill: &Skill, counted: bool, output: Output) {
     let Source::Remote { from, at } = &skill.source else { return };
     let at: String = at.trim_start_matches("sha256:").trim_start_matches("tree:").chars().take(12).collect();
     output.line(format!("{} {}", style::strong(&skill.name), style::faint(format!("from {from}, state {at}"))));
@@ -109,13 +102,14 @@ fn show(skill: &Skill, output: Output) {
     }
     let head = skill.tree.get(SKILL_MD).and_then(|entry| std::str::from_utf8(&entry.content).ok()).unwrap_or_default();
     let (files, size) = (plural(skill.tree.len(), "file"), skill.tree.bytes().div_ceil(1000));
-    output.line(format!("  {files}, {size} KB; {SKILL_MD} has {} tokens", tokens::count(head)));
+    let counted = if counted { format!("; {SKILL_MD} has {} tokens", tokens::count(head)) } else { String::new() };
+    output.line(format!("  {files}, {size} KB{counted}"));
     for (path, entry) in skill.tree.iter() {
         let mark = if is_script(path.as_str(), entry) { style::warning("script ") } else { "       ".to_owned() };
         output.line(format!("  {mark}{path}  {}", style::faint(format!("{} bytes", entry.content.len()))));
     }
     if let Some(tools) = tools(skill) {
-        output.line(format!("  {} {tools}", style::warning("asks for tools:")));
+        output.line(format!("  {} {}", style::warning("asks for tools:"), tools.escape_debug()));
     }
 }
 
@@ -123,11 +117,6 @@ fn is_script(path: &str, entry: &Entry) -> bool {
     entry.executable
         || has_shebang(&entry.content)
         || SCRIPTS.iter().any(|ending| path.to_lowercase().ends_with(ending))
-}
-
-fn scripts(skill: &Skill) -> Vec<&str> {
-    let scripts = skill.tree.iter().filter(|(path, entry)| is_script(path.as_str(), entry));
-    scripts.map(|(path, _)| path.as_str()).collect()
 }
 
 /// The tools that a skill asks to use without being asked each time.
@@ -157,10 +146,8 @@ fn as_installed(install: &Install) -> Tree {
 }
 
 /// The unified diff from one tree to a skill's, scripts marked.
-pub(super) fn changes(old: &Tree, skill: &Skill) -> String {
-    let mut paths: Vec<&str> = old.iter().chain(skill.tree.iter()).map(|(path, _)| path.as_str()).collect();
-    paths.sort_unstable();
-    paths.dedup();
+fn changes(old: &Tree, skill: &Skill) -> String {
+    let paths: BTreeSet<&str> = old.iter().chain(skill.tree.iter()).map(|(path, _)| path.as_str()).collect();
     let mut text = String::new();
     for path in paths {
         let (before, after) = (old.get(path), skill.tree.get(path));

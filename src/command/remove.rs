@@ -41,13 +41,13 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
         }
     }
     let options = Options { force: arguments.force, ..Options::default() };
-    let Removed { removals, put_back, notes } = if looking.is_only() {
+    let Removed { removals, put_back, mut notes } = if looking.is_only() {
         Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
     if !looking.is_only() {
-        forget(machine, &arguments.names)?;
+        notes.extend(forget(machine, &arguments.names).err().map(|error| format!("{error:#}")));
     }
     if removals.is_empty() && looking.check {
         output.line(style::faint("nothing to remove"));

@@ -51,8 +51,12 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Sync, output: Output) -
             Offer::Elsewhere { from, pin } => {
                 output.note(style::faint(format!("fetching {from}")));
                 let skill = fetch(&mut fetcher, &wanted, from, pin.as_ref());
-                let agreed = pin.is_some() || arguments.yes || dry_run;
-                skill.and_then(|skill| elsewhere::ask(machine, &[&skill], agreed, output).map(|()| skill))
+                skill.and_then(|skill| match pin {
+                    Some(_) => Ok(skill),
+                    None => {
+                        elsewhere::ask(machine, &[&skill], arguments.yes, arguments.looking, output).map(|()| skill)
+                    }
+                })
             }
         };
         batch

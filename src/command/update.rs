@@ -1,9 +1,9 @@
 //! `kernels skills update`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::batch::Batch;
@@ -26,7 +26,7 @@ use crate::skill::source::Skill;
 struct Elsewhere {
     fetcher: Fetcher,
     fetched: BTreeMap<(Address, String), Result<Skill, String>>,
-    agreed: BTreeSet<Digest>,
+    agreed: BTreeMap<Digest, bool>,
 }
 
 impl Elsewhere {
@@ -44,13 +44,16 @@ impl Elsewhere {
     /// Shows the difference and asks, where there is one.
     fn agree(&mut self, at: &Install, judged: &Judgement, offer: &Skill, yes: bool, output: Output) -> Result<()> {
         let same = judged.receipt.as_ref().is_none_or(|receipt| receipt.tree == offer.digest);
-        let elsewhere = offer.source.address().is_some();
-        if elsewhere && !same && self.agreed.insert(offer.digest) {
-            elsewhere::ask_to_update(at, offer, yes, output).inspect_err(|_| {
-                self.agreed.remove(&offer.digest);
-            })?;
+        match self.agreed.get(&offer.digest) {
+            _ if same || offer.source.address().is_none() => Ok(()),
+            Some(true) => Ok(()),
+            Some(false) => bail!("{}: not agreed to", at.path.display()),
+            None => {
+                let agreed = elsewhere::ask_to_update(at, offer, yes, output);
+                self.agreed.insert(offer.digest, agreed.is_ok());
+                agreed
+            }
         }
-        Ok(())
     }
 }
 

@@ -185,7 +185,7 @@ fn entry(skill: &Skill) -> Option<Value> {
         Address::Archive(url) => json!({ "source": url, "sourceType": "download" }),
         Address::Site { url, .. } => {
             let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next()).unwrap_or_default();
-            json!({ "source": format!("wellknown/{host}"), "sourceUrl": url, "sourceType": "well-known" })
+            json!({ "source": host, "sourceUrl": url, "sourceType": "well-known" })
         }
     };
     entry["computedHash"] = json!(npm_digest(&skill.tree));

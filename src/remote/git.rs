@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 
@@ -17,15 +17,17 @@ use crate::skill::address::Address;
 use crate::skill::frontmatter::Document;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::{Skill, choose};
-use crate::skill::tree::{Entry, MAX_BYTES, SKILL_MD, Tree, TreeError};
+use crate::skill::tree::{Entry, MAX_BYTES, MAX_FILES, SKILL_MD, Tree, TreeError};
 
 /// The most bytes of a repository's latest state, as git sends it.
 const LARGEST: u64 = 1_000_000_000;
+/// The most bytes of the list of its files.
+const LISTED: u64 = 64_000_000;
 /// The user's own settings in the environment; others would lead git to another repository, or to a program.
 const KEPT: [&str; 6] =
     ["GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
 /// Settings that a user's configuration does not change here. A large object is streamed, not held in memory.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.bigFileThreshold=32m",
@@ -33,6 +35,7 @@ const SETTINGS: [&str; 7] = [
     "maintenance.auto=false",
     "fetch.unpackLimit=1",
     "fetch.recurseSubmodules=false",
+    "http.followRedirects=initial",
 ];
 /// How a file begins that Git LFS keeps elsewhere.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
@@ -76,8 +79,8 @@ impl Repository {
         fs::write(scratch.path().join("config"), "[core]\nrepositoryformatversion = 0\nbare = true\n")?;
         let mut repository = Self { scratch, commit: String::new(), files: Vec::new() };
         let mut command = repository.git(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url]);
-        // No address begins with file:, but a user's url.….insteadOf may lead to a folder.
-        let protocols = if url.starts_with("http://") { "https:ssh:file:http" } else { "https:ssh:file" };
+        // No address begins with file:, but a user's url.….insteadOf may lead to a folder. Redirections stay with https.
+        let protocols = if url.starts_with("http://") { "http" } else { "https:ssh:file" };
         command.arg(revision.unwrap_or("HEAD")).env("GIT_ALLOW_PROTOCOL", protocols).stdout(Stdio::null());
         let child = command.spawn().map_err(|error| no_git(&error))?;
         if let Err(said) = process::wait(child, repository.scratch.path(), LARGEST)? {
@@ -104,7 +107,7 @@ impl Repository {
     }
 
     fn list(&self) -> Result<Vec<Listed>> {
-        let listed = stdout(self.git(&["ls-tree", "-r", "-l", "-z", "--full-tree", &self.commit]).output())?;
+        let listed = stdout(&mut self.git(&["ls-tree", "-r", "-l", "-z", "--full-tree", &self.commit]), LISTED)?;
         let file = |line: &str| {
             let (about, path) = line.split_once('\t')?;
             let [mode, _, object, bytes] = about.split_whitespace().collect::<Vec<_>>()[..] else { return None };
@@ -121,6 +124,9 @@ impl Repository {
         let folders = self.files.iter().filter_map(|file| file.path.strip_suffix(SKILL_MD));
         let all: Vec<&str> =
             folders.filter(|at| at.starts_with(&top) && (at.is_empty() || at.ends_with('/'))).collect();
+        if all.len() > MAX_FILES {
+            bail!("it has more than {MAX_FILES} skills; name a folder behind the repository");
+        }
         if all.contains(&top.as_str()) {
             let name = folder.map_or_else(|| self.own_name(), |folder| Ok(folder.file_name().to_owned()))?;
             return Ok([(name, top.trim_end_matches('/').to_owned())].into());
@@ -187,7 +193,7 @@ impl Repository {
         let files: Vec<&Listed> = files.collect();
         let list = self.scratch.path().join("wanted");
         fs::write(&list, files.iter().fold(String::new(), |list, file| list + &file.object + "\n"))?;
-        let said = stdout(self.git(&["cat-file", "--batch"]).stdin(File::open(&list)?).output())?;
+        let said = stdout(self.git(&["cat-file", "--batch"]).stdin(File::open(&list)?), 2 * MAX_BYTES)?;
         let mut rest = said.as_slice();
         let mut next = |file: &Listed| {
             // `OBJECT blob BYTES`, the bytes, a line end.
@@ -204,12 +210,21 @@ impl Repository {
     }
 }
 
-fn stdout(ran: io::Result<Output>) -> Result<Vec<u8>> {
-    let ran = ran.map_err(|error| no_git(&error))?;
-    if !ran.status.success() {
-        bail!("git failed: {}", String::from_utf8_lossy(&ran.stderr).trim());
+/// What a command of git prints, up to a limit: a few trees that name each other list more files than there are atoms.
+fn stdout(command: &mut Command, most: u64) -> Result<Vec<u8>> {
+    let mut child = command.stderr(Stdio::null()).spawn().map_err(|error| no_git(&error))?;
+    let mut said = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(most + 1).read_to_end(&mut said)?;
     }
-    Ok(ran.stdout)
+    if said.len() as u64 > most {
+        let _ = child.kill().and_then(|()| child.wait());
+        bail!("it lists more than {} MB of files", most / 1_000_000);
+    }
+    if !child.wait()?.success() {
+        bail!("git cannot read what it fetched");
+    }
+    Ok(said)
 }
 
 fn no_git(error: &io::Error) -> Error {

@@ -51,7 +51,8 @@ pub(crate) enum AddressError {
 impl Address {
     /// The address that was typed, unless it is a path that is there or is written as one.
     pub(crate) fn typed(text: &Path) -> Option<Result<Self, AddressError>> {
-        let there = text.symlink_metadata().is_ok();
+        // A folder by the owner's name means that a path was misspelt.
+        let there = text.components().next().is_some_and(|first| Path::new(&first).symlink_metadata().is_ok());
         let text = text.to_str()?;
         let path = there || text.starts_with(['/', '.', '~']) || text.ends_with(".skill") || text.ends_with(SKILL_MD);
         (is_explicit(text) || !path && github(text).is_some()).then(|| text.parse())

@@ -125,7 +125,9 @@ fn folders_branches_tags_commits_and_urls_name_what_is_meant() {
     for bad in ["git://example.com/x.git", "file:///etc/x.git", "u@-h:x.git", "https://a:b@example.com/x.git"] {
         test.run(&format!("skills add {bad} --claude -y")).expect(2, &[]);
     }
-    // A path stays a path.
+    // A path stays a path, and a misspelt one is not fetched.
+    fs::create_dir(test.at("acme")).unwrap();
+    test.run("skills add acme/skills --claude -y").expect(1, &["cannot read a skill from acme/skills"]);
     test.run("skills add ./acme/skills --claude").expect(1, &["cannot read a skill"]);
 }
 
@@ -249,6 +251,20 @@ fn links_submodules_and_long_names_are_refused() {
     repository.git("commit -q -m x");
     refused(&test, "skills add acme/demo --claude -y", 1, &["vendor is a submodule"]);
     repository.git("rm -q --cached vendor");
+    // Nine trees, each ten times in the next.
+    let blob = repository.git("hash-object -w SKILL.md");
+    let mut entry = format!("100644 blob {blob}\tSKILL.md\n");
+    for level in 0..9 {
+        let mut command = Command::new("sh");
+        command.current_dir(&repository.folder).args(["-c", "printf '%s' \"$0\" | git mktree", &entry]);
+        let tree = Ran::ok(&mut command).out.trim().to_owned();
+        entry = (0..10).fold(String::new(), |all, n| all + &format!("040000 tree {tree}\t{level}-{n}\n"));
+        if level == 8 {
+            repository
+                .git(&format!("update-ref refs/heads/bomb {}", repository.git(&format!("commit-tree -m x {tree}"))));
+        }
+    }
+    refused(&test, "skills add acme/demo@bomb --claude -y", 1, &["lists more than 64 MB of files"]);
     let blob = repository.git("hash-object -w SKILL.md");
     repository.git(&format!("update-index --add --cacheinfo 100644,{blob},{}", "x".repeat(300)));
     repository.git("commit -q -m x");

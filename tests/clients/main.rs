@@ -11,6 +11,7 @@
 mod agents;
 mod anthropic;
 mod install;
+mod lock;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -112,7 +112,7 @@ impl Repository {
         let folder = all.join(format!("acme/{name}.git"));
         fs::create_dir_all(&folder).unwrap();
         let config = format!(
-            "[user]\nname = a\nemail = a@b.c\n[init]\ndefaultBranch = main\n[url \"file://{}/\"]\ninsteadOf = https://github.com/\n",
+            "[user]\nname = a\nemail = a@b.c\n[init]\ndefaultBranch = main\n[url \"file://{}/\"]\ninsteadOf = https://github.com/\ninsteadOf = https://git.example.com/\n",
             all.display()
         );
         let at = test.home.join(".gitconfig");
