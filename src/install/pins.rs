@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::lock::Lock;
 use crate::base::dir::Dir;
 use crate::base::hex;
-use crate::skill::address::Address;
+use crate::skill::address::{Address, GITHUB};
 use crate::skill::source::{Skill, Source};
 use crate::skill::tree::SKILL_MD;
 use crate::skill::{Digest, RelPath, Tree};
@@ -166,35 +166,27 @@ fn write(folder: &Dir, text: &str) -> io::Result<()> {
 /// The entry of a skill from elsewhere.
 fn entry(skill: &Skill) -> Option<Value> {
     let Source::Remote { from, at } = &skill.source else { return None };
+    let (npm, tree) = (npm_digest(&skill.tree), skill.digest);
     let mut entry = match from {
         Address::Git { url, folder, revision } => {
-            let text = from.of_skill(&skill.name, None).to_string();
-            let github = text.strip_prefix("github:").map(|text| text.split('@').next().unwrap_or(text));
-            let mut entry = json!({ "source": github.unwrap_or(url) });
-            if github.is_none() {
-                entry["sourceUrl"] = json!(url);
-            }
-            if let Some(revision) = revision {
-                entry["ref"] = json!(revision);
-            }
-            entry["sourceType"] = json!(if github.is_some() { "github" } else { "git" });
-            entry["skillPath"] =
-                json!(folder.iter().map(RelPath::as_str).chain([SKILL_MD]).collect::<Vec<_>>().join("/"));
-            entry
+            let github = url.strip_prefix(GITHUB).and_then(|repo| repo.strip_suffix(".git"));
+            let (kind, url) = if github.is_some() { ("github", None) } else { ("git", Some(url)) };
+            let path = folder.iter().map(RelPath::as_str).chain([SKILL_MD]).collect::<Vec<_>>().join("/");
+            json!({
+                "source": github.or(url.map(String::as_str)), "sourceUrl": url, "ref": revision, "sourceType": kind,
+                "skillPath": path, "computedHash": npm, "commit": at, "tree": tree,
+            })
         }
-        Address::Archive(url) => json!({ "source": url, "sourceType": "download" }),
+        Address::Archive(url) => json!({ "source": url, "sourceType": "download", "computedHash": npm, "tree": tree }),
         Address::Site { url, .. } => {
-            let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next()).unwrap_or_default();
-            json!({ "source": host, "sourceUrl": url, "sourceType": "well-known" })
+            let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
+            json!({
+                "source": host, "sourceUrl": url, "sourceType": "well-known", "computedHash": npm,
+                "wellKnownDigest": at, "tree": tree,
+            })
         }
     };
-    entry["computedHash"] = json!(npm_digest(&skill.tree));
-    if matches!(from, Address::Git { .. }) {
-        entry["commit"] = json!(at);
-    } else if matches!(from, Address::Site { .. }) {
-        entry["wellKnownDigest"] = json!(at);
-    }
-    entry["tree"] = json!(skill.digest);
+    entry.as_object_mut()?.retain(|_, value| !value.is_null());
     Some(entry)
 }
 

@@ -88,6 +88,12 @@ impl Repository {
         }
         let fetched = fs::read_to_string(repository.scratch.path().join("FETCH_HEAD")).unwrap_or_default();
         repository.commit = fetched.split_whitespace().next().context("git fetched nothing")?.into();
+        if fetched.contains("\ttag '") {
+            // An annotated tag is an object of its own.
+            let commit = format!("{}^{{commit}}", repository.commit);
+            let commit = stdout(&mut repository.git(&["rev-parse", "--verify", &commit]), MAX_BYTES)?;
+            repository.commit = String::from_utf8(commit)?.trim().into();
+        }
         repository.files = repository.list()?;
         Ok(repository)
     }
@@ -176,6 +182,9 @@ impl Repository {
             bytes += file.bytes;
             if bytes > MAX_BYTES {
                 return Err(TreeError::TooLarge.into());
+            }
+            if wanted.len() == MAX_FILES {
+                return Err(TreeError::TooManyFiles.into());
             }
             wanted.push((RelPath::parse(rest)?, file));
         }

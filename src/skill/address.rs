@@ -12,7 +12,7 @@ use super::tree::SKILL_MD;
 use crate::base::http;
 use crate::base::text::is_invisible;
 
-const GITHUB: &str = "https://github.com/";
+pub(crate) const GITHUB: &str = "https://github.com/";
 /// Hosts on which the address of a repository need not end in `.git`.
 const FORGES: [&str; 4] = [GITHUB, "https://gitlab.com/", "https://codeberg.org/", "https://bitbucket.org/"];
 
@@ -93,7 +93,8 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let hidden = |c: char| c.is_control() || c.is_whitespace() || is_invisible(c) || matches!(c, '\\' | '"' | '\'');
-        let odd = |part: &str| part.starts_with('-') || part.contains("..");
+        // `/-/` is in the addresses of GitLab's pages.
+        let odd = |part: &str| part.starts_with('-') && part != "-" || part.contains("..");
         if text.contains(hidden) || text.split(['/', ':', '@', '#']).any(odd) {
             return Err(AddressError::Part(text.escape_debug().to_string()));
         }
@@ -149,11 +150,17 @@ fn of_url(text: &str) -> Result<Address, AddressError> {
     let (place, fragment) = text.split_once('#').map_or((text, None), |(place, rest)| (place, Some(rest)));
     if FORGES.iter().any(|forge| text.starts_with(forge)) {
         // The page of a folder: …/OWNER/REPO/tree/REF/PATH.
+        let (place, revision) = parted(text);
         let page = ["/-/tree/", "/tree/", "/blob/"].iter().find_map(|word| place.split_once(word));
         let (repo, page) = page.unwrap_or((place, ""));
-        let (revision, folder) = page.split_once('/').unwrap_or((page, ""));
-        let revision = Some(revision).filter(|revision| !revision.is_empty()).or(fragment);
-        return git(&format!("{}.git", repo.trim_end_matches('/')), folder, revision);
+        let (branch, folder) = page.split_once('/').unwrap_or((page, ""));
+        let (repo, branch) = (repo.trim_end_matches('/'), Some(branch).filter(|branch| !branch.is_empty()));
+        // GitLab has groups in groups.
+        let parts = repo.matches('/').count();
+        if parts < 4 || parts > 4 && repo.starts_with(GITHUB) {
+            return Err(shape());
+        }
+        return git(&format!("{repo}.git"), folder, branch.or(revision));
     }
     match place.ends_with(".skill") || place.ends_with(".zip") {
         true if web && fragment.is_none() => Ok(Address::Archive(text.to_owned())),
@@ -178,7 +185,7 @@ fn git(url: &str, folder: &str, revision: Option<&str>) -> Result<Address, Addre
     let wrong = |name: &str| {
         name.is_empty()
             || name.len() > 255
-            || name.starts_with(['/', '+'])
+            || name.starts_with(['/', '+', '-'])
             || name.contains(['~', '^', ':', '*', '?', '[', '@'])
     };
     match revision {
@@ -235,6 +242,7 @@ mod tests {
             ("https://github.com/acme/skills", "github:acme/skills"),
             ("https://github.com/acme/skills/tree/main/tools/review", "github:acme/skills/tools/review@main"),
             ("https://github.com/acme/skills/blob/main/a/SKILL.md", "github:acme/skills/a@main"),
+            ("https://github.com/acme/skills@v1", "github:acme/skills@v1"),
             ("https://gitlab.com/a/b/c/-/tree/v1/d", "https://gitlab.com/a/b/c.git/d@v1"),
             ("https://git.example.com/x.git/a@v1", "https://git.example.com/x.git/a@v1"),
             ("git@git.example.com:team/x.git#v1", "git@git.example.com:team/x.git@v1"),
@@ -277,6 +285,9 @@ mod tests {
             "https://e\u{202e}xample.com/",
             "ftp://a/b.skill",
             "https://github.com/acme/x@a@b",
+            "https://github.com/acme",
+            "https://github.com/acme/x/issues",
+            "acme/x@-",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}: {:?}", text.parse::<Address>());
         }

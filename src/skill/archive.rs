@@ -87,11 +87,16 @@ pub(crate) fn read_of_site(bytes: &[u8], name: &str) -> Result<(String, Tree), A
         Ok::<_, ArchiveError>(path.strip_prefix("./").unwrap_or(&path).to_owned())
     };
     let error = |error| ArchiveError::Entry { name: "tar.gz".to_owned(), error };
-    let mut flat = false;
+    let (mut flat, mut size) = (false, 0);
     for (count, entry) in unpacked().entries().map_err(error)?.enumerate() {
-        flat |= plain(&entry.map_err(error)?)? == SKILL_MD;
+        let entry = entry.map_err(error)?;
+        flat |= plain(&entry)? == SKILL_MD;
+        size += entry.size();
         if count == MAX_FILES {
             return Err(ArchiveError::TooMany);
+        }
+        if size > MAX_BYTES {
+            return Err(TreeError::TooLarge.into());
         }
     }
     let mut unpacking = Unpacking::new(Some(name).filter(|_| flat));

@@ -150,8 +150,10 @@ pub(crate) fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) 
         findings.add(link.rule, &link.file, Some(link.line), link.message);
     }
     for (path, entry) in tree.iter() {
-        let text = std::str::from_utf8(&entry.content).unwrap_or_default();
-        if let Some((line, column, c)) = text::first_hidden(text) {
+        // As git has it, a file with a NUL is none of text; a stray byte does not make it one.
+        let binary = entry.content.contains(&0);
+        let text = String::from_utf8_lossy(if binary { &[] } else { &entry.content });
+        if let Some((line, column, c)) = text::first_hidden(&text) {
             let message =
                 format!("U+{:04X}, {}, hides text from people; remove it", u32::from(c), text::kind_of_hidden(c));
             findings.add("hidden-character", path.as_str(), Some(line), message);

@@ -118,6 +118,12 @@ fn folders_branches_tags_commits_and_urls_name_what_is_meant() {
         let report = test.json(&format!("skills add {source} --dest ../there{n} -y"));
         assert_eq!(report["skill"]["version"], version, "{source}: {report}");
     }
+    repository.git("tag -a v2 -m x v1");
+    test.ok("skills add acme/skills/skills/review@v2 --claude -y");
+    assert_eq!(lock(&test)["skills"]["review"]["commit"], json!(first));
+    test.ok("skills update").expect(0, &["unchanged"]);
+    fs::remove_dir_all(test.at(".claude")).unwrap();
+    test.ok("skills sync").expect(0, &["installed"]);
     test.run("skills add acme/skills@review --claude -y")
         .expect(1, &["no branch, tag or commit 'review'", "-s review"]);
     test.run("skills add acme/nothing --claude -y").expect(1, &["github:acme/nothing", "git cannot fetch"]);
@@ -379,10 +385,8 @@ fn a_sites_index_names_skills_and_their_digests() {
     let url = site.url("");
     refused(&test, &format!("skills add {url} --claude -y"), 1, &["no index of skills", ".git"]);
     let page = "---\nname: page\ndescription: One file. Use when tested.\n---\n# Page\n";
-    let flat = test.root().join("flat.zip");
-    let script = "import zipfile,sys; z=zipfile.ZipFile(sys.argv[1],'w'); z.writestr('SKILL.md', sys.argv[2].replace('page','flat')); z.writestr('a/b.md','b')";
-    Ran::ok(Command::new("python3").args(["-c", script]).arg(&flat).arg(page));
-    let (flat, demo) = (fs::read(flat).unwrap(), packed(&test, "demo"));
+    let flat = archive(&test, "flat.zip", "add('SKILL.md', head.replace('demo', 'flat')); add('a/b.md', 'b')");
+    let demo = packed(&test, "demo");
     site.put("/.well-known/agent-skills/page.md", page);
     site.put("/files/flat.zip", flat.clone());
     site.put("/demo.skill", demo.clone());
@@ -429,14 +433,87 @@ fn a_sites_index_names_skills_and_their_digests() {
     test.run(&format!("skills add {} --dest ../other -y", old.url("/docs"))).expect(1, &["no name of a skill"]);
 }
 
+/// An archive that Python makes: `entries` are calls with `add(NAME, TEXT)` and `link(NAME, TARGET)`.
+fn archive(test: &Test, name: &str, entries: &str) -> Vec<u8> {
+    let helpers = "
+import io, sys, tarfile, zipfile
+path, entries = sys.argv[1:]
+if path.endswith('.zip'):
+    out = zipfile.ZipFile(path, 'w')
+    def add(name, text): out.writestr(name, text)
+    def link(name, to):
+        info = zipfile.ZipInfo(name)
+        info.create_system, info.external_attr = 3, 0o120777 << 16
+        out.writestr(info, to)
+else:
+    out = tarfile.open(path, 'w:gz')
+    def add(name, text, kind=tarfile.REGTYPE, to=''):
+        info = tarfile.TarInfo(name)
+        data = text.encode(errors='surrogateescape')
+        info.size, info.type, info.linkname, info.mode = len(data), kind, to, 0o755
+        out.addfile(info, io.BytesIO(data))
+    def link(name, to): add(name, '', tarfile.SYMTYPE, to)
+    def hard(name, to): add(name, '', tarfile.LNKTYPE, to)
+    def device(name): add(name, '', tarfile.CHRTYPE)
+head = '---\\nname: demo\\ndescription: Does a thing. Use when tested.\\n---\\n# Demo\\n'
+exec(entries)
+out.close()
+";
+    let path = test.root().join(name);
+    Ran::ok(Command::new("python3").args(["-c", helpers]).arg(&path).arg(entries));
+    fs::read(path).unwrap()
+}
+
+/// A site whose index offers these bytes as the archive of `demo`.
+fn offer(site: &Site, bytes: Vec<u8>) {
+    let entry = json!({"name": "demo", "type": "archive", "url": "/demo", "digest": sha256(&bytes)});
+    site.put("/demo", bytes);
+    site.put("/.well-known/agent-skills/index.json", json!({ "skills": [entry] }).to_string());
+}
+
 #[test]
-fn links_in_an_archive_are_refused() {
+fn archives_of_a_site_have_a_folder_on_top_or_none() {
+    for (name, entries) in [
+        ("flat.zip", "add('SKILL.md', head); add('a/b.md', 'b')"),
+        ("folder.zip", "add('demo/SKILL.md', head); add('demo/a/b.md', 'b')"),
+        ("flat.tar.gz", "add('./SKILL.md', head); add('./a/b.md', 'b')"),
+        ("folder.tar.gz", "add('demo/SKILL.md', head); add('demo/a/b.md', 'b')"),
+        ("long.tar.gz", "add('SKILL.md', head); add('a/b.md', 'b'); add('x' * 200 + '/y', 'z')"),
+    ] {
+        let (test, site) = (Test::new(), Site::new());
+        offer(&site, archive(&test, name, entries));
+        test.ok(&format!("skills add {} --claude -y", site.url("")));
+        assert_eq!(fs::read_to_string(test.at(".claude/skills/demo/a/b.md")).unwrap(), "b", "{name}");
+    }
+}
+
+#[test]
+fn hostile_archives_are_refused() {
     let (test, site) = (Test::new(), Site::new());
-    let script = "import zipfile,sys\nz=zipfile.ZipFile(sys.argv[1],'w'); z.writestr('demo/SKILL.md','x')\ni=zipfile.ZipInfo('demo/link'); i.create_system=3; i.external_attr=0o120777<<16; z.writestr(i,'/etc/passwd')";
-    let path = test.root().join("demo.zip");
-    Ran::ok(Command::new("python3").args(["-c", script]).arg(&path));
-    site.put("/demo.skill", fs::read(path).unwrap());
+    for (name, entries, why) in [
+        ("a.zip", "add('demo/SKILL.md', head); link('demo/link', '/etc/passwd')", "links are refused"),
+        ("a.tar.gz", "add('SKILL.md', head); link('link', '/etc/passwd')", "links are refused"),
+        ("b.tar.gz", "add('SKILL.md', head); hard('link', '/etc/passwd')", "links are refused"),
+        ("c.tar.gz", "add('SKILL.md', head); device('null')", "links are refused"),
+        ("d.tar.gz", "add('SKILL.md', head); add('../x', 'x')", "outside the skill"),
+        ("e.tar.gz", "add('SKILL.md', head); add('/x', 'x')", "absolute"),
+        ("f.tar.gz", "add('SKILL.md', head); add('SKILL.md', head)", "twice"),
+        ("g.tar.gz", "add('SKILL.md', head); add('skill.md', head)", "same name"),
+        ("h.tar.gz", "add('other/SKILL.md', head)", "is called other"),
+        ("i.tar.gz", "add('SKILL.md', head); add('zeros', '0' * 60_000_000)", "MB"),
+        ("j.tar.gz", "[add(f'{n}', '') for n in range(1001)]", "more than 1000 entries"),
+        ("k.tar.gz", "add('SKILL.md', head); add('a', '\\u202e')", "a:1:1: U+202E"),
+        ("l.tar.gz", "add('SKILL.md', head); add('a', '\\udcff\\u202e')", "a:1:2: U+202E"),
+    ] {
+        offer(&site, archive(&test, name, entries));
+        refused(&test, &format!("skills add {} --claude -y", site.url("")), 1, &[why]);
+    }
+    let bytes = archive(&test, "demo.zip", "add('demo/SKILL.md', head); link('demo/link', '/etc/passwd')");
+    site.put("/demo.skill", bytes);
     refused(&test, &format!("skills add {} --claude -y", site.url("/demo.skill")), 1, &["links are refused"]);
+    let bytes = archive(&test, "cut.tar.gz", "add('SKILL.md', head)");
+    offer(&site, bytes[..bytes.len() / 2].to_vec());
+    refused(&test, &format!("skills add {} --claude -y", site.url("")), 1, &["cannot be read"]);
 }
 
 /// At whatever time it is killed: no half install, and the next run leaves no temporary folder.
