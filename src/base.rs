@@ -6,6 +6,7 @@ pub(crate) mod dir;
 pub(crate) mod disk;
 pub(crate) mod http;
 pub(crate) mod repo;
+pub(crate) mod scratch;
 pub(crate) mod text;
 
 use std::fmt::Write as _;

@@ -22,6 +22,7 @@ pub(crate) mod hub;
 mod install;
 pub mod oracle;
 pub mod project;
+mod remote;
 pub mod report;
 pub(crate) mod scaffold;
 pub mod session;

@@ -3,21 +3,24 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
-use tempfile::TempDir;
 use thiserror::Error;
 
 use super::disk;
+use super::scratch::Scratch;
 
-/// How often a request is made before its failure is final.
+/// How often a request is made before its failure is final, and one with bounds.
 const ATTEMPTS: u32 = 5;
+const BOUND_ATTEMPTS: u32 = 2;
+/// How many redirections are followed.
+const REDIRECTIONS: usize = 5;
 /// The first pause; each one after it is twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
 /// A longer `Retry-After` is left to the user.
@@ -27,7 +30,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// A client. Its scratch files are removed with it.
 pub(crate) struct Http {
-    scratch: TempDir,
+    scratch: Scratch,
 }
 
 /// What is asked.
@@ -40,6 +43,15 @@ pub(crate) struct Request<'a> {
     pub(crate) body: Body<'a>,
     /// Whether it may be made again after an answer that may have been lost.
     pub(crate) once: bool,
+    /// For an answer of somebody unknown. Redirections are then left to the caller.
+    bounds: Option<Bounds>,
+}
+
+/// The most that an answer may have and take.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) bytes: u64,
+    pub(crate) time: Duration,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -74,14 +86,33 @@ pub(crate) enum HttpError {
     NoCurl,
     #[error("{host} cannot be reached: {why}")]
     Unreachable { host: String, why: String },
+    #[error("{host} sends more than {} MB", .bytes / 1_000_000)]
+    TooLarge { host: String, bytes: u64 },
     #[error("{0}")]
     Other(String),
 }
 
 impl Http {
     pub(crate) fn new() -> Result<Self> {
-        let scratch = TempDir::with_prefix("kernels-http-").context("cannot make a folder for temporary files")?;
-        Ok(Self { scratch })
+        Ok(Self { scratch: Scratch::new()? })
+    }
+
+    /// Gets what somebody unknown serves, within bounds, along redirections to https or to the same host and port.
+    pub(crate) fn download(&self, url: &str, bounds: Bounds) -> Result<Response> {
+        let mut url = url.to_owned();
+        for _ in 0..=REDIRECTIONS {
+            let request = Request { bounds: Some(bounds), ..Request::new(Method::Get, &url) };
+            let response = self.send(&request)?;
+            let Some(to) = response.header("Location").filter(|_| (300..400).contains(&response.status)) else {
+                return Ok(response);
+            };
+            let next = joined(&url, to);
+            if !next.starts_with("https://") && origin(&next) != origin(&url) {
+                bail!("{url} redirects to {next}; only https and the same host are followed");
+            }
+            url = next;
+        }
+        bail!("{url}: more than {REDIRECTIONS} redirections");
     }
 
     /// Makes a request, again after a failure that may pass, and returns the last answer, whatever its status.
@@ -100,7 +131,7 @@ impl Http {
                 Err(_) => None,
             };
             match wait {
-                Some(wait) if attempt < ATTEMPTS => thread::sleep(wait),
+                Some(wait) if attempt < request.bounds.map_or(ATTEMPTS, |_| BOUND_ATTEMPTS) => thread::sleep(wait),
                 _ => return answer,
             }
             pause *= 2;
@@ -120,7 +151,8 @@ impl Http {
             Ok(())
         };
         line("dump-header", &headers)?;
-        line("output", &body)?;
+        // The limit is held here: curl knows the size of an answer only where a server says it.
+        line("output", if request.bounds.is_some() { Path::new("-") } else { &body })?;
         match request.body {
             Body::None => {}
             // `data` would read the whole file into memory.
@@ -132,7 +164,7 @@ impl Http {
         }
         // curl leaves out the file of an empty body.
         fs::write(&body, "").map_err(other)?;
-        let ran = curl(&config);
+        let ran = curl(&config, request, &body);
         let _ = fs::remove_file(&sent);
         let text = fs::read_to_string(&headers).unwrap_or_default();
         let _ = fs::remove_file(&headers);
@@ -223,6 +255,17 @@ pub(crate) fn origin(url: &str) -> &str {
     &url[..end]
 }
 
+/// An address as a page at `base` names it. curl resolves the dots.
+pub(crate) fn joined(base: &str, to: &str) -> String {
+    let folder = || &base[..base.rfind('/').filter(|at| *at >= origin(base).len()).unwrap_or(base.len())];
+    match to {
+        _ if to.contains("://") => to.to_owned(),
+        _ if to.starts_with("//") => format!("{}:{to}", base.split("://").next().unwrap_or_default()),
+        _ if to.starts_with('/') => format!("{}{to}", origin(base)),
+        _ => format!("{}/{to}", folder()),
+    }
+}
+
 /// Whether what is sent to this address stays secret: it is encrypted, or does not leave the machine.
 pub(crate) fn is_private(url: &str) -> bool {
     let host = host(url);
@@ -253,9 +296,11 @@ fn settings(request: &Request) -> Result<String, HttpError> {
         quoted(&request.url)?,
         env!("CARGO_PKG_VERSION"),
     );
-    // curl keeps `Authorization` from other hosts.
-    if request.method == Method::Get {
-        config += "location\nmax-redirs = 5\n";
+    match request.bounds {
+        Some(Bounds { time, .. }) => drop(writeln!(config, "max-time = {}", time.as_secs_f64())),
+        // curl keeps `Authorization` from other hosts.
+        None if request.method == Method::Get => config += "location\nmax-redirs = 5\n",
+        None => {}
     }
     for header in &request.headers {
         let _ = writeln!(config, "header = {}", quoted(header)?);
@@ -271,11 +316,12 @@ fn quoted(value: &str) -> Result<String, HttpError> {
     Ok(format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
-fn curl(config: &str) -> Result<Output, HttpError> {
+fn curl(config: &str, request: &Request, body: &Path) -> Result<Output, HttpError> {
     // --disable: a user's .curlrc might print what is secret.
     let mut command = Command::new("curl");
     command.args(["--disable", "--config", "-"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let stdout = if request.bounds.is_some() { Stdio::piped() } else { Stdio::null() };
+    command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => HttpError::NoCurl,
         _ => HttpError::Other(format!("cannot start curl: {error}")),
@@ -284,11 +330,20 @@ fn curl(config: &str) -> Result<Output, HttpError> {
         // It has ended early if this fails, and says why.
         let _ = stdin.write_all(config.as_bytes());
     }
-    child.wait_with_output().map_err(|error| HttpError::Other(format!("curl: {error}")))
+    let failed = |error: io::Error| HttpError::Other(format!("curl: {error}"));
+    if let Some((stdout, Bounds { bytes, .. })) = child.stdout.take().zip(request.bounds) {
+        let mut file = fs::File::create(body).map_err(failed)?;
+        if io::copy(&mut stdout.take(bytes + 1), &mut file).map_err(failed)? > bytes {
+            let _ = child.kill().and_then(|()| child.wait());
+            return Err(HttpError::TooLarge { host: host(&request.url), bytes });
+        }
+    }
+    child.wait_with_output().map_err(failed)
 }
 
 /// Codes of curl that stay the same however often it is tried: a wrong address, no such option, a certificate.
 const FINAL: [i32; 8] = [1, 2, 3, 4, 23, 26, 60, 77];
+const TIMED_OUT: i32 = 28;
 
 fn failure(request: &Request, ran: &Output) -> HttpError {
     let said = String::from_utf8_lossy(&ran.stderr);
@@ -303,6 +358,8 @@ fn failure(request: &Request, ran: &Output) -> HttpError {
     }
     let host = host(&request.url);
     match ran.status.code() {
+        // To have run out of time once is enough.
+        Some(TIMED_OUT) if request.bounds.is_some() => HttpError::Other(format!("{host}: {why}")),
         Some(code) if FINAL.contains(&code) => HttpError::Other(format!("{host}: curl failed: {why}")),
         _ => HttpError::Unreachable { host, why },
     }

@@ -9,6 +9,42 @@ pub(crate) fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The first character of a text that nobody sees, with its line and column from 1. A byte-order mark may begin it, and
+/// emoji and the scripts from Arabic to Sinhala need joiners between two of theirs.
+pub(crate) fn first_hidden(text: &str) -> Option<(usize, usize, char)> {
+    let joins = |c: &char| matches!(c, '\u{600}'..='\u{dff}' | '\u{2600}'..='\u{27bf}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}');
+    let (mut line, mut column, mut before) = (1, 0, None);
+    if text.is_ascii() {
+        return None;
+    }
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        column += 1;
+        let joiner = matches!(c, '\u{200c}' | '\u{200d}');
+        let needed = joiner && before.as_ref().is_some_and(joins) && chars.peek().is_some_and(joins);
+        if is_invisible(c) && !needed && !(before.is_none() && c == '\u{feff}') {
+            return Some((line, column, c));
+        }
+        if c == '\n' {
+            (line, column) = (line + 1, 0);
+        }
+        before = Some(c);
+    }
+    None
+}
+
+/// What a character is that [`is_invisible`], in words.
+pub(crate) fn kind_of_hidden(c: char) -> &'static str {
+    match c {
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            "a bidirectional control"
+        }
+        '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => "a zero-width character",
+        '\u{e0000}'..='\u{e007f}' => "a Unicode tag",
+        _ => "a character that nobody sees",
+    }
+}
+
 /// A text with `\n` for its line ends, if all of them are `\r\n`.
 pub(crate) fn with_lf(text: &[u8]) -> Option<Vec<u8>> {
     if !text.contains(&b'\r') {
@@ -85,6 +121,22 @@ fn edits(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hidden_characters_are_found_at_their_place() {
+        for (text, found) in [
+            ("plain\ntext", None),
+            ("\u{feff}caf\u{e9}", None),
+            ("a \u{1f469}\u{200d}\u{1f4bb} b", None),
+            ("\u{645}\u{200c}\u{6cc}", None),
+            ("a\u{200d}b", Some((1, 2, '\u{200d}'))),
+            ("a\nb\u{202e}c", Some((2, 2, '\u{202e}'))),
+            ("a\n\u{feff}", Some((2, 1, '\u{feff}'))),
+            ("ab\u{e0041}", Some((1, 3, '\u{e0041}'))),
+        ] {
+            assert_eq!(first_hidden(text), found, "{text:?}");
+        }
+    }
 
     #[test]
     fn edits_are_counted() {

@@ -12,16 +12,16 @@ use crate::skill::plugin::LAYOUTS;
 /// The commands about skills.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Skills {
-    /// Install a skill into agents
+    /// Install a skill into agents (from elsewhere: uses the network)
     #[command(
-        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add ./skills -s review,release --agent claude,codex\n  kernels skills add ./skills -s '*'\n  kernels skills add ./skills --all\n  kernels skills add ./skills --list\n  kernels skills add --global\n\nWithout an agent, a skill goes to where it is installed in this project already. Each skill is\ninstalled for all agents or for none. --agent '*' means .claude and .agents, of\nwhich most agents read one, and the folders of others that are on this machine or in this project.\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill.\n\nExit code 3 where an edit, a later version or something of another tool is in the way."
+        after_help = "Examples:\n  kernels skills add cuda-kernels --claude\n  kernels skills add --claude --codex --opencode\n  kernels skills add ./my-skill --agents --link\n  kernels skills add ./skills -s review,release --agent claude,codex\n  kernels skills add ./skills -s '*'\n  kernels skills add ./skills --all\n  kernels skills add ./skills --list\n  kernels skills add --global\n  kernels skills add acme/skills/skills/review@v1 --claude\n  kernels skills add acme/skills -s review,release --claude --yes\n  kernels skills add https://example.com/review.skill --claude\n\nWhat comes from elsewhere (a repository through git, a URL through curl) is shown first: files, scripts,\nsize, tokens, the tools it asks for. Then it asks; without a terminal --yes is needed (else exit code 3).\nskills-lock.json at the git root notes commit and digest. What begins with `.`, `/` or a folder that is here\nis a path and never fetched (github:OWNER/REPO is none). KERNELS_FETCH_SECONDS limits the time (300).\n\nWithout an agent, a skill goes to where it is installed in this project already. Each skill is\ninstalled for all agents or for none. --agent '*' means .claude and .agents, of\nwhich most agents read one, and the folders of others that are on this machine or in this project.\n\nProject installs go to the git root, or to the current folder outside a repository. `.env` and other files\nfor secrets are left out. --force keeps the last five backups of a skill.\n\nExit code 3 where an edit, a later version or something of another tool is in the way."
     )]
     #[command(visible_alias = "install", aliases = ["a", "i"])]
     Add(Add),
     /// List the embedded skills and where they are installed
     #[command(visible_alias = "ls", after_help = "Example:\n  kernels skills list --json")]
     List,
-    /// Find skills by their text: installed and embedded ones, or those of a folder or an archive
+    /// Find skills by their text: installed and embedded ones, or those of a source (from elsewhere: uses the network)
     #[command(
         aliases = ["search", "f"],
         after_help = "Examples:\n  kernels skills find layer norm\n  kernels skills find release --in ./skills\n\nFinds the skills whose name, description or SKILL.md has every word, in upper or lower case, and prints\nthe first line of SKILL.md that has one where name and description do not. Exit 1 where there is none."
@@ -45,15 +45,15 @@ pub(crate) enum Skills {
         after_help = "Examples:\n  kernels skills diff | less -R\n  kernels skills diff --exit-code\n\nExit code 0 also when there are edits; with --exit-code 1."
     )]
     Diff(Diff),
-    /// Update unmodified installs to this version; with --merge edited ones as well
+    /// Update unmodified installs to this version; with --merge edited ones as well (from elsewhere: uses the network)
     #[command(
-        after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded."
+        after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded.\n\nA skill from elsewhere is fetched, from the branch or tag that it was added from. What is new is shown as a\ndiff, scripts marked, before it asks; without a terminal --yes is needed (else exit code 3)."
     )]
     #[command(visible_alias = "upgrade")]
     Update(Update),
-    /// Install what skills.toml names: skills, sources, versions, agents
+    /// Install what skills.toml names: skills, sources, versions, agents (from elsewhere: uses the network)
     #[command(
-        after_help = "Examples:\n  kernels skills sync --init         write skills.toml from what is installed\n  kernels skills sync --check        exit 1 unless all is as it says, for CI\n\nskills.toml lies at the git root:\n  agents = [\"claude\", \"codex\"]     # of the skills that name none\n\n  [skills.cuda-kernels]             # embedded\n  version = \"0.2.0\"                 # optional: no other version\n\n  [skills.review]\n  source = \"skills/review\"          # a folder or an archive of this repository\n  agents = [\"claude\"]\n\nSkills that it does not name are left alone. Exit 1 where one that it names cannot be installed so,\nor lies in the folder of another agent; 3 where an edit or a later version is in the way."
+        after_help = "Examples:\n  kernels skills sync --init         write skills.toml from what is installed\n  kernels skills sync --check        exit 1 unless all is as it says, for CI\n\nskills.toml lies at the git root:\n  agents = [\"claude\", \"codex\"]     # of the skills that name none\n\n  [skills.cuda-kernels]             # embedded\n  version = \"0.2.0\"                 # optional: no other version\n\n  [skills.review]\n  source = \"skills/review\"          # a folder or an archive of this repository\n  agents = [\"claude\"]\n\n  [skills.release]\n  source = \"github:acme/skills@v1\" # or a URL; skills-lock.json pins commit and digest\n\nA pinned skill is fetched where the project has no copy of it, and refused with another digest; one that is\nnot pinned is asked for, or takes --yes. Without skills.toml, what skills-lock.json pins is installed.\n--check fetches nothing.\nSkills that it does not name are left alone. Exit 1 where one that it names cannot be installed so,\nor lies in the folder of another agent; 3 where an edit or a later version is in the way."
     )]
     Sync(Sync),
     /// List the backups of edited installs: from where, when, which version, which files
@@ -104,10 +104,11 @@ pub(crate) struct Targets {
 /// `skills add`.
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// An embedded skill, a folder, or a .skill file [default: cuda-kernels]; with -s a folder of skills
-    #[arg(value_name = "NAME|PATH")]
+    /// An embedded skill, a folder, or a .skill file [default: cuda-kernels]; with -s a folder of skills. From elsewhere:
+    /// OWNER/REPO[/PATH][@REF] on GitHub, or the URL of a .git repository, a .skill file or a site with an index of skills
+    #[arg(value_name = "NAME|PATH|SOURCE")]
     pub(crate) skill: Option<PathBuf>,
-    /// These skills of the folder, with commas between; '*' for all
+    /// These skills of the folder or the source, with commas between; '*' for all
     #[arg(short = 's', long = "skill", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) chosen: Vec<String>,
     /// All skills there, for all agents unless some are named
@@ -116,9 +117,6 @@ pub(crate) struct Add {
     /// List the skills there and install nothing
     #[arg(short, long)]
     pub(crate) list: bool,
-    /// Nothing is asked; npm's `skills` has this option
-    #[arg(short, long, hide = true)]
-    pub(crate) yes: bool,
     /// Where to.
     #[command(flatten)]
     pub(crate) targets: Targets,
@@ -128,6 +126,9 @@ pub(crate) struct Add {
     /// Whether to change anything.
     #[command(flatten)]
     pub(crate) looking: Looking,
+    /// Install what comes from elsewhere without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     /// One real copy, and relative links to it for the other agents
     #[arg(long)]
     pub(crate) link: bool,
@@ -207,6 +208,9 @@ pub(crate) struct Sync {
     /// Write skills.toml from what is installed in this project
     #[arg(long, conflicts_with_all = ["force", "dry_run", "check"])]
     pub(crate) init: bool,
+    /// Install what comes from elsewhere and is not in skills-lock.json without asking
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     /// Replace what is protected, after moving it to a backup
     #[arg(long)]
     pub(crate) force: bool,
@@ -224,8 +228,8 @@ pub(crate) struct Update {
     /// Replace edited installs too, after moving them to a backup
     #[arg(long)]
     pub(crate) force: bool,
-    /// Nothing is asked; npm's `skills` has this option
-    #[arg(short, long, hide = true)]
+    /// Take what comes from elsewhere without asking
+    #[arg(short, long)]
     pub(crate) yes: bool,
     /// Whether to change anything.
     #[command(flatten)]
@@ -264,8 +268,8 @@ pub(crate) struct Find {
     /// What to find
     #[arg(value_name = "TEXT", required = true)]
     pub(crate) words: Vec<String>,
-    /// In this folder of skills, skill or archive instead of what is installed and embedded
-    #[arg(long = "in", value_name = "PATH")]
+    /// In this folder of skills, skill or archive instead of what is installed and embedded; a source elsewhere is fetched
+    #[arg(long = "in", value_name = "SOURCE")]
     pub(crate) source: Option<PathBuf>,
 }
 

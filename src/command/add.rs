@@ -7,18 +7,21 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::batch::Batch;
-use super::{offered, target};
+use super::failure::Usage;
+use super::{elsewhere, offered, target};
 use crate::agent::{Machine, Scope, table};
 use crate::base::plural;
 use crate::cli::agents::Agents;
 use crate::cli::skills;
 use crate::install::apply::{self, Done};
 use crate::install::manifest::{self, Manifest};
+use crate::install::pins::Pins;
 use crate::install::plan;
 use crate::install::step::{Action, Merge, Options, Step};
 use crate::install::transaction::Recovered;
 use crate::install::{Place, Refusal};
 use crate::report::{Output, style};
+use crate::skill::address::Address;
 use crate::skill::bundled;
 use crate::skill::source::{Skill, Source};
 
@@ -29,12 +32,16 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Add, output: Output) ->
     }
     let several = arguments.all || !arguments.chosen.is_empty();
     let skills = if arguments.all {
-        offered::by(path)?.into_iter().map(|one| one.skill).collect::<Result<_>>()?
+        offered::by(path, output)?.into_iter().map(|one| one.skill).collect::<Result<_>>()?
+    } else if let Some(from) = path.and_then(Address::typed) {
+        let from = from.map_err(|error| Usage(error.to_string()))?;
+        elsewhere::fetch(&from, &arguments.chosen, !arguments.yes, output)?
     } else if several {
         Skill::open_several(path, &arguments.chosen)?
     } else {
         vec![Skill::open(path.unwrap_or(Path::new(bundled::DEFAULT)))?]
     };
+    elsewhere::ask(machine, &skills.iter().collect::<Vec<_>>(), arguments.yes, arguments.looking, output)?;
     let mut targets = arguments.targets.clone();
     if arguments.all && !target::is_named(&targets) {
         targets.agents = Agents::every();
@@ -113,7 +120,15 @@ pub(crate) fn install(
         let done = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
         (done, Vec::new(), plan.notes)
     } else {
+        let in_project = places.iter().any(|place| place.scope == Scope::Project) && skill.source.address().is_some();
+        if in_project {
+            // A lock that cannot be read stops the command before anything is changed.
+            Pins::read(machine.project())?;
+        }
         let outcome = apply::install(machine, skill, places, options)?;
+        if in_project {
+            Pins::add(machine.project(), skill)?;
+        }
         (outcome.done, outcome.recovered, outcome.notes)
     };
     show(machine, skill, &done, dry_run, heading, output);
@@ -128,6 +143,7 @@ pub(crate) fn install(
             "version": skill.version,
             "tree": skill.digest,
             "source": source_json(&skill.source),
+            "contents": skill.source.address().map(|_| elsewhere::contents(skill)),
         },
         "project": machine.project().to_string_lossy(),
         "git_root": machine.git_root.is_some(),
@@ -142,11 +158,10 @@ pub(crate) fn install(
 /// Prints what is wrong with a skill that can be installed nevertheless.
 pub(crate) fn show_findings(skill: &Skill, output: Output) {
     for finding in &skill.findings {
-        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         output.note(format!(
-            "{} {}{line}: {} [{}]",
+            "{} {}: {} [{}]",
             style::warning(format!("{}:", finding.severity)),
-            finding.file,
+            finding.place(Path::new("")),
             finding.message,
             finding.rule
         ));
@@ -158,6 +173,7 @@ fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, heading:
     let version = skill.version.as_deref().unwrap_or("without a version");
     let from = match &skill.source {
         Source::Embedded => String::new(),
+        Source::Remote { from, .. } => format!(" from {from}"),
         Source::Folder { path } | Source::Archive { path } => {
             path.as_deref().map(|path| format!(" from {}", machine.show(path))).unwrap_or_default()
         }
@@ -228,6 +244,7 @@ pub(crate) fn source_json(source: &Source) -> Value {
         Source::Embedded => json!({ "kind": "embedded" }),
         Source::Folder { path } => json!({ "kind": "folder", "path": lossy(path.as_deref()) }),
         Source::Archive { path } => json!({ "kind": "archive", "path": lossy(path.as_deref()) }),
+        Source::Remote { from, at } => json!({ "kind": "remote", "from": from, "at": at }),
     }
 }
 

@@ -1,21 +1,18 @@
 //! `kernels skills diff`.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
-use similar::TextDiff;
 
 use super::{status, target};
 use crate::agent::Machine;
-use crate::base::text;
 use crate::cli::skills;
 use crate::install::base::Base;
 use crate::install::discover::Install;
 use crate::install::scan::{Change, ChangeKind};
-use crate::report::{Output, style};
+use crate::report::{Output, style, unified};
 use crate::skill::source::Skill;
 use crate::skill::tree::Entry;
 
@@ -63,7 +60,7 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Diff, output: Output) -
             "diff": text,
         }));
         if !output.is_json() {
-            output.text(&text, colour);
+            output.text(&text, unified::colour);
         }
     }
     if reports.is_empty() {
@@ -92,43 +89,5 @@ fn one(machine: &Machine, install: &Install, change: &Change, base: Option<Entry
         let (old, new) = if was_executable { (755, 644) } else { (644, 755) };
         return Ok(format!("{shown}: old mode {old}, new mode {new}\n"));
     }
-    let path_or_null = |side: &Option<Vec<u8>>, letter: char| match side {
-        Some(_) => format!("{letter}/{}/{}", install.name, change.path),
-        None => "/dev/null".to_owned(),
-    };
-    let names = (path_or_null(&old, 'a'), path_or_null(&new, 'b'));
-    let lf = |side: Option<Vec<u8>>| side.map(|side| text::with_lf(&side).unwrap_or(side)).unwrap_or_default();
-    let (old, new) = (lf(old), lf(new));
-    let mut text = format!("{shown}\n");
-    match (std::str::from_utf8(&old), std::str::from_utf8(&new)) {
-        (Ok(old), Ok(new)) if !old.contains('\0') && !new.contains('\0') => {
-            let diff = TextDiff::from_lines(old, new);
-            let mut diff = diff.unified_diff();
-            let _ = write!(text, "{}", diff.context_radius(3).header(&names.0, &names.1));
-        }
-        _ => {
-            let _ = writeln!(text, "Binary files {} and {} differ", names.0, names.1);
-        }
-    }
-    Ok(text)
-}
-
-fn colour(diff: &str) -> String {
-    let mut text = String::new();
-    for line in diff.split_inclusive('\n') {
-        let (body, end) = match line.strip_suffix('\n') {
-            Some(body) => (body, "\n"),
-            None => (line, ""),
-        };
-        let painted = match body.as_bytes().first() {
-            _ if body.starts_with("+++") || body.starts_with("---") => style::strong(body),
-            Some(b'+') => style::good(body),
-            Some(b'-') => style::bad(body),
-            Some(b'@') => style::place(body),
-            _ => body.to_owned(),
-        };
-        text.push_str(&painted);
-        text.push_str(end);
-    }
-    text
+    Ok(unified::of_file(&shown, &format!("{}/{}", install.name, change.path), old, new))
 }

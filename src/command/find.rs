@@ -40,8 +40,8 @@ struct Hit {
 /// Prints the skills that have every word; exit 1 where there is none.
 pub(crate) fn run(machine: &Machine, arguments: &skills::Find, output: Output) -> Result<ExitCode> {
     let candidates = match &arguments.source {
-        Some(path) => of_source(Some(path))?,
-        None => installed(machine).into_iter().chain(of_source(None)?).collect(),
+        Some(path) => of_source(Some(path), output)?,
+        None => installed(machine).into_iter().chain(of_source(None, output)?).collect(),
     };
     let words: Vec<String> = arguments.words.iter().map(|word| word.to_lowercase()).collect();
     let looked = candidates.len();
@@ -64,9 +64,9 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Find, output: Output) -
 }
 
 /// The skills of a source. One that cannot be installed cannot be found.
-fn of_source(source: Option<&Path>) -> Result<Vec<Candidate>> {
+fn of_source(source: Option<&Path>, output: Output) -> Result<Vec<Candidate>> {
     let place = source.map_or("embedded".to_owned(), |path| path.display().to_string());
-    let skills = offered::by(source)?.into_iter().filter_map(|one| one.skill.ok());
+    let skills = offered::by(source, output)?.into_iter().filter_map(|one| one.skill.ok());
     let candidate = |text: &str, name| Candidate { name, text: text.to_owned(), places: vec![place.clone()] };
     Ok(skills.map(|skill| candidate(skill.text(), skill.name.clone())).collect())
 }

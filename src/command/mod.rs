@@ -15,6 +15,7 @@ mod complete;
 mod diff;
 mod doctor;
 mod doctor_cuda;
+mod elsewhere;
 mod failure;
 mod find;
 mod hub;

@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::elsewhere;
+use super::failure::Usage;
 use crate::base::plural;
 use crate::base::text::one_line;
 use crate::report::{Output, style};
+use crate::skill::address::Address;
 use crate::skill::bundled;
 use crate::skill::source::{Skill, skills_in};
 use crate::skill::tree::SKILL_MD;
@@ -19,8 +22,14 @@ pub(crate) struct Offered {
     pub(crate) skill: Result<Skill>,
 }
 
-/// All skills of a source: of a folder of skills, of a skill's folder or archive; without one, the embedded skills.
-pub(crate) fn by(source: Option<&Path>) -> Result<Vec<Offered>> {
+/// All skills of a source: of a folder of skills, of a skill's folder or archive, from elsewhere; without one, the embedded
+/// skills.
+pub(crate) fn by(source: Option<&Path>, output: Output) -> Result<Vec<Offered>> {
+    if let Some(from) = source.and_then(Address::typed) {
+        let from = from.map_err(|error| Usage(error.to_string()))?;
+        let skills = elsewhere::fetch(&from, &["*".to_owned()], false, output)?;
+        return Ok(skills.into_iter().map(|skill| Offered { name: skill.name.clone(), skill: Ok(skill) }).collect());
+    }
     let Some(path) = source else {
         let embedded = bundled::names().into_iter();
         return Ok(embedded.map(|name| Offered { name: name.to_owned(), skill: Skill::bundled(name) }).collect());
@@ -36,7 +45,7 @@ pub(crate) fn by(source: Option<&Path>) -> Result<Vec<Offered>> {
 
 /// Lists the skills of a source, and installs nothing.
 pub(super) fn list(source: Option<&Path>, output: Output) -> Result<ExitCode> {
-    let offered = by(source)?;
+    let offered = by(source, output)?;
     let place = source.map_or("this kernels".to_owned(), |path| path.display().to_string());
     output.line(style::strong(format!("{} in {place}", plural(offered.len(), "skill"))));
     let reports: Vec<Value> = offered.iter().map(|one| show(one, output)).collect();

@@ -9,6 +9,7 @@ use super::{add, failure, target};
 use crate::agent::{Machine, Scope};
 use crate::cli::skills;
 use crate::install::discover::{self, Install};
+use crate::install::pins::Pins;
 use crate::install::remove::{self, Removal, Removed};
 use crate::install::step::Options;
 use crate::install::{Place, apply};
@@ -45,11 +46,14 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
         }
     }
     let options = Options { force: arguments.force, ..Options::default() };
-    let Removed { removals, put_back, notes } = if looking.is_only() {
+    let Removed { removals, put_back, mut notes } = if looking.is_only() {
         Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
+    if !looking.is_only() {
+        notes.extend(forget(machine, &arguments.names).err().map(|error| format!("{error:#}")));
+    }
     if removals.is_empty() && looking.check {
         output.line(style::faint("nothing to remove"));
     }
@@ -80,6 +84,14 @@ fn ours(places: &[Place]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// Takes what the project has no copy of any more out of skills-lock.json.
+fn forget(machine: &Machine, names: &[String]) -> Result<()> {
+    let pins = Pins::read(machine.project())?;
+    let left = discover::installs(&discover::all_places(machine, &[Scope::Project]), names);
+    let gone = |name: &&String| pins.get(name).is_some() && !left.iter().any(|install| install.name == **name);
+    names.iter().filter(gone).try_for_each(|name| Pins::remove(machine.project(), name))
 }
 
 fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {

@@ -215,6 +215,10 @@ impl Row {
             Some(Source::Folder { path: Some(path) } | Source::Archive { path: Some(path) }) => {
                 format!("from {}; ", machine.show(&path))
             }
+            Some(Source::Remote { from, .. }) if self.install.scope == Scope::Project => {
+                format!("from {from}, as of the lock; ")
+            }
+            Some(Source::Remote { from, .. }) => format!("from {from}, as it was installed; "),
             _ => String::new(),
         };
         let version = match (&self.judged.version, available, &self.judged.state) {

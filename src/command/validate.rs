@@ -111,6 +111,7 @@ fn read(path: &Path) -> Result<Subject> {
                 severity: Severity::Fatal,
                 file: String::new(),
                 line: None,
+                column: None,
                 message: format!("{:#}", error.root_cause()),
             }],
         },
@@ -129,15 +130,13 @@ fn read_folder(folder: &Path) -> Subject {
 fn show(path: &Path, findings: &[Finding], deep: Option<&deep::Report>, valid: bool, output: Output) {
     let base = if path.file_name().is_some_and(|name| name == SKILL_MD) { path.parent().unwrap_or(path) } else { path };
     for finding in findings {
-        let file = if finding.file.is_empty() { base.to_path_buf() } else { base.join(&finding.file) };
-        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
         let severity = match finding.severity {
             Severity::Warning => style::warning("warning"),
             Severity::Error | Severity::Fatal => style::bad("error"),
         };
         output.line(format!(
             "{}: {severity}: {} {}",
-            style::place(format!("{}{line}", file.display())),
+            style::place(finding.place(base)),
             finding.message,
             style::faint(format!("[{}]", finding.rule))
         ));
@@ -159,6 +158,7 @@ fn finding_json(finding: &Finding) -> Value {
         "blocks_install": finding.severity == Severity::Fatal,
         "file": finding.file,
         "line": finding.line,
+        "column": finding.column,
         "message": finding.message,
     })
 }

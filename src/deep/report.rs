@@ -47,6 +47,7 @@ impl Unchecked {
             severity: Severity::Warning,
             file: self.first.0.clone(),
             line: Some(self.first.1),
+            column: None,
             message: format!("not checked: {}", self.line()),
         }
     }
@@ -91,6 +92,7 @@ impl Gathered {
             severity,
             file: file.to_owned(),
             line: Some(line),
+            column: None,
             message: message.into(),
         });
     }

@@ -5,15 +5,19 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
+
+use super::pins::{self, Pins};
 use super::place::{self, Place, merge};
 use super::receipt::Receipt;
 use super::scan::{Change, Scan};
 use super::state::{Judgement, State, judge};
 use crate::agent::{Agent, Machine, Scope, sight, table};
 use crate::base::dir::Dir;
+use crate::skill::address::Address;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::{Skill, Source};
-use crate::skill::{bundled, lineage};
+use crate::skill::{Tree, bundled, lineage};
 
 /// A skill at a place.
 #[derive(Clone, Debug)]
@@ -53,6 +57,7 @@ impl Install {
                     .map_err(|_| "this version of kernels does not contain it".to_owned());
             }
             Ok(Source::Folder { path } | Source::Archive { path }) => path,
+            Ok(Source::Remote { .. }) => return self.itself().map_err(|error| format!("{error:#}")),
         };
         let again = "`kernels skills add PATH` compares and updates it";
         let unnamed = || format!("it was installed from outside the project, which its receipt does not name; {again}");
@@ -72,6 +77,31 @@ impl Install {
         }
     }
 
+    /// The skill itself, where it came from elsewhere, is as it was installed, and as the project pins it: nothing is fetched
+    /// to look at it.
+    fn itself(&self) -> anyhow::Result<Skill> {
+        let receipt = Receipt::read(&self.real())?;
+        let tree = Tree::read(&self.real())?;
+        if self.scope == Scope::Project {
+            let project = self.place().project().unwrap_or_default();
+            match Pins::read(&project)?.get(&self.name) {
+                Some(pin) if pin.is(receipt.tree, &tree) => {}
+                Some(_) => bail!("{} pins another state; `kernels skills sync` installs that", pins::FILE),
+                None => bail!("{} does not pin it; `kernels skills update` does", pins::FILE),
+            }
+        }
+        let skill = Skill::from_tree(&self.name, receipt.source, tree, Vec::new())?;
+        if skill.digest != receipt.tree {
+            bail!("it is not as it was installed; `kernels skills update` compares it with where it came from");
+        }
+        Ok(skill)
+    }
+
+    /// Where it came from, if that is not on this machine.
+    pub(crate) fn address(&self) -> Option<Address> {
+        Receipt::read(&self.real()).ok()?.source.address().cloned()
+    }
+
     /// What it was installed from, with its whole path.
     pub(crate) fn source(&self, receipt: &Receipt) -> Source {
         let real = self.real();
@@ -80,7 +110,7 @@ impl Install {
             named.canonicalize().unwrap_or(named)
         };
         match &receipt.source {
-            Source::Embedded => Source::Embedded,
+            Source::Embedded | Source::Remote { .. } => receipt.source.clone(),
             Source::Folder { path } => Source::Folder { path: path.as_ref().map(whole) },
             Source::Archive { path } => Source::Archive { path: path.as_ref().map(whole) },
         }

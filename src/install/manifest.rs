@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::discover::{self, Install};
+use super::pins::{self, Pin, Pins};
 use super::place::{Place, merge};
 use super::plan::plan;
 use super::receipt::{Receipt, relative};
@@ -17,6 +19,7 @@ use super::step::Options;
 use crate::agent::{Machine, Scope, table};
 use crate::base::dir::Dir;
 use crate::base::disk::unique;
+use crate::skill::address::Address;
 use crate::skill::source::{Skill, Source};
 
 pub(crate) const FILE: &str = "skills.toml";
@@ -31,12 +34,15 @@ pub(crate) struct Manifest {
     agents: Vec<String>,
     #[serde(default)]
     skills: BTreeMap<String, Entry>,
+    /// What skills-lock.json says of them.
+    #[serde(skip)]
+    pins: Rc<Pins>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// A folder or an archive, relative to the project; the embedded skill without one.
+    /// A folder or an archive, relative to the project, or an address; the embedded skill without one.
     source: Option<PathBuf>,
     /// The only version that may be installed.
     version: Option<String>,
@@ -47,8 +53,17 @@ struct Entry {
 /// A skill that the manifest names, and where it belongs.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    pub(crate) skill: Skill,
+    pub(crate) name: String,
+    pub(crate) offer: Offer,
     pub(crate) places: Vec<Place>,
+    entry: Entry,
+}
+
+/// The files of a skill, or where they are to be fetched.
+#[derive(Clone, Debug)]
+pub(crate) enum Offer {
+    Here(Box<Skill>),
+    Elsewhere { from: Address, pin: Option<Pin> },
 }
 
 /// Something that is not as the manifest says.
@@ -67,11 +82,31 @@ impl Manifest {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => bail!("cannot read {}: {error}; it is to be a regular file", path.display()),
         };
-        let manifest: Self = toml::from_slice(&bytes).with_context(|| format!("{} is not valid", path.display()))?;
+        let mut manifest: Self =
+            toml::from_slice(&bytes).with_context(|| format!("{} is not valid", path.display()))?;
         if manifest.skills.is_empty() {
             bail!("{} names no skills; name some, or delete it", path.display());
         }
+        manifest.pins = Rc::new(Pins::read(machine.project())?);
         Ok(Some(manifest))
+    }
+
+    /// Without skills.toml: what skills-lock.json pins, where it is installed, or where every agent of npm's `skills` looks.
+    pub(crate) fn of_pins(machine: &Machine) -> Result<Option<Self>> {
+        let pins = Rc::new(Pins::read(machine.project())?);
+        let entry = |name: &String| {
+            let pin = pins.get(name)?;
+            let installs =
+                discover::installs(&discover::all_places(machine, &[Scope::Project]), std::slice::from_ref(name));
+            let mut agents: Vec<String> =
+                installs.iter().filter_map(|install| Some((*install.agents.first()?).to_owned())).collect();
+            if agents.is_empty() {
+                agents.push("agents".to_owned());
+            }
+            Some((name.clone(), Entry { source: Some(pin.from.to_string().into()), version: None, agents }))
+        };
+        let skills: BTreeMap<_, _> = pins.names().filter_map(entry).collect();
+        Ok((!skills.is_empty()).then(|| Self { agents: Vec::new(), skills, pins: pins.clone() }))
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
@@ -90,16 +125,12 @@ impl Manifest {
 
     fn look_up(&self, machine: &Machine, name: &str) -> Result<Wanted> {
         let entry = self.skills.get(name).context("is not there")?;
-        let skill = entry.skill(machine.project(), name)?;
-        if let Some(version) = entry.version.as_ref().filter(|version| Some(*version) != skill.version.as_ref()) {
-            let there = skill.version.as_deref().unwrap_or("without a version");
-            bail!(match &entry.source {
-                Some(source) =>
-                    format!("{version} is wanted, but {} is {there}; change one of the two", source.display()),
-                None => format!(
-                    "{version} is wanted, but this kernels carries {there}; use another kernels, or change the file"
-                ),
-            });
+        let offer = match entry.source.as_deref().and_then(Address::written) {
+            Some(from) => self.elsewhere(machine, name, from?),
+            None => Offer::Here(Box::new(entry.skill(machine.project(), name)?)),
+        };
+        if let Offer::Here(skill) = &offer {
+            entry.check_version(skill)?;
         }
         let agents = if entry.agents.is_empty() { &self.agents } else { &entry.agents };
         if agents.is_empty() {
@@ -113,7 +144,17 @@ impl Manifest {
             })?;
             places.push(Place::of_agent(machine, agent, Scope::Project)?);
         }
-        Ok(Wanted { skill, places: merge(places) })
+        Ok(Wanted { name: name.to_owned(), offer, places: merge(places), entry: entry.clone() })
+    }
+
+    /// A skill at an address: an intact copy in the project is what its pin says.
+    fn elsewhere(&self, machine: &Machine, name: &str, from: Address) -> Offer {
+        let installs = discover::installs(&discover::all_places(machine, &[Scope::Project]), &[name.to_owned()]);
+        let mut copies = installs.iter().filter(|install| install.address().is_some_and(|there| from.covers(&there)));
+        match copies.find_map(|install| install.offer().ok()) {
+            Some(skill) => Offer::Here(Box::new(skill)),
+            None => Offer::Elsewhere { pin: self.pins.get(name).filter(|pin| from.covers(&pin.from)), from },
+        }
     }
 
     /// What is not as the manifest says, of the skills with these names, or of all.
@@ -130,6 +171,20 @@ impl Manifest {
 }
 
 impl Entry {
+    fn check_version(&self, skill: &Skill) -> Result<()> {
+        if let Some(version) = self.version.as_ref().filter(|version| Some(*version) != skill.version.as_ref()) {
+            let there = skill.version.as_deref().unwrap_or("without a version");
+            bail!(match &self.source {
+                Some(source) =>
+                    format!("{version} is wanted, but {} is {there}; change one of the two", source.display()),
+                None => format!(
+                    "{version} is wanted, but this kernels carries {there}; use another kernels, or change the file"
+                ),
+            });
+        }
+        Ok(())
+    }
+
     fn skill(&self, project: &Path, name: &str) -> Result<Skill> {
         let Some(source) = &self.source else {
             return Skill::bundled(name);
@@ -149,9 +204,24 @@ impl Entry {
 }
 
 impl Wanted {
-    fn drift(&self, machine: &Machine) -> Vec<Drift> {
-        let name = &self.skill.name;
-        let plan = plan(machine, &self.skill, self.places.clone(), Options::default());
+    /// Refuses what was fetched if it is not what the two files say.
+    pub(crate) fn check(&self, skill: &Skill) -> Result<()> {
+        if let Offer::Elsewhere { pin: Some(pin), .. } = &self.offer {
+            pin.check(skill)?;
+        }
+        self.entry.check_version(skill).with_context(|| format!("{FILE}: {}", self.name))
+    }
+
+    pub(crate) fn drift(&self, machine: &Machine) -> Vec<Drift> {
+        let name = &self.name;
+        let Offer::Here(skill) = &self.offer else {
+            let path = self.places[0].dest(name);
+            let shown = machine.show(&path);
+            let what =
+                format!("{shown} is missing, or not as {FILE} and {} say; run `kernels skills sync`", pins::FILE);
+            return vec![Drift { path, what }];
+        };
+        let plan = plan(machine, skill, self.places.clone(), Options::default());
         let mut drift = Vec::new();
         for step in plan.steps.iter().filter(|step| step.action.changes_anything()) {
             let path = step.place.dest(name);
@@ -169,7 +239,7 @@ impl Wanted {
 
     /// Copies of the skill in the project for agents that the manifest does not name.
     pub(crate) fn undeclared(&self, machine: &Machine) -> Vec<Drift> {
-        let name = &self.skill.name;
+        let name = &self.name;
         let declared = |install: &Install| {
             self.places.iter().any(|place| place.folder == install.folder) || Receipt::read(&install.real()).is_err()
         };
@@ -192,7 +262,7 @@ impl Wanted {
 pub(crate) fn write(machine: &Machine) -> Result<usize> {
     let skills = installed(machine)?;
     let count = skills.len();
-    let text = toml::to_string(&Manifest { agents: Vec::new(), skills }).context("cannot write TOML")?;
+    let text = toml::to_string(&Manifest { skills, ..Manifest::default() }).context("cannot write TOML")?;
     let text = format!("# The agent skills of this repository. `kernels skills sync` installs them.\n\n{text}");
     let path = machine.project().join(FILE);
     match Dir::open(machine.project()).and_then(|project| write_once(&project, &text)) {
@@ -230,6 +300,7 @@ fn installed(machine: &Machine) -> Result<BTreeMap<String, Entry>> {
         let shown = machine.show(&install.path);
         let source = match install.source(&receipt) {
             Source::Embedded => None,
+            Source::Remote { from, .. } => Some(from.to_string().into()),
             Source::Folder { path } | Source::Archive { path } => {
                 let inside = path.filter(|path| path.starts_with(&project)).with_context(|| {
                     format!("{shown} was installed from outside the project; copy its source into it, and `add` that")

@@ -21,6 +21,7 @@ mod kept;
 pub(crate) mod lock;
 pub(crate) mod manifest;
 mod merge;
+pub(crate) mod pins;
 pub(crate) mod place;
 pub(crate) mod plan;
 mod protect;

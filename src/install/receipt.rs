@@ -148,6 +148,7 @@ pub(crate) fn recordable(source: &Source, folder: &Path, project: Option<&Path>)
         Source::Embedded => Source::Embedded,
         Source::Folder { path } => Source::Folder { path: adjust(path) },
         Source::Archive { path } => Source::Archive { path: adjust(path) },
+        Source::Remote { .. } => source.clone(),
     }
 }
 

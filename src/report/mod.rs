@@ -16,6 +16,7 @@ pub(crate) mod style;
 pub mod summary;
 pub mod table;
 pub mod timing;
+pub(crate) mod unified;
 pub(crate) mod xml;
 
 pub(crate) use output::Output;

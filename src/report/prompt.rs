@@ -74,6 +74,16 @@ impl Drop for Keys {
     }
 }
 
+/// Waits for an answer; anything but `y` or `yes` is no.
+pub(crate) fn confirm(question: &str) -> io::Result<bool> {
+    let mut stdout = io::stdout();
+    write!(stdout, "{} {question} [y/N] ", style::good("?"))?;
+    stdout.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
 /// Waits for Enter and leaves the answer in `selected`, one flag per row; returns false if the user cancelled.
 pub(crate) fn select(question: &str, rows: &[String], help: &str, selected: &mut [bool]) -> io::Result<bool> {
     let mut keys = Keys::new()?;

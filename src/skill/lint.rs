@@ -12,6 +12,7 @@ use super::frontmatter::{Document, Node, Value};
 use super::links;
 use super::tokens;
 use super::tree::{SKILL_MD, Tree, TreeError};
+use crate::base::text;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -37,8 +38,20 @@ pub(crate) struct Finding {
     /// The line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<usize>,
+    /// The column, from 1, where the line is not enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<usize>,
     /// The problem and the fix.
     pub message: String,
+}
+
+impl Finding {
+    /// The file below `base`, with the line and the column if they are known.
+    pub(crate) fn place(&self, base: &Path) -> String {
+        let file = if self.file.is_empty() { base.to_path_buf() } else { base.join(&self.file) };
+        let numbers = [self.line, self.column].into_iter().flatten();
+        numbers.fold(file.display().to_string(), |place, number| format!("{place}:{number}"))
+    }
 }
 
 /// Every rule: its id, its severity, and what it requires. The documentation lists this table.
@@ -47,6 +60,11 @@ pub(crate) const RULES: &[(&str, Severity, &str)] = &[
         "tree",
         Severity::Fatal,
         "regular files with portable UTF-8 names of up to 255 bytes, up to 32 deep, no links, at most 1,000 files and 25 MB",
+    ),
+    (
+        "hidden-character",
+        Severity::Fatal,
+        "no bidirectional controls, zero-width characters, tags or others that nobody sees, but for joiners in emoji and scripts",
     ),
     ("skill-md-missing", Severity::Fatal, "a file SKILL.md, in upper case, directly in the folder"),
     ("skill-md-utf8", Severity::Fatal, "SKILL.md is UTF-8"),
@@ -131,7 +149,18 @@ pub(crate) fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) 
     for link in links::find(tree) {
         findings.add(link.rule, &link.file, Some(link.line), link.message);
     }
-    for (path, _) in tree.iter() {
+    for (path, entry) in tree.iter() {
+        // As git has it, a file with a NUL is none of text; a stray byte does not make it one.
+        let binary = entry.content.contains(&0);
+        let text = String::from_utf8_lossy(if binary { &[] } else { &entry.content });
+        if let Some((line, column, c)) = text::first_hidden(&text) {
+            let message =
+                format!("U+{:04X}, {}, hides text from people; remove it", u32::from(c), text::kind_of_hidden(c));
+            findings.add("hidden-character", path.as_str(), Some(line), message);
+            if let Some(finding) = findings.0.last_mut() {
+                finding.column = Some(column);
+            }
+        }
         if path.file_name().eq_ignore_ascii_case(SKILL_MD) && path.as_str().contains('/') {
             let message =
                 "a SKILL.md inside a skill: Claude Code and Gemini never see it, others list a second skill".to_owned();
@@ -159,7 +188,7 @@ struct Findings(Vec<Finding>);
 impl Findings {
     fn add(&mut self, rule: &'static str, file: &str, line: Option<usize>, message: String) {
         let severity = RULES.iter().find(|(id, ..)| *id == rule).map_or(Severity::Error, |(_, severity, _)| *severity);
-        self.0.push(Finding { rule, severity, file: file.to_owned(), line, message });
+        self.0.push(Finding { rule, severity, file: file.to_owned(), line, column: None, message });
     }
 
     fn header(&mut self, rule: &'static str, line: usize, message: impl Into<String>) {

@@ -1,5 +1,6 @@
 //! A skill: its files, header, rules, archive, and the embedded one.
 
+pub(crate) mod address;
 pub(crate) mod archive;
 pub mod bundled;
 pub(crate) mod digest;

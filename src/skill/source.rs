@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::address::Address;
 use super::archive;
 use super::bundled;
 use super::digest::{Digest, FileDigests, file_digests};
@@ -32,13 +33,27 @@ pub(crate) enum Source {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<PathBuf>,
     },
+    /// A repository or a site.
+    Remote {
+        from: Address,
+        /// The commit, or the SHA-256 of what was downloaded.
+        at: String,
+    },
 }
 
 impl Source {
+    /// Where it is, if that is not on this machine.
+    pub(crate) fn address(&self) -> Option<&Address> {
+        match self {
+            Self::Remote { from, .. } => Some(from),
+            _ => None,
+        }
+    }
+
     /// Whether what was installed can be read again from what a receipt says.
     pub(crate) fn is_repeatable(&self) -> bool {
         match self {
-            Self::Embedded => true,
+            Self::Embedded | Self::Remote { .. } => true,
             Self::Folder { path } | Self::Archive { path } => path.is_some(),
         }
     }
@@ -93,15 +108,8 @@ impl Skill {
             Some(folder) => skills_in(folder)?,
             None => bundled::names().into_iter().map(str::to_owned).collect(),
         };
-        let place = folder.map_or("in this kernels".to_owned(), |folder| format!("in {}", folder.display()));
-        if there.is_empty() {
-            bail!("there is no skill {place}: no folder in it has a {SKILL_MD}");
-        }
-        if let Some(name) = names.iter().find(|name| *name != "*" && !there.contains(name)) {
-            bail!("there is no skill '{name}' {place}; there are: {}", there.join(", "));
-        }
-        let all = names.iter().any(|name| name == "*");
-        let chosen = there.iter().filter(|name| all || names.contains(name));
+        let place = folder.map_or("this kernels".to_owned(), |folder| folder.display().to_string());
+        let chosen = choose(&there, names, &place)?.into_iter();
         chosen.map(|name| folder.map_or_else(|| Self::bundled(name), |folder| Self::read(&folder.join(name)))).collect()
     }
 
@@ -112,8 +120,7 @@ impl Skill {
         let (folder, tree, source) = if meta.is_dir() {
             let inside = if path.join(SKILL_MD).exists() { Vec::new() } else { skills_in(path).unwrap_or_default() };
             if !inside.is_empty() {
-                let path = path.display();
-                bail!("{path} is a folder of skills: {}; choose with `-s NAME,NAME` or `-s '*'`", inside.join(", "));
+                bail!(several(&inside, &format!("{} is a folder of skills", path.display())));
             }
             let folder = lint::folder_name(path).unwrap_or_default();
             let tree = Tree::read(path).with_context(|| format!("{} is refused as a skill", path.display()))?;
@@ -127,19 +134,8 @@ impl Skill {
         } else {
             bail!("{} is neither a folder nor a .skill file", path.display());
         };
-        let findings = lint::lint(&tree, Some(&folder), &[]);
-        if let Some(first) = lint::fatal(&findings).next() {
-            let at = path.join(&first.file);
-            let line = first.line.map(|line| format!(":{line}")).unwrap_or_default();
-            bail!(
-                "{}{line}: {} [{}]\n`kernels skills validate {}` lists everything",
-                at.display(),
-                first.message,
-                first.rule,
-                path.display()
-            );
-        }
-        Self::from_tree(&folder, source, tree, findings)
+        let more = format!("\n`kernels skills validate {}` lists everything", path.display());
+        Self::checked(&folder, source, tree, path, &more)
     }
 
     /// The text of SKILL.md.
@@ -153,7 +149,17 @@ impl Skill {
         one_line(header.as_ref().and_then(|header| header.text("description")).unwrap_or_default())
     }
 
-    fn from_tree(name: &str, source: Source, tree: Tree, findings: Vec<Finding>) -> Result<Self> {
+    /// A skill of files from anywhere, if no rule forbids it. `shown` is where they come from, `more` ends an error.
+    pub(crate) fn checked(name: &str, source: Source, tree: Tree, shown: &Path, more: &str) -> Result<Self> {
+        let findings = lint::lint(&tree, Some(name), &[]);
+        if let Some(first) = lint::fatal(&findings).next() {
+            bail!("{}: {} [{}]{more}", first.place(shown), first.message, first.rule);
+        }
+        Self::from_tree(name, source, tree, findings)
+    }
+
+    /// A skill of files that were looked at before.
+    pub(crate) fn from_tree(name: &str, source: Source, tree: Tree, findings: Vec<Finding>) -> Result<Self> {
         let skill_md = tree.get(SKILL_MD).with_context(|| format!("{name} has no {SKILL_MD}"))?;
         let text = std::str::from_utf8(&skill_md.content).with_context(|| format!("{name}/{SKILL_MD} is not UTF-8"))?;
         let document = Document::parse(text).with_context(|| format!("{name}/{SKILL_MD}"))?;
@@ -173,6 +179,25 @@ impl Skill {
 /// Whether a word was meant as the name of a skill, though it may be none: `cuda_kernels`.
 fn is_name(word: &str) -> bool {
     lint::is_valid_name(word) || nearest(word, bundled::names()).is_some_and(|_| !word.contains(['/', '.']))
+}
+
+/// The names that are wanted of those that are there: all with `*`, and the only one without any.
+pub(crate) fn choose<'a>(there: &'a [String], names: &[String], place: &str) -> Result<Vec<&'a String>> {
+    if there.is_empty() {
+        bail!("there is no skill in {place}: no folder in it has a {SKILL_MD}");
+    }
+    if let Some(name) = names.iter().find(|name| *name != "*" && !there.contains(name)) {
+        bail!("there is no skill '{name}' in {place}; there are: {}", there.join(", "));
+    }
+    if names.is_empty() && there.len() > 1 {
+        bail!(several(there, &format!("{place} has several skills")));
+    }
+    let all = names.is_empty() || names.iter().any(|name| name == "*");
+    Ok(there.iter().filter(|name| all || names.contains(name)).collect())
+}
+
+fn several(names: &[String], what: &str) -> String {
+    format!("{what}: {}; choose with `-s NAME,NAME` or `-s '*'`", names.join(", "))
 }
 
 /// The folders with a SKILL.md in a folder of skills, by name. Links are not followed.

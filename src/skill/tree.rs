@@ -184,9 +184,16 @@ impl Tree {
         &self.left_out
     }
 
-    /// Notes a path that is no part of the tree.
-    pub(crate) fn leave_out(&mut self, path: String) {
-        self.left_out.push(path);
+    /// Whether a path below the skill's folder is to be part of the tree; one that may be secret is noted.
+    pub(crate) fn admits(&mut self, path: &str) -> bool {
+        if path.split('/').any(|part| is_left_behind(part) || part == RECEIPT) {
+            return false;
+        }
+        let secret = path.split('/').any(is_secret);
+        if secret {
+            self.left_out.push(path.to_owned());
+        }
+        !secret
     }
 
     fn add_found(&mut self, folder: &Path, found: &walkdir::DirEntry) -> Result<(), TreeError> {

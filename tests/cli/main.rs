@@ -51,6 +51,7 @@ mod project;
 mod prompt;
 mod publish;
 mod signatures;
+mod sources;
 mod team;
 mod toolchain;
 mod typing;

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Test, exists};
+use crate::support::site::Repository;
+use crate::support::{Test, exists, write_skill};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -134,5 +135,37 @@ fn json_and_quiet_never_ask() {
         let mut terminal = Terminal::open(&test, &format!("skills add {flag}"));
         terminal.wait_for("say where to");
         assert_eq!(terminal.exit_code(), 2);
+    }
+}
+
+#[test]
+fn what_comes_from_elsewhere_is_shown_and_asked_for() {
+    let test = Test::new();
+    let repository = Repository::new(&test, "demo");
+    write_skill(&repository.folder, "demo", "1");
+    let skill_md = fs::read_to_string(repository.at("SKILL.md")).unwrap();
+    repository.write("SKILL.md", skill_md.replace("---\n#", "allowed-tools: Bash Read\n---\n#"));
+    repository.commit();
+    for (typed, code) in [("n\n", 1), ("\n", 1), ("y\n", 0)] {
+        assert!(!exists(test.at(".claude")));
+        let mut terminal = Terminal::open(&test, "skills add acme/demo --claude");
+        terminal.wait_for("Install 1 skill? [y/N]");
+        for word in ["3 files", "tokens", "scripts/run.py", "asks for tools:", "Bash Read"] {
+            assert!(terminal.screen.contains(word), "no {word:?}:\n{}", terminal.screen);
+        }
+        terminal.press(typed.as_bytes());
+        terminal.wait_for(if code == 0 { "installed" } else { "nothing was changed" });
+        assert_eq!(terminal.exit_code(), code);
+    }
+    repository.write("scripts/run.py", "#!/bin/sh\nevil\n");
+    repository.commit();
+    for (typed, code) in [("n\n", 1), ("y\n", 0)] {
+        let mut terminal = Terminal::open(&test, "skills update");
+        terminal.wait_for("Update demo? [y/N]");
+        assert!(terminal.screen.contains("(script)") && terminal.screen.contains("+evil"), "{}", terminal.screen);
+        terminal.press(typed.as_bytes());
+        assert_eq!(terminal.exit_code(), code);
+        let there = fs::read_to_string(test.at(".claude/skills/demo/scripts/run.py")).unwrap();
+        assert_eq!(there.contains("evil"), code == 0);
     }
 }

@@ -11,6 +11,7 @@
 mod agents;
 mod anthropic;
 mod install;
+mod lock;
 mod plugin;
 #[path = "../support/mod.rs"]
 mod support;

@@ -8,6 +8,7 @@ pub mod cuda;
 pub mod hub;
 pub mod pending;
 pub mod report;
+pub mod site;
 pub mod torch;
 pub mod walk_through;
 pub mod yaml;
