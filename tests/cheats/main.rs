@@ -123,7 +123,8 @@ fn the_record_is_of_this_suite_and_every_cheat_was_caught() {
             (true, None) => {}
             (true, Some(_)) => panic!("evidence/pending.toml names {}, which is of this harness", path.display()),
             (false, Some(why)) => {
-                let _ = writeln!(std::io::stderr(), "\nnot run: the suite on a card, with the harness as it is now: {why}");
+                let _ =
+                    writeln!(std::io::stderr(), "\nnot run: the suite on a card, with the harness as it is now: {why}");
             }
             (false, None) => panic!(
                 "{} is of another harness: src/gpu, verify, bench, oracle or confine changed since it was recorded; run the \
