@@ -181,11 +181,10 @@ pub fn to_markdown() -> String {
         "\nOf the agents that were asked or whose documentation says it, all but {} walk from the current folder up to the \
          git root, so `add` writes at the git root; outside a repository it writes to the current folder, the only one Codex \
          looks in there.\n\n\
-         Where a skill lies in two of an agent's folders: {} lists every real copy, so the second \
-         folder gets a relative link to the first. {} uses the user's copy, {} the project's. {} \
-         reports every further copy as a conflict, so its own folder is left out where it finds the skill in another. \
-         The others list one; OpenCode was seen to choose differently from run to run. `kernels \
-         doctor` tells when that matters.\n",
+         Where a skill lies in two of an agent's folders: every real copy is listed by {}, so the second folder gets a \
+         relative link to the first. The user's copy is used by {}, the project's by {}. Every further copy is reported as a \
+         conflict by {}, so its own folder is left out where it finds the skill in another. Of the others, those that are known \
+         list one; OpenCode was seen to choose differently from run to run. `kernels doctor` tells when that matters.\n",
         named(&|a| a.project_roots == ProjectRoots::Cwd),
         named(&|a| a.copies == Copies::Each),
         named(&|a| a.copies == Copies::User),

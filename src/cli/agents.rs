@@ -84,7 +84,9 @@ impl TypedValueParser for Known {
         if let Some(close) = table::nearest(&typed) {
             error.insert(ContextKind::SuggestedValue, ContextValue::String(close.to_owned()));
         }
-        let list = "`kernels skills agents` lists the agents".into();
+        let common = table::with_a_flag().map(|(agent, _)| agent.id.clone()).collect();
+        error.insert(ContextKind::ValidValue, ContextValue::Strings(common));
+        let list = "`kernels skills agents` lists all of them".into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![list]));
         Err(error)
     }
