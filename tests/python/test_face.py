@@ -191,7 +191,7 @@ class Skills(unittest.TestCase):
             (lambda: skills.add(agents=["nobody"]), harness.UsageError, "nobody"),
             (lambda: skills.add("/no/such/skill", agents=["claude"]), harness.Error, "/no/such/skill"),
             (lambda: skills.add("--force", agents=["claude"]), harness.Error, "--force"),
-            (lambda: skills.status("absent"), harness.Error, "kernels skills add absent"),
+            (lambda: skills.status("absent"), harness.Error, "is not installed there"),
             (lambda: skills.validate("/no/such/skill"), harness.Error, "/no/such/skill"),
             (lambda: skills.validate(), harness.UsageError, "PATH"),
         ]:
