@@ -36,6 +36,7 @@ mod generated;
 mod getting;
 #[cfg(unix)]
 mod hostile;
+mod hostile_hub;
 mod hub;
 mod init;
 mod inspect;
