@@ -37,6 +37,7 @@ mod getting;
 #[cfg(unix)]
 mod hostile;
 mod hostile_hub;
+mod hostile_sources;
 mod hub;
 mod init;
 mod inspect;
