@@ -37,7 +37,7 @@ fn names_that_git_itself_would_not_write_are_refused_or_left_out() {
     repository.commit();
     let blob = repository.git("hash-object -w config");
     for (name, why) in
-        [("a\nb", "control character"), ("a\u{7f}b", "control character"), ("..", "'..'"), ("a:b", "colon")]
+        [("a\nb", "control character"), ("a\u{7f}b", "control character"), ("..", "'..'"), ("ab:c", "colon")]
     {
         with_entry(&repository, &format!("100644 blob {blob}\t{name}"));
         refused(&test, "skills add acme/demo@trap --claude -y", &[why]);
