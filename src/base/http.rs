@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const MOST_PATIENCE: Duration = Duration::from_secs(120);
 /// Of an answer that is read into memory.
 const LARGEST: u64 = 64 << 20;
+/// Of an answer's headers.
+const HEADERS: u64 = 1 << 20;
 
 /// A client. Its scratch files are removed with it.
 pub(crate) struct Http {
@@ -43,6 +45,8 @@ pub(crate) struct Request<'a> {
     pub(crate) body: Body<'a>,
     /// Whether it may be made again after an answer that may have been lost.
     pub(crate) once: bool,
+    /// The most bytes of the answer, where more are expected, or fewer, than fit into memory.
+    pub(crate) most: Option<u64>,
     /// For an answer of somebody unknown. Redirections are then left to the caller.
     bounds: Option<Bounds>,
 }
@@ -86,7 +90,7 @@ pub(crate) enum HttpError {
     NoCurl,
     #[error("{host} cannot be reached: {why}")]
     Unreachable { host: String, why: String },
-    #[error("{host} sends more than {} MB", .bytes / 1_000_000)]
+    #[error("{host} sends more than {}", size(*.bytes))]
     TooLarge { host: String, bytes: u64 },
     #[error("{0}")]
     Other(String),
@@ -107,7 +111,7 @@ impl Http {
                 return Ok(response);
             };
             let next = joined(&url, to);
-            if !next.starts_with("https://") && origin(&next) != origin(&url) {
+            if !may_lead(&url, &next) {
                 bail!("{url} redirects to {next}; only https and the same host are followed");
             }
             url = next;
@@ -152,7 +156,7 @@ impl Http {
         };
         line("dump-header", &headers)?;
         // The limit is held here: curl knows the size of an answer only where a server says it.
-        line("output", if request.bounds.is_some() { Path::new("-") } else { &body })?;
+        line("output", Path::new("-"))?;
         match request.body {
             Body::None => {}
             // `data` would read the whole file into memory.
@@ -162,11 +166,10 @@ impl Http {
                 line("upload-file", &sent)?;
             }
         }
-        // curl leaves out the file of an empty body.
-        fs::write(&body, "").map_err(other)?;
         let ran = curl(&config, request, &body);
         let _ = fs::remove_file(&sent);
-        let text = fs::read_to_string(&headers).unwrap_or_default();
+        let text = disk::read_plain(&headers, HEADERS).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
         let _ = fs::remove_file(&headers);
         let ran = ran?;
         if !ran.status.success() {
@@ -191,6 +194,12 @@ impl<'a> Request<'a> {
 
     pub(crate) fn body(mut self, body: Body<'a>) -> Self {
         self.body = body;
+        self
+    }
+
+    /// Answers over this size are given up.
+    pub(crate) fn most(mut self, bytes: u64) -> Self {
+        self.most = Some(bytes);
         self
     }
 
@@ -255,6 +264,12 @@ pub(crate) fn origin(url: &str) -> &str {
     &url[..end]
 }
 
+/// Whether somebody unknown at one address may send us to another: over https, or to the same host and port. Otherwise a
+/// site could have requests made of what is reached from this machine alone.
+pub(crate) fn may_lead(from: &str, to: &str) -> bool {
+    to.starts_with("https://") || origin(to) == origin(from)
+}
+
 /// An address as a page at `base` names it. curl resolves the dots.
 pub(crate) fn joined(base: &str, to: &str) -> String {
     let folder = || &base[..base.rfind('/').filter(|at| *at >= origin(base).len()).unwrap_or(base.len())];
@@ -281,6 +296,10 @@ fn host(url: &str) -> String {
     host.rsplit('@').next().unwrap_or_default().to_owned()
 }
 
+fn size(bytes: u64) -> String {
+    if bytes < 1_000_000 { format!("{bytes} bytes") } else { format!("{} MB", bytes / 1_000_000) }
+}
+
 fn settings(request: &Request) -> Result<String, HttpError> {
     let protocols = if request.url.starts_with("https://") { "=https" } else { "=http,https" };
     let method = match request.method {
@@ -303,6 +322,11 @@ fn settings(request: &Request) -> Result<String, HttpError> {
         None => {}
     }
     for header in &request.headers {
+        let name = header.split(':').next().unwrap_or_default();
+        // curl would read a file that is named behind `@`; a server names headers as well.
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+            return Err(HttpError::Other(format!("{name:?} is no name of a header")));
+        }
         let _ = writeln!(config, "header = {}", quoted(header)?);
     }
     Ok(config)
@@ -317,11 +341,12 @@ fn quoted(value: &str) -> Result<String, HttpError> {
 }
 
 fn curl(config: &str, request: &Request, body: &Path) -> Result<Output, HttpError> {
+    let failed = |error: io::Error| HttpError::Other(format!("curl: {error}"));
+    let mut file = fs::File::create(body).map_err(failed)?;
     // --disable: a user's .curlrc might print what is secret.
     let mut command = Command::new("curl");
     command.args(["--disable", "--config", "-"]);
-    let stdout = if request.bounds.is_some() { Stdio::piped() } else { Stdio::null() };
-    command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => HttpError::NoCurl,
         _ => HttpError::Other(format!("cannot start curl: {error}")),
@@ -330,19 +355,20 @@ fn curl(config: &str, request: &Request, body: &Path) -> Result<Output, HttpErro
         // It has ended early if this fails, and says why.
         let _ = stdin.write_all(config.as_bytes());
     }
-    let failed = |error: io::Error| HttpError::Other(format!("curl: {error}"));
-    if let Some((stdout, Bounds { bytes, .. })) = child.stdout.take().zip(request.bounds) {
-        let mut file = fs::File::create(body).map_err(failed)?;
-        if io::copy(&mut stdout.take(bytes + 1), &mut file).map_err(failed)? > bytes {
+    if let Some(stdout) = child.stdout.take() {
+        let bytes = request.bounds.map(|bounds| bounds.bytes).or(request.most).unwrap_or(LARGEST);
+        let copied = io::copy(&mut stdout.take(bytes + 1), &mut file);
+        if !copied.as_ref().is_ok_and(|copied| *copied <= bytes) {
             let _ = child.kill().and_then(|()| child.wait());
-            return Err(HttpError::TooLarge { host: host(&request.url), bytes });
+            return Err(copied.err().map_or(HttpError::TooLarge { host: host(&request.url), bytes }, failed));
         }
     }
     child.wait_with_output().map_err(failed)
 }
 
-/// Codes of curl that stay the same however often it is tried: a wrong address, no such option, a certificate.
-const FINAL: [i32; 8] = [1, 2, 3, 4, 23, 26, 60, 77];
+/// Codes of curl that stay the same however often it is tried: a wrong address, no such option, a circle of redirections, a
+/// certificate.
+const FINAL: [i32; 9] = [1, 2, 3, 4, 23, 26, 47, 60, 77];
 const TIMED_OUT: i32 = 28;
 
 fn failure(request: &Request, ran: &Output) -> HttpError {
@@ -392,6 +418,21 @@ mod tests {
             ("ftp://localhost/", false),
         ] {
             assert_eq!(is_private(url), private, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_header_that_a_server_names_is_no_file_and_no_second_header() {
+        for (header, wrong) in [
+            ("X-Amz-Date: 1", false),
+            ("Authorization: Bearer x", false),
+            ("@/etc/passwd: x", true),
+            ("A b: c", true),
+            (": c", true),
+            ("A: b\r\nC: d", true),
+        ] {
+            let request = Request { headers: vec![header.to_owned()], ..Request::new(Method::Get, "https://a/") };
+            assert_eq!(settings(&request).is_err(), wrong, "{header:?}");
         }
     }
 

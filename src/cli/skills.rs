@@ -61,9 +61,9 @@ pub(crate) enum Skills {
         after_help = "Examples:\n  kernels skills backups\n  kernels skills backups cuda-kernels --claude --json\n\nBackups lie in .kernels/backups beside the skills folder; the last five of a skill are kept there."
     )]
     Backups(Select),
-    /// Put a backup back in its place; what lies there now is moved to a backup first
+    /// Put a backup back in its place; without one, install what skills-lock.json pins (from elsewhere: uses the network)
     #[command(
-        after_help = "Examples:\n  kernels skills restore cuda-kernels-20261123T152331Z\n  kernels skills restore cuda-kernels-20261123T152331Z --codex --dry-run\n\n`kernels skills backups` lists the ids. An id that is in several places needs the agent, or the backup's\npath instead."
+        after_help = "Examples:\n  kernels skills restore cuda-kernels-20261123T152331Z\n  kernels skills restore cuda-kernels-20261123T152331Z --codex --dry-run\n\nWhat lies in the place is moved to a backup first. Without an id it is `kernels skills sync`: what\nskills.toml names, or skills-lock.json pins, in the pinned state.\n\n`kernels skills backups` lists the ids. An id that is in several places needs the agent, or the backup's\npath instead."
     )]
     Restore(Restore),
     /// Remove an install
@@ -151,9 +151,9 @@ pub(crate) struct Merge {
 /// `skills restore`.
 #[derive(Args, Debug)]
 pub(crate) struct Restore {
-    /// The backup, as `kernels skills backups` lists it
+    /// The backup, as `kernels skills backups` lists it; without it, what skills-lock.json pins is installed
     #[arg(value_name = "ID|PATH")]
-    pub(crate) id: String,
+    pub(crate) id: Option<String>,
     /// Only from these places.
     #[command(flatten)]
     pub(crate) targets: Targets,

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::failure::Usage;
-use super::{add, target};
+use super::{add, sync, target};
 use crate::agent::Machine;
 use crate::cli::skills;
 use crate::install::apply;
@@ -15,9 +15,12 @@ use crate::install::backups::{self, Backup};
 use crate::install::transaction::{RESTORED, Settled};
 use crate::report::{Output, style};
 
-/// Puts a backup back.
+/// Puts a backup back; without one, installs what is pinned.
 pub(crate) fn run(machine: &Machine, arguments: &skills::Restore, output: Output) -> Result<ExitCode> {
-    let id = &arguments.id;
+    let Some(id) = &arguments.id else {
+        let looking = skills::Looking { dry_run: arguments.dry_run, check: false };
+        return sync::run(machine, &skills::Sync { init: false, yes: false, force: false, looking }, output);
+    };
     let places = target::places_to_search(machine, &arguments.targets)?;
     let recovered = if arguments.dry_run { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);

@@ -35,7 +35,7 @@ pub(crate) fn keep(hub: &Hub, kernel: &Kernel, variants: &[&Remote]) -> Result<P
         let name = entry.content_name();
         anyhow::ensure!(name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{} has a strange digest", entry.path);
         let blob = blobs.join(name);
-        if !fs::read(&blob).is_ok_and(|bytes| entry.holds(&bytes)) {
+        if !entry.is_in(&blob).unwrap_or_default() {
             let fresh = blobs.join(format!("{name}.{}.incomplete", disk::unique()));
             let got = hub.download(repo, &kernel.revision.commit, entry, &fresh);
             let put = got

@@ -1,12 +1,13 @@
 //! A file to be published, and one that is on the Hub: whether they are the same is told by their digests.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest, Sha256};
 
 use crate::base::hex;
 
@@ -39,12 +40,15 @@ pub(crate) struct Entry {
     kind: String,
     #[serde(default)]
     pub(super) oid: String,
+    #[serde(default)]
+    size: u64,
     lfs: Option<Lfs>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 struct Lfs {
     oid: String,
+    size: Option<u64>,
 }
 
 const SAMPLE: usize = 512;
@@ -70,11 +74,32 @@ impl File {
         }
     }
 
+    /// What was read and checked before, and nothing that was written since.
     pub(super) fn bytes(&self) -> Result<Vec<u8>> {
         match &self.content {
-            Content::Disk(path) => fs::read(path).with_context(|| format!("cannot read {}", path.display())),
+            Content::Disk(path) => {
+                let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+                self.ensure_same(hex(&Sha256::digest(&bytes)), path)?;
+                Ok(bytes)
+            }
             Content::Text(text) => Ok(text.clone()),
         }
+    }
+
+    /// The same for a file that is sent from the disk.
+    pub(super) fn ensure_unchanged(&self) -> Result<()> {
+        match &self.content {
+            Content::Disk(path) => {
+                let hash = hashed(path, Sha256::new()).with_context(|| format!("cannot read {}", path.display()))?;
+                self.ensure_same(hex(&hash.finalize()), path)
+            }
+            Content::Text(_) => Ok(()),
+        }
+    }
+
+    fn ensure_same(&self, now: String, path: &Path) -> Result<()> {
+        ensure!(now == self.sha256, "{} was changed while it was being published: publish again", path.display());
+        Ok(())
     }
 
     pub(super) fn is(&self, entry: &Entry) -> bool {
@@ -103,6 +128,19 @@ impl Entry {
         }
     }
 
+    /// The same of a file on the disk, of which memory need not hold the whole.
+    pub(super) fn is_in(&self, path: &Path) -> io::Result<bool> {
+        Ok(match self.sha256() {
+            Some(sha256) => sha256 == hex(&hashed(path, Sha256::new())?.finalize()),
+            None => self.oid == hex(&hashed(path, blob_of(fs::metadata(path)?.len()))?.finalize()),
+        })
+    }
+
+    /// Its bytes, as the list of files has them; a longer answer is another file.
+    pub(super) fn size(&self) -> u64 {
+        self.lfs.as_ref().and_then(|lfs| lfs.size).unwrap_or(self.size)
+    }
+
     /// The name of its content in the cache of Hugging Face's library.
     pub(super) fn content_name(&self) -> &str {
         self.sha256().unwrap_or(&self.oid)
@@ -111,10 +149,22 @@ impl Entry {
 
 /// The name that git gives to a file's content.
 fn blob(bytes: &[u8]) -> String {
-    let mut hash = Sha1::new();
-    hash.update(format!("blob {}\0", bytes.len()));
-    hash.update(bytes);
-    hex(&hash.finalize())
+    hex(&blob_of(bytes.len() as u64).chain_update(bytes).finalize())
+}
+
+/// The beginning of that: how git heads a content of so many bytes.
+fn blob_of(bytes: u64) -> Sha1 {
+    Sha1::new().chain_update(format!("blob {bytes}\0"))
+}
+
+fn hashed<H: Digest>(path: &Path, mut hash: H) -> io::Result<H> {
+    let (mut file, mut part) = (fs::File::open(path)?, vec![0; 1 << 16]);
+    loop {
+        match io::Read::read(&mut file, &mut part)? {
+            0 => return Ok(hash),
+            read => hash.update(&part[..read]),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::Repo;
 use super::built::Variant;
@@ -162,10 +162,24 @@ fn benchmarks(root: &Path) -> Result<Vec<File>> {
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("benchmark") && name.ends_with(".py") && path.is_file() {
+            is_inside(root, &path)?;
             files.push(File::of_disk(format!("benchmarks/{name}"), &path)?);
         }
     }
     Ok(files)
+}
+
+/// Refuses a link that leads out of the project: what lies there, a token for example, is not to be published.
+pub(super) fn is_inside(root: &Path, path: &Path) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
+    let to = real(path)?;
+    ensure!(
+        to.starts_with(real(root)?),
+        "{} leads to {}, which is not in the project, and nothing of it is published: put the file itself there",
+        path.display(),
+        to.display()
+    );
+    Ok(())
 }
 
 /// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.

@@ -8,11 +8,13 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::digest::Dependency;
-use super::read::Revision;
+use super::read::{Revision, is_commit};
 use super::variants::Kernel;
 use super::{Hub, Pinned};
 
 pub(crate) const LOCK: &str = "kernels.lock";
+/// More are not resolved: a server could name others without end.
+const MOST: usize = 1000;
 const PROJECT: &str = "pyproject.toml";
 
 /// One row of the file, as the Hub's library reads it.
@@ -52,6 +54,7 @@ impl Locked {
     pub(crate) fn kernel(&self, hub: &Hub) -> Result<Kernel> {
         let pinned = pinned(&self.dependency)?;
         let commit = self.lock.commit.clone();
+        ensure!(is_commit(&commit), "{LOCK} names {commit:?} as the commit of {}, which is none", pinned.repo);
         let name = match &self.dependency.version {
             Some(version) => format!("v{version}"),
             None => pinned.revision.unwrap_or_else(|| commit.clone()),
@@ -94,6 +97,7 @@ pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
         for variant in &kernel.variants {
             open.extend(kernel.metadata(hub, variant)?.kernel_depends);
         }
+        ensure!(locked.len() < MOST, "{} leads to more than {MOST} kernels", path.display());
         let lock = Commit { commit: kernel.revision.commit };
         locked.insert(dependency.clone(), Locked { dependency, lock });
     }

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Repo;
 use super::built::Variant;
+use super::local::is_inside;
 use super::proof::Proof;
 use super::template;
 use crate::base::{hex, plural};
@@ -41,7 +42,7 @@ pub(super) struct Facts<'a> {
 pub(super) fn text(facts: &Facts) -> Result<String> {
     let path = facts.dir.join(CARD);
     let card = match fs::read_to_string(&path) {
-        Ok(card) => card,
+        Ok(card) => is_inside(facts.dir, &path).map(|()| card)?,
         Err(_) if !path.exists() => PLAIN.to_owned(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };

@@ -41,8 +41,11 @@ pub(crate) struct Revision {
     pub(crate) commit: String,
 }
 
-/// More pages of a list are not asked for.
+/// More pages of a list are not asked for, and more files are not held.
 const PAGES: usize = 1000;
+const FILES: usize = 100_000;
+/// A larger file is not downloaded, whatever a server says of it.
+const LARGEST: u64 = 4 << 30;
 
 impl Refs {
     /// The branches of versions, in rising order.
@@ -51,8 +54,8 @@ impl Refs {
     }
 }
 
-/// A commit's full name.
-fn is_commit(text: &str) -> bool {
+/// A commit's full name. It becomes the name of a folder, so a server or a file may give no other.
+pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -70,6 +73,10 @@ impl Hub {
     pub(crate) fn refs(&self, repo: &Repo) -> Result<Refs> {
         let answer = self.http().send(&self.request(Method::Get, self.api(repo, "refs")));
         let answer: Answer = self.expect(&format!("reading the branches of {repo}"), answer)?.json()?;
+        let wrong = answer.branches.iter().chain(&answer.tags).find(|one| !is_commit(&one.commit));
+        if let Some(Ref { name, commit }) = wrong {
+            bail!("the Hub's answer names {commit:?} as the commit of {name:?} of {repo}, which is none");
+        }
         let map = |refs: Vec<Ref>| refs.into_iter().map(|one| (one.name, one.commit)).collect();
         Ok(Refs { branches: map(answer.branches), tags: map(answer.tags) })
     }
@@ -111,6 +118,7 @@ impl Hub {
             let entries: Vec<Entry> = answer.json()?;
             let entries = entries.into_iter().filter(Entry::is_file);
             files.extend(entries.map(|entry| (entry.path.clone(), entry)));
+            ensure!(files.len() <= FILES, "{repo} lists more than {FILES} files");
         }
         bail!("{repo} lists more than {PAGES} pages of files")
     }
@@ -130,8 +138,8 @@ impl Hub {
     /// A file's bytes, which are those that the list of files names.
     pub(crate) fn bytes(&self, repo: &Repo, revision: &str, entry: &Entry) -> Result<Vec<u8>> {
         let path = &entry.path;
-        let answer = self.http().send(&self.request(Method::Get, self.resolve_url(repo, revision, path)));
-        let bytes = self.expect(&format!("reading {path} of {repo}"), answer)?.bytes()?;
+        let request = self.request(Method::Get, self.resolve_url(repo, revision, path)).most(entry.size().min(LARGEST));
+        let bytes = self.expect(&format!("reading {path} of {repo}"), self.http().send(&request))?.bytes()?;
         ensure!(entry.holds(&bytes), "{path} of {repo} does not match its digest; try again");
         Ok(bytes)
     }
@@ -139,10 +147,10 @@ impl Hub {
     /// A file, written to the disk.
     pub(crate) fn download(&self, repo: &Repo, revision: &str, entry: &Entry, to: &Path) -> Result<()> {
         let path = &entry.path;
-        let request = self.request(Method::Get, self.resolve_url(repo, revision, path));
+        let request = self.request(Method::Get, self.resolve_url(repo, revision, path)).most(entry.size().min(LARGEST));
         self.expect(&format!("downloading {path} of {repo}"), self.http().fetch(&request, Some(to)))?;
-        let bytes = std::fs::read(to).with_context(|| format!("cannot read {}", to.display()))?;
-        ensure!(entry.holds(&bytes), "{path} of {repo} does not match its digest; try again");
+        let same = entry.is_in(to).with_context(|| format!("cannot read {}", to.display()))?;
+        ensure!(same, "{path} of {repo} does not match its digest; try again");
         Ok(())
     }
 }

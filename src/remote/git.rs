@@ -37,6 +37,9 @@ const SETTINGS: [&str; 8] = [
     "fetch.recurseSubmodules=false",
     "http.followRedirects=initial",
 ];
+/// The most that git may hold in memory at once, as its own limit: a few bytes of a pack or an answer without an end could ask for
+/// all that there is. Large files are streamed.
+const MEMORY: &str = "256m";
 /// How a file begins that Git LFS keeps elsewhere.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
 
@@ -108,6 +111,7 @@ impl Repository {
         command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).args(arguments);
         command.env("GIT_DIR", self.scratch.path()).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "");
         command.env("GIT_LFS_SKIP_SMUDGE", "1").env("GIT_NO_LAZY_FETCH", "1").env("LC_ALL", "C");
+        command.env("GIT_ALLOC_LIMIT", MEMORY);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

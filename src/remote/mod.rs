@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use self::git::Repository;
-use crate::base::http::Bounds;
 use crate::skill::Tree;
 use crate::skill::address::Address;
 use crate::skill::source::{Skill, Source};
@@ -53,6 +52,6 @@ fn patience() -> Duration {
     named.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE)
 }
 
-fn bounds(bytes: u64) -> Bounds {
-    Bounds { bytes, time: patience() }
+fn too_slow<T>() -> Result<T> {
+    bail!("took more than {} s; KERNELS_FETCH_SECONDS raises the limit", patience().as_secs_f64())
 }

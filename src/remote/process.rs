@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use walkdir::WalkDir;
 
-use super::patience;
+use super::{patience, too_slow};
 
 /// How often the size is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -37,7 +37,7 @@ pub(super) fn wait(mut child: Child, folder: &Path, most: u64) -> Result<Result<
         match ended.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) if start.elapsed() > patience() => {
                 end(&mut child);
-                bail!("took more than {} s; KERNELS_FETCH_SECONDS raises the limit", patience().as_secs_f64());
+                return too_slow();
             }
             Err(RecvTimeoutError::Timeout) if size(folder) > most => {
                 end(&mut child);

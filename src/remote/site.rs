@@ -4,14 +4,15 @@
 //! the version before it, in `/.well-known/skills`, names the files of a folder and has no digests.
 
 use std::io::Cursor;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::{bounds, skill};
+use super::{patience, skill, too_slow};
 use crate::base::hex;
-use crate::base::http::{Http, encoded, joined};
+use crate::base::http::{Bounds, Http, Response, encoded, joined, may_lead};
 use crate::skill::address::Address;
 use crate::skill::archive::{MAX_ARCHIVE, read, read_of_site};
 use crate::skill::lint::is_valid_name;
@@ -41,9 +42,15 @@ struct Offer {
     files: Vec<String>,
 }
 
+/// What one command asks of a site. All answers together may take as long as one alone.
+struct Visit {
+    http: Http,
+    end: Instant,
+}
+
 /// The skill in an archive.
 pub(super) fn archive(from: &Address, url: &str) -> Result<Skill> {
-    let bytes = get(&Http::new()?, url, MAX_ARCHIVE)?;
+    let bytes = Visit::new()?.get(url, MAX_ARCHIVE)?;
     let at = sha256(&bytes);
     let (name, tree) = read(Cursor::new(bytes)).with_context(|| format!("{from} is refused"))?;
     skill(from.clone(), at, &name, tree)
@@ -51,27 +58,27 @@ pub(super) fn archive(from: &Address, url: &str) -> Result<Skill> {
 
 /// The skills of these names on a site.
 pub(super) fn open(from: &Address, url: &str, names: &[String]) -> Result<Vec<Skill>> {
-    let http = Http::new()?;
-    let (place, index) = index(&http, url)?;
+    let visit = Visit::new()?;
+    let (place, index) = index(&visit, url)?;
     let there: Vec<String> = index.skills.iter().map(|offer| offer.name.clone()).collect();
     if let Some(wrong) = there.iter().find(|name| !is_valid_name(name)) {
         bail!("{place} names a skill {wrong:?}, which is no name of a skill");
     }
     let open = |name: &String| {
         let offer = index.skills.iter().find(|offer| offer.name == *name).context("it is not there")?;
-        let (tree, at) = offer.fetch(&http, &place).with_context(|| format!("{name} of {place}"))?;
+        let (tree, at) = offer.fetch(&visit, &place).with_context(|| format!("{name} of {place}"))?;
         skill(from.of_skill(name, None), at, name, tree)
     };
     choose(&there, names, url)?.into_iter().map(open).collect()
 }
 
 /// The index of a site and its address.
-fn index(http: &Http, url: &str) -> Result<(String, Index)> {
+fn index(visit: &Visit, url: &str) -> Result<(String, Index)> {
     let known = PLACES.iter().any(|place| url.ends_with(place));
     let places = if known { vec![url.to_owned()] } else { PLACES.map(|place| format!("{url}/{place}")).to_vec() };
     for place in &places {
         let place = format!("{place}/index.json");
-        let response = http.download(&place, bounds(LARGEST))?;
+        let response = visit.ask(&place, LARGEST)?;
         match response.status {
             404 | 410 => {}
             _ if response.is_success() => {
@@ -86,11 +93,15 @@ fn index(http: &Http, url: &str) -> Result<(String, Index)> {
 
 impl Offer {
     /// The files, and the digest of what they came in.
-    fn fetch(&self, http: &Http, index: &str) -> Result<(Tree, String)> {
+    fn fetch(&self, visit: &Visit, index: &str) -> Result<(Tree, String)> {
         let Some((url, digest)) = self.url.as_ref().zip(self.digest.as_ref()) else {
-            return self.fetch_files(http, index);
+            return self.fetch_files(visit, index);
         };
-        let bytes = get(http, &joined(index, url), MAX_ARCHIVE)?;
+        let place = joined(index, url);
+        if !may_lead(index, &place) {
+            bail!("{place} is neither on the host of the index nor https, and is not fetched");
+        }
+        let bytes = visit.get(&place, MAX_ARCHIVE)?;
         let at = sha256(&bytes);
         if *digest != at {
             bail!("{url} is {at}, and the index says {digest}; nothing was installed");
@@ -113,7 +124,7 @@ impl Offer {
         Ok((tree, at))
     }
 
-    fn fetch_files(&self, http: &Http, index: &str) -> Result<(Tree, String)> {
+    fn fetch_files(&self, visit: &Visit, index: &str) -> Result<(Tree, String)> {
         if self.files.is_empty() || self.files.len() > MAX_FILES {
             bail!("the index names neither a url with its digest nor up to {MAX_FILES} files");
         }
@@ -123,7 +134,7 @@ impl Offer {
             if tree.admits(file) {
                 let left = MAX_BYTES - tree.bytes();
                 let parts: Vec<String> = file.split('/').map(encoded).collect();
-                let content = get(http, &joined(index, &format!("{}/{}", self.name, parts.join("/"))), left)?;
+                let content = visit.get(&joined(index, &format!("{}/{}", self.name, parts.join("/"))), left)?;
                 tree.insert(path, Entry { executable: false, content: content.into() })?;
             }
         }
@@ -132,12 +143,27 @@ impl Offer {
     }
 }
 
-fn get(http: &Http, url: &str, most: u64) -> Result<Vec<u8>> {
-    let response = http.download(url, bounds(most))?;
-    if !response.is_success() {
-        bail!("{url} answers {}", response.status);
+impl Visit {
+    fn new() -> Result<Self> {
+        Ok(Self { http: Http::new()?, end: Instant::now() + patience() })
     }
-    response.bytes()
+
+    fn ask(&self, url: &str, most: u64) -> Result<Response> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        // curl takes less than a millisecond for no limit.
+        if left < Duration::from_millis(1) {
+            return too_slow();
+        }
+        self.http.download(url, Bounds { bytes: most, time: left })
+    }
+
+    fn get(&self, url: &str, most: u64) -> Result<Vec<u8>> {
+        let response = self.ask(url, most)?;
+        if !response.is_success() {
+            bail!("{url} answers {}", response.status);
+        }
+        response.bytes()
+    }
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -170,15 +170,17 @@ fn harmless(text: &str) -> String {
     safe
 }
 
-/// The length of the colour sequence that `text` starts with: `ESC [ digits and ; m`.
+/// The length of the colour sequence that `text` starts with: `ESC [ digits and ; m`. What hides text is none: concealment, black,
+/// backgrounds.
 fn colour_length(text: &str) -> usize {
     let Some(inside) = text.strip_prefix("\u{1b}[") else {
         return 0;
     };
-    match inside.find(|c: char| !c.is_ascii_digit() && c != ';') {
-        Some(end) if inside[end..].starts_with('m') => end + 3,
-        _ => 0,
-    }
+    let Some((codes, _)) = inside.split_once('m') else {
+        return 0;
+    };
+    let plain = |code: &str| matches!(code.parse(), Ok(0_u8..=4 | 22..=24 | 31..=37 | 39 | 90..=97));
+    if codes.is_empty() || codes.split(';').all(plain) { codes.len() + 3 } else { 0 }
 }
 
 #[cfg(test)]
@@ -193,6 +195,8 @@ mod tests {
             ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),
             ("\u{1b}[2J", "\\u{1b}[2J"),
             ("\u{1b}[", "\\u{1b}["),
+            ("\u{1b}[8mhidden", "\\u{1b}[8mhidden"),
+            ("\u{1b}[1;30;40m", "\\u{1b}[1;30;40m"),
             ("a\rb", "a\\rb"),
             ("a\u{202e}b\u{200b}", "a\\u{202e}b\\u{200b}"),
             ("\u{9b}1m", "\\u{9b}1m"),

@@ -269,7 +269,9 @@ impl Tree {
 /// Whether a name is one that tools generate in a skill's folder: not part of the skill, so it is
 /// neither installed nor packed.
 pub(crate) fn is_left_behind(name: &str) -> bool {
-    matches!(name, ".git" | "__pycache__" | "node_modules" | ".DS_Store") || name.ends_with(".pyc")
+    // Where case does not count, and on NTFS, these are git's folder as well, whose settings name programs.
+    let git = name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case("git~1");
+    git || matches!(name, "__pycache__" | "node_modules" | ".DS_Store") || name.ends_with(".pyc")
 }
 
 /// Whether a name is one of files with secrets: `.env`, `.env.local`, `.envrc`, but not `.env.example`.

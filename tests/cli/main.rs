@@ -36,6 +36,8 @@ mod generated;
 mod getting;
 #[cfg(unix)]
 mod hostile;
+mod hostile_hub;
+mod hostile_sources;
 mod hub;
 mod init;
 mod inspect;

@@ -48,6 +48,33 @@ fn a_project_is_published_and_the_same_again_is_no_commit() {
     demo.run(&server, "publish --unproved").expect(0, &["unchanged", "/kernels/acme/demo/tree/v1"]);
 }
 
+/// Three variants, beside the same bytes by curl alone: up once and down once.
+#[test]
+fn three_variants_take_less_than_3_s_beyond_their_transfer() {
+    let server = Server::new();
+    let demo = Demo::of(&[VARIANTS[0], VARIANTS[1], "torch-stable-abi211-cu132-x86_64-linux"]);
+    let start = std::time::Instant::now();
+    demo.publish(&server, "--tag v1.0");
+    let all = start.elapsed();
+    let state = server.state();
+    let requests = |method: &str| {
+        let log = state["log"].as_array().unwrap();
+        log.iter().filter(|one| one["request"].as_str().unwrap().starts_with(method)).count()
+    };
+    let start = std::time::Instant::now();
+    let top = format!("{}/kernels/acme/demo/resolve/v1/build/{}/__init__.py", server.endpoint(), VARIANTS[0]);
+    let transfers = requests("PUT /_lfs") + requests("GET /kernels");
+    for _ in 0..transfers {
+        Ran::ok(Command::new("curl").args(["--silent", "--fail", &top]));
+    }
+    let transfer = start.elapsed();
+    let beyond = all.saturating_sub(transfer);
+    let said =
+        format!("publish of 3 variants: {all:.2?}, of them {transfers} transfers {transfer:.2?}; beyond: {beyond:.2?}");
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("\n{said}\n"));
+    assert!(beyond.as_secs_f64() < 3.0, "{said}");
+}
+
 #[test]
 fn a_change_replaces_its_variant_alone_and_names_what_users_lose() {
     let (server, demo) = (Server::new(), Demo::new());

@@ -7,6 +7,8 @@ POST /_fault {"at": N, "every": M, "after": true, "status": 503}   the N-th requ
 POST /_fault {"lfs": "xet" or "parts"}     large files are wanted in another way
 POST /_fault {"status": 429, "of": "POST /api/kernels/acme/demo/commit", "times": 1, "retry": 0}
 POST /_put {"repo", "branch", "files": {PATH: BASE64 or null}}   somebody else's commit
+POST /_lie {"of": "GET /api", "replace": {TEXT: TEXT}, "headers": {NAME: VALUE}, "status": N, "endless": true, "put": {…}}
+                                           answers to such requests are changed; `put` is somebody's commit before the first of them
 GET  /_state       branches, tags, files, the requests so far, and what a reader could have seen half of
 """
 
@@ -15,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 LOCK = threading.RLock()
-REPOS, OBJECTS, FAULTS, LOG, HALF, MADE, LOOKED = {}, {}, {}, [], [], [], set()
+REPOS, OBJECTS, FAULTS, LIE, LOG, HALF, MADE, LOOKED = {}, {}, {}, {}, [], [], [], set()
 WRITER, READER = "Bearer hf_secret", "Bearer hf_reader"
 
 
@@ -96,6 +98,8 @@ class Hub(BaseHTTPRequestHandler):
                     raise Answer(200, self.admin(url.path, body))
                 name = f"{self.command} {url.path}"
                 LOG.append({"request": name, "token": self.headers.get("Authorization"), "host": self.headers["Host"]})
+                if name.startswith(LIE.get("of", "-")) and "put" in LIE:
+                    self.put(LIE.pop("put"))
                 if "at" in FAULTS:
                     FAULTS["at"] -= 1
                     if FAULTS["at"] == 0:
@@ -122,31 +126,35 @@ class Hub(BaseHTTPRequestHandler):
 
     def reply(self, answer):
         data = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
+        lie = LIE if f"{self.command} {urlsplit(self.path).path}".startswith(LIE.get("of", "-")) else {}
+        for old, new in lie.get("replace", {}).items():
+            data = data.replace(old.encode(), new.encode())
+        self.send_response(lie.get("status", answer.status))
+        for name, value in {**answer.headers, **lie.get("headers", {})}.items():
             self.send_header(name, value)
-        if "Content-Length" not in answer.headers:
+        if not lie.get("endless"):
             self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
+        try:
+            if self.command != "HEAD":
+                self.wfile.write(data)
+            self.close_connection = self.close_connection or bool(lie.get("endless"))
+            # A client that takes it all is to fail the test, and not to fill the machine's memory.
+            for _ in range(256 if lie.get("endless") else 0):
+                self.wfile.write(bytes(1 << 20))
+        except ConnectionError:
+            pass
 
     def admin(self, path, body):
         body = json.loads(body or b"{}")
         if path == "/_fault":
             FAULTS.clear()
             FAULTS.update(body)
+        if path == "/_lie":
+            LIE.clear()
+            LIE.update(body)
         if path == "/_put":
-            repo = REPOS.setdefault(body["repo"], Repo(False))
-            start = repo.branches.get(body["branch"], repo.branches["main"])
-            files = dict(repo.commits[start]["files"])
-            for name, text in body["files"].items():
-                files.pop(name, None)
-                if text is not None:
-                    data = base64.b64decode(text)
-                    files[name] = (data, name.endswith(".so"))
-                    OBJECTS[sha256(data).hexdigest()] = data
-            repo.branches[body["branch"]] = repo.commit(start, files, "somebody else's")
+            self.put(body)
         state = lambda repo: {
             "private": repo.private, "tags": repo.tags, "pulls": repo.pulls, "commits": len(repo.commits),
             "branches": {branch: {"commit": commit, "parent": repo.commits[commit]["parent"],
@@ -154,6 +162,18 @@ class Hub(BaseHTTPRequestHandler):
                                   "files": {path: blob(data) for path, (data, _) in repo.commits[commit]["files"].items()}}
                          for branch, commit in repo.branches.items()}}
         return {"repos": {name: state(repo) for name, repo in REPOS.items()}, "log": LOG, "half": HALF, "faults": FAULTS, "made": MADE}
+
+    def put(self, ask):
+        repo = REPOS.setdefault(ask["repo"], Repo(False))
+        start = repo.branches.get(ask["branch"], repo.branches["main"])
+        files = dict(repo.commits[start]["files"])
+        for name, text in ask["files"].items():
+            files.pop(name, None)
+            if text is not None:
+                data = base64.b64decode(text)
+                files[name] = (data, name.endswith(".so"))
+                OBJECTS[sha256(data).hexdigest()] = data
+        repo.branches[ask["branch"]] = repo.commit(start, files, "somebody else's")
 
     def may_write(self):
         token = self.headers.get("Authorization")
@@ -226,7 +246,7 @@ class Hub(BaseHTTPRequestHandler):
             oid = sha256(data).hexdigest()
             raise Answer(302, b"", X_Repo_Commit=commit, X_Linked_ETag=f'"{oid}"', X_Linked_Size=str(len(data)),
                          Location=f"http://localhost:{self.server.server_port}/_cdn/{oid}")
-        raise Answer(200, data, X_Repo_Commit=commit, ETag=f'"{blob(data)}"', Content_Length=str(len(data)))
+        raise Answer(200, data, X_Repo_Commit=commit, ETag=f'"{blob(data)}"')
 
     def api(self, method, repo, rest, body):
         match [method, *rest]:

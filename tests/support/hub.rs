@@ -43,6 +43,11 @@ impl Server {
         self.ask("/_fault", fault);
     }
 
+    /// What answers are to be changed to.
+    pub fn lie(&self, lie: &Value) {
+        self.ask("/_lie", lie);
+    }
+
     /// Another person's commit; no text removes a file.
     pub fn put(&self, branch: &str, path: &str, text: Option<&str>) {
         let files = json!({path: text.map(|text| base64(text.as_bytes()))});
