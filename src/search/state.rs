@@ -139,19 +139,23 @@ impl State {
             event::GENERATION => self.plan(data(event)?)?,
             event::PROPOSED => {
                 let new: Proposed = data(event)?;
-                self.of_event(new.candidate, event)?.proposed = Some(new);
+                let id = new.candidate;
+                self.of_event(id, event)?.proposed = Some(new);
             }
             event::COMPILED => {
                 let new: Compiled = data(event)?;
-                self.of_event(new.candidate, event)?.compiled = Some(new);
+                let id = new.candidate;
+                self.of_event(id, event)?.compiled = Some(new);
             }
             event::JUDGED => {
                 let new: Judged = data(event)?;
-                self.of_event(new.candidate, event)?.judged = Some(new);
+                let id = new.candidate;
+                self.of_event(id, event)?.judged = Some(new);
             }
             event::CONFIRMED => {
                 let new: Confirmed = data(event)?;
-                self.of_event(new.candidate, event)?.confirmed = Some(new);
+                let id = new.candidate;
+                self.of_event(id, event)?.confirmed = Some(new);
             }
             event::RESUMED => {
                 let resumed: Resumed = data(event)?;
