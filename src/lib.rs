@@ -21,6 +21,8 @@ pub mod gpu;
 pub(crate) mod hub;
 mod install;
 mod journal;
+#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
+mod model;
 pub mod oracle;
 pub mod project;
 mod remote;
@@ -29,6 +31,8 @@ pub(crate) mod scaffold;
 mod search;
 pub mod session;
 pub mod skill;
+#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
+mod subject;
 pub mod toolchain;
 mod variant;
 pub mod verify;

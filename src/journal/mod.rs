@@ -1,144 +1,272 @@
-//! A run's folder: an append-only journal of events, one JSON object a line, and contents by their SHA-256.
-//!
-//! `journal.jsonl` is the one source of a run's state. A line is written and synced before what it says is acted on; a last
-//! line that a crash has torn is dropped. One process at a time writes, under a lock; readers need none.
+//! A run's folder: what happened, one JSON line an event in `events.jsonl`, and contents under their SHA-256 in `blobs/`. One
+//! process writes; each event is on the disk before its writer goes on, so that a run which was killed continues after it.
+
+mod blob;
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
-use crate::base::{disk, hex};
+use crate::base::disk;
 
-const JOURNAL: &str = "journal.jsonl";
-const BLOBS: &str = "blobs";
-/// The kind of the first event, which has the header.
-const HEADER: &str = "header";
+const EVENTS: &str = "events.jsonl";
+/// Locked by the writer, whose process it names.
+const LOCK: &str = "lock";
+/// The kind of the first event.
+pub(crate) const HEADER: &str = "header";
 
-/// One line of a journal.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// A run's folder, open for writing.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    folder: PathBuf,
+    events: File,
+    /// Of the whole lines.
+    length: u64,
+    next: u64,
+    /// Whether a failed write may have left a part of a line behind them.
+    torn: bool,
+    _lock: File,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Event {
     /// Its number, from 0.
     pub(crate) seq: u64,
-    /// When it was written, RFC 3339.
+    /// In UTC (RFC 3339).
     pub(crate) time: String,
     pub(crate) kind: String,
     pub(crate) data: Value,
 }
 
-/// A journal open for writing.
-#[derive(Debug)]
-pub(crate) struct Journal {
-    folder: PathBuf,
-    /// Locked as long as it is open.
-    file: File,
-    next: u64,
+/// An event as it is written.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    seq: u64,
+    time: String,
+    kind: &'a str,
+    data: &'a T,
 }
 
 impl Journal {
-    /// Begins a journal in a folder that has none, and takes its lock.
+    /// Starts a run; its first event is the header. The folder may be there already, but not with a run in it.
     pub(crate) fn create(folder: &Path, header: &impl Serialize) -> Result<Self> {
-        fs::create_dir_all(folder.join(BLOBS)).with_context(|| format!("cannot make {}", folder.display()))?;
-        let path = folder.join(JOURNAL);
-        let file = File::options().append(true).create_new(true).open(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                anyhow::anyhow!("{} has a run already: resume it, or name another folder", folder.display())
-            }
-            _ => anyhow::Error::new(error).context(format!("cannot make {}", path.display())),
-        })?;
-        lock(&file, folder)?;
-        let mut journal = Self { folder: folder.to_owned(), file, next: 0 };
-        journal.append(HEADER, header)?;
-        disk::sync_folder(folder)?;
-        Ok(journal)
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
+        let lock = lock(folder)?;
+        let path = folder.join(EVENTS);
+        if fs::symlink_metadata(&path).is_ok() {
+            bail!("{} has a run already; continue it, or name another folder", folder.display());
+        }
+        blob::tidy(folder);
+        let first = line(0, HEADER, header)?;
+        disk::write_atomic(&path, &first, 0o666)
+            .and_then(|()| disk::sync_folder(folder))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Self::at(folder, lock, first.len() as u64, 1)
     }
 
-    /// Opens a journal to go on with it, and takes its lock. A torn last line is cut off.
+    /// Continues a run, and returns what has happened in it. A last line that was not written whole is dropped.
     pub(crate) fn open(folder: &Path) -> Result<(Self, Vec<Event>)> {
-        let path = folder.join(JOURNAL);
-        let file = File::options().append(true).open(&path);
-        let file = file.with_context(|| format!("{} is no run: cannot open {}", folder.display(), path.display()))?;
-        lock(&file, folder)?;
-        let (events, whole) = parse(&path)?;
-        file.set_len(whole).with_context(|| format!("cannot cut a torn line off {}", path.display()))?;
-        let next = events.last().map_or(0, |event| event.seq + 1);
-        Ok((Self { folder: folder.to_owned(), file, next }, events))
+        if !folder.join(EVENTS).exists() {
+            // Before a lock file is made in a folder of something else.
+            Self::read(folder)?;
+        }
+        let lock = lock(folder)?;
+        let (events, length) = parse(folder)?;
+        blob::tidy(folder);
+        let journal = Self::at(folder, lock, length, events.len() as u64)?;
+        let cut = journal.events.set_len(length).and_then(|()| journal.events.sync_all());
+        cut.with_context(|| format!("cannot write {}", folder.join(EVENTS).display()))?;
+        Ok((journal, events))
     }
 
-    /// The events of a run that another process may be writing.
+    /// What has happened in a run so far, beside its writer.
     pub(crate) fn read(folder: &Path) -> Result<Vec<Event>> {
-        Ok(parse(&folder.join(JOURNAL))?.0)
+        Ok(parse(folder)?.0)
     }
 
-    /// Writes one event, and waits until it is on the disk. Returns its number.
+    fn at(folder: &Path, lock: File, length: u64, next: u64) -> Result<Self> {
+        let path = folder.join(EVENTS);
+        let events = File::options().write(true).open(&path);
+        let events = events.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { folder: folder.to_owned(), events, length, next, torn: false, _lock: lock })
+    }
+
+    /// Writes an event, and returns its number when it is on the disk.
     pub(crate) fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<u64> {
-        let seq = self.next;
-        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let event = Event { seq, time, kind: kind.to_owned(), data: serde_json::to_value(data)? };
-        let mut line = serde_json::to_vec(&event)?;
-        line.push(b'\n');
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
-        written.with_context(|| format!("cannot write {}", self.folder.join(JOURNAL).display()))?;
+        let (seq, text) = (self.next, line(self.next, kind, data)?);
+        let written = if self.torn { self.events.set_len(self.length) } else { Ok(()) }
+            .and_then(|()| self.events.write_all_at(&text, self.length))
+            .and_then(|()| self.events.sync_data());
+        self.torn = written.is_err();
+        written.with_context(|| format!("cannot write {}", self.folder.join(EVENTS).display()))?;
+        self.length += text.len() as u64;
         self.next += 1;
         Ok(seq)
     }
 
-    /// Keeps contents, once, and returns their digest.
+    /// Keeps contents, and returns their SHA-256 in hexadecimal digits, by which [`Journal::get`] finds them.
     pub(crate) fn put(&self, contents: &[u8]) -> Result<String> {
-        let digest = hex(&Sha256::digest(contents));
-        let path = blob(&self.folder, &digest);
-        if path.exists() {
-            return Ok(digest);
-        }
-        let folder = path.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(folder)
-            .and_then(|()| disk::write_atomic(&path, contents, 0o444))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(digest)
+        blob::put(&self.folder, contents)
     }
 
-    /// Contents by their digest, which they must have.
+    /// Contents that were kept, compared with their digest.
     pub(crate) fn get(folder: &Path, digest: &str) -> Result<Vec<u8>> {
-        let path = blob(folder, digest);
-        let contents = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        if hex(&Sha256::digest(&contents)) != digest {
-            bail!("{} was changed: its contents no longer have the digest of its name", path.display());
+        blob::get(folder, digest)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn line(seq: u64, kind: &str, data: &impl Serialize) -> Result<Vec<u8>> {
+    let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let mut text = serde_json::to_vec(&Line { seq, time, kind, data })?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// The events of a run, and the length of their lines. Only the last line can be broken: the one before it was on the disk
+/// before it was begun.
+fn parse(folder: &Path) -> Result<(Vec<Event>, u64)> {
+    let path = folder.join(EVENTS);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!("{} has no run: no {EVENTS}", folder.display()),
+        read => read.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let (mut events, mut length) = (Vec::new(), 0);
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let last = length + line.len() == text.len();
+        match serde_json::from_slice::<Event>(line) {
+            _ if last && line.last() != Some(&b'\n') => break,
+            Ok(event) if event.seq == events.len() as u64 => events.push(event),
+            Ok(event) => bail!("{}, line {}: has number {}", path.display(), events.len() + 1, event.seq),
+            Err(_) if last => break,
+            Err(error) => bail!("{}, line {}: {error}", path.display(), events.len() + 1),
         }
-        Ok(contents)
+        length += line.len();
     }
-}
-
-fn blob(folder: &Path, digest: &str) -> PathBuf {
-    let (first, rest) = digest.split_at_checked(2).unwrap_or(("", digest));
-    folder.join(BLOBS).join(first).join(rest)
-}
-
-fn lock(file: &File, folder: &Path) -> Result<()> {
-    if let Err(rustix::io::Errno::WOULDBLOCK) = flock(file, FlockOperation::NonBlockingLockExclusive) {
-        bail!("another process is writing {}; wait for it, or end it", folder.display());
+    if events.is_empty() {
+        bail!("{} has no whole line: it is no run of kernels", path.display());
     }
-    Ok(())
+    Ok((events, length as u64))
 }
 
-/// The events of a file, and how many of its bytes they are. A last line without its end is not one.
-fn parse(path: &Path) -> Result<(Vec<Event>, u64)> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut events: Vec<Event> = Vec::new();
-    let mut whole = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-        let event: Event = serde_json::from_slice(line)
-            .with_context(|| format!("line {} of {} is not an event", events.len() + 1, path.display()))?;
-        if event.seq != events.len() as u64 {
-            bail!("line {} of {} has the number {}", events.len() + 1, path.display(), event.seq);
+/// Takes the writer's place, which a process that ends gives back however it ends.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(LOCK);
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let mut file = file.with_context(|| format!("cannot open {}", path.display()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let _ = (&mut file).take(200).read_to_string(&mut holder);
+            let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
+            bail!("{holder} writes to {} (it holds {}); wait for it or end it", folder.display(), path.display());
         }
-        events.push(event);
-        whole += line.len() as u64;
+        Err(error) => bail!(
+            "cannot lock {}: {error}; two writers would destroy the run, so name a folder on a local disk",
+            path.display()
+        ),
     }
-    Ok((events, whole))
+    let _ = file.set_len(0);
+    let _ = write!(file, "process {}", std::process::id());
+    Ok(file)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_goes_on_after_a_cut_at_any_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path();
+        let mut journal = Journal::create(run, &json!({ "seed": 7 })).unwrap();
+        for name in ["ä\n", "b"] {
+            journal.append("named", &json!({ "name": name })).unwrap();
+        }
+        drop(journal);
+        let whole = fs::read(run.join(EVENTS)).unwrap();
+        let all = Journal::read(run).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for cut in first..=whole.len() {
+            fs::write(run.join(EVENTS), &whole[..cut]).unwrap();
+            let kept = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+            let (mut journal, events) = Journal::open(run).unwrap();
+            assert_eq!(events, all[..kept], "cut at {cut}");
+            assert_eq!(journal.append("next", &0).unwrap(), kept as u64);
+            drop(journal);
+            assert_eq!(Journal::read(run).unwrap().len(), kept + 1);
+        }
+        // Zeros are what a power cut may leave of a line.
+        fs::write(run.join(EVENTS), [&whole[..first], b"\0\0\0\n"].concat()).unwrap();
+        assert_eq!(Journal::open(run).unwrap().1.len(), 1);
+    }
+
+    #[test]
+    fn damage_before_the_last_line_is_an_error_and_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path();
+        drop(Journal::create(run, &()).unwrap());
+        let first = fs::read_to_string(run.join(EVENTS)).unwrap();
+        for (text, said) in [
+            (format!("{first}{{\n{}", first.replace("\"seq\":0", "\"seq\":1")), "line 2"),
+            (format!("{first}{first}"), "has number 0"),
+            ("{".to_owned(), "no whole line"),
+        ] {
+            fs::write(run.join(EVENTS), &text).unwrap();
+            let error = format!("{:#}", Journal::open(run).unwrap_err());
+            assert!(error.contains(said), "{error}");
+            assert_eq!(fs::read_to_string(run.join(EVENTS)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn one_process_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        assert!(Journal::open(&run).is_err() && !run.exists());
+        let journal = Journal::create(&run, &()).unwrap();
+        for error in [Journal::open(&run).map(drop), Journal::create(&run, &()).map(drop)] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(&format!("process {}", std::process::id())) && error.contains("/lock"), "{error}");
+        }
+        drop(journal);
+        assert!(Journal::create(&run, &()).unwrap_err().to_string().contains("has a run already"));
+        Journal::open(&run).unwrap();
+    }
+
+    #[test]
+    fn contents_are_found_by_their_digest_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::create(folder.path(), &()).unwrap();
+        let digest = journal.put(b"text").unwrap();
+        assert_eq!(digest, journal.put(b"text").unwrap());
+        assert_eq!(Journal::get(folder.path(), &digest).unwrap(), b"text");
+        let path = folder.path().join("blobs").join(&digest[..2]).join(&digest[2..]);
+        fs::write(&path, "tex").unwrap();
+        assert!(Journal::get(folder.path(), &digest).unwrap_err().to_string().contains("other contents"));
+        // What was cut off is written again.
+        journal.put(b"text").unwrap();
+        assert_eq!(Journal::get(folder.path(), &digest).unwrap(), b"text");
+        for name in ["", "../../etc/passwd", &digest.to_uppercase(), &"é".repeat(32)] {
+            assert!(Journal::get(folder.path(), name).is_err(), "{name}");
+        }
+    }
 }
