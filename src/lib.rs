@@ -20,6 +20,7 @@ pub mod evidence;
 pub mod gpu;
 pub(crate) mod hub;
 mod install;
+#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
 mod journal;
 #[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
 mod model;

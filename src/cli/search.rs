@@ -13,7 +13,9 @@ pub(crate) enum Search {
     )]
     Run(Run),
     /// Go on with a run that was ended or killed; nothing is paid or evaluated twice
-    #[command(after_help = "Examples:\n  kernels search resume runs/1\n  kernels search resume runs/1 --budget evals=400")]
+    #[command(
+        after_help = "Examples:\n  kernels search resume runs/1\n  kernels search resume runs/1 --budget evals=400"
+    )]
     Resume(Resume),
     /// Show what a run has found: its best candidates, what was caught, what it cost
     #[command(after_help = "Example:\n  kernels search status runs/1")]

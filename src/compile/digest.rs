@@ -34,7 +34,8 @@ impl Build {
         let mut key = Key::new("kernels code 1");
         key.field(self.device_digest()?);
         for target in &self.targets {
-            let bytes = fs::read(&target.library).with_context(|| format!("cannot read {}", target.library.display()))?;
+            let bytes =
+                fs::read(&target.library).with_context(|| format!("cannot read {}", target.library.display()))?;
             let library = Cubin::parse(&bytes).with_context(|| format!("cannot read {}", target.library.display()))?;
             for section in library.sections() {
                 let (name, header) = section?;

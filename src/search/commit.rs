@@ -4,13 +4,11 @@
 use anyhow::Result;
 
 use super::evaluate::{Built, Verdict};
-use super::event::{
-    self, Attempt, Caught, Compiled, Judged, Outcome, Plan, Proposed, Stage,
-};
+use super::event::{self, Attempt, Caught, Compiled, Judged, Outcome, Plan, Proposed, Stage};
 use super::job::{Death, Done};
+use super::ledger::Ledger;
 use super::novelty;
 use super::proposer::Answer;
-use super::ledger::Ledger;
 use super::slot::{Inbox, Step};
 use super::sources::Sources;
 use super::state::{Candidate, State};

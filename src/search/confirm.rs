@@ -76,11 +76,14 @@ fn confirmed(search: &Ledger, id: u32, runs: &[Done<Verdict>]) -> Result<Confirm
     let mut speedups = Vec::new();
     for done in runs {
         let Some(verdict) = &done.result else {
-            let (kind, text) = done.died.as_ref().map_or(("crashed", ""), |died| (died.kind.as_str(), died.text.as_str()));
+            let (kind, text) =
+                done.died.as_ref().map_or(("crashed", ""), |died| (died.kind.as_str(), died.text.as_str()));
             failed.push(Caught { kind: kind.to_owned(), text: text.to_owned(), public: false });
             continue;
         };
-        failed.extend(verdict.attempts.iter().filter(|one| one.outcome == Outcome::Failed).flat_map(|one| one.findings.clone()));
+        failed.extend(
+            verdict.attempts.iter().filter(|one| one.outcome == Outcome::Failed).flat_map(|one| one.findings.clone()),
+        );
         new.card.clone_from(&verdict.card);
         new.timed.extend(verdict.timed.as_ref().map(|report| search.put(report)).transpose()?);
         let slower = |known: &Summary| verdict.summary.is_some_and(|summary| summary.us > known.us);

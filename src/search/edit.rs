@@ -152,7 +152,10 @@ mod tests {
     use super::*;
 
     fn parent() -> Sources {
-        Sources::from_iter([("a.cu".to_owned(), "one\ntwo\ntwo\nthree\n".to_owned()), ("b.h".to_owned(), "x".to_owned())])
+        Sources::from_iter([
+            ("a.cu".to_owned(), "one\ntwo\ntwo\nthree\n".to_owned()),
+            ("b.h".to_owned(), "x".to_owned()),
+        ])
     }
 
     fn kinds(text: &str) -> Vec<String> {
@@ -169,14 +172,16 @@ mod tests {
         assert_eq!(thought(block), "I widen it.");
         let fenced = "FILE: a.cu\n```diff\n<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE\n```\n";
         assert!(apply(&parent(), fenced).unwrap().get("a.cu").unwrap().starts_with("1\ntwo\n"));
-        assert_eq!(apply(&parent(), "FILE: b.h\n<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n").unwrap().get("b.h"), Some("z\n"));
+        assert_eq!(
+            apply(&parent(), "FILE: b.h\n<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n").unwrap().get("b.h"),
+            Some("z\n")
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        let block = |file: &str, search: &str| {
-            format!("FILE: {file}\n<<<<<<< SEARCH\n{search}\n=======\n1\n>>>>>>> REPLACE\n")
-        };
+        let block =
+            |file: &str, search: &str| format!("FILE: {file}\n<<<<<<< SEARCH\n{search}\n=======\n1\n>>>>>>> REPLACE\n");
         assert_eq!(kinds(&block("a.cu", "two")), ["search-ambiguous"]);
         assert_eq!(kinds(&block("a.cu", "four")), ["search-not-found"]);
         assert_eq!(kinds(&block("kernel.toml", "x")), ["frozen-file"]);

@@ -95,12 +95,9 @@ pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
 /// Limits this process and the compilers that it starts: what loops or grows without end is ended, also where nobody
 /// waits for it any more.
 fn limit(seconds: u32) {
-    for (resource, limit) in [
-        (Resource::Core, 0),
-        (Resource::Cpu, 2 * u64::from(seconds)),
-        (Resource::Fsize, OUTPUT),
-        (Resource::As, SPACE),
-    ] {
+    for (resource, limit) in
+        [(Resource::Core, 0), (Resource::Cpu, 2 * u64::from(seconds)), (Resource::Fsize, OUTPUT), (Resource::As, SPACE)]
+    {
         // Fails where a lower limit is in force, which then stays.
         let _ = rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
     }

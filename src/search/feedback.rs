@@ -26,7 +26,9 @@ fn caught(candidate: &Candidate) -> Vec<String> {
         let stage = attempt.stage.name();
         if attempt.outcome == Outcome::NotJudged {
             if all.is_empty() {
-                all.push(format!("The stage {stage} and those after it were not judged, for want of a card or a compiler."));
+                all.push(format!(
+                    "The stage {stage} and those after it were not judged, for want of a card or a compiler."
+                ));
             }
             continue;
         }
@@ -111,7 +113,9 @@ fn compiled(facts: &Facts) -> Vec<String> {
             "Registers spill: {} stores {} and loads {} bytes of local memory a thread, with {} registers.",
             worst.kernel.name, worst.kernel.spill_stores, worst.kernel.spill_loads, worst.kernel.registers
         ));
-    } else if let Some(worst) = facts.kernels.iter().max_by_key(|one| one.opcodes.local).filter(|one| one.opcodes.local > 0) {
+    } else if let Some(worst) =
+        facts.kernels.iter().max_by_key(|one| one.opcodes.local).filter(|one| one.opcodes.local > 0)
+    {
         let (stack, name, count) = (worst.kernel.stack, &worst.kernel.name, worst.opcodes.local);
         all.push(format!(
             "An array lives in local memory: {name} has a stack of {stack} bytes and {} of it (LDL, STL); an index that \

@@ -120,7 +120,11 @@ impl Search {
                 if let Some(why) = self.is_over() {
                     return self.end(why);
                 }
-                let plans = select::plans(&self.ledger.state, &sources(&self.proposers)?, &donors(&self.ledger.state.run.settings)?);
+                let plans = select::plans(
+                    &self.ledger.state,
+                    &sources(&self.proposers)?,
+                    &donors(&self.ledger.state.run.settings)?,
+                );
                 if plans.is_empty() {
                     return self.end("no proposer has anything more to propose".to_owned());
                 }
@@ -138,7 +142,11 @@ impl Search {
 
     /// Candidates of the last generation that have not come to their end.
     fn open(&self) -> impl Iterator<Item = &Candidate> {
-        self.ledger.state.candidates.iter().filter(|one| commit::is_open(one) || confirm::is_due(&self.ledger.state, one.id()))
+        self.ledger
+            .state
+            .candidates
+            .iter()
+            .filter(|one| commit::is_open(one) || confirm::is_due(&self.ledger.state, one.id()))
     }
 
     fn generation(

@@ -37,7 +37,15 @@ pub(crate) fn plans(state: &State, sources: &[Source], donors: &[Donor]) -> Vec<
     let first = u32::try_from(state.candidates.len()).unwrap_or(u32::MAX);
     if first == 0 {
         let proposer = "start".to_owned();
-        return vec![Plan { candidate: 0, island: 0, proposer, operator: given(), parents: Vec::new(), sample: 0, donor: None }];
+        return vec![Plan {
+            candidate: 0,
+            island: 0,
+            proposer,
+            operator: given(),
+            parents: Vec::new(),
+            sample: 0,
+            donor: None,
+        }];
     }
     let settings = &state.run.settings;
     let left = settings.budget.evals.map_or(u32::MAX, |evals| evals.saturating_sub(state.evals()));
@@ -86,7 +94,8 @@ impl<'a> Chooser<'a> {
     fn plan(&mut self, id: u32) -> Option<Plan> {
         let island = id % self.state.run.settings.islands.max(1);
         let mut random = SplitMix64(SplitMix64::mix(self.state.run.settings.seed) ^ SplitMix64::mix(u64::from(id)));
-        let listed = self.sources.iter().find(|source| source.list.is_some_and(|list| self.sample(&source.name) < list));
+        let listed =
+            self.sources.iter().find(|source| source.list.is_some_and(|list| self.sample(&source.name) < list));
         if let Some(source) = listed {
             return Some(self.planned(id, island, &source.name, &given(), vec![0], None));
         }
@@ -112,7 +121,15 @@ impl<'a> Chooser<'a> {
         Some(self.planned(id, island, &source.name, &operator.name, parents, donor))
     }
 
-    fn planned(&mut self, id: u32, island: u32, proposer: &str, operator: &str, parents: Vec<u32>, donor: Option<Donor>) -> Plan {
+    fn planned(
+        &mut self,
+        id: u32,
+        island: u32,
+        proposer: &str,
+        operator: &str,
+        parents: Vec<u32>,
+        donor: Option<Donor>,
+    ) -> Plan {
         let sample = self.sample(proposer);
         *self.samples.entry(proposer.to_owned()).or_default() += 1;
         // What is under way counts as tried, so that a generation spreads.
@@ -180,7 +197,10 @@ impl<'a> Chooser<'a> {
     fn pool(&self, island: u32) -> Vec<(u32, Option<Summary>)> {
         let elites = self.state.elites(island);
         if !elites.is_empty() {
-            return elites.into_values().map(|id| (id, self.state.candidate(id).and_then(Candidate::summary))).collect();
+            return elites
+                .into_values()
+                .map(|id| (id, self.state.candidate(id).and_then(Candidate::summary)))
+                .collect();
         }
         let compiled = self.state.candidates.iter().filter(|one| one.standing() == Standing::NotJudged);
         let here = compiled.filter(|one| one.id() == 0 || one.plan.island == island);
@@ -194,9 +214,12 @@ impl<'a> Chooser<'a> {
         let repairs = |of: &Candidate| {
             let same = |one: &&Candidate| {
                 one.plan.operator == "repair"
-                    && one.plan.parents.first().and_then(|id| self.state.candidate(*id)).is_some_and(|parent| {
-                        self.root(parent) == self.root(of) && kind(parent) == kind(of)
-                    })
+                    && one
+                        .plan
+                        .parents
+                        .first()
+                        .and_then(|id| self.state.candidate(*id))
+                        .is_some_and(|parent| self.root(parent) == self.root(of) && kind(parent) == kind(of))
             };
             self.state.candidates.iter().filter(same).count()
         };

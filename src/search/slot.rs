@@ -88,7 +88,8 @@ fn stages(
         job::carry_out(desk.run, &format!("compile-{tree}"), &job(Work::Compile))?
     };
     let code = built.result.as_ref().and_then(|built| built.code.clone());
-    let passed = built.result.as_ref().is_some_and(|built| built.attempts.iter().all(|one| one.outcome == Outcome::Passed));
+    let passed =
+        built.result.as_ref().is_some_and(|built| built.attempts.iter().all(|one| one.outcome == Outcome::Passed));
     send(Step::Built(Box::new(built)));
     let Some(code) = code.filter(|_| passed && places.has_card()) else { return Ok(()) };
     if same_code(desk.state, id, &code).is_some() {

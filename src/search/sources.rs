@@ -138,7 +138,10 @@ impl Sources {
 /// The text of a proposal's file, which must be a regular one.
 fn taken(full: &Path, path: &str, regular: bool) -> Result<String, Caught> {
     if !regular {
-        return Err(Caught::public("not-a-file", format!("{path} is a link or a special file; sources are plain files")));
+        return Err(Caught::public(
+            "not-a-file",
+            format!("{path} is a link or a special file; sources are plain files"),
+        ));
     }
     match disk::read_plain(full, FILE) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| Caught::public("not-text", format!("{path} is not UTF-8"))),

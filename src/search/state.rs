@@ -87,7 +87,11 @@ impl Candidate {
         if self.attempts().any(|attempt| attempt.outcome == Outcome::NotJudged) {
             return Standing::NotJudged;
         }
-        if self.judged.as_ref().is_some_and(|judged| judged.summary.is_some()) { Standing::Timed } else { Standing::Open }
+        if self.judged.as_ref().is_some_and(|judged| judged.summary.is_some()) {
+            Standing::Timed
+        } else {
+            Standing::Open
+        }
     }
 
     /// Its times, the confirmed ones where it was confirmed; none where anything was caught.
@@ -126,8 +130,7 @@ impl State {
     pub(crate) fn of(events: &[Event]) -> Result<Self> {
         let mut events = events.iter().skip_while(|event| event.kind != event::RUN);
         let first = events.next().context("the journal has no event `run`: the run was killed before it began")?;
-        let mut state =
-            Self { run: data(first)?, generations: 0, candidates: Vec::new(), ended: None, seconds: 0.0 };
+        let mut state = Self { run: data(first)?, generations: 0, candidates: Vec::new(), ended: None, seconds: 0.0 };
         for event in events {
             state.apply(event)?;
         }

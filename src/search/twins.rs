@@ -22,7 +22,9 @@ pub(crate) fn twin(state: &State, plan: &Plan, program: &str, change: &str) -> O
 pub(crate) fn same_code(state: &State, id: u32, code: &str) -> Option<u32> {
     let earlier = state.candidates.iter().filter(|one| one.id() < id);
     let mut with_code = earlier.filter(|one| {
-        one.compiled.as_ref().is_some_and(|compiled| compiled.same_as.is_none() && compiled.code.as_deref() == Some(code))
+        one.compiled
+            .as_ref()
+            .is_some_and(|compiled| compiled.same_as.is_none() && compiled.code.as_deref() == Some(code))
     });
     with_code.next().map(Candidate::id)
 }

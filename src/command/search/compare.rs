@@ -59,7 +59,8 @@ fn figures(run: &Path, candidate: &Candidate) -> Result<Vec<(String, Value)>> {
     let facts = blob.map(|blob| anyhow::Ok(serde_json::from_slice::<Facts>(&Journal::get(run, blob)?)?)).transpose()?;
     let summary = candidate.summary();
     let rounded = |value: f64| json!((value * 1e3).round() / 1e3);
-    let time = |of: fn(&crate::search::event::Summary) -> f64| summary.as_ref().map_or(Value::Null, |one| rounded(of(one)));
+    let time =
+        |of: fn(&crate::search::event::Summary) -> f64| summary.as_ref().map_or(Value::Null, |one| rounded(of(one)));
     let most = |of: fn(&crate::search::facts::KernelFacts) -> u32| {
         facts.as_ref().map_or(Value::Null, |facts| json!(facts.kernels.iter().map(of).max().unwrap_or(0)))
     };

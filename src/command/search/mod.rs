@@ -28,14 +28,16 @@ pub(super) fn run(command: &Command, output: Output) -> Result<ExitCode> {
 }
 
 fn state(run: &Path) -> Result<State> {
-    let events = Journal::read(run)
-        .with_context(|| format!("{} is no run: name the folder that `kernels search run --out` made", run.display()))?;
+    let events = Journal::read(run).with_context(|| {
+        format!("{} is no run: name the folder that `kernels search run --out` made", run.display())
+    })?;
     State::of(&events)
 }
 
 fn candidate<'a>(state: &'a State, id: u32, run: &Path) -> Result<&'a Candidate> {
     state.candidate(id).ok_or_else(|| {
-        Usage(format!("{} has no candidate {id}: it has 0 to {}", run.display(), state.candidates.len().max(1) - 1)).into()
+        Usage(format!("{} has no candidate {id}: it has 0 to {}", run.display(), state.candidates.len().max(1) - 1))
+            .into()
     })
 }
 

@@ -55,10 +55,8 @@ fn budget(text: &str) -> Result<Budget> {
 
 fn carry_on(mut search: Search, run: &std::path::Path, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
-    let why = search.run(
-        &|state, candidate| progress.above(|| output.line(line(state, candidate))),
-        &|what| progress.tell(what),
-    )?;
+    let why = search
+        .run(&|state, candidate| progress.above(|| output.line(line(state, candidate))), &|what| progress.tell(what))?;
     progress.done();
     output.line(format!("ended: {why}"));
     status::show(search.state(), run, output);

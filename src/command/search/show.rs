@@ -38,7 +38,11 @@ pub(super) fn run(arguments: &Show, output: Output) -> Result<ExitCode> {
             Outcome::Failed => style::bad("failed"),
             Outcome::NotJudged => style::warning("not judged"),
         };
-        output.line(format!("  {:<10} {word} {}", attempt.stage.name(), style::faint(format!("{:.1} s", attempt.seconds))));
+        output.line(format!(
+            "  {:<10} {word} {}",
+            attempt.stage.name(),
+            style::faint(format!("{:.1} s", attempt.seconds))
+        ));
         for caught in &attempt.findings {
             output.line(format!("    {} {}", style::bad(&caught.kind), caught.text));
         }

@@ -36,15 +36,24 @@ pub(super) fn answer(folder: &Path, asked: &Asked) -> Answer {
         Ok(is) if is.is_file() => file(&entry, &name, asked),
         _ => Err(vec![Caught::public("not-a-file", format!("{name} is a link or a special file"))]),
     };
-    Answer::free(sources, name)
+    // What a text with edits says of them.
+    let text = disk::read_plain(&entry, TEXT).ok().filter(|_| is_text(&entry));
+    let said = text.map(|bytes| edit::thought(&String::from_utf8_lossy(&bytes))).filter(|said| !said.is_empty());
+    Answer::free(sources, said.map_or_else(|| name.clone(), |said| format!("{name}: {said}")))
+}
+
+/// Whether a file has edits, and is not a source.
+fn is_text(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "md" || ending == "txt")
 }
 
 /// A file: a source of the same name, or a text with edits.
 fn file(path: &Path, name: &str, asked: &Asked) -> Result<crate::search::sources::Sources, Vec<Caught>> {
     let bytes = disk::read_plain(path, TEXT)
         .map_err(|error| vec![Caught::public("too-large", format!("{name} cannot be taken: {error}"))])?;
-    let text = String::from_utf8(bytes).map_err(|_| vec![Caught::public("not-text", format!("{name} is not UTF-8"))])?;
-    if path.extension().is_some_and(|ending| ending == "md" || ending == "txt") {
+    let text =
+        String::from_utf8(bytes).map_err(|_| vec![Caught::public("not-text", format!("{name} is not UTF-8"))])?;
+    if is_text(path) {
         return edit::apply(&asked.parent, &text);
     }
     let named: Vec<&String> =

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{Answer, Asked};
 use crate::search::event::{Caught, Cost};
 use crate::search::job;
+use crate::search::operator;
 use crate::search::sources::Sources;
 
 /// The most bytes of what the program prints that are kept.
@@ -29,6 +30,7 @@ pub(super) fn answer(line: &str, asked: &Asked) -> Result<Answer> {
         "sample": plan.sample,
         "sources": asked.desk.task.editable,
         "feedback": asked.feedback,
+        "system": operator::system(),
         "question": asked.question,
     });
     let mut command = Command::new("sh");
