@@ -204,7 +204,7 @@ impl<'a> Chooser<'a> {
         }
         let compiled = self.state.candidates.iter().filter(|one| one.standing() == Standing::NotJudged);
         let here = compiled.filter(|one| one.id() == 0 || one.plan.island == island);
-        let cells: BTreeMap<_, _> = here.filter_map(|one| Some((one.features()?, one.id()))).collect();
+        let cells: BTreeMap<_, _> = here.map(|one| (one.features().unwrap_or_default(), one.id())).collect();
         cells.into_values().map(|id| (id, None)).collect()
     }
 
