@@ -74,6 +74,7 @@ fn line(state: &State, candidate: &Candidate) -> String {
             let stage = failure.map_or("", |attempt| attempt.stage.name());
             let mut kinds: Vec<&str> =
                 failure.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
+            kinds.sort_unstable();
             kinds.dedup();
             format!("{} at {stage}", style::bad(kinds.join(", ")))
         }
@@ -82,15 +83,15 @@ fn line(state: &State, candidate: &Candidate) -> String {
             style::warning(format!("not judged from {} on", first.map_or("", |attempt| attempt.stage.name())))
         }
         Standing::Timed | Standing::Confirmed => {
-            let times = candidate.summary().map_or_else(String::new, |summary| {
+            let figures = candidate.summary().map_or_else(String::new, |summary| {
                 format!("{:.3} us, {:.1} % of the roof", summary.us, summary.roof * 100.0)
             });
             let best = state.best().is_some_and(|best| best.id() == candidate.id());
-            let times = if best { style::good(times) } else { times };
+            let figures = if best { style::good(figures) } else { figures };
             match candidate.speedup() {
-                Some(speedup) => format!("{times}, confirmed, {speedup:.2} times the best peer's speed"),
-                None if candidate.standing() == Standing::Confirmed => format!("{times}, confirmed"),
-                None => times,
+                Some(speedup) => format!("{figures}, confirmed, {speedup:.2} times the best peer's speed"),
+                None if candidate.standing() == Standing::Confirmed => format!("{figures}, confirmed"),
+                None => figures,
             }
         }
     };
