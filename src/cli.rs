@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod hub;
 pub mod project;
+pub(crate) mod search;
 pub(crate) mod skills;
 pub mod suggest;
 
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// Read the Kernel Hub: what a kernel is, its versions and variants; lock, download, verify (uses the network)
     #[command(subcommand)]
     Hub(hub::Hub),
+    /// Search for better kernels of a project: candidates by programs, by hand or by models, judged by the harness
+    #[command(subcommand)]
+    Search(search::Search),
     /// Show which CUDA compiler would be used, or install the pinned one
     #[command(
         args_conflicts_with_subcommands = true,

@@ -23,6 +23,16 @@ pub(crate) enum Request {
     Confined(Confined),
     /// Print the bound cases of a project as JSON, for Python programs that launch them.
     Cases(Cases),
+    /// Carry out one job of a search, and leave its result in the run's folder.
+    Search(SearchJob),
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct SearchJob {
+    /// The run's folder.
+    pub(crate) run: PathBuf,
+    /// The job's name in it.
+    pub(crate) key: String,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -30,6 +30,7 @@ mod prepare;
 mod publish;
 mod remove;
 mod restore;
+mod search;
 mod show;
 mod status;
 mod sync;
@@ -111,6 +112,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Ci(arguments) => ci::run(&arguments, output),
         Command::Hub(command) => hub::run(&command, output),
         Command::Publish(arguments) => publish::run(&arguments, output),
+        Command::Search(command) => search::run(&command, output),
         Command::Toolchain(arguments) => toolchain::run(&arguments, output),
         Command::Worker { request } => worker::run(&request),
         Command::Doctor => Ok(doctor::run(&Machine::here()?, output)),

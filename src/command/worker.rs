@@ -9,6 +9,7 @@ use crate::against;
 use crate::confine::launcher;
 use crate::gpu::child;
 use crate::report::{Output, Progress};
+use crate::search;
 use crate::session::Session;
 use crate::verify::run;
 use crate::worker::{CodePath, Request, Verify};
@@ -22,6 +23,7 @@ pub(super) fn run(request: &str) -> Result<ExitCode> {
             return Err(launcher::become_confined(command.args(&request.arguments), &request.scratch));
         }
         Request::Verify(request) => return verify(&request, output),
+        Request::Search(job) => search::evaluate::serve(&job)?,
         Request::Cases(request) => output.json(&against::cases(&request)?),
     }
     Ok(ExitCode::SUCCESS)

@@ -25,6 +25,29 @@ impl Build {
     }
 }
 
+impl Build {
+    /// A digest of what the build does: the device code, and the host code that starts it, which says with what grid, and
+    /// which of several kernels. Comments and the names of what is not exported do not count.
+    pub(crate) fn code_digest(&self) -> Result<String> {
+        /// Sections of a shared object that nothing is loaded from, and the embedded device code.
+        const NOT: [&str; 7] = [".nv_fatbin", ".symtab", ".strtab", ".shstrtab", ".comment", ".note", ".debug"];
+        let mut key = Key::new("kernels code 1");
+        key.field(self.device_digest()?);
+        for target in &self.targets {
+            let bytes =
+                fs::read(&target.library).with_context(|| format!("cannot read {}", target.library.display()))?;
+            let library = Cubin::parse(&bytes).with_context(|| format!("cannot read {}", target.library.display()))?;
+            for section in library.sections() {
+                let (name, header) = section?;
+                if header.sh_type(LittleEndian) != SHT_NOBITS && !NOT.iter().any(|start| name.starts_with(start)) {
+                    key.field(name).field(library.data(header)?);
+                }
+            }
+        }
+        Ok(key.finish())
+    }
+}
+
 /// [`Build::device_digest`] of architectures in rising order, each with its sources and their cubins.
 pub(crate) fn device_digest(targets: &[(u32, Vec<(PathBuf, PathBuf)>)]) -> Result<String> {
     let mut key = Key::new("kernels device code 1");

@@ -17,7 +17,9 @@ pub(crate) mod store;
 pub(crate) mod unit;
 
 pub(crate) use digest::device_digest;
+pub(crate) use sass::Opcodes;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -31,6 +33,12 @@ use crate::toolchain::{HostCompiler, Toolchain};
 /// The device variables of a cubin.
 pub(crate) fn variables(cubin: &[u8]) -> anyhow::Result<Vec<String>> {
     Ok(cubin::Cubin::parse(cubin)?.variables)
+}
+
+/// How many instructions of some kinds each kernel of a cubin has, by its symbol.
+pub(crate) fn opcodes(cubin: &[u8], arch: u32) -> anyhow::Result<BTreeMap<String, Opcodes>> {
+    let entries = cubin::Cubin::parse(cubin)?.entries()?;
+    Ok(entries.into_iter().map(|entry| (entry.symbol, sass::count(entry.code, arch))).collect())
 }
 
 /// A project compiled.

@@ -4,6 +4,8 @@
 //! stores bits 73 to 75 encode the width. The encoding was derived from nvdisasm's output for every architecture of
 //! [`crate::base::arch`]; tests/cuda/build.rs compares the counts with nvdisasm's.
 
+use serde::{Deserialize, Serialize};
+
 use super::Accesses;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,3 +64,54 @@ const UTMASTG: u128 = 0x1b5;
 const UTMAREDG: u128 = 0x1b6;
 const UBLKCP: u128 = 0x1ba;
 const UBLKRED: u128 = 0x1bb;
+
+/// How many instructions of some kinds a kernel has. The encodings are those of nvdisasm's output for sm_75 to sm_100.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Opcodes {
+    /// All instructions.
+    pub(crate) all: u32,
+    /// Of tensor cores: `HMMA`, `IMMA`, `HGMMA`, …
+    pub(crate) tensor: u32,
+    /// Asynchronous copies to shared memory: `LDGSTS`.
+    pub(crate) copies: u32,
+    /// Bulk copies: `UBLKCP`, `UTMALDG`, `UTMASTG`.
+    pub(crate) bulk: u32,
+    /// Atomic operations on global memory: `RED`, `ATOM`.
+    pub(crate) atomics: u32,
+    /// Loads and stores of local memory: `LDL`, `STL`.
+    pub(crate) local: u32,
+}
+
+/// Counts them.
+pub(super) fn count(code: &[u8], arch: u32) -> Opcodes {
+    let mut counts = Opcodes::default();
+    for instruction in code.as_chunks::<16>().0 {
+        counts.all += 1;
+        let kind = match u128::from_le_bytes(*instruction) & 0x1ff {
+            IMMA | HMMA | BMMA | DMMA => &mut counts.tensor,
+            HGMMA..=QGMMA if arch >= 90 => &mut counts.tensor,
+            LDGSTS if arch >= 80 => &mut counts.copies,
+            UTMALDG | UTMASTG | UBLKCP if arch >= 90 => &mut counts.bulk,
+            REDG if arch >= 90 => &mut counts.atomics,
+            ATOM | RED | ATOMG | ATOMG_CAS => &mut counts.atomics,
+            LDL | STL => &mut counts.local,
+            _ => continue,
+        };
+        *kind += 1;
+    }
+    counts
+}
+
+const IMMA: u128 = 0x037;
+const HMMA: u128 = 0x03c;
+const BMMA: u128 = 0x03d;
+const DMMA: u128 = 0x03f;
+const HGMMA: u128 = 0x1f0;
+const QGMMA: u128 = 0x1f3;
+const LDL: u128 = 0x183;
+const STL: u128 = 0x187;
+const ATOM: u128 = 0x18a;
+const RED: u128 = 0x18e;
+const REDG: u128 = 0x1a6;
+const ATOMG: u128 = 0x1a8;
+const ATOMG_CAS: u128 = 0x1a9;

@@ -31,6 +31,14 @@ impl Progress {
         }
     }
 
+    /// Prints something else without disturbing the line.
+    pub(crate) fn above(&self, print: impl FnOnce()) {
+        match &self.0 {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
     /// Removes the line.
     pub(crate) fn done(&self) {
         if let Some(bar) = &self.0 {

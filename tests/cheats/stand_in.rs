@@ -299,3 +299,52 @@ fn all_contents_are_new_in_every_round_and_every_launch_finds_another_word_in_pl
         assert_eq!(distinct(1), seen.len(), "what {slot} held in place of its output: {seen:?}");
     }
 }
+
+#[test]
+fn a_search_ends_with_the_right_elite_and_every_finding_by_name() {
+    let task = timed("3");
+    let proposals = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
+    let source = |project: &Path| fs::read_to_string(project.join("candidate.cu")).unwrap();
+    let propose = |name: &str, text: &str| {
+        fs::create_dir(proposals.path().join(name)).unwrap();
+        fs::write(proposals.path().join(name).join("candidate.cu"), text).unwrap();
+    };
+    propose("1-slow", &source(timed("4.5").path()));
+    propose("2-wrong", &source(written("a.eps = 1;", "1").path()));
+    propose("3-empty", &source(timed("1").path()).replace("norm_row(a, blockIdx.x);", ""));
+    propose("4-good", &source(timed("1.5").path()));
+    propose(
+        "5-same-code",
+        &source(timed("1.5").path()).replace("const double bytes", "double unused = 0; const double bytes"),
+    );
+    propose("6-broken", "int x");
+    let run_folder = proposals.path().join(".run");
+    let command = |words: &[&str]| {
+        let output = place().command().arg("search").args(words).arg("--json").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let folder = format!("dir:{}", proposals.path().display());
+    let (task, out) = (task.path().to_str().unwrap(), run_folder.to_str().unwrap());
+    let report = command(&["run", task, "--proposer", &folder, "--out", out, "--islands", "1"]);
+    assert_eq!(report["best"], 4, "{report:#}");
+    let row = |id: usize| {
+        let row = &report["candidates"][id];
+        (
+            row["standing"].as_str().unwrap(),
+            row["stage"].as_str().unwrap_or(""),
+            row["findings"][0].as_str().unwrap_or(""),
+        )
+    };
+    assert_eq!(row(0), ("confirmed", "", ""));
+    assert_eq!(row(1), ("timed", "", ""));
+    assert_eq!(row(2), ("caught", "verify-few", "wrong-value"));
+    assert_eq!(row(3), ("caught", "verify-few", "unwritten"));
+    assert_eq!(row(4), ("confirmed", "", ""));
+    assert_eq!(row(5), ("same", "identity", "same-code"));
+    assert_eq!(row(6), ("caught", "compile", "does-not-compile"));
+    // Without torch nothing was timed beside it: no speed-up, and the reason. Twice as fast is measured twice.
+    let good = command(&["show", "4", out]);
+    assert!(good["confirmed"]["speedup"].is_null() && good["confirmed"]["why"].is_string(), "{good:#}");
+    assert_eq!(good["confirmed"]["runs"], 2);
+}

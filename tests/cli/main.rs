@@ -52,6 +52,7 @@ mod plugin;
 mod project;
 mod prompt;
 mod publish;
+mod search;
 mod signatures;
 mod sources;
 mod team;

@@ -1,0 +1,112 @@
+//! The command line of `kernels search`: definitions, nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// The commands of a search.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Search {
+    /// Start a run: make candidates of a project's kernels, and keep what the harness believes
+    #[command(
+        after_help = "Examples:\n  kernels search run kernels/rmsnorm --proposer dir:proposals --out runs/1\n  kernels search run my-kernel --proposer 'exec:./mutate.py' --budget evals=200,minutes=60\n\nEach candidate is applied to a copy, compared with earlier ones, checked, compiled, verified, timed beside a\ncopy of the same bytes, and, where it is better, confirmed in a fresh process beside torch. Without a card it\nis compiled, and the later stages are reported as not judged. docs/search.md says what is believed and what\nis not."
+    )]
+    Run(Run),
+    /// Go on with a run that was ended or killed; nothing is paid or evaluated twice
+    #[command(
+        after_help = "Examples:\n  kernels search resume runs/1\n  kernels search resume runs/1 --budget evals=400"
+    )]
+    Resume(Resume),
+    /// Show what a run has found: its best candidates, what was caught, what it cost
+    #[command(after_help = "Example:\n  kernels search status runs/1")]
+    Status(Of),
+    /// Show one candidate: its stages and findings, figures, parents, and what it changes
+    #[command(after_help = "Example:\n  kernels search show 7 runs/1")]
+    Show(Show),
+    /// Compare two candidates: times, compiled figures, and the difference of their sources
+    #[command(after_help = "Example:\n  kernels search compare 0 7 runs/1")]
+    Compare(Compare),
+}
+
+/// A run's folder.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Of {
+    /// The run: the folder that --out named
+    #[arg(value_name = "RUN", default_value = "search")]
+    pub(crate) run: PathBuf,
+}
+
+/// `kernels search run`.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// The project: a folder with build.toml and kernel.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Who writes candidates, repeatable: dir:PATH (each entry of a folder is a proposal), exec:COMMAND (edits a copy of the
+    /// project)
+    #[arg(long, value_name = "PROPOSER", required = true)]
+    pub(crate) proposer: Vec<String>,
+    /// The run's folder, new
+    #[arg(long, value_name = "DIR", default_value = "search")]
+    pub(crate) out: PathBuf,
+    /// End the run at the first of usd=N, minutes=N, evals=N (candidates compiled)
+    #[arg(long, value_name = "LIMITS", default_value = "evals=200")]
+    pub(crate) budget: String,
+    /// The seed of every choice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Candidates that are made at the same time
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) flight: u32,
+    /// Populations that share a parent only now and then
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) islands: u32,
+    /// End the run after this many candidates without a new elite
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) stall: u32,
+    /// Seconds for a proposal, a compilation, and a judgement, each; then it is ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    pub(crate) patience: u32,
+    /// What confirmed candidates are timed beside, in a Python with torch: `kernels bench --against`
+    #[arg(long, value_name = "PEER", value_delimiter = ',', default_value = "torch,compile,compile-max,liger")]
+    pub(crate) against: Vec<String>,
+    /// A run of another task, whose best kernel the operator `transplant` takes
+    #[arg(long, value_name = "RUN")]
+    pub(crate) donor: Vec<PathBuf>,
+}
+
+/// `kernels search resume`.
+#[derive(Args, Debug)]
+pub(crate) struct Resume {
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+    /// A new budget, over the whole run [default: the earlier one]
+    #[arg(long, value_name = "LIMITS")]
+    pub(crate) budget: Option<String>,
+}
+
+/// `kernels search show`.
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// The candidate's number
+    #[arg(value_name = "ID")]
+    pub(crate) id: u32,
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+}
+
+/// `kernels search compare`.
+#[derive(Args, Debug)]
+pub(crate) struct Compare {
+    /// The one candidate's number
+    #[arg(value_name = "A")]
+    pub(crate) one: u32,
+    /// The other's
+    #[arg(value_name = "B")]
+    pub(crate) other: u32,
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+}

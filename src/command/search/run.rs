@@ -1,0 +1,99 @@
+//! `kernels search run` and `kernels search resume`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use super::status;
+use crate::cli::search::{Resume, Run};
+use crate::command::failure::Usage;
+use crate::report::{Output, Progress, style};
+use crate::search::Search;
+use crate::search::event::Outcome;
+use crate::search::settings::{Budget, Settings};
+use crate::search::state::{Candidate, Standing, State};
+
+/// Starts a run. Exit 0 where it came to an end, whatever was found.
+pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
+    let absolute = |path: &std::path::PathBuf| Ok(std::path::absolute(path)?.to_string_lossy().into_owned());
+    let settings = Settings {
+        seed: arguments.seed,
+        proposers: arguments.proposer.clone(),
+        budget: budget(&arguments.budget)?,
+        flight: arguments.flight.max(1),
+        islands: arguments.islands.max(1),
+        stall: arguments.stall.max(1),
+        patience: arguments.patience.max(1),
+        against: arguments.against.iter().filter(|peer| !peer.is_empty()).cloned().collect(),
+        donors: arguments.donor.iter().map(absolute).collect::<Result<_>>()?,
+        engine: "local".to_owned(),
+    };
+    let search = Search::start(&arguments.dir, &arguments.out, settings)?;
+    let state = search.state();
+    if let Err(why) = &state.run.compiler {
+        output.note(format!("{} nothing is compiled: {why}", style::warning("note:")));
+    } else if let Err(why) = &state.run.card {
+        output.note(format!("{} nothing is verified or timed: {why}", style::warning("note:")));
+    }
+    carry_on(search, &arguments.out, output)
+}
+
+/// Goes on with a run.
+pub(super) fn resume(arguments: &Resume, output: Output) -> Result<ExitCode> {
+    let budget = arguments.budget.as_deref().map(budget).transpose()?;
+    let search = Search::resume(&arguments.of.run, |settings| {
+        if let Some(budget) = budget {
+            settings.budget = budget;
+        }
+    })?;
+    carry_on(search, &arguments.of.run, output)
+}
+
+fn budget(text: &str) -> Result<Budget> {
+    text.parse().map_err(|why| Usage(format!("--budget {text}: {why}")).into())
+}
+
+fn carry_on(mut search: Search, run: &std::path::Path, output: Output) -> Result<ExitCode> {
+    let progress = Progress::new(output);
+    let why = search
+        .run(&|state, candidate| progress.above(|| output.line(line(state, candidate))), &|what| progress.tell(what))?;
+    progress.done();
+    output.line(format!("ended: {why}"));
+    status::show(search.state(), run, output);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A candidate that has come to its end, in one line.
+fn line(state: &State, candidate: &Candidate) -> String {
+    let id = format!("{:>4}", candidate.id());
+    let who = format!("{} {}", candidate.plan.operator, candidate.plan.proposer);
+    let what = match candidate.standing() {
+        Standing::Open => "open".to_owned(),
+        Standing::Same | Standing::Caught => {
+            let failure = candidate.failure();
+            let stage = failure.map_or("", |attempt| attempt.stage.name());
+            let mut kinds: Vec<&str> =
+                failure.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            format!("{} at {stage}", style::bad(kinds.join(", ")))
+        }
+        Standing::NotJudged => {
+            let first = candidate.attempts().find(|attempt| attempt.outcome == Outcome::NotJudged);
+            style::warning(format!("not judged from {} on", first.map_or("", |attempt| attempt.stage.name())))
+        }
+        Standing::Timed | Standing::Confirmed => {
+            let figures = candidate.summary().map_or_else(String::new, |summary| {
+                format!("{:.3} us, {:.1} % of the roof", summary.us, summary.roof * 100.0)
+            });
+            let best = state.best().is_some_and(|best| best.id() == candidate.id());
+            let figures = if best { style::good(figures) } else { figures };
+            match candidate.speedup() {
+                Some(speedup) => format!("{figures}, confirmed, {speedup:.2} times the best peer's speed"),
+                None if candidate.standing() == Standing::Confirmed => format!("{figures}, confirmed"),
+                None => figures,
+            }
+        }
+    };
+    format!("{id} {who}: {what}")
+}

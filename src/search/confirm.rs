@@ -1,0 +1,109 @@
+//! Confirms a candidate that took a cell: fresh processes, beside other implementations in turns, large gains twice. Only
+//! what was confirmed has a speed-up.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+
+use super::evaluate::Verdict;
+use super::event::{self, Attempt, Caught, Confirmed, Outcome, Stage, Summary};
+use super::job::{self, Done, Job, Work};
+use super::ledger::Ledger;
+use super::state::State;
+
+/// A gain over the parent, and a part of the roof, from which on a candidate is measured twice.
+const LARGE: f64 = 1.5;
+const NEAR: f64 = 0.95;
+
+/// Whether a candidate is to be confirmed and was not yet.
+pub(super) fn is_due(state: &State, id: u32) -> bool {
+    state.candidate(id).is_some_and(|one| one.confirmed.is_none()) && state.took_a_cell(id)
+}
+
+pub(super) fn candidate(search: &mut Ledger, id: u32, doing: &(dyn Fn(&str) + Sync)) -> Result<()> {
+    if !is_due(&search.state, id) || !search.places.has_card() {
+        return Ok(());
+    }
+    doing(&format!("candidate {id}: confirming"));
+    let first = measured(search, id, 1, None)?;
+    let mut runs = vec![first];
+    let again = runs[0].0.result.as_ref().and_then(|verdict| verdict.summary);
+    if again.is_some_and(|summary| is_large(&search.state, id, &summary)) {
+        let card = runs[0].1;
+        runs.push(measured(search, id, 2, Some(card))?);
+    }
+    let new = confirmed(search, id, &runs.into_iter().map(|(done, _)| done).collect::<Vec<_>>())?;
+    search.write(event::CONFIRMED, &new)
+}
+
+fn is_large(state: &State, id: u32, summary: &Summary) -> bool {
+    let parents = state.candidate(id).map(|one| one.plan.parents.clone()).unwrap_or_default();
+    let before = parents.first().and_then(|parent| state.candidate(*parent)?.summary());
+    summary.roof > NEAR || before.is_some_and(|before| before.us > summary.us * LARGE)
+}
+
+/// One measurement, and the card that it was made on.
+fn measured(search: &Ledger, id: u32, run: u32, not: Option<usize>) -> Result<(Done<Verdict>, usize)> {
+    let candidate = search.state.candidate(id).context("a candidate is gone")?;
+    let tree = candidate.tree().context("a timed candidate has no sources")?.to_owned();
+    let code = candidate.compiled.as_ref().and_then(|compiled| compiled.code.clone()).unwrap_or_default();
+    let settings = &search.state.run.settings;
+    let place = search.places.card(not);
+    let work = Work::Confirm { ordinal: place.number, against: settings.against.clone() };
+    // Peers may compile for minutes.
+    let patience = settings.patience.saturating_mul(2);
+    let job = Job { work, tree, arch: search.state.run.arch, patience };
+    let done = job::carry_out(&search.folder, &format!("confirm-{code}-{run}"), &job)?;
+    Ok((done, place.number))
+}
+
+/// All measurements as one event: the slowest run counts, and a finding of any.
+fn confirmed(search: &Ledger, id: u32, runs: &[Done<Verdict>]) -> Result<Confirmed> {
+    let mut new = Confirmed {
+        candidate: id,
+        attempts: Vec::new(),
+        runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+        summary: None,
+        speedup: None,
+        why: None,
+        best: BTreeMap::new(),
+        timed: Vec::new(),
+        card: String::new(),
+        started: runs.first().map_or(0.0, |done| done.started),
+        ended: runs.last().map_or(0.0, |done| done.ended),
+    };
+    let mut failed = Vec::new();
+    let mut speedups = Vec::new();
+    for done in runs {
+        let Some(verdict) = &done.result else {
+            let (kind, text) =
+                done.died.as_ref().map_or(("crashed", ""), |died| (died.kind.as_str(), died.text.as_str()));
+            failed.push(Caught { kind: kind.to_owned(), text: text.to_owned(), public: false });
+            continue;
+        };
+        failed.extend(
+            verdict.attempts.iter().filter(|one| one.outcome == Outcome::Failed).flat_map(|one| one.findings.clone()),
+        );
+        new.card.clone_from(&verdict.card);
+        new.timed.extend(verdict.timed.as_ref().map(|report| search.put(report)).transpose()?);
+        let slower = |known: &Summary| verdict.summary.is_some_and(|summary| summary.us > known.us);
+        if new.summary.as_ref().is_none_or(slower) {
+            new.summary = verdict.summary;
+        }
+        let beside = verdict.beside.clone().unwrap_or_default();
+        speedups.push(beside.speedup);
+        new.why = new.why.or(beside.why);
+        new.best = beside.best;
+    }
+    let seconds = new.ended - new.started;
+    if failed.is_empty() {
+        new.attempts.push(Attempt::passed(Stage::Confirm, seconds));
+        // The least of all runs, and none where one has none.
+        let all = speedups.into_iter().collect::<Option<Vec<f64>>>();
+        new.speedup = all.and_then(|all| all.into_iter().min_by(f64::total_cmp));
+    } else {
+        new.summary = None;
+        new.attempts.push(Attempt::failed(Stage::Confirm, failed, seconds));
+    }
+    Ok(new)
+}

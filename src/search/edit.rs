@@ -1,0 +1,196 @@
+//! Reads the edits in a text that a model wrote: whole files and search/replace blocks.
+//!
+//! ```text
+//! FILE: kernel_src/norm.cuh
+//! <<<<<<< SEARCH
+//! lines as they are
+//! =======
+//! lines as they are to be
+//! >>>>>>> REPLACE
+//!
+//! FILE: kernel_src/tuning.h
+//! ```cpp
+//! the whole file
+//! ```
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::event::Caught;
+use super::sources::Sources;
+
+/// Where the reader is.
+enum At {
+    Outside,
+    /// A fenced file, with the fence that ends it.
+    Whole(String),
+    Search,
+    Replace,
+}
+
+/// The sources after all edits of a text; or everything that is wrong with it.
+pub(crate) fn apply(parent: &Sources, text: &str) -> Result<Sources, Vec<Caught>> {
+    let mut reader = Reader { parent, texts: BTreeMap::new(), caught: Vec::new(), file: None, edits: 0 };
+    reader.read(text);
+    let Reader { texts, mut caught, edits, .. } = reader;
+    if edits == 0 && caught.is_empty() {
+        caught.push(Caught::public(
+            "no-edit",
+            "the answer has no edit: a line `FILE: path`, and after it a fenced whole file or SEARCH/REPLACE blocks",
+        ));
+    }
+    if caught.is_empty() { parent.with(texts) } else { Err(caught) }
+}
+
+/// What the text says outside of its edits, in one short line.
+pub(crate) fn thought(text: &str) -> String {
+    let first = text.lines().map(str::trim).find(|line| {
+        !line.is_empty() && !line.starts_with("FILE:") && !line.starts_with('#') && !line.starts_with("```")
+    });
+    first.unwrap_or_default().chars().take(200).collect()
+}
+
+struct Reader<'a> {
+    parent: &'a Sources,
+    texts: BTreeMap<String, String>,
+    caught: Vec<Caught>,
+    file: Option<String>,
+    edits: u32,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, text: &str) {
+        let mut at = At::Outside;
+        let (mut search, mut replace) = (String::new(), String::new());
+        for line in text.lines() {
+            let bare = line.trim_end();
+            at = match at {
+                At::Outside => self.outside(bare),
+                At::Whole(fence) if bare == fence => {
+                    self.whole(std::mem::take(&mut replace));
+                    At::Outside
+                }
+                At::Search if bare == "=======" => At::Replace,
+                At::Replace if bare.starts_with(">>>>>>>") => {
+                    self.replace(&std::mem::take(&mut search), &std::mem::take(&mut replace));
+                    At::Outside
+                }
+                At::Search => {
+                    search.push_str(line);
+                    search.push('\n');
+                    At::Search
+                }
+                inside @ (At::Replace | At::Whole(_)) => {
+                    replace.push_str(line);
+                    replace.push('\n');
+                    inside
+                }
+            };
+        }
+        if !matches!(at, At::Outside) {
+            self.caught.push(Caught::public("cut-off", "the answer ends within an edit"));
+        }
+    }
+
+    fn outside(&mut self, line: &str) -> At {
+        if let Some(path) = line.trim_start_matches(['*', '#', ' ']).strip_prefix("FILE:") {
+            let path = path.trim_matches([' ', '`', '*', '"']).to_owned();
+            self.caught.extend(self.parent.refusal(&path));
+            self.file = Some(path);
+            return At::Outside;
+        }
+        if line.starts_with("<<<<<<<") {
+            return At::Search;
+        }
+        // A fence around search/replace blocks is passed over; one with a file before it is that file.
+        let ticks = line.chars().take_while(|c| *c == '`').count();
+        let awaited = self.file.as_ref().is_some_and(|file| !self.texts.contains_key(file));
+        if ticks >= 3 && awaited && line.len() > ticks { At::Whole("`".repeat(ticks)) } else { At::Outside }
+    }
+
+    fn whole(&mut self, text: String) {
+        // Blocks within a fence belong to the file all the same.
+        if text.starts_with("<<<<<<<") {
+            return self.read(&text);
+        }
+        self.edits += 1;
+        if let Some(file) = &self.file {
+            self.texts.insert(file.clone(), text);
+        }
+    }
+
+    fn replace(&mut self, search: &str, replace: &str) {
+        self.edits += 1;
+        let Some(file) = &self.file else {
+            self.caught.push(Caught::public("no-file", "a SEARCH block has no line `FILE: path` before it"));
+            return;
+        };
+        let Some(text) = self.texts.get(file).map(String::as_str).or_else(|| self.parent.get(file)) else { return };
+        // The last line of a file may lack its end.
+        let ended = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+        let first = search.lines().next().unwrap_or_default();
+        match ended.matches(search).count() {
+            1 => drop(self.texts.insert(file.clone(), ended.replacen(search, replace, 1))),
+            _ if search.trim().is_empty() => {
+                self.caught.push(Caught::public("search-empty", format!("{file}: a SEARCH block is empty")));
+            }
+            0 => self.caught.push(Caught::public(
+                "search-not-found",
+                format!("{file} does not have the lines of the SEARCH block that begins with `{first}`"),
+            )),
+            count => self.caught.push(Caught::public(
+                "search-ambiguous",
+                format!("{file} has the lines of the SEARCH block that begins with `{first}` {count} times"),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn parent() -> Sources {
+        Sources::from_iter([
+            ("a.cu".to_owned(), "one\ntwo\ntwo\nthree\n".to_owned()),
+            ("b.h".to_owned(), "x".to_owned()),
+        ])
+    }
+
+    fn kinds(text: &str) -> Vec<String> {
+        apply(&parent(), text).unwrap_err().into_iter().map(|caught| caught.kind).collect()
+    }
+
+    #[test]
+    fn blocks_and_whole_files_are_applied() {
+        let block = "I widen it.\nFILE: a.cu\n<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE\n\
+                     <<<<<<< SEARCH\n1\ntwo\n=======\nTWO\n>>>>>>> REPLACE\n**FILE: `b.h`**\n```cpp\ny\n```\n";
+        let edited = apply(&parent(), block).unwrap();
+        assert_eq!(edited.get("a.cu").unwrap(), "TWO\ntwo\nthree\n");
+        assert_eq!(edited.get("b.h").unwrap(), "y\n");
+        assert_eq!(thought(block), "I widen it.");
+        let fenced = "FILE: a.cu\n```diff\n<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE\n```\n";
+        assert!(apply(&parent(), fenced).unwrap().get("a.cu").unwrap().starts_with("1\ntwo\n"));
+        assert_eq!(
+            apply(&parent(), "FILE: b.h\n<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n").unwrap().get("b.h"),
+            Some("z\n")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let block =
+            |file: &str, search: &str| format!("FILE: {file}\n<<<<<<< SEARCH\n{search}\n=======\n1\n>>>>>>> REPLACE\n");
+        assert_eq!(kinds(&block("a.cu", "two")), ["search-ambiguous"]);
+        assert_eq!(kinds(&block("a.cu", "four")), ["search-not-found"]);
+        assert_eq!(kinds(&block("kernel.toml", "x")), ["frozen-file"]);
+        for path in ["/etc/passwd", "../a.cu", "b/../../a.cu", "./a.cu"] {
+            assert_eq!(kinds(&block(path, "x")), ["path-refused"], "{path}");
+        }
+        assert_eq!(kinds("nothing"), ["no-edit"]);
+        assert_eq!(kinds("FILE: a.cu\n```cpp\nhalf"), ["cut-off"]);
+        assert_eq!(kinds("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"), ["no-file"]);
+        assert_eq!(kinds(&block("a.cu", "")), ["search-empty"]);
+    }
+}

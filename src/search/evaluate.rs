@@ -1,0 +1,327 @@
+//! What a child process does for a search: compiles a candidate, judges it on a card, or times it beside others. It
+//! reads the run's folder and writes one result into it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::event::{Attempt, Caught, Stage, Summary};
+use super::facts::Facts;
+use super::job::{self, Done, Job, Work};
+use super::sources::Sources;
+use super::task;
+use crate::against::{self, Interpreter, Peer};
+use crate::base::scratch::Scratch;
+use crate::bench::{BenchReport, CaseBench, Residency};
+use crate::check::{self, Severity};
+use crate::compile;
+use crate::gpu::{self, Card};
+use crate::journal::Journal;
+use crate::project::Project;
+use crate::session::{ROUNDS, Session};
+use crate::toolchain::Toolchain;
+use crate::verify::{Choice, Finding, VerifyReport};
+use crate::worker::SearchJob;
+
+/// Rounds of the first timing: enough to tell a candidate that is worth a confirmation.
+const SCREEN: u32 = 10;
+/// Address space and file size of a compiler, in bytes.
+const SPACE: u64 = 24 << 30;
+const OUTPUT: u64 = 1 << 30;
+
+/// What compiling a candidate gave.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Built {
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) code: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) facts: Option<Facts>,
+}
+
+/// What a card said of it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Verdict {
+    pub(crate) attempts: Vec<Attempt>,
+    pub(crate) summary: Option<Summary>,
+    pub(crate) verified: Option<Value>,
+    pub(crate) timed: Option<Value>,
+    pub(crate) card: String,
+    /// Of a confirmation, the comparison with other implementations.
+    #[serde(default)]
+    pub(crate) beside: Option<Beside>,
+}
+
+/// How a candidate compares with the best of other implementations.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Beside {
+    pub(crate) speedup: Option<f64>,
+    pub(crate) why: Option<String>,
+    pub(crate) best: std::collections::BTreeMap<String, u32>,
+}
+
+/// Carries out a job and publishes its result.
+pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let (run, key) = (&asked.run, &asked.key);
+    let file = job::job_file(run, key);
+    let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let job: Job = serde_json::from_slice(&text).with_context(|| format!("cannot read {}", file.display()))?;
+    let started = job::now();
+    let sources: Sources = serde_json::from_slice(&Journal::get(run, &job.tree)?)?;
+    let project = task::materialise(&run.join(task::FOLDER), &sources)?;
+    match &job.work {
+        Work::Compile => {
+            limit(job.patience);
+            let result = Some(built(run, &project, &sources, job.arch)?);
+            job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
+        }
+        Work::Judge { ordinal } => {
+            let result = Some(judged(&project, *ordinal)?);
+            job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
+        }
+        Work::Confirm { ordinal, against } => {
+            let result = Some(confirmed(&project, *ordinal, against)?);
+            job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
+        }
+    }
+}
+
+/// Limits this process and the compilers that it starts: what loops or grows without end is ended, also where nobody
+/// waits for it any more.
+fn limit(seconds: u32) {
+    for (resource, limit) in
+        [(Resource::Core, 0), (Resource::Cpu, 2 * u64::from(seconds)), (Resource::Fsize, OUTPUT), (Resource::As, SPACE)]
+    {
+        // Fails where a lower limit is in force, which then stays.
+        let _ = rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+    }
+}
+
+fn folder(scratch: &Scratch) -> std::path::PathBuf {
+    scratch.path().join("project")
+}
+
+/// `check` and `compile`.
+fn built(run: &Path, scratch: &Scratch, sources: &Sources, arch: u32) -> Result<Built> {
+    let dir = folder(scratch);
+    let mut built = Built { attempts: Vec::new(), code: None, device: None, facts: None };
+    let start = Instant::now();
+    let caught = broken_rules(&run.join(task::FOLDER), &dir, sources)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !caught.is_empty() {
+        built.attempts.push(Attempt::failed(Stage::Check, caught, seconds));
+        return Ok(built);
+    }
+    built.attempts.push(Attempt::passed(Stage::Check, seconds));
+    let toolchain = match Toolchain::find() {
+        Ok(toolchain) => toolchain,
+        Err(why) => {
+            built.attempts.push(Attempt::not_judged(Stage::Compile, &format!("no nvcc: {why}")));
+            return Ok(built);
+        }
+    };
+    let start = Instant::now();
+    let project = Project::open(&dir)?;
+    let failed = |kind: &str, text: String| {
+        let text: String = text.replace(&format!("{}/", dir.display()), "").chars().take(4000).collect();
+        Attempt::failed(Stage::Compile, vec![Caught::public(kind, text)], start.elapsed().as_secs_f64())
+    };
+    let made = match compile::build(&project, &[arch], &toolchain, false, &|_| {}) {
+        Ok(made) => made,
+        Err(error) => {
+            built.attempts.push(failed("does-not-compile", format!("{error:#}")));
+            return Ok(built);
+        }
+    };
+    let over = made.over_budget(&project);
+    if !over.is_empty() {
+        built.attempts.push(failed("over-budget", over.join("\n")));
+        return Ok(built);
+    }
+    built.code = Some(made.code_digest()?);
+    built.device = Some(made.device_digest()?);
+    built.facts = Some(Facts::of(&made)?);
+    built.attempts.push(Attempt::passed(Stage::Compile, start.elapsed().as_secs_f64()));
+    Ok(built)
+}
+
+/// The errors of `kernels check` in the sources that the project did not have before.
+fn broken_rules(before: &Path, now: &Path, sources: &Sources) -> Result<Vec<Caught>> {
+    let errors = |dir: &Path| -> Result<Vec<(String, String, String)>> {
+        let report = check::check(dir)?;
+        let of = report.findings.into_iter().filter(|finding| finding.severity == Severity::Error);
+        Ok(of.map(|one| (one.path, one.rule.to_string(), one.message)).collect())
+    };
+    let known = errors(before)?;
+    let new = errors(now)?.into_iter().filter(|one| sources.get(&one.0).is_some() && !known.contains(one));
+    Ok(new.map(|(path, rule, message)| Caught::public(&rule, format!("{path}: {message}"))).collect())
+}
+
+/// The card of this number; where there is none, why.
+fn card(ordinal: usize) -> Result<Card, String> {
+    let cards = gpu::probe()?;
+    let count = cards.len();
+    cards.into_iter().nth(ordinal).ok_or_else(|| format!("there is no card {ordinal}: this machine has {count}"))
+}
+
+/// `verify` and `bench`.
+fn judged(scratch: &Scratch, ordinal: usize) -> Result<Verdict> {
+    let mut verdict =
+        Verdict { attempts: Vec::new(), summary: None, verified: None, timed: None, card: String::new(), beside: None };
+    let card = match card(ordinal) {
+        Ok(card) => card,
+        Err(why) => {
+            let why = format!("no card: {why}");
+            for stage in [Stage::VerifyFew, Stage::Verify, Stage::Bench] {
+                verdict.attempts.push(Attempt::not_judged(stage, &why));
+            }
+            return Ok(verdict);
+        }
+    };
+    verdict.card.clone_from(&card.name);
+    let session = Session::open(&folder(scratch), &card, false, &|_| {})?;
+    let all = Choice { ordinal, native_only: true, ..Choice::default() };
+    for (stage, choice) in [(Stage::VerifyFew, few(&session.project, &all)), (Stage::Verify, Some(all.clone()))] {
+        let Some(choice) = choice else { continue };
+        let start = Instant::now();
+        let report = session.verify(&choice, &|_| {})?;
+        let seconds = start.elapsed().as_secs_f64();
+        let wrong = !report.passed();
+        verdict.attempts.push(attempt(stage, &report.findings, seconds));
+        keep(&mut verdict, &report)?;
+        if wrong {
+            return Ok(verdict);
+        }
+    }
+    let start = Instant::now();
+    let report = session.bench(&all, SCREEN, &|_| {})?;
+    verdict.attempts.push(attempt(Stage::Bench, &report.findings, start.elapsed().as_secs_f64()));
+    verdict.summary = summary(&report).filter(|_| report.findings.is_empty());
+    verdict.timed = Some(serde_json::to_value(&report)?);
+    Ok(verdict)
+}
+
+fn keep(verdict: &mut Verdict, report: &VerifyReport) -> Result<()> {
+    verdict.verified = Some(serde_json::to_value(report)?);
+    Ok(())
+}
+
+/// A small part of a project's cases: one dtype, and of the first operation's first table where it has a name. None where
+/// that is all of them.
+fn few(project: &Project, all: &Choice) -> Option<Choice> {
+    let first = project.spec.operations.first()?;
+    let filter = first.verify.first().and_then(|set| set.name.clone()).map(|name| format!("{name}:"));
+    let filter = filter.filter(|_| first.verify.len() > 1);
+    let several = project.spec.operations.iter().any(|operation| operation.dtypes.len() > 1);
+    let few = Choice { filter, dtypes: vec![*first.dtypes.first()?], ..all.clone() };
+    let some = few.cases(first, &first.verify, 0).is_ok_and(|cases| !cases.is_empty());
+    (some && (few.filter.is_some() || several)).then_some(few)
+}
+
+/// Findings keep their kinds; what they say is not for proposers.
+fn attempt(stage: Stage, findings: &[Finding], seconds: f64) -> Attempt {
+    if findings.is_empty() {
+        return Attempt::passed(stage, seconds);
+    }
+    let caught = |finding: &Finding| {
+        let case = finding.case.as_deref().unwrap_or_default();
+        let text = format!("{} {case}: {}", finding.operation, finding.message);
+        Caught { kind: finding.kind.name(), text: text.chars().take(600).collect(), public: false }
+    };
+    Attempt::failed(stage, findings.iter().take(8).map(caught).collect(), seconds)
+}
+
+/// The cases that a candidate is compared by.
+fn compared(report: &BenchReport) -> Vec<&CaseBench> {
+    let cold: Vec<&CaseBench> = report.cases.iter().filter(|case| case.residency == Residency::Cold).collect();
+    if cold.is_empty() { report.cases.iter().collect() } else { cold }
+}
+
+fn geomean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.into_iter().fold((0.0, 0.0), |(sum, count), value| (sum + value.ln(), count + 1.0));
+    Some(f64::exp(sum / count)).filter(|mean| mean.is_finite() && *mean > 0.0)
+}
+
+fn summary(report: &BenchReport) -> Option<Summary> {
+    let cases = compared(report);
+    let most = |of: fn(&CaseBench) -> f64| cases.iter().map(|case| of(case)).fold(0.0, f64::max);
+    Some(Summary {
+        us: geomean(cases.iter().map(|case| case.kernel.median))?,
+        roof: geomean(cases.iter().map(|case| case.of_roof()))?,
+        worst: cases.iter().map(|case| case.of_roof()).fold(f64::INFINITY, f64::min),
+        spread: most(|case| (case.kernel.p90 - case.kernel.p10) / 2.0 / case.kernel.median),
+        cases: u32::try_from(cases.len()).unwrap_or(u32::MAX),
+        launches: cases.iter().map(|case| u32::try_from(case.launches.len()).unwrap_or(u32::MAX)).max().unwrap_or(0),
+    })
+}
+
+/// `bench` again, beside other implementations in turns.
+fn confirmed(scratch: &Scratch, ordinal: usize, against: &[String]) -> Result<Verdict> {
+    let card = card(ordinal).map_err(|why| anyhow::anyhow!("no card: {why}"))?;
+    let session = Session::open(&folder(scratch), &card, false, &|_| {})?;
+    let choice = Choice { ordinal, native_only: true, ..Choice::default() };
+    let start = Instant::now();
+    let mut report = session.bench(&choice, ROUNDS, &|_| {})?;
+    let mut beside = Beside::default();
+    if report.findings.is_empty() {
+        beside = match compare(&session, &mut report, &choice, against) {
+            Ok(()) => speedup(&report),
+            Err(why) => Beside { why: Some(format!("{why:#}")), ..Beside::default() },
+        };
+    }
+    Ok(Verdict {
+        attempts: vec![attempt(Stage::Confirm, &report.findings, start.elapsed().as_secs_f64())],
+        summary: summary(&report).filter(|_| report.findings.is_empty()),
+        verified: None,
+        timed: Some(serde_json::to_value(&report)?),
+        card: card.name,
+        beside: Some(beside),
+    })
+}
+
+fn compare(session: &Session, report: &mut BenchReport, choice: &Choice, against: &[String]) -> Result<()> {
+    anyhow::ensure!(!against.is_empty(), "no peers were named (--against)");
+    let peers = Peer::parse_all(against)?;
+    let python = Interpreter::find(None, "the baselines need a Python with torch (KERNELS_PYTHON)")?;
+    let who = (peers.as_slice(), &python, ROUNDS);
+    against::run(report, &session.project, &session.build, choice, who, &|_| {})
+}
+
+/// Against the best peer of each cold case, where every one of them has a right and timed peer.
+fn speedup(report: &BenchReport) -> Beside {
+    let mut beside = Beside::default();
+    let mut ratios = Vec::new();
+    let mut missing = std::collections::BTreeSet::new();
+    for case in report.cases.iter().filter(|case| case.residency == Residency::Cold) {
+        let Some(against) = &case.against else {
+            missing.insert(format!("{}: nothing was timed beside it", case.case));
+            continue;
+        };
+        for peer in against.peers.iter().filter(|peer| peer.time.is_none()) {
+            missing.insert(format!("{}: {}", peer.name, peer.skipped.as_deref().unwrap_or("not timed")));
+        }
+        match (against.best(), against.kernel) {
+            (Some((peer, time)), Some(kernel)) => {
+                *beside.best.entry(peer.name.clone()).or_default() += 1;
+                ratios.push(Some(time.median / kernel.median));
+            }
+            (None, _) => ratios.push(None),
+            (_, None) => {
+                missing.insert(format!("{}: the kernel was not timed in that process", case.case));
+                ratios.push(None);
+            }
+        }
+    }
+    beside.speedup = ratios.into_iter().collect::<Option<Vec<f64>>>().and_then(geomean);
+    if !missing.is_empty() || beside.speedup.is_none() {
+        let why = missing.into_iter().take(6).collect::<Vec<_>>().join("; ");
+        beside.why = Some(if why.is_empty() { "no peer is right in every case".to_owned() } else { why });
+    }
+    beside
+}

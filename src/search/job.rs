@@ -1,0 +1,214 @@
+//! Jobs: the parts of an evaluation, each in a child process of its own, `kernels __worker`, so that a candidate that
+//! crashes or hangs costs itself alone, and so that another machine can carry the same job out.
+//!
+//! A job is a file `jobs/KEY.json` of the run's folder and its result a file `results/KEY.json`, made beside it and linked
+//! to its name: the first one wins, however often a job is run. The key names what is evaluated by its content. What has a
+//! result is never carried out again, in this process or a later one.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::base::disk;
+use crate::worker::{Request, SearchJob};
+
+/// What a child process does.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Work {
+    /// `check` and `compile`.
+    Compile,
+    /// `verify` and `bench`, on the card of this number.
+    Judge { ordinal: usize },
+    /// `bench` beside other implementations.
+    Confirm { ordinal: usize, against: Vec<String> },
+}
+
+/// A job as its file has it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    /// The blob of the sources.
+    pub(crate) tree: String,
+    pub(crate) arch: u32,
+    /// Seconds after which it is ended.
+    pub(crate) patience: u32,
+}
+
+/// A result as its file has it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Done<T> {
+    /// What was found; none where the process ended without saying.
+    pub(crate) result: Option<T>,
+    /// How the process ended, where it did not say.
+    #[serde(default)]
+    pub(crate) died: Option<Death>,
+    /// Seconds since 1970.
+    pub(crate) started: f64,
+    pub(crate) ended: f64,
+}
+
+/// How a process ended that said nothing.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Death {
+    /// `timed-out`, `crashed`, or `failed`, which says why.
+    pub(crate) kind: String,
+    pub(crate) text: String,
+}
+
+impl<T> Done<T> {
+    pub(crate) fn seconds(&self) -> f64 {
+        self.ended - self.started
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> f64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// The result of a job that was carried out before.
+pub(crate) fn known<T: DeserializeOwned>(run: &Path, key: &str) -> Option<Done<T>> {
+    serde_json::from_slice(&fs::read(result_file(run, key)).ok()?).ok()
+}
+
+/// Publishes a result, unless there is one: the first wins.
+pub(crate) fn publish(run: &Path, key: &str, done: &impl Serialize) -> Result<()> {
+    let file = result_file(run, key);
+    let staged = file.with_file_name(format!(".{key}.{}", disk::unique()));
+    disk::write_atomic(&staged, &serde_json::to_vec(done)?, 0o666)
+        .with_context(|| format!("cannot write {}", staged.display()))?;
+    let linked = fs::hard_link(&staged, &file);
+    let _ = fs::remove_file(&staged);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked.with_context(|| format!("cannot write {}", file.display())),
+    }
+}
+
+/// Carries a job out in a child process here, or takes its result if there is one.
+pub(crate) fn carry_out<T: DeserializeOwned + Serialize>(run: &Path, key: &str, job: &Job) -> Result<Done<T>> {
+    if let Some(done) = known(run, key) {
+        return Ok(done);
+    }
+    let file = job_file(run, key);
+    disk::write_atomic(&file, &serde_json::to_vec(job)?, 0o666)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    let started = now();
+    let request = Request::Search(SearchJob { run: run.to_owned(), key: key.to_owned() });
+    let mut command = request.command()?;
+    let death = wait(scrubbed(&mut command), Duration::from_secs(job.patience.into()))?;
+    if known::<T>(run, key).is_none() {
+        let died = death.unwrap_or_else(|| Death { kind: "crashed".to_owned(), text: "no result".to_owned() });
+        publish(run, key, &Done::<T> { result: None, died: Some(died), started, ended: now() })?;
+    }
+    known(run, key).with_context(|| format!("cannot read {}", result_file(run, key).display()))
+}
+
+/// The folders that jobs use.
+pub(crate) fn make_folders(run: &Path) -> Result<()> {
+    for folder in ["jobs", "results"] {
+        let folder = run.join(folder);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn job_file(run: &Path, key: &str) -> PathBuf {
+    run.join("jobs").join(format!("{key}.json"))
+}
+
+fn result_file(run: &Path, key: &str) -> PathBuf {
+    run.join("results").join(format!("{key}.json"))
+}
+
+/// Variables that a child process needs to find compilers, drivers and Python. Others, keys of models among them, do not
+/// reach a process that runs a candidate's code.
+const PASSED: [&str; 14] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "TMPDIR",
+    "LANG",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "PYTHONPATH",
+    "XDG_CACHE_HOME",
+    "NVCC_CCBIN",
+    "NVCC",
+    "CXX",
+    "SSL_CERT_FILE",
+];
+const PREFIXES: [&str; 4] = ["KERNELS_", "CUDA_", "NVIDIA_", "TRITON_"];
+const SECRET: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"];
+
+/// Leaves a command these variables of the environment.
+pub(crate) fn scrubbed(command: &mut Command) -> &mut Command {
+    let passes = |name: &str| {
+        let known = PASSED.contains(&name) || PREFIXES.iter().any(|start| name.starts_with(start));
+        known && !SECRET.iter().any(|word| name.contains(word))
+    };
+    let kept: Vec<_> = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(passes)).collect();
+    command.env_clear().envs(kept)
+}
+
+/// Runs a command in a process group of its own to its end, or ends the whole group after a time. None where it ended with
+/// exit code 0.
+fn wait(command: &mut Command, patience: Duration) -> Result<Option<Death>> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().context("cannot start a child process of this program")?;
+    let stderr = child.stderr.take();
+    let said = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = stderr {
+            let _ = pipe.by_ref().take(1 << 16).read_to_end(&mut bytes);
+            // What nobody reads would block the child.
+            let _ = io::copy(&mut pipe, &mut io::sink());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if start.elapsed() > patience {
+            break None;
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    };
+    // What it started may outlive it, and hold the pipe.
+    end_group(&mut child);
+    let said = said.join().unwrap_or_default();
+    let said = said.trim().chars().rev().take(2000).collect::<Vec<_>>().into_iter().rev().collect::<String>();
+    let death = |kind: &str, text: String| Some(Death { kind: kind.to_owned(), text });
+    Ok(match status {
+        None => death("timed-out", format!("not done after {} s; it was ended", patience.as_secs())),
+        Some(status) if status.success() => None,
+        Some(status) => match status.signal() {
+            Some(_) => death("crashed", format!("{status}: {said}")),
+            None => death("failed", said),
+        },
+    })
+}
+
+/// Ends a process group and everything in it.
+pub(crate) fn end_group(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}

@@ -1,0 +1,29 @@
+//! Search: makes candidates of a project's kernels, and keeps what the harness believes.
+//!
+//! A run is a folder with a journal (`event.rs`), contents by their digest, a frozen copy of the project (`task.rs`), and
+//! the results of jobs (`job.rs`). Its state is a fold over the events (`state.rs`).
+
+mod commit;
+mod confirm;
+mod edit;
+pub(crate) mod evaluate;
+pub(crate) mod event;
+pub(crate) mod facts;
+mod feedback;
+mod job;
+mod ledger;
+mod novelty;
+mod operator;
+mod places;
+mod proposer;
+mod run;
+mod select;
+pub(crate) mod settings;
+mod slot;
+mod sources;
+pub(crate) mod state;
+mod task;
+mod twins;
+
+pub(crate) use run::Search;
+pub(crate) use sources::Sources;

@@ -1,0 +1,168 @@
+//! Proposers: who writes the sources of a candidate. Each answers a plan; what it says is kept in the run's folder before
+//! anything is done with it, so that no answer is paid twice.
+
+mod dir;
+mod exec;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use super::event::{Caught, Cost, Plan};
+use super::facts::Facts;
+use super::feedback;
+use super::job::{self, Done};
+use super::operator::{self, Material};
+use super::select::Source;
+use super::sources::Sources;
+use super::state::State;
+use super::task::Task;
+use crate::journal::Journal;
+
+/// A proposer, as the command line names it.
+#[derive(Clone, Debug)]
+pub(crate) enum Proposer {
+    /// Sources that somebody wrote: each entry of a folder is a proposal.
+    Dir(PathBuf),
+    /// A program, run in a copy of the project.
+    Exec(String),
+}
+
+impl FromStr for Proposer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        if rest.is_empty() {
+            return Err(format!("`{text}`: a proposer is {FORMS}"));
+        }
+        match kind {
+            "dir" => Ok(Self::Dir(rest.into())),
+            "exec" => Ok(Self::Exec(rest.to_owned())),
+            _ => Err(format!("`{text}`: a proposer is {FORMS}")),
+        }
+    }
+}
+
+/// How proposers are written.
+const FORMS: &str = "dir:PATH or exec:COMMAND";
+
+/// What a proposer answered.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Answer {
+    pub(crate) sources: Result<Sources, Vec<Caught>>,
+    /// In one line, what it says of it.
+    pub(crate) thought: String,
+    pub(crate) question: String,
+    /// As it came.
+    pub(crate) text: String,
+    pub(crate) cost: Cost,
+}
+
+impl Answer {
+    /// An answer that cost nothing.
+    fn free(sources: Result<Sources, Vec<Caught>>, thought: String) -> Self {
+        Self { sources, thought, question: String::new(), text: String::new(), cost: Cost::default() }
+    }
+}
+
+/// What all proposers of a run share.
+pub(crate) struct Desk<'a> {
+    pub(crate) run: &'a Path,
+    pub(crate) task: &'a Task,
+    /// As it was when the plans were made.
+    pub(crate) state: &'a State,
+    /// With their names.
+    pub(crate) proposers: &'a [(String, Proposer)],
+    pub(crate) journal: &'a Mutex<Journal>,
+}
+
+/// What a proposer is given.
+pub(super) struct Asked<'a> {
+    pub(super) desk: &'a Desk<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) parent: Sources,
+    pub(super) feedback: Vec<String>,
+    pub(super) question: String,
+    pub(super) patience: Duration,
+}
+
+/// A proposer as the choice of the next one sees it.
+pub(crate) fn source(name: &str, proposer: &Proposer) -> Result<Source> {
+    let list = match proposer {
+        Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
+        Proposer::Exec(_) => None,
+    };
+    Ok(Source { name: name.to_owned(), list })
+}
+
+impl Desk<'_> {
+    /// The answer to a plan: the one that is kept, or a new one.
+    pub(crate) fn answer(&self, plan: &Plan) -> Result<Done<Answer>> {
+        let key = format!("answer-{}", plan.candidate);
+        if let Some(kept) = job::known(self.run, &key) {
+            return Ok(kept);
+        }
+        let started = job::now();
+        let mut answer = self.asked(plan)?;
+        let ended = job::now();
+        answer.cost.seconds = ended - started;
+        job::publish(self.run, &key, &Done { result: Some(answer), died: None, started, ended })?;
+        job::known(self.run, &key).context("an answer that was just written cannot be read")
+    }
+
+    fn asked(&self, plan: &Plan) -> Result<Answer> {
+        if plan.parents.is_empty() {
+            return Ok(Answer::free(Ok(self.task.start.clone()), "the project as it is".to_owned()));
+        }
+        let known = self.proposers.iter().find(|(name, _)| *name == plan.proposer);
+        let (_, proposer) = known.with_context(|| format!("the run has no proposer {}", plan.proposer))?;
+        let parent = self.sources(plan.parents[0])?;
+        let feedback = self.feedback(plan.parents[0])?;
+        let second = match (&plan.donor, plan.parents.get(1)) {
+            (Some((run, id)), _) => Some(sources_of(Path::new(run), *id)?),
+            (None, Some(id)) => Some(self.sources(*id)?),
+            (None, None) => None,
+        };
+        let second_feedback = plan.parents.get(1).map(|id| self.feedback(*id)).transpose()?.unwrap_or_default();
+        let material = Material {
+            task: self.task,
+            parent: &parent,
+            second: second.as_ref(),
+            feedback: &feedback,
+            second_feedback: &second_feedback,
+        };
+        let question = operator::question(&plan.operator, &material);
+        let patience = Duration::from_secs(self.state.run.settings.patience.into());
+        let asked = Asked { desk: self, plan, parent, feedback, question, patience };
+        match proposer {
+            Proposer::Dir(folder) => Ok(dir::answer(folder, &asked)),
+            Proposer::Exec(command) => exec::answer(command, &asked),
+        }
+    }
+
+    fn sources(&self, id: u32) -> Result<Sources> {
+        let tree = self.state.candidate(id).and_then(|one| one.tree());
+        let tree = tree.with_context(|| format!("candidate {id} has no sources"))?;
+        Ok(serde_json::from_slice(&Journal::get(self.run, tree)?)?)
+    }
+
+    fn feedback(&self, id: u32) -> Result<Vec<String>> {
+        let Some(candidate) = self.state.candidate(id) else { return Ok(Vec::new()) };
+        let blob = candidate.compiled.as_ref().and_then(|compiled| compiled.facts.as_deref());
+        let facts = blob.map(|blob| anyhow::Ok(serde_json::from_slice::<Facts>(&Journal::get(self.run, blob)?)?));
+        Ok(feedback::of(candidate, facts.transpose()?.as_ref()))
+    }
+}
+
+/// The sources of a candidate of another run.
+fn sources_of(run: &Path, id: u32) -> Result<Sources> {
+    let state = State::of(&Journal::read(run)?)?;
+    let tree = state.candidate(id).and_then(|one| one.tree());
+    let tree = tree.with_context(|| format!("candidate {id} of {} has no sources", run.display()))?;
+    Ok(serde_json::from_slice(&Journal::get(run, tree)?)?)
+}

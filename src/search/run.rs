@@ -1,0 +1,233 @@
+//! The loop: plans a generation, has its candidates made, compiled and judged at the same time, and writes what became of
+//! them to the journal in the order of their numbers. Elites are confirmed at the end of a generation.
+//!
+//! Each candidate has a thread ([`slot`]) that goes through its stages as fast as compilers and cards are free. What it
+//! finds is a file of the run's folder first. One thread, this one, writes events.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use super::commit;
+use super::confirm;
+use super::event::{self, Ended, Generation, Plan, Resumed, Run};
+use super::job;
+use super::ledger::Ledger;
+use super::places::Places;
+use super::proposer::{self, Desk, Proposer};
+use super::select::{self, Donor, Source};
+use super::settings::Settings;
+use super::slot::{self, Inbox};
+use super::state::{Candidate, State};
+use super::task::Task;
+use crate::base::arch;
+use crate::base::bundle;
+use crate::gpu;
+use crate::journal::Journal;
+use crate::toolchain::Toolchain;
+
+/// A best candidate at this part of the roof ends a run.
+const ROOF: f64 = 0.97;
+
+/// A run under way.
+pub(crate) struct Search {
+    ledger: Ledger,
+    proposers: Vec<(String, Proposer)>,
+    started: Instant,
+    /// Seconds of earlier processes.
+    before: f64,
+}
+
+impl Search {
+    /// Starts a run of a project in a new folder.
+    pub(crate) fn start(project: &Path, folder: &Path, settings: Settings) -> Result<Self> {
+        let proposers = parsed(&settings)?;
+        // Errors of a proposer's folder, before anything is written.
+        sources(&proposers)?;
+        donors(&settings)?;
+        let journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
+        let folder = folder.canonicalize().with_context(|| format!("cannot read {}", folder.display()))?;
+        job::make_folders(&folder)?;
+        let task = Task::freeze(project, &folder)?;
+        let cards = gpu::probe();
+        let card = cards.map(|mut cards| cards.swap_remove(0));
+        let newest = arch::defaults().last().copied().unwrap_or(90);
+        let run = Run {
+            project: task.project.name.clone(),
+            folder: project.display().to_string(),
+            task: task.digest.clone(),
+            editable: task.editable.clone(),
+            arch: card.as_ref().map_or(newest, |card| card.arch),
+            card,
+            compiler: Toolchain::find().map(|found| found.version).map_err(|why| why.to_string()),
+            version: bundle::version().to_owned(),
+            settings,
+        };
+        let state = State { run, generations: 0, candidates: Vec::new(), ended: None, seconds: 0.0 };
+        let places = Places::here(state.run.card.is_ok());
+        let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };
+        let run = ledger.state.run.clone();
+        ledger.write(event::RUN, &run)?;
+        Ok(Self { ledger, proposers, started: Instant::now(), before: 0.0 })
+    }
+
+    /// Goes on with a run. `budget` takes the place of the earlier one.
+    pub(crate) fn resume(folder: &Path, change: impl FnOnce(&mut Settings)) -> Result<Self> {
+        let folder = folder.canonicalize().with_context(|| format!("there is no run at {}", folder.display()))?;
+        let (journal, events) = Journal::open(&folder)?;
+        let state = State::of(&events).with_context(|| format!("cannot resume {}", folder.display()))?;
+        job::make_folders(&folder)?;
+        let task = Task::open(&folder)?;
+        if task.digest != state.run.task || task.editable != state.run.editable {
+            bail!(
+                "{} is not the task that the run began with: its files were changed. Copy them back, or start a new run",
+                task.root.display()
+            );
+        }
+        let here = gpu::probe().map(|mut cards| cards.swap_remove(0));
+        match (&state.run.card, &here) {
+            (Ok(known), Ok(card)) if known.name != card.name => bail!(
+                "the run was made on {}, and this machine has {}: times of different cards are not comparable. Resume it \
+                 there, or start a new run",
+                known.name,
+                card.name
+            ),
+            (Ok(known), Err(why)) => bail!("the run was made on {}, and there is no card here: {why}", known.name),
+            _ => {}
+        }
+        let mut settings = state.run.settings.clone();
+        change(&mut settings);
+        let proposers = parsed(&settings)?;
+        let before = state.seconds;
+        let places = Places::here(state.run.card.is_ok());
+        let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };
+        if ledger.state.ended.is_some() || settings != ledger.state.run.settings {
+            ledger.write(event::RESUMED, &Resumed { version: bundle::version().to_owned(), settings })?;
+        }
+        Ok(Self { ledger, proposers, started: Instant::now(), before })
+    }
+
+    /// Runs until something ends it; returns what. `tell` is called with each candidate that has come to its end, and
+    /// `doing` with what is under way.
+    pub(crate) fn run(&mut self, tell: &dyn Fn(&State, &Candidate), doing: &(dyn Fn(&str) + Sync)) -> Result<String> {
+        loop {
+            // What a killed process left open comes before anything new is decided.
+            let open: Vec<Plan> = self.open().map(|candidate| candidate.plan.clone()).collect();
+            let plans = if open.is_empty() {
+                if let Some(why) = self.is_over() {
+                    return self.end(why);
+                }
+                let plans = select::plans(
+                    &self.ledger.state,
+                    &sources(&self.proposers)?,
+                    &donors(&self.ledger.state.run.settings)?,
+                );
+                if plans.is_empty() {
+                    return self.end("no proposer has anything more to propose".to_owned());
+                }
+                let number = self.ledger.state.generations;
+                let seconds = self.seconds();
+                self.ledger.write(event::GENERATION, &Generation { number, plans: plans.clone(), seconds })?;
+                plans
+            } else {
+                open
+            };
+            doing(&format!("generation {}: {} candidates", self.ledger.state.generations, plans.len()));
+            self.generation(&plans, tell, doing)?;
+        }
+    }
+
+    /// Candidates of the last generation that have not come to their end.
+    fn open(&self) -> impl Iterator<Item = &Candidate> {
+        self.ledger
+            .state
+            .candidates
+            .iter()
+            .filter(|one| commit::is_open(one) || confirm::is_due(&self.ledger.state, one.id()))
+    }
+
+    fn generation(
+        &mut self,
+        plans: &[Plan],
+        tell: &dyn Fn(&State, &Candidate),
+        doing: &(dyn Fn(&str) + Sync),
+    ) -> Result<()> {
+        let snapshot = self.ledger.state.clone();
+        let (folder, task, proposers) = (self.ledger.folder.clone(), self.ledger.task.clone(), self.proposers.clone());
+        let (places, journal) = (self.ledger.places.clone(), Arc::clone(&self.ledger.journal));
+        let desk = Desk { run: &folder, task: &task, state: &snapshot, proposers: &proposers, journal: &journal };
+        let (sender, steps) = channel();
+        std::thread::scope(|scope| {
+            for plan in plans {
+                let (sender, places, desk) = (sender.clone(), &places, &desk);
+                scope.spawn(move || slot::run(plan, desk, places, &sender, doing));
+            }
+            drop(sender);
+            let mut inbox = Inbox::new(steps);
+            for plan in plans {
+                commit::candidate(&mut self.ledger, plan, &mut inbox)?;
+                confirm::candidate(&mut self.ledger, plan.candidate, doing)?;
+                if let Some(candidate) = self.ledger.state.candidate(plan.candidate) {
+                    tell(&self.ledger.state, candidate);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What is known of the run.
+    pub(crate) fn state(&self) -> &State {
+        &self.ledger.state
+    }
+
+    /// Why the run is over, if it is.
+    fn is_over(&self) -> Option<String> {
+        let settings = &self.ledger.state.run.settings;
+        if self.ledger.state.candidates.is_empty() {
+            return None;
+        }
+        if let Some(why) = settings.budget.spent(self.ledger.state.usd(), self.seconds(), self.ledger.state.evals()) {
+            return Some(why);
+        }
+        let best = self.ledger.state.best().and_then(|best| Some((best.id(), best.summary()?)));
+        if let Some((id, summary)) = best.filter(|(_, summary)| summary.roof >= ROOF) {
+            return Some(format!("candidate {id} is at {:.0} % of the roof", summary.roof * 100.0));
+        }
+        let stalled = self.ledger.state.stalled();
+        (stalled >= settings.stall).then(|| format!("{stalled} candidates without a new elite (--stall)"))
+    }
+
+    fn end(&mut self, why: String) -> Result<String> {
+        if self.ledger.state.ended.as_deref() != Some(&why) {
+            let seconds = self.seconds();
+            self.ledger.write(event::ENDED, &Ended { why: why.clone(), seconds })?;
+        }
+        Ok(why)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.before + self.started.elapsed().as_secs_f64()
+    }
+}
+
+fn parsed(settings: &Settings) -> Result<Vec<(String, Proposer)>> {
+    let parse = |text: &String| Ok((text.clone(), text.parse().map_err(anyhow::Error::msg)?));
+    settings.proposers.iter().map(parse).collect()
+}
+
+fn sources(proposers: &[(String, Proposer)]) -> Result<Vec<Source>> {
+    proposers.iter().map(|(name, proposer)| proposer::source(name, proposer)).collect()
+}
+
+/// The best candidate of each other run that was named.
+fn donors(settings: &Settings) -> Result<Vec<Donor>> {
+    let best = |run: &String| {
+        let events = Journal::read(Path::new(run)).with_context(|| format!("--donor {run}"))?;
+        let state = State::of(&events).with_context(|| format!("--donor {run}"))?;
+        Ok(state.best().map(|best| (run.clone(), best.id())))
+    };
+    settings.donors.iter().map(best).filter_map(Result::transpose).collect()
+}

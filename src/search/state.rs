@@ -1,0 +1,275 @@
+//! The state of a run: a fold over its events.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::event::{
+    self, Attempt, Compiled, Confirmed, Ended, Generation, Judged, Outcome, Plan, Proposed, Resumed, Run, Stage,
+    Summary,
+};
+use super::facts::Features;
+use crate::journal::Event;
+
+/// Everything that is known of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) run: Run,
+    pub(crate) generations: u32,
+    /// By number, without gaps.
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) ended: Option<String>,
+    /// Seconds that the run took, as far as its events say.
+    pub(crate) seconds: f64,
+}
+
+/// One candidate, as far as it got.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) plan: Plan,
+    pub(crate) generation: u32,
+    pub(crate) proposed: Option<Proposed>,
+    pub(crate) compiled: Option<Compiled>,
+    pub(crate) judged: Option<Judged>,
+    pub(crate) confirmed: Option<Confirmed>,
+}
+
+/// How far a candidate got.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Standing {
+    /// Its proposal or evaluation has not ended.
+    Open,
+    /// A stage failed.
+    Caught,
+    /// It is an earlier candidate again.
+    Same,
+    /// Nothing that was judged failed, and something was not judged.
+    NotJudged,
+    /// It was verified and timed.
+    Timed,
+    /// It was confirmed.
+    Confirmed,
+}
+
+impl Candidate {
+    pub(crate) fn id(&self) -> u32 {
+        self.plan.candidate
+    }
+
+    /// All stages, in order.
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = &Attempt> {
+        let proposed = self.proposed.iter().flat_map(|event| &event.attempts);
+        let compiled = self.compiled.iter().flat_map(|event| &event.attempts);
+        let judged = self.judged.iter().flat_map(|event| &event.attempts);
+        proposed.chain(compiled).chain(judged).chain(self.confirmed.iter().flat_map(|event| &event.attempts))
+    }
+
+    /// The stage that failed.
+    pub(crate) fn failure(&self) -> Option<&Attempt> {
+        self.attempts().find(|attempt| attempt.outcome == Outcome::Failed)
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        if self.compiled.as_ref().is_some_and(|compiled| compiled.same_as.is_some()) {
+            return Standing::Same;
+        }
+        match self.failure() {
+            Some(attempt) if attempt.stage == Stage::Novelty => return Standing::Same,
+            Some(_) => return Standing::Caught,
+            None => {}
+        }
+        if self.confirmed.as_ref().is_some_and(|confirmed| confirmed.summary.is_some()) {
+            return Standing::Confirmed;
+        }
+        if self.attempts().any(|attempt| attempt.outcome == Outcome::NotJudged) {
+            return Standing::NotJudged;
+        }
+        if self.judged.as_ref().is_some_and(|judged| judged.summary.is_some()) {
+            Standing::Timed
+        } else {
+            Standing::Open
+        }
+    }
+
+    /// Its times, the confirmed ones where it was confirmed; none where anything was caught.
+    pub(crate) fn summary(&self) -> Option<Summary> {
+        if self.failure().is_some() {
+            return None;
+        }
+        let confirmed = self.confirmed.as_ref().and_then(|confirmed| confirmed.summary);
+        confirmed.or_else(|| self.judged.as_ref()?.summary)
+    }
+
+    pub(crate) fn speedup(&self) -> Option<f64> {
+        self.failure().is_none().then(|| self.confirmed.as_ref()?.speedup)?
+    }
+
+    pub(crate) fn tree(&self) -> Option<&str> {
+        self.proposed.as_ref()?.tree.as_deref()
+    }
+
+    pub(crate) fn features(&self) -> Option<Features> {
+        self.compiled.as_ref()?.features
+    }
+
+    pub(crate) fn usd(&self) -> f64 {
+        self.proposed.as_ref().and_then(|proposed| proposed.cost.usd).unwrap_or(0.0)
+    }
+}
+
+/// Whether a time is better than another by more than both scatter.
+pub(crate) fn is_better(new: &Summary, old: &Summary) -> bool {
+    new.us * (1.0 + new.spread.max(old.spread)) < old.us
+}
+
+impl State {
+    /// Reads a run's events.
+    pub(crate) fn of(events: &[Event]) -> Result<Self> {
+        let mut events = events.iter().skip_while(|event| event.kind != event::RUN);
+        let first = events.next().context("the journal has no event `run`: the run was killed before it began")?;
+        let mut state = Self { run: data(first)?, generations: 0, candidates: Vec::new(), ended: None, seconds: 0.0 };
+        for event in events {
+            state.apply(event)?;
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
+        match event.kind.as_str() {
+            event::GENERATION => self.plan(data(event)?)?,
+            event::PROPOSED => {
+                let new: Proposed = data(event)?;
+                let id = new.candidate;
+                self.of_event(id, event)?.proposed = Some(new);
+            }
+            event::COMPILED => {
+                let new: Compiled = data(event)?;
+                let id = new.candidate;
+                self.of_event(id, event)?.compiled = Some(new);
+            }
+            event::JUDGED => {
+                let new: Judged = data(event)?;
+                let id = new.candidate;
+                self.of_event(id, event)?.judged = Some(new);
+            }
+            event::CONFIRMED => {
+                let new: Confirmed = data(event)?;
+                let id = new.candidate;
+                self.of_event(id, event)?.confirmed = Some(new);
+            }
+            event::RESUMED => {
+                let resumed: Resumed = data(event)?;
+                self.run.settings = resumed.settings;
+                self.ended = None;
+            }
+            event::ENDED => {
+                let ended: Ended = data(event)?;
+                self.seconds = self.seconds.max(ended.seconds);
+                self.ended = Some(ended.why);
+            }
+            // Of a later version, and no part of this one's state.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, generation: Generation) -> Result<()> {
+        self.generations = generation.number + 1;
+        self.seconds = self.seconds.max(generation.seconds);
+        for plan in generation.plans {
+            if plan.candidate as usize != self.candidates.len() {
+                bail!("the journal plans candidate {} after {}", plan.candidate, self.candidates.len());
+            }
+            let (proposed, compiled, judged, confirmed) = (None, None, None, None);
+            let generation = generation.number;
+            self.candidates.push(Candidate { plan, generation, proposed, compiled, judged, confirmed });
+        }
+        Ok(())
+    }
+
+    fn of_event(&mut self, candidate: u32, event: &Event) -> Result<&mut Candidate> {
+        self.candidates
+            .get_mut(candidate as usize)
+            .with_context(|| format!("event {} is about candidate {candidate}, which nobody planned", event.seq))
+    }
+
+    pub(crate) fn candidate(&self, id: u32) -> Option<&Candidate> {
+        self.candidates.get(id as usize)
+    }
+
+    /// The elites of an island by cell, of candidates before a number: the start belongs to all islands.
+    pub(crate) fn elites_before(&self, island: u32, before: u32) -> BTreeMap<Features, u32> {
+        let mut elites: BTreeMap<Features, (u32, Summary)> = BTreeMap::new();
+        for candidate in self.candidates.iter().take(before as usize) {
+            let here = candidate.id() == 0 || candidate.plan.island == island;
+            let (Some(cell), Some(summary), true) = (candidate.features(), candidate.summary(), here) else {
+                continue;
+            };
+            let held = elites.get(&cell);
+            if held.is_none_or(|(_, old)| is_better(&summary, old)) {
+                elites.insert(cell, (candidate.id(), summary));
+            }
+        }
+        elites.into_iter().map(|(cell, (id, _))| (cell, id)).collect()
+    }
+
+    pub(crate) fn elites(&self, island: u32) -> BTreeMap<Features, u32> {
+        self.elites_before(island, u32::try_from(self.candidates.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a candidate took a cell of its island when it was judged, and so is to be confirmed.
+    pub(crate) fn took_a_cell(&self, id: u32) -> bool {
+        let Some(candidate) = self.candidate(id) else { return false };
+        let (Some(cell), Some(summary)) = (candidate.features(), candidate.summary()) else { return false };
+        let held = self.elites_before(candidate.plan.island, id).get(&cell).copied();
+        let held = held.and_then(|held| self.candidate(held)?.summary());
+        held.is_none_or(|old| is_better(&summary, &old))
+    }
+
+    /// The best candidate: of the confirmed ones where there are any, else of the timed ones.
+    pub(crate) fn best(&self) -> Option<&Candidate> {
+        let confirmed = self.candidates.iter().any(|one| one.standing() == Standing::Confirmed);
+        let wanted = if confirmed { Standing::Confirmed } else { Standing::Timed };
+        let timed = self.candidates.iter().filter(|one| one.standing() == wanted);
+        let timed = timed.filter_map(|one| Some((one, one.summary()?.us)));
+        timed.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(one, _)| one)
+    }
+
+    pub(crate) fn usd(&self) -> f64 {
+        self.candidates.iter().map(Candidate::usd).sum()
+    }
+
+    /// How many candidates went to a compiler.
+    pub(crate) fn evals(&self) -> u32 {
+        let evaluated = self.candidates.iter().filter(|one| one.compiled.is_some()).count();
+        u32::try_from(evaluated).unwrap_or(u32::MAX)
+    }
+
+    /// How many candidates were made since the last that took a cell.
+    pub(crate) fn stalled(&self) -> u32 {
+        let since = self.candidates.iter().rev().take_while(|one| one.confirmed.is_none() && one.id() != 0).count();
+        u32::try_from(since).unwrap_or(u32::MAX)
+    }
+
+    /// The findings of all candidates, with how often each kind was caught.
+    pub(crate) fn caught(&self) -> BTreeMap<String, u32> {
+        let mut kinds = BTreeMap::new();
+        for candidate in &self.candidates {
+            let failed = candidate.failure();
+            let names: std::collections::BTreeSet<&str> =
+                failed.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
+            for name in names {
+                *kinds.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+        kinds
+    }
+}
+
+fn data<T: DeserializeOwned>(event: &Event) -> Result<T> {
+    T::deserialize(&event.data)
+        .with_context(|| format!("event {} ({}) of the journal cannot be read", event.seq, event.kind))
+}
