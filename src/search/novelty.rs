@@ -107,7 +107,7 @@ fn mix(value: u64, number: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
+#[allow(clippy::format_collect, reason = "a test")]
 mod tests {
     use super::*;
 
