@@ -65,7 +65,7 @@ const UTMAREDG: u128 = 0x1b6;
 const UBLKCP: u128 = 0x1ba;
 const UBLKRED: u128 = 0x1bb;
 
-/// How many instructions of some kinds a kernel has. The encodings are those of nvdisasm's output for sm_75 to sm_100.
+/// How many instructions of some kinds a kernel has. The encodings are those of nvdisasm's output for `sm_75` to `sm_100`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Opcodes {
     /// All instructions.

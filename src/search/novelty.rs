@@ -15,6 +15,8 @@ use crate::project::source_digest::plain;
 const SHINGLE: usize = 5;
 /// Hash functions of a signature. The estimate of a similarity of 0.95 has a standard deviation of 0.02.
 const HASHES: usize = 128;
+/// Hexadecimal digits of each.
+const DIGITS: usize = 4;
 /// From this estimated Jaccard similarity on two changes are the same.
 pub(crate) const SAME: f64 = 0.95;
 
@@ -69,7 +71,7 @@ fn shingles(sources: &Sources) -> BTreeSet<u64> {
 }
 
 /// The signature of a change: for each of [`HASHES`] functions the least value over the shingles that only one of the two
-/// has, 8 hexadecimal digits each. Empty where nothing differs.
+/// has, of which 4 hexadecimal digits are kept: two that differ look the same once in 65,536 times. Empty where nothing differs.
 pub(crate) fn change(parent: &Sources, child: &Sources) -> String {
     let (before, after) = (shingles(parent), shingles(child));
     // What is taken away is another change than what is added.
@@ -78,19 +80,19 @@ pub(crate) fn change(parent: &Sources, child: &Sources) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    (0..HASHES).fold(String::with_capacity(HASHES * 8), |mut text, number| {
-        let least = parts.iter().map(|part| mix(*part, number as u64 + 1) >> 32).min().unwrap_or(0);
-        let _ = write!(text, "{least:08x}");
+    (0..HASHES).fold(String::with_capacity(HASHES * DIGITS), |mut text, number| {
+        let least = parts.iter().map(|part| mix(*part, number as u64 + 1)).min().unwrap_or(0);
+        let _ = write!(text, "{:04x}", least & 0xffff);
         text
     })
 }
 
 /// The estimated Jaccard similarity of two changes.
 pub(crate) fn similarity(one: &str, other: &str) -> f64 {
-    if one.len() != HASHES * 8 || other.len() != one.len() {
+    if one.len() != HASHES * DIGITS || other.len() != one.len() {
         return f64::from(u8::from(one == other && !one.is_empty()));
     }
-    let pairs = one.as_bytes().chunks(8).zip(other.as_bytes().chunks(8));
+    let pairs = one.as_bytes().chunks(DIGITS).zip(other.as_bytes().chunks(DIGITS));
     let same = pairs.filter(|(one, other)| one == other).count();
     f64::from(u32::try_from(same).unwrap_or(0)) / f64::from(u32::try_from(HASHES).unwrap_or(1))
 }
@@ -107,7 +109,7 @@ fn mix(value: u64, number: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
+#[allow(clippy::format_collect, reason = "a test")]
 mod tests {
     use super::*;
 

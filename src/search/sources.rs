@@ -98,7 +98,7 @@ impl Sources {
 
     /// These sources with those of a folder in their places. `strict`: every file of the folder is part of the proposal, and
     /// must be a source or equal the task's file of that path; else files that the task does not have are passed over.
-    pub(crate) fn from_folder(&self, folder: &Path, task: &Path, strict: bool) -> Result<Self, Vec<Caught>> {
+    pub(crate) fn with_folder(&self, folder: &Path, task: &Path, strict: bool) -> Result<Self, Vec<Caught>> {
         let mut texts = BTreeMap::new();
         let mut caught = Vec::new();
         let hidden = |entry: &walkdir::DirEntry| {

@@ -66,8 +66,8 @@ fn carry_on(mut search: Search, run: &std::path::Path, output: Output) -> Result
 /// A candidate that has come to its end, in one line.
 fn line(state: &State, candidate: &Candidate) -> String {
     let id = format!("{:>4}", candidate.id());
-    let who = format!("{} {}", candidate.plan.operator, candidate.plan.proposer);
-    let what = match candidate.standing() {
+    let author = format!("{} {}", candidate.plan.operator, candidate.plan.proposer);
+    let outcome = match candidate.standing() {
         Standing::Open => "open".to_owned(),
         Standing::Same | Standing::Caught => {
             let failure = candidate.failure();
@@ -95,5 +95,5 @@ fn line(state: &State, candidate: &Candidate) -> String {
             }
         }
     };
-    format!("{id} {who}: {what}")
+    format!("{id} {author}: {outcome}")
 }

@@ -22,7 +22,9 @@ pub(super) fn run(run: &Path, output: Output) -> Result<ExitCode> {
 
 /// Prints what a run has found.
 pub(super) fn show(state: &State, run: &Path, output: Output) {
-    let report = report(state, run);
+    if output.is_json() {
+        return output.json(&report(state, run));
+    }
     output.line(heading(state));
     output.line(format!("  {}", counts(state)));
     let mut table = Table::new([
@@ -50,7 +52,6 @@ pub(super) fn show(state: &State, run: &Path, output: Output) {
         Some(why) => output.line(style::faint(format!("ended: {why}"))),
         None => output.line(style::faint(format!("`kernels search resume {}` goes on with it", run.display()))),
     }
-    output.json(&report);
 }
 
 fn heading(state: &State) -> String {

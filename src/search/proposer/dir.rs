@@ -32,7 +32,7 @@ pub(super) fn answer(folder: &Path, asked: &Asked) -> Answer {
     let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is = fs::symlink_metadata(&entry).map(|meta| meta.file_type());
     let sources = match is {
-        Ok(is) if is.is_dir() => asked.parent.from_folder(&entry, &asked.desk.task.root, true),
+        Ok(is) if is.is_dir() => asked.parent.with_folder(&entry, &asked.desk.task.root, true),
         Ok(is) if is.is_file() => file(&entry, &name, asked),
         _ => Err(vec![Caught::public("not-a-file", format!("{name} is a link or a special file"))]),
     };

@@ -79,5 +79,5 @@ pub(super) fn edited(folder: &std::path::Path, asked: &Asked) -> Result<Sources,
     if let Some(path) = task.editable.iter().find(missing) {
         return Err(vec![Caught::public("source-removed", format!("{path} is gone; build.toml lists it"))]);
     }
-    asked.parent.from_folder(folder, &task.root, false)
+    asked.parent.with_folder(folder, &task.root, false)
 }
