@@ -37,7 +37,7 @@ fn traces_of_five_agents_have_one_digest() {
     ] {
         let ran = test.ok(&format!("skills generate --digest --from {}", traces.join(file).display()));
         for words in
-            [kind, "Failed, then passed", "`python3 check.py` failed", "expected 2, got 1", "step 3: `sed", "1 passed"]
+            [kind, "Failed, then passed", "`python3 check.py` failed", "expected 2, got 1", ": `sed -i", "1 passed"]
         {
             assert!(ran.out.contains(words), "{file}: {words}: {}", ran.out);
         }
