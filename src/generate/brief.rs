@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::draft::{self, END};
-use super::rounds::{Job, Tried};
+use super::job::{Job, Tried};
 
 /// What holds for every question.
 const SYSTEM: &str = "You write skills for coding agents. A skill is a folder with a file SKILL.md that an agent \

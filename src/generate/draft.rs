@@ -1,5 +1,7 @@
 //! A writer's answer as a skill: its files, and everything that speaks against them.
 
+use std::fmt::Write as _;
+
 use anyhow::Result;
 
 use crate::deep;
@@ -115,7 +117,7 @@ pub(super) fn cost(tree: &Tree) -> (usize, usize) {
 pub(super) fn shown(tree: &Tree) -> String {
     let mut text = String::new();
     for (path, entry) in tree.iter() {
-        text.push_str(&format!("{MARK}{path}\n{}\n", String::from_utf8_lossy(&entry.content).trim_end()));
+        let _ = writeln!(text, "{MARK}{path}\n{}", String::from_utf8_lossy(&entry.content).trim_end());
     }
     text + END + "\n"
 }

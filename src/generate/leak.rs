@@ -65,7 +65,9 @@ impl Answers {
         base.into_iter().flat_map(Tree::iter).for_each(|(_, entry)| show(&String::from_utf8_lossy(&entry.content)));
         for task in tasks {
             show(&task.prompt);
-            texts(&task.folder.join("environment")).iter().for_each(|(_, text)| show(text));
+            for (_, text) in texts(&task.folder.join("environment")) {
+                show(&text);
+            }
         }
         let known = |text: &str| shown.iter().any(|shown| shown.contains(text));
         let mut answers = Self { rows: HashMap::new(), whole: BTreeMap::new() };

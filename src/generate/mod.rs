@@ -6,10 +6,12 @@
 
 mod brief;
 mod draft;
+mod job;
 mod leak;
 mod rounds;
 mod writer;
 
-pub(crate) use leak::{Task, tasks};
-pub(crate) use rounds::{Job, generate};
+pub(crate) use job::Job;
+pub(crate) use leak::tasks;
+pub(crate) use rounds::generate;
 pub(crate) use writer::Writer;

@@ -1,40 +1,17 @@
 //! The rounds: a draft, what speaks against it, and a better one, until nothing does.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::job::{Job, Tried};
 use super::leak::Answers;
-use super::{Task, Writer, brief, draft};
+use super::{Writer, brief, draft};
 use crate::base::dir::Dir;
 use crate::base::disk;
-use crate::deep;
 use crate::skill::Tree;
-use crate::skill::source::Skill;
-
-/// What is to be written.
-pub(crate) struct Job {
-    pub(crate) task: String,
-    pub(crate) name: String,
-    /// What the traces say, in Markdown.
-    pub(crate) digests: Vec<String>,
-    /// The skill that is to become better.
-    pub(crate) base: Option<Skill>,
-    /// The tasks whose answers must not be in the skill.
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) rounds: usize,
-    pub(crate) deep: Option<deep::Options>,
-    /// The run's folder.
-    pub(crate) folder: PathBuf,
-}
-
-/// A draft and what the writer is told against it: nothing of a task's answer.
-pub(super) struct Tried {
-    pub(super) text: String,
-    pub(super) told: Vec<String>,
-}
 
 /// The end of a run, with the skill if a draft was accepted.
 pub(crate) struct Ended {
@@ -53,7 +30,9 @@ pub(crate) fn generate(job: &Job, writer: &Writer, tell: &mut dyn FnMut(String))
         let folder = job.folder.join(format!("drafts/{round}"));
         keep(&folder, &answer, tree.as_ref().map(|tree| (&*job.name, tree)), &reasons)?;
         let mut note = json!({ "round": round, "kept_answer": kept, "rejected": reasons });
-        reasons.iter().for_each(|reason| tell(format!("draft {round} is rejected: {reason}")));
+        for reason in &reasons {
+            tell(format!("draft {round} is rejected: {reason}"));
+        }
         if let Some(tree) = tree.filter(|_| reasons.is_empty()) {
             let (own, all) = draft::cost(&tree);
             (note["tokens"], note["tokens_skill_md"]) = (all.into(), own.into());

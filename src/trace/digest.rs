@@ -179,10 +179,10 @@ fn failures(trace: &Trace) -> (Vec<String>, Vec<String>) {
         if call.failed == Some(true) {
             // The last failure is the one whose cause was mended.
             open.insert(key, (number, call));
-        } else if call.failed == Some(false) || !call.result.is_empty() {
-            if let Some((failed, first)) = open.remove(&key) {
-                passed.push(mended(trace, (failed, first), (number, call)));
-            }
+        } else if (call.failed == Some(false) || !call.result.is_empty())
+            && let Some(first) = open.remove(&key)
+        {
+            passed.push(mended(trace, first, (number, call)));
         }
     }
     let mut open: Vec<_> = open.into_values().collect();
@@ -200,7 +200,7 @@ fn mended(trace: &Trace, (failed, first): (usize, &Call), (number, call): (usize
     for (n, call) in done.rev().take(6).collect::<Vec<_>>().into_iter().rev() {
         match &call.action {
             Action::Edit(edits) => edits.iter().for_each(|edit| entry.push_str(&difference(*n, edit, MESSAGE))),
-            Action::Command(_) => entry.push_str(&format!("step {n}: {}\n", shown(call))),
+            Action::Command(_) => drop(writeln!(entry, "step {n}: {}", shown(call))),
             Action::Other(_) => {}
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead};
 
 use serde_json::json;
 
-use super::read::next_line;
+use super::line::next_line;
 use super::steps::Steps;
 
 /// Who speaks, by the words of a heading, and what follows them on the line: `## User`, `**User:** do it`, `Assistant (2):`.

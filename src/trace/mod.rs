@@ -4,6 +4,7 @@
 
 pub(crate) mod digest;
 mod form;
+mod line;
 mod markdown;
 mod read;
 pub(crate) mod redact;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::line::next_line;
 use super::steps::Steps;
 use super::{Trace, form, markdown};
 use crate::base::plural;
@@ -49,14 +50,17 @@ pub(crate) fn read(path: &Path) -> Result<Trace> {
     input.consume_exactly(skipped)?;
     let mut steps = Steps::default();
     let read = match (object, document) {
-        (true, true) => read_document(input, &mut steps),
+        (true, true) => {
+            read_document(input, &mut steps);
+            Ok(())
+        }
         (true, false) => read_lines(input, &mut steps),
         (false, _) => markdown::read(input, RECORD, &mut steps).map_err(Into::into),
     };
     read.with_context(|| format!("cannot read {}", path.display()))?;
     let trace = steps.finish();
     if trace.steps.is_empty() {
-        let why = trace.remarks.iter().map(|remark| format!("; {remark}")).collect::<String>();
+        let why = [&[String::new()][..], &trace.remarks].concat().join("; ");
         bail!(
             "{} holds no step of a trace{why}. Traces of Claude Code, Codex, OpenCode (`opencode export ID`), Gemini CLI, \
              Copilot CLI, ATIF and Markdown with a heading for each role are read",
@@ -120,28 +124,6 @@ fn read_lines(mut input: impl BufRead, steps: &mut Steps) -> Result<()> {
     Ok(())
 }
 
-/// The next line, with its end, and its length; of a longer one than `most` only the beginning.
-pub(super) fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<Option<usize>> {
-    line.clear();
-    let mut length = 0;
-    loop {
-        let there = input.fill_buf()?;
-        if there.is_empty() {
-            return Ok((length > 0).then_some(length));
-        }
-        let end = there.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(there.len(), |end| end + 1);
-        if length <= most {
-            line.extend_from_slice(&there[..taken.min(most + 1 - length)]);
-        }
-        length += taken;
-        input.consume(taken);
-        if end.is_some() {
-            return Ok(Some(length));
-        }
-    }
-}
-
 trait Consume {
     fn consume_exactly(&mut self, bytes: usize) -> io::Result<()>;
 }
@@ -153,14 +135,13 @@ impl<R: Read> Consume for R {
 }
 
 /// One document, of whose `messages` or `steps` one is held at a time. One that is cut off counts as far as it goes.
-fn read_document(input: impl BufRead, steps: &mut Steps) -> Result<()> {
+fn read_document(input: impl BufRead, steps: &mut Steps) {
     let since = Rc::new(Cell::new(0));
     let metered = Metered { input, since: Rc::clone(&since) };
     let mut parser = serde_json::Deserializer::from_reader(metered);
     if let Err(error) = parser.deserialize_map(Document { since, steps }) {
         steps.remark(format!("it is read as far as it can be: {error}"));
     }
-    Ok(())
 }
 
 /// Ends with an error where one record has more than [`RECORD`] bytes.

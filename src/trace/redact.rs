@@ -5,6 +5,7 @@
 //! resolved, without characters that nobody sees, with parts of a string joined, and with base64 decoded. A word too many is
 //! replaced rather than a secret left.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use crate::base::text::is_invisible;
@@ -91,7 +92,7 @@ pub(crate) fn redact(text: &str) -> (String, usize) {
                 out.push_str(HOME);
             } else {
                 count += 1;
-                out.push_str(&format!("[redacted: {}]", mark.kind));
+                let _ = write!(out, "[redacted: {}]", mark.kind);
             }
         }
         done = end;
@@ -286,7 +287,7 @@ fn from_base64(word: &str) -> Option<String> {
         held += 6;
         if held >= 8 {
             held -= 8;
-            bytes.push((bits >> held) as u8);
+            bytes.extend((bits >> held & 0xff).to_le_bytes().first());
         }
     }
     String::from_utf8(bytes).ok().filter(|text| text.chars().all(|c| !c.is_control() || c.is_whitespace()))

@@ -139,12 +139,11 @@ fn without_reminders(text: &str) -> String {
         let name = tagged[1..].split(['>', ' ', '<', '\n']).next().unwrap_or_default();
         let own = name.contains(['-', '_']) && name.bytes().all(|b| b.is_ascii_lowercase() || matches!(b, b'-' | b'_'));
         let close = format!("</{name}>");
-        match tagged.find(&close).filter(|_| own) {
-            Some(end) => rest = &tagged[end + close.len()..],
-            None => {
-                left.push('<');
-                rest = &tagged[1..];
-            }
+        if let Some(end) = tagged.find(&close).filter(|_| own) {
+            rest = &tagged[end + close.len()..];
+        } else {
+            left.push('<');
+            rest = &tagged[1..];
         }
     }
     left.push_str(rest);
@@ -171,14 +170,14 @@ fn action(arguments: &Value) -> Action {
     if let Some(patch) = patch.filter(|patch| patch.contains("*** Begin Patch")) {
         return Action::Edit(edits_of(patch));
     }
-    let path = text(&["file_path", "filePath", "path", "filename"]);
+    let file = text(&["file_path", "filePath", "path", "filename"]);
     let new = ["new_string", "newString", "new_str", "content", "file_text", "contents"];
     let edit = |path: &str, value: &Value| {
         let text = |keys: &[&str]| keys.iter().find_map(|key| value.get(key)?.as_str()).map(str::to_owned);
         let old = text(&["old_string", "oldString", "old_str"]).unwrap_or_default();
         Some(Edit { path: path.to_owned(), old, new: text(&new)? })
     };
-    if let Some(path) = path {
+    if let Some(path) = file {
         let several = arguments.get("edits").and_then(Value::as_array);
         let edits: Vec<Edit> = match several {
             Some(all) => all.iter().filter_map(|value| edit(path, value)).collect(),
@@ -192,10 +191,10 @@ fn action(arguments: &Value) -> Action {
 }
 
 /// The edits of a patch, of `apply_patch` or of diff, one for each hunk.
-fn edits_of(patch: &str) -> Vec<Edit> {
+fn edits_of(text: &str) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     let mut path = String::new();
-    for line in patch.lines() {
+    for line in text.lines() {
         let named = ["*** Update File: ", "*** Add File: ", "*** Delete File: ", "+++ b/", "+++ "];
         if let Some(name) = named.iter().find_map(|start| line.strip_prefix(start)) {
             name.trim().clone_into(&mut path);
@@ -207,10 +206,10 @@ fn edits_of(patch: &str) -> Vec<Edit> {
             if !matches!(sign, "+" | "-" | " ") {
                 continue;
             }
-            for (text, other) in [(&mut edit.old, "+"), (&mut edit.new, "-")] {
+            for (side, other) in [(&mut edit.old, "+"), (&mut edit.new, "-")] {
                 if sign != other {
-                    text.push_str(rest);
-                    text.push('\n');
+                    side.push_str(rest);
+                    side.push('\n');
                 }
             }
         }
