@@ -17,6 +17,7 @@ mod confine;
 mod deep;
 mod end_to_end;
 pub mod evidence;
+mod generate;
 pub mod gpu;
 pub(crate) mod hub;
 mod install;
@@ -35,6 +36,7 @@ pub mod skill;
 #[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
 mod subject;
 pub mod toolchain;
+pub(crate) mod trace;
 mod variant;
 pub mod verify;
 mod worker;

@@ -32,6 +32,11 @@ pub(crate) enum Skills {
         after_help = "Examples:\n  kernels skills init review\n  kernels skills init skills/review\n\nWrites NAME/SKILL.md, which `kernels skills validate --strict` accepts. Exit code 3 where there is one."
     )]
     Init(InitSkill),
+    /// Write a skill from traces of work that went well (the writer's command may use the network)
+    #[command(
+        after_help = "Examples:\n  kernels skills generate --digest --from session.jsonl\n  kernels skills generate \"kernels for norms\" --from session.jsonl --writer 'exec:claude -p' -o skills/norms\n  kernels skills generate \"add edge cases\" --from skills/mine --writer 'exec:claude -p' --tasks evals -o skills/mine-2\n\nTraces: Claude Code (~/.claude/projects/*/*.jsonl), Codex (~/.codex/sessions), OpenCode (`opencode export ID`),\nGemini CLI (~/.gemini/tmp/*/chats), Copilot CLI (~/.copilot/session-state/*/events.jsonl), ATIF, Markdown.\nKeys, e-mail addresses and home paths are replaced while a trace is read; --digest shows what is left.\n\nThe command of --writer runs with your rights, through sh. A draft is validated and searched for the tasks'\nsolutions; what speaks against it is told to the writer, who tries again. Nothing is measured. -o must be new.\n.kernels/generate/RUN keeps questions, answers, drafts, reasons; the same command again asks nothing twice.\nExit codes: 0 written, 1 no draft was accepted, 2 usage, 3 refused."
+    )]
+    Generate(Generate),
     /// List the agents: their names, where they look for skills, which are on this machine
     #[command(after_help = "Examples:\n  kernels skills agents\n  kernels skills agents --here --json")]
     Agents(ListAgents),
@@ -279,6 +284,35 @@ pub(crate) struct InitSkill {
     /// The skill's name, or the path of its folder, which has this name
     #[arg(value_name = "NAME|PATH")]
     pub(crate) folder: PathBuf,
+}
+
+/// `skills generate`.
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// What the skill is to teach, or what is to become better in one that is there
+    #[arg(value_name = "TASK", required_unless_present = "digest")]
+    pub(crate) task: Option<String>,
+    /// A trace of an agent's work, or one skill to improve
+    #[arg(long, value_name = "TRACE|SKILL")]
+    pub(crate) from: Vec<PathBuf>,
+    /// Who writes: exec:COMMAND, which reads the question from stdin and prints the answer
+    #[arg(long, value_name = "exec:COMMAND", required_unless_present = "digest")]
+    pub(crate) writer: Option<String>,
+    /// Folders of tasks whose solutions and tests must not be in the skill
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tasks: Vec<PathBuf>,
+    /// How often the writer may try, all in all
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) rounds: u32,
+    /// The skill's new folder; its name is the skill's
+    #[arg(short, long, value_name = "DIR", required_unless_present = "digest")]
+    pub(crate) output: Option<PathBuf>,
+    /// Check the code in the drafts as well, as `skills validate --deep` does
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// Print what the writer would be told of the traces, and send nothing
+    #[arg(long)]
+    pub(crate) digest: bool,
 }
 
 /// `skills agents`.

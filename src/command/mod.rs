@@ -18,6 +18,7 @@ mod doctor_cuda;
 mod elsewhere;
 mod failure;
 mod find;
+mod generate;
 mod hub;
 mod init;
 mod init_skill;
@@ -124,6 +125,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             Skills::Agents(arguments) => Ok(agents::run(&Machine::here()?, arguments, output)),
             Skills::Find(arguments) => find::run(&Machine::here()?, &arguments, output),
             Skills::Init(arguments) => init_skill::run(&Machine::here()?, &arguments, output),
+            Skills::Generate(arguments) => generate::run(&Machine::here()?, &arguments, output),
             Skills::List => list::run(&Machine::here()?, output),
             Skills::Status(select) => status::run(&Machine::here()?, &select, output),
             Skills::Diff(arguments) => diff::run(&Machine::here()?, &arguments, output),

@@ -32,6 +32,7 @@ mod edits;
 mod evidence;
 mod export;
 mod find;
+mod generate;
 mod generated;
 mod getting;
 #[cfg(unix)]
