@@ -6,6 +6,7 @@ subject; `Broken` says that this machine cannot judge, and leaves no reward.
 """
 
 import contextlib
+import ctypes
 import difflib
 import fnmatch
 import json
@@ -62,6 +63,7 @@ class Verdict:
 @contextlib.contextmanager
 def judging(*axes, target=1.0):
     verdict = Verdict(*axes, target=target)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended, and folders are removed
     try:
         yield verdict
     except Broken as why:
@@ -120,17 +122,25 @@ def changed_lines(before, after):
     return max(diff.count("-"), diff.count("+"))
 
 
+def ends_with(number):
+    """What a child runs first, so that it gets this signal when its parent ends, however that ends."""
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(1, number)  # PR_SET_PDEATHSIG
+
+
 def run(command, timeout, **options):
-    """Exit code and output of a program; its whole process group ends with it."""
+    """Exit code and output of a program; its whole process group ends with it, and with this process."""
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, start_new_session=True, **options)
+        own = {"stdin": subprocess.DEVNULL, "stdout": out, "start_new_session": True, "preexec_fn": ends_with(signal.SIGKILL)}
+        process = subprocess.Popen(command, **own, **options)
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
             code = None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         out.seek(0)
         return code, out.read(16 << 20).decode(errors="replace")
 
@@ -169,9 +179,10 @@ def kernel(globs, target=None, sanitize=False, most_lines=None):
     axes = ["compiles", "check", "visible", "hidden"] + (["roof"] if target else [])
     with judging(*axes, target=target or 1.0) as verdict, copied(globs) as project:
         stand_in = "EVALS_STAND_IN" in os.environ
-        if stand_in:  # a driver without a card has no times, and its compiler counts no registers
+        if stand_in:  # no times, no counts of registers, and not the time for ten thousands of rows
             description = (project / "kernel.toml").read_text().split("[[budget]]")[0]
-            (project / "kernel.toml").write_text(re.sub(r"(?m)^bench = \[(.|\n)*?^\]\n", "", description))
+            description = re.sub(r"(?m)^bench = \[(.|\n)*?^\]\n", "", description)
+            (project / "kernel.toml").write_text(re.sub(r"\brows = \d{5,}", "rows = 259", description))
             verdict.axes.pop("roof", None)
         if builds(verdict, project, "75" if stand_in else "75,80,90") is None:
             return
