@@ -76,7 +76,8 @@ def compile(source, folder, most_shared=227 << 10):
 
 
 def call(library, launcher, arguments, few=False):
-    """Calls a launcher. An argument is ("in", bytes), ("out", size), ("q" | "i" | "f", number) or ("stream",).
+    """Calls a launcher. An argument is ("in", bytes), ("out", size), ("q" | "i" | "f", number) or ("stream",). With a third member,
+    a tensor is handed over from that byte on.
 
     Tensors end where a page ends, up to their alignment of 16 bytes; the rest of their pages is NaN, and the pages beyond cannot be
     touched. ("tiled", bytes, size) is an input of these bytes over and over, of whole pages; ("far", size) is an output that may be
@@ -92,7 +93,7 @@ def call(library, launcher, arguments, few=False):
             if kind in ("in", "out", "tiled", "far"):
                 inner, total, offset = laid(path, kind, *value)
                 regions.append((kind, path, inner, offset))
-                plan.append(("map", (str(path), total, offset)))
+                plan.append(("map", (str(path), total, offset + (value[1] if kind in ("in", "out") and value[1:] else 0))))
             else:
                 plan.append((kind, value[0] if value else 0))
         script = Path(scratch) / "call.py"
