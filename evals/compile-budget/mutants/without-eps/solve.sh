@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+here=$(dirname "$0")
+bash "$here/../../../common/mutate" "$here/../../solution" \
+  kernel_src/l2_normalize.cu \
+  'fmaxf(sqrtf(sum), eps)' \
+  'sqrtf(sum)'

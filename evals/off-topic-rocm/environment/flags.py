@@ -1,0 +1,2 @@
+def flags(archs):
+    return ["-O3"] + [f"--offload-arch={arch}" for arch in archs]

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+here=$(dirname "$0")
+bash "$here/../../../common/mutate" "$here/../../solution" \
+  kernel_src/short_conv.cu \
+  '    __syncthreads();
+    for (int i' \
+  '    for (int i'
