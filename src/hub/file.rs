@@ -79,7 +79,7 @@ impl File {
         match &self.content {
             Content::Disk(path) => {
                 let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-                self.ensure_same(hex(&Sha256::digest(&bytes)), path)?;
+                self.ensure_same(&hex(&Sha256::digest(&bytes)), path)?;
                 Ok(bytes)
             }
             Content::Text(text) => Ok(text.clone()),
@@ -91,13 +91,13 @@ impl File {
         match &self.content {
             Content::Disk(path) => {
                 let hash = hashed(path, Sha256::new()).with_context(|| format!("cannot read {}", path.display()))?;
-                self.ensure_same(hex(&hash.finalize()), path)
+                self.ensure_same(&hex(&hash.finalize()), path)
             }
             Content::Text(_) => Ok(()),
         }
     }
 
-    fn ensure_same(&self, now: String, path: &Path) -> Result<()> {
+    fn ensure_same(&self, now: &str, path: &Path) -> Result<()> {
         ensure!(now == self.sha256, "{} was changed while it was being published: publish again", path.display());
         Ok(())
     }
@@ -145,6 +145,19 @@ impl Entry {
     pub(super) fn content_name(&self) -> &str {
         self.sha256().unwrap_or(&self.oid)
     }
+}
+
+/// Refuses a link that leads out of the project: what lies there, a token for example, is not to be published.
+pub(super) fn is_inside(root: &Path, path: &Path) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
+    let to = real(path)?;
+    ensure!(
+        to.starts_with(real(root)?),
+        "{} leads to {}, which is not in the project, and nothing of it is published: put the file itself there",
+        path.display(),
+        to.display()
+    );
+    Ok(())
 }
 
 /// The name that git gives to a file's content.

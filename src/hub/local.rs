@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::Repo;
 use super::built::Variant;
 use super::digest::METADATA;
-use super::file::File;
+use super::file::{File, is_inside};
 use super::name::Name;
 use super::page::{self, Facts};
 use super::proof::Proof;
@@ -167,19 +167,6 @@ fn benchmarks(root: &Path) -> Result<Vec<File>> {
         }
     }
     Ok(files)
-}
-
-/// Refuses a link that leads out of the project: what lies there, a token for example, is not to be published.
-pub(super) fn is_inside(root: &Path, path: &Path) -> Result<()> {
-    let real = |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
-    let to = real(path)?;
-    ensure!(
-        to.starts_with(real(root)?),
-        "{} leads to {}, which is not in the project, and nothing of it is published: put the file itself there",
-        path.display(),
-        to.display()
-    );
-    Ok(())
 }
 
 /// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.

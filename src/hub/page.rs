@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Repo;
 use super::built::Variant;
-use super::local::is_inside;
+use super::file::is_inside;
 use super::proof::Proof;
 use super::template;
 use crate::base::{hex, plural};
