@@ -1,5 +1,6 @@
 """Compiles a .cu file for the processor, with the headers of stubs/, and calls its launcher in a process of its own."""
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ libc.mmap.restype, number = ctypes.c_void_p, ctypes.c_size_t
 libc.mmap.argtypes = [ctypes.c_void_p, number, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 def mapped(path, total, offset):
     # The file, over and over, between as much memory that nobody may touch.
-    file, begin = os.open(path, os.O_RDWR), libc.mmap(None, 3 * total, 0, 0x4022, -1, 0) + total
+    file, begin = path if isinstance(path, int) else os.open(path, os.O_RDWR), libc.mmap(None, 3 * total, 0, 0x4022, -1, 0) + total
     size = os.fstat(file).st_size
     for at in range(0, total, size):
         libc.mmap(begin + at, min(size, total - at), 3, 0x11, file, 0)
@@ -86,11 +87,17 @@ def call(library, launcher, arguments, few=False):
     Returns the outputs; of "far", the pages that were written, by their offset. Returns None where the call fails, launches on
     another stream, changes an input or writes outside of an output.
     """
-    with tempfile.TemporaryDirectory(prefix="kernels-evals-") as scratch:
-        plan, regions = [], []
+    with tempfile.TemporaryDirectory(prefix="kernels-evals-") as scratch, contextlib.ExitStack() as stack:
+        plan, regions, handed = [], [], []
         for number, (kind, *value) in enumerate(arguments):
             path = Path(scratch) / str(number)
-            if kind in ("in", "out", "tiled", "far"):
+            if kind == "far":  # in memory: a file's holes would count as written
+                handed.append(os.memfd_create("far"))
+                stack.callback(os.close, handed[-1])
+                os.truncate(handed[-1], total := (value[0] + PAGE - 1) // PAGE * PAGE)
+                regions.append((kind, handed[-1], b"", 0))
+                plan.append(("map", (handed[-1], total, 0)))
+            elif kind in ("in", "out", "tiled"):
                 inner, total, offset = laid(path, kind, *value)
                 regions.append((kind, path, inner, offset))
                 plan.append(("map", (str(path), total, offset + (value[1] if kind in ("in", "out") and value[1:] else 0))))
@@ -98,7 +105,7 @@ def call(library, launcher, arguments, few=False):
                 plan.append((kind, value[0] if value else 0))
         script = Path(scratch) / "call.py"
         script.write_text(CALL)
-        code, _ = judge.python(script, library, launcher, int(few), json.dumps(plan), timeout=180)
+        code, _ = judge.python(script, library, launcher, int(few), json.dumps(plan), timeout=180, pass_fds=handed)
         outputs = []
         for kind, path, inner, offset in regions:
             if kind == "far":
@@ -118,10 +125,6 @@ def laid(path, kind, value, size=0):
     if kind == "tiled":
         path.write_bytes(value)
         return value, size, 0
-    if kind == "far":
-        path.touch()
-        os.truncate(path, size := (value + PAGE - 1) // PAGE * PAGE)
-        return b"", size, 0
     inner = value if kind == "in" else bytes([0xAB]) * value
     whole = (len(inner) + 15) // 16 * 16
     size = (whole + 2 * PAGE - 1) // PAGE * PAGE
@@ -129,18 +132,16 @@ def laid(path, kind, value, size=0):
     return inner, size, size - whole
 
 
-def written(path):
+def written(file):
     """The pages of a file without content that have got one."""
-    with open(path, "rb") as file:
-        end, at = os.fstat(file.fileno()).st_size, 0
-        while at < end:
-            try:
-                begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
-            except OSError:  # none behind
-                return
-            at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
-            file.seek(begin)
-            yield begin, file.read(at - begin)
+    end, at = os.fstat(file).st_size, 0
+    while at < end:
+        try:
+            begin = os.lseek(file, at, os.SEEK_DATA)
+        except OSError:  # none behind
+            return
+        at = os.lseek(file, begin, os.SEEK_HOLE)
+        yield begin, os.pread(file, at - begin, begin)
 
 
 def floats(data, form="f"):

@@ -156,12 +156,12 @@ def kernels(*arguments, timeout=1500, **options):
         return code, None
 
 
-def python(script, *arguments, path=(), timeout=600, env=None):
+def python(script, *arguments, path=(), timeout=600, env=None, **options):
     """Runs a Python program, which may import what a subject wrote, in a process of its own: exit code and output."""
     before = [str(entry) for entry in path] + [os.environ.get("PYTHONPATH", "")]
     own = {**os.environ, "PYTHONPATH": ":".join(filter(None, before)), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
     own.pop("REWARD_DIR", None)
-    return run([sys.executable, "-B", str(script), *map(str, arguments)], timeout, env=own)
+    return run([sys.executable, "-B", str(script), *map(str, arguments)], timeout, env=own, **options)
 
 
 def builds(verdict, project, archs="75,80,90"):

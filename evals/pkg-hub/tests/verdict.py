@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+import sys
 
 import judge
 
@@ -36,6 +37,16 @@ print(json.dumps({
 ALLOWED_MEMBERS = {"forward", "can_torch_compile", "has_backward", "__annotations__"}
 
 
+def built(project):
+    """Exit code of the build, with the headers of this Python's torch, else those that the program finds."""
+    for python in [["--python", sys.executable], []]:
+        code, report = judge.kernels("build", "--torch", *python, project)
+        error = str((report or {}).get("error"))
+        if not error.startswith("no torch headers"):
+            return code
+    raise judge.Broken(error)
+
+
 def loaded(folder, x):
     """What the package says of itself, in a process of its own."""
     name = f"kernel_{random.randrange(1 << 40)}"
@@ -56,8 +67,9 @@ with judge.judging("compiles", "check", "visible", "hidden") as verdict, judge.c
     named = re.search(r'(?m)^\s*repo-id\s*=\s*"acme/squared-relu"', (project / "build.toml").read_text())
     verdict.set("check", strict == 0 and not allowed and named is not None, "findings, an exception, or another repository")
     if code == 0:  # what an error of the check names fails in a build
-        code, _ = judge.kernels("build", "--torch", project)
+        code = built(project)
         verdict.set("compiles", code == 0, "`kernels build --torch` fails")
+    if verdict.axes["compiles"]:
         x = [[random.randrange(-8, 8) + 0.25 for _ in range(3)] for _ in range(4)]
         found = loaded(project, x)
         out, given = ["out", "Tensor", True], ["x", "Tensor", False]
