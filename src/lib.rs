@@ -21,6 +21,10 @@ pub mod evidence;
 pub mod gpu;
 pub(crate) mod hub;
 mod install;
+#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
+mod journal;
+#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
+mod model;
 pub mod oracle;
 pub mod project;
 mod remote;
@@ -28,6 +32,8 @@ pub mod report;
 pub(crate) mod scaffold;
 pub mod session;
 pub mod skill;
+#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
+mod subject;
 pub mod toolchain;
 mod variant;
 pub mod verify;

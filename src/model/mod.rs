@@ -1,0 +1,22 @@
+//! Language models: what is asked and answered, the same for OpenAI's chat completions and responses and Anthropic's messages;
+//! over HTTP ([`Client`]), with answers kept so that none is paid for twice ([`Kept`]), usage, and prices.
+
+mod endpoint;
+mod price;
+mod question;
+mod usage;
+
+pub(crate) use endpoint::{Api, Endpoint};
+pub(crate) use price::usd;
+pub(crate) use question::{Answer, Part, Question, Role, Stop, Tool, Turn};
+pub(crate) use usage::Usage;
+
+use anyhow::Result;
+
+/// Something that answers questions.
+pub(crate) trait Model: Send + Sync {
+    fn ask(&self, question: &Question) -> Result<Answer>;
+
+    /// What it is, without a key: two models with the same name give the same kind of answers.
+    fn name(&self) -> String;
+}
