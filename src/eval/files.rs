@@ -101,10 +101,6 @@ impl Files {
         self.0.remove(path);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn get(&self, path: &str) -> Option<&File> {
         self.0.get(path)
     }

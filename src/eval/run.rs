@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::desk::Desk;
 use super::files::Files;
@@ -12,13 +12,14 @@ use super::harm;
 use super::lab::Lab;
 use super::plan::{Arm, Header, Plan, Unit};
 use super::row::{Key, Row};
+use super::supervise::{self, Job};
 use super::task::{Judge, Task};
 use super::verdict::{Outcome, Verdict};
 use super::verifier;
 use crate::journal::Journal;
 use crate::model::{self, Usage};
 use crate::skill::source::Skill;
-use crate::subject::{End, Errand, Outcome as Did, Step, Subject};
+use crate::subject::{End, Outcome as Did, Step, Subject};
 
 /// The kind of event that holds a row.
 const ROW: &str = "row";
@@ -136,16 +137,44 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, cli: bool) ->
     let has_kernels = |folder: &PathBuf| folder.join("kernels").exists();
     let path = std::env::split_paths(&path).filter(|folder| folder.is_absolute() && (cli || !has_kernels(folder)));
     let path: Vec<PathBuf> = std::iter::once(desk.bin()).chain(path).collect();
-    subject.run(&Errand {
-        workspace: &desk.workspace(),
-        home: &desk.home(),
-        prompt,
-        system: None,
-        timeout: Duration::from_secs_f64(plan.header.timeout_s),
-        max_turns: plan.header.max_turns,
-        path,
-        env: Vec::new(),
-        log: &desk.log(),
+    let Subject::Exec(command) = subject else {
+        bail!("{subject}: this version runs subjects of the kind exec: only");
+    };
+    // Outside of what the subject may write to.
+    let asked = desk.log().join("prompt");
+    std::fs::write(&asked, prompt)?;
+    let joined = std::env::join_paths(&path)?.to_string_lossy().into_owned();
+    let variable = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
+    let begun = std::time::Instant::now();
+    let ended = supervise::run(&Job {
+        program: Path::new("/bin/sh"),
+        arguments: &["-c".into(), format!("exec < \"$PROMPT\"\n{command}").into()],
+        folder: &desk.workspace(),
+        env: &[
+            ("PATH".to_owned(), joined),
+            variable("HOME", &desk.home()),
+            variable("TMPDIR", &desk.home()),
+            variable("PROMPT", &asked),
+        ],
+        writes: &[desk.workspace(), desk.home()],
+        card: false,
+        limit: Duration::from_secs_f64(plan.header.timeout_s),
+    })?;
+    let end = match (&ended.stopped, ended.code) {
+        (Some(why), _) if why.starts_with("it ran past") => End::TimedOut,
+        // What it did until then is judged: who ends itself is not left out.
+        _ => End::Finished,
+    };
+    let said = Step { role: "assistant".to_owned(), text: ended.output, ..Step::default() };
+    Ok(Did {
+        end,
+        usage: Usage::default(),
+        turns: 0,
+        calls: 0,
+        failed_calls: 0,
+        seconds: begun.elapsed().as_secs_f64(),
+        loaded: None,
+        steps: vec![said],
     })
 }
 

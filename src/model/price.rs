@@ -41,6 +41,9 @@ fn find(model: &str) -> Option<Price> {
         let digits = rest.strip_prefix(['-', '@']).unwrap_or_default().replace('-', "");
         digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let known = PRICES.model.iter().find(|(name, _)| model.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || dated(rest)));
+    let known = PRICES
+        .model
+        .iter()
+        .find(|(name, _)| model.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || dated(rest)));
     known.map(|(_, price)| *price)
 }
