@@ -13,7 +13,7 @@ use crate::eval::plan::{Header, Plan};
 use crate::eval::row::Row;
 use crate::eval::summary::Summary;
 use crate::eval::verdict::Outcome;
-use crate::eval::{self, benchmark, picture, task};
+use crate::eval::{self, benchmark, picture};
 use crate::install::receipt::now;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::table::{Cell, Column, Table, window};
@@ -264,7 +264,7 @@ impl Limits {
 
 /// `--check`.
 fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
-    let mut tasks = task::read_all(&arguments.check)?;
+    let mut tasks = eval::tasks::read_all(&arguments.check)?;
     if let Some(filter) = &arguments.filter {
         tasks.retain(|task| task.id.contains(filter.as_str()));
     }

@@ -19,6 +19,7 @@ pub(crate) mod run;
 pub(crate) mod summary;
 pub(crate) mod supervise;
 pub(crate) mod task;
+pub(crate) mod tasks;
 pub(crate) mod verdict;
 pub(crate) mod verifier;
 

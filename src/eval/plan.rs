@@ -8,7 +8,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::task::{self, Task};
+use super::task::Task;
 use crate::base::bundle;
 use crate::skill::source::Skill;
 use crate::subject::Subject;
@@ -111,7 +111,7 @@ impl Plan {
     pub(crate) fn open(mut header: Header) -> Result<Self> {
         let absolute = |path: &PathBuf| path.canonicalize().with_context(|| format!("there is no {}", path.display()));
         header.tasks = header.tasks.iter().map(absolute).collect::<Result<_>>()?;
-        let mut tasks = task::read_all(&header.tasks)?;
+        let mut tasks = super::tasks::read_all(&header.tasks)?;
         if let Some(filter) = &header.filter {
             tasks.retain(|task| task.id.contains(filter.as_str()));
             if tasks.is_empty() {

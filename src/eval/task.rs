@@ -1,7 +1,7 @@
 //! A task: what a subject is asked, the files it begins with, and who judges what it leaves.
 //!
 //! A folder in Harbor's layout (`task.toml`, `instruction.md`, `environment/`, `tests/test.sh`, `solution/`) with the folder
-//! `mutants/` and the table `[metadata.kernels]` besides. Prompts of other formats become tasks in [`super::cases`].
+//! `mutants/` and the table `[metadata.kernels]` besides. Prompts of other formats become tasks in `cases.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::cases;
 use super::files::Files;
 
 /// How long tests may take where task.toml does not say.
@@ -104,7 +103,7 @@ struct Timeout {
 
 impl Task {
     /// A folder with a `task.toml`. `common` are the files that the tests of several tasks share.
-    fn read(folder: &Path, common: &Files) -> Result<Self> {
+    pub(crate) fn read(folder: &Path, common: &Files) -> Result<Self> {
         let text = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -162,48 +161,4 @@ impl Task {
 pub(crate) fn below(folder: &Path, part: &str) -> Result<Files> {
     let path = folder.join(part);
     if path.is_dir() { Files::read(&path) } else { Ok(Files::default()) }
-}
-
-/// The tasks of these paths, each a task's folder, a folder of such folders, or a JSON file of prompts; by their ids.
-pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Task>> {
-    let mut tasks = Vec::new();
-    for path in paths {
-        let path = &path.canonicalize().with_context(|| format!("cannot read tasks from {}", path.display()))?;
-        if path.is_file() {
-            tasks.extend(cases::read(path)?);
-            continue;
-        }
-        let folders = folders(path)?;
-        if folders.is_empty() {
-            bail!("{} has no tasks: neither it nor a folder in it has a task.toml", path.display());
-        }
-        for folder in folders {
-            tasks.push(Task::read(&folder, &common(&folder)?)?);
-        }
-    }
-    tasks.sort_by(|one, other| one.id.cmp(&other.id));
-    if let Some(pair) = tasks.windows(2).find(|pair| pair[0].id == pair[1].id) {
-        let [one, other] = [&pair[0], &pair[1]].map(|task| task.folder.display());
-        bail!("two tasks are called {}: {one} and {other}; rename one", pair[0].id);
-    }
-    Ok(tasks)
-}
-
-/// The folders with a `task.toml`, down to two levels.
-fn folders(path: &Path) -> Result<Vec<PathBuf>> {
-    let walk = walkdir::WalkDir::new(path).min_depth(1).max_depth(3).sort_by_file_name();
-    let mut found = Vec::new();
-    for entry in walk {
-        let entry = entry.with_context(|| format!("cannot look into {}", path.display()))?;
-        if entry.file_name() == "task.toml" {
-            found.extend(entry.path().parent().map(Path::to_owned));
-        }
-    }
-    Ok(found)
-}
-
-/// What lies in `common` beside a task's folder, or beside the folder that this one is in.
-fn common(folder: &Path) -> Result<Files> {
-    let near = folder.ancestors().skip(1).take(2).find(|above| above.join("common").is_dir());
-    near.map_or_else(|| Ok(Files::default()), |above| Files::read(&above.join("common")))
 }
