@@ -6,7 +6,9 @@
 
 #[cfg(target_os = "linux")]
 mod calls;
+pub(crate) mod cap;
 pub(crate) mod compiler;
 #[cfg(target_os = "linux")]
 mod files;
 pub(crate) mod launcher;
+pub(crate) mod verifier;
