@@ -70,13 +70,13 @@ fn line(state: &State, candidate: &Candidate) -> String {
     let outcome = match candidate.standing() {
         Standing::Open => "open".to_owned(),
         Standing::Same | Standing::Caught => {
-            let failure = candidate.failure();
-            let stage = failure.map_or("", |attempt| attempt.stage.name());
+            let failed = candidate.failure();
+            let place = failed.map_or("", |attempt| attempt.stage.name());
             let mut kinds: Vec<&str> =
-                failure.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
+                failed.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
             kinds.sort_unstable();
             kinds.dedup();
-            format!("{} at {stage}", style::bad(kinds.join(", ")))
+            format!("{} at {place}", style::bad(kinds.join(", ")))
         }
         Standing::NotJudged => {
             let first = candidate.attempts().find(|attempt| attempt.outcome == Outcome::NotJudged);
