@@ -179,7 +179,7 @@ def kernel(globs, target=None, sanitize=False, most_lines=None):
     axes = ["compiles", "check", "visible", "hidden"] + (["roof"] if target else [])
     with judging(*axes, target=target or 1.0) as verdict, copied(globs) as project:
         stand_in = "EVALS_STAND_IN" in os.environ
-        if stand_in:  # no times, no counts of registers, and not the time for ten thousands of rows
+        if stand_in:  # no times, no counts of registers, and not the time for tens of thousands of rows
             description = (project / "kernel.toml").read_text().split("[[budget]]")[0]
             description = re.sub(r"(?m)^bench = \[(.|\n)*?^\]\n", "", description)
             (project / "kernel.toml").write_text(re.sub(r"\brows = \d{5,}", "rows = 259", description))
