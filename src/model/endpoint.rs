@@ -67,7 +67,9 @@ impl FromStr for Endpoint {
         }
         // Addresses are kept and shown.
         if origin(path).contains('@') {
-            bail!("an address with a user's name or password; put the key into an environment variable and add ?key=NAME");
+            bail!(
+                "an address with a user's name or password; put the key into an environment variable and add ?key=NAME"
+            );
         }
         let (mut named, mut key, mut rest) = (None, None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -29,7 +29,8 @@ impl Usage {
         let count = |path: &str| usage.pointer(path).and_then(Value::as_u64);
         let any = |paths: &[&str]| paths.iter().find_map(|path| count(path)).unwrap_or(0);
         let input = ["/prompt_tokens", "/input_tokens", "/promptTokenCount"].iter().find_map(|path| count(path));
-        let output = ["/completion_tokens", "/output_tokens", "/candidatesTokenCount"].iter().find_map(|path| count(path));
+        let output =
+            ["/completion_tokens", "/output_tokens", "/candidatesTokenCount"].iter().find_map(|path| count(path));
         if input.is_none() && output.is_none() {
             return None;
         }

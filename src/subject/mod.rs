@@ -14,11 +14,21 @@ use crate::model::{Endpoint, Usage};
 /// Who does a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Subject {
-    Claude { model: String },
-    Codex { model: String },
-    OpenCode { model: String },
-    Gemini { model: String },
-    Copilot { model: String },
+    Claude {
+        model: String,
+    },
+    Codex {
+        model: String,
+    },
+    OpenCode {
+        model: String,
+    },
+    Gemini {
+        model: String,
+    },
+    Copilot {
+        model: String,
+    },
     /// A command of the shell's, with the prompt in its standard input.
     Exec(String),
     /// A bare model, in a small loop with tools of ours.
