@@ -1,6 +1,7 @@
 //! The command line: definitions, nothing else.
 
 pub(crate) mod agents;
+pub(crate) mod eval;
 pub(crate) mod hub;
 pub mod project;
 pub(crate) mod skills;
@@ -106,6 +107,9 @@ pub(crate) enum Command {
     Worker {
         /// What to do, as JSON
         request: String,
+        /// More arguments of the program that it becomes
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        more: Vec<std::path::PathBuf>,
     },
     /// Show the agents on this machine, which skills each sees, and problems with them
     #[command(after_help = "Example:\n  kernels doctor")]

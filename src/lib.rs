@@ -16,6 +16,7 @@ pub mod compile;
 mod confine;
 mod deep;
 mod end_to_end;
+mod eval;
 pub mod evidence;
 pub mod gpu;
 pub(crate) mod hub;

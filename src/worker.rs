@@ -21,6 +21,10 @@ pub(crate) enum Request {
     Verify(Verify),
     /// Become a program that runs a stranger's code.
     Confined(Confined),
+    /// Run a command confined, end what it started, and print how it ended as JSON.
+    Supervise(Supervised),
+    /// Become a command that is confined as the tests of a task are.
+    Confine(Supervised),
     /// Print the bound cases of a project as JSON, for Python programs that launch them.
     Cases(Cases),
 }
@@ -44,6 +48,18 @@ pub(crate) struct Confined {
     pub(crate) arguments: Vec<PathBuf>,
     /// The one folder that it may write to.
     pub(crate) scratch: PathBuf,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Supervised {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<PathBuf>,
+    /// The folders that it may write to.
+    pub(crate) writes: Vec<PathBuf>,
+    /// Whether it uses the card.
+    pub(crate) card: bool,
+    /// How long it may run.
+    pub(crate) seconds: f64,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -16,6 +16,8 @@ mod diff;
 mod doctor;
 mod doctor_cuda;
 mod elsewhere;
+mod eval;
+mod eval_runs;
 mod failure;
 mod find;
 mod hub;
@@ -112,12 +114,14 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Hub(command) => hub::run(&command, output),
         Command::Publish(arguments) => publish::run(&arguments, output),
         Command::Toolchain(arguments) => toolchain::run(&arguments, output),
-        Command::Worker { request } => worker::run(&request),
+        Command::Worker { request, more } => worker::run(&request, &more),
         Command::Doctor => Ok(doctor::run(&Machine::here()?, output)),
         Command::Skills(skills) => match skills {
             Skills::Show(arguments) => show::run(&arguments, output),
             Skills::Validate(arguments) => validate::run(&arguments, output),
             Skills::Pack(arguments) => pack::run(&arguments, output),
+            Skills::Eval(arguments) => eval::run(&arguments, output),
+            Skills::Runs(arguments) => eval_runs::run(&arguments, output),
             Skills::Add(arguments) => add::run(&Machine::here()?, &arguments, output),
             Skills::Agents(arguments) => Ok(agents::run(&Machine::here()?, arguments, output)),
             Skills::Find(arguments) => find::run(&Machine::here()?, &arguments, output),

@@ -1,5 +1,6 @@
 //! `kernels __worker`: the program run again as a child process, by itself or by a Python program.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
@@ -7,19 +8,25 @@ use anyhow::{Context, Result};
 use super::prepare;
 use crate::against;
 use crate::confine::launcher;
+use crate::eval::supervise;
 use crate::gpu::child;
 use crate::report::{Output, Progress};
 use crate::session::Session;
 use crate::verify::run;
 use crate::worker::{CodePath, Request, Verify};
 
-pub(super) fn run(request: &str) -> Result<ExitCode> {
+pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
     let output = Output::new(true, true);
     match serde_json::from_str(request).context("reading the request of __worker")? {
         Request::Record(request) => child::serve(&request)?,
         Request::Confined(request) => {
             let mut command = Command::new(&request.program);
             return Err(launcher::become_confined(command.args(&request.arguments), &request.scratch));
+        }
+        Request::Supervise(request) => supervise::serve(&request)?,
+        Request::Confine(mut request) => {
+            request.arguments.extend_from_slice(more);
+            return Err(supervise::become_it(&request));
         }
         Request::Verify(request) => return verify(&request, output),
         Request::Cases(request) => output.json(&against::cases(&request)?),

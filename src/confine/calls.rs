@@ -327,6 +327,60 @@ const KILLED: &[i64] = &[
     libc::SYS_vfork,
 ];
 
+/// Calls by which the tests of a task would leave their folder or act on another process. They fail.
+const FORBIDDEN: &[i64] = &[
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_semget,
+    libc::SYS_msgget,
+    libc::SYS_mq_open,
+    // It opens sockets where a filter does not see them.
+    libc::SYS_io_uring_setup,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_socket,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_sethostname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_quotactl,
+    libc::SYS_acct,
+    libc::SYS_open_by_handle_at,
+];
+
+/// Signals, where Landlock does not keep them among the processes that the tests started.
+const SIGNALS: &[i64] = &[
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
+];
+
 type Rules = Vec<(i64, Vec<SeccompRule>)>;
 
 fn any(calls: &[i64]) -> Rules {
@@ -408,4 +462,29 @@ pub(super) fn of_a_compiler() -> Result<(), seccompiler::Error> {
     // Of the caller's own limits, not of another process's.
     allowed.push(one(libc::SYS_prlimit64, 0, Length::Dword, Op::Eq, 0)?);
     seccompiler::apply_filter(&program(allowed, errno(libc::ENOSYS), SeccompAction::Allow)?)
+}
+
+/// For the tests of a task, which this thread becomes. `scoped`: Landlock holds their signals.
+pub(super) fn of_a_verifier(scoped: bool) -> Result<(), seccompiler::Error> {
+    // New user namespaces bring back what was forbidden.
+    let namespace = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
+    let mut forbidden = any(FORBIDDEN);
+    forbidden.push(one(libc::SYS_clone, 0, Length::Qword, Op::MaskedEq(namespace), namespace)?);
+    forbidden.push((
+        libc::SYS_ioctl,
+        CONTROLS
+            .iter()
+            .map(|value| SeccompRule::new(vec![SeccompCondition::new(1, Length::Dword, Op::Eq, *value)?]))
+            .collect::<Result<_, _>>()?,
+    ));
+    let mut filters = vec![
+        program(forbidden, SeccompAction::Allow, errno(libc::EPERM))?,
+        // Its flags cannot be seen; libraries fall back to clone.
+        program(any(&[libc::SYS_clone3]), SeccompAction::Allow, errno(libc::ENOSYS))?,
+    ];
+    if !scoped {
+        // As if the process had ended: a program that ends its children does not fail for it.
+        filters.push(program(any(SIGNALS), SeccompAction::Allow, errno(libc::ESRCH))?);
+    }
+    filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter))
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    RulesetStatus,
+    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    RulesetError, RulesetStatus,
 };
 
 /// Later versions restrict nothing that matters here.
@@ -37,6 +37,14 @@ impl Right {
 /// Devices that hold nothing.
 const HARMLESS: [&str; 4] = ["null", "zero", "urandom", "random"];
 
+/// How the driver's devices are named: everywhere, on Tegra, in WSL.
+const CARDS: [&str; 6] = ["nvidia", "nvhost", "nvmap", "nvgpu", "nvsciipc", "dxg"];
+
+/// Whether this is the name of a device of the driver.
+pub(super) fn is_card(name: &str) -> bool {
+    CARDS.iter().any(|card| name.starts_with(card))
+}
+
 /// The harmless devices, and those whose name a caller wants besides.
 pub(super) fn devices(also: impl Fn(&str) -> bool) -> Vec<(PathBuf, Right)> {
     let named = |name: &str| HARMLESS.contains(&name) || also(name);
@@ -49,7 +57,22 @@ pub(super) fn devices(also: impl Fn(&str) -> bool) -> Vec<(PathBuf, Right)> {
 
 /// Leaves this thread, and what it starts, these rights. Paths that do not exist are passed over.
 pub(super) fn restrict(allowed: &[(PathBuf, Right)]) -> Result<RulesetStatus, RulesetError> {
-    let mut rules = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.create()?;
+    limit(Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.create()?, allowed)
+}
+
+/// The same; signals reach only what this thread starts, where the kernel knows that (Linux 6.12). Returns whether it does.
+pub(super) fn restrict_and_scope(allowed: &[(PathBuf, Right)]) -> Result<(RulesetStatus, bool), RulesetError> {
+    use landlock::{CompatLevel, Compatible, Scope};
+    let scoped = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)
+        .and_then(Ruleset::create)
+        .is_ok();
+    let rules = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.scope(Scope::Signal)?.create()?;
+    Ok((limit(rules, allowed)?, scoped))
+}
+
+fn limit(mut rules: RulesetCreated, allowed: &[(PathBuf, Right)]) -> Result<RulesetStatus, RulesetError> {
     for (path, right) in allowed {
         let Ok(open) = PathFd::new(path) else { continue };
         let mut access = right.access();

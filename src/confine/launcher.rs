@@ -59,10 +59,6 @@ fn hold(scratch: &Path, elsewhere: Right) -> String {
     }
 }
 
-/// How the driver's devices are named: everywhere, on Tegra, in WSL.
-#[cfg(target_os = "linux")]
-const CARDS: [&str; 6] = ["nvidia", "nvhost", "nvmap", "nvgpu", "nvsciipc", "dxg"];
-
 /// Reads everywhere but of other processes; writes to the scratch folder, the card, and this process's own part of /proc.
 #[cfg(target_os = "linux")]
 fn allowed(scratch: &Path, elsewhere: Right) -> Vec<(PathBuf, Right)> {
@@ -76,7 +72,7 @@ fn allowed(scratch: &Path, elsewhere: Right) -> Vec<(PathBuf, Right)> {
     // The driver names its threads there when it starts (CUDA_ERROR_OPERATING_SYSTEM where it cannot).
     allowed.push((PathBuf::from("/proc/self"), Right::Write));
     allowed.push((scratch.to_path_buf(), Right::Write));
-    allowed.extend(files::devices(|name| CARDS.iter().any(|card| name.starts_with(card))));
+    allowed.extend(files::devices(files::is_card));
     allowed
 }
 

@@ -10,3 +10,4 @@ pub(crate) mod compiler;
 #[cfg(target_os = "linux")]
 mod files;
 pub(crate) mod launcher;
+pub(crate) mod verifier;

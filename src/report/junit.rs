@@ -5,12 +5,17 @@ use std::fmt::Write as _;
 use super::check::{Check, Status, Suite, total};
 use super::xml::escape;
 
-/// The whole file.
+/// The whole file of `kernels ci`.
 pub fn render(suites: &[Suite]) -> String {
+    render_as("kernels ci", suites)
+}
+
+/// The whole file, of a command of this name.
+pub(crate) fn render_as(command: &str, suites: &[Suite]) -> String {
     let all = total(suites);
     let seconds: f64 = suites.iter().map(|suite| suite.seconds).sum();
     let mut xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"kernels ci\" tests=\"{}\" failures=\"{}\" \
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{command}\" tests=\"{}\" failures=\"{}\" \
          errors=\"0\" skipped=\"{}\" time=\"{seconds:.3}\">\n",
         all.passed + all.failed + all.skipped,
         all.failed,

@@ -12,6 +12,7 @@ use super::Export;
 use crate::bench::{BenchReport, CaseBench, Residency};
 use crate::project::DType;
 use crate::report::figure;
+use crate::report::svg::{self, end, fit, length, middle, text};
 use crate::report::xml::escape;
 
 /// `.svg`: [`chart`].
@@ -77,15 +78,8 @@ pub(super) fn chart(report: &BenchReport) -> String {
         roof(&mut body, &frame, top + 10.0, y);
         y += 22.0;
     }
-    let height = y + 14.0;
-    let name = escape(&format!("{} on {}", report.project, report.card.name));
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         role=\"img\" aria-label=\"{name}: share of the copy roof\" class=\"k\">\n<style>\n{STYLE}</style>\n\
-         <rect class=\"bg\" x=\".5\" y=\".5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n{body}</svg>\n",
-        WIDTH - 1.0,
-        height - 1.0,
-    )
+    let name = format!("{} on {}: share of the copy roof", report.project, report.card.name);
+    svg::page(WIDTH, y + 14.0, &name, STYLE, &body)
 }
 
 /// Cases grouped by operation, both in the order of timing.
@@ -260,54 +254,4 @@ fn shade(dtype: DType) -> &'static str {
         DType::F32 => "f32",
         DType::I32 | DType::I64 => "i",
     }
-}
-
-/// The approximate width of a text. The reader's font is unknown, so this overestimates.
-fn length(text: &str) -> f64 {
-    text.chars()
-        .map(|c| match c {
-            'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' | ' ' | 'f' | 't' | 'r' => 4.8,
-            'm' | 'w' | 'M' | 'W' | '@' | '%' => 11.8,
-            c if c.is_ascii() => 8.0,
-            c if u32::from(c) < 0x1100 => 8.2,
-            _ => 13.5,
-        })
-        .sum()
-}
-
-/// Truncates a text that does not fit; the row's title has the whole text.
-fn fit(text: &str, room: f64) -> String {
-    if length(text) <= room {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    for c in text.chars() {
-        cut.push(c);
-        if length(&cut) + 11.0 > room {
-            cut.pop();
-            break;
-        }
-    }
-    cut.truncate(cut.trim_end().len());
-    cut + "…"
-}
-
-fn text(body: &mut String, x: f64, y: f64, class: &str, words: &str) {
-    put(body, x, y, class, "", words);
-}
-
-fn end(body: &mut String, x: f64, y: f64, class: &str, words: &str) {
-    put(body, x, y, class, " text-anchor=\"end\"", words);
-}
-
-fn middle(body: &mut String, x: f64, y: f64, class: &str, words: &str) {
-    put(body, x, y, class, " text-anchor=\"middle\"", words);
-}
-
-fn put(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, words: &str) {
-    let class = match class {
-        "" => String::new(),
-        class => format!(" class=\"{class}\""),
-    };
-    let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\"{class}{anchor}>{}</text>", escape(words));
 }

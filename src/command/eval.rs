@@ -1,0 +1,325 @@
+//! `kernels skills eval`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::failure::Usage;
+use crate::cli::eval::{Cli, Eval, Pictures};
+use crate::eval::lab::Lab;
+use crate::eval::plan::{Header, Plan};
+use crate::eval::row::Row;
+use crate::eval::summary::Summary;
+use crate::eval::verdict::Outcome;
+use crate::eval::{self, benchmark, picture};
+use crate::install::receipt::now;
+use crate::report::check::{Check, Status, Suite, total};
+use crate::report::table::{Cell, Column, Table, window};
+use crate::report::{Output, Progress, file, junit, lift, style};
+use crate::skill::bundled;
+
+/// Where runs are kept.
+pub(super) const RUNS: &str = ".kernels/evals";
+const COMMAND: &str = "kernels skills eval";
+
+pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
+    if !arguments.check.is_empty() {
+        return check(arguments, output);
+    }
+    let limits = Limits::read(&arguments.fail_under)?;
+    let (plan, folder) = match &arguments.resume {
+        Some(folder) => (Plan::again(&eval::run::read(folder)?.0, folder)?, folder.clone()),
+        None => {
+            let plan = Plan::open(header(arguments))?;
+            let folder = arguments.out.clone().unwrap_or_else(|| fresh(&plan));
+            (plan, folder)
+        }
+    };
+    let all = plan.order().len();
+    output.line(format!("{} {}", style::strong(picture::title(&plan.header)), style::faint(folder.display())));
+    let progress = Progress::new(output);
+    progress.tell(&format!("{all} runs"));
+    let mut tell = |row: &Row, left: usize| {
+        output.line(line(row));
+        progress.tell(&format!("{left} of {all} runs left"));
+    };
+    let rows = eval::run(&plan, &folder, arguments.resume.is_some(), &mut tell)?;
+    progress.done();
+    let summary = Summary::of(&plan.header, &rows);
+    show(&summary, output);
+    write(&arguments.pictures, &[(plan.header.clone(), rows.clone())])?;
+    if let Some(path) = &arguments.junit {
+        file::write(path, junit::render_as(COMMAND, &suites(&rows)).as_bytes())?;
+    }
+    let below = limits.below(&summary);
+    for why in &below {
+        output.error(format!("{} {why}", style::bad("below the limit:")));
+    }
+    output.json(&json!({
+        "run": folder.to_string_lossy(),
+        "header": plan.header,
+        "summary": summary,
+        "rows": rows,
+        "below": below,
+    }));
+    Ok(if below.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn header(arguments: &Eval) -> Header {
+    let cli = match arguments.cli {
+        Cli::On => vec![true],
+        Cli::Off => vec![false],
+        Cli::Both => vec![false, true],
+    };
+    Header {
+        kernels: String::new(),
+        skill: arguments.skill.clone().unwrap_or_else(|| PathBuf::from(bundled::DEFAULT)),
+        tasks: arguments.tasks.clone(),
+        filter: arguments.filter.clone(),
+        agents: arguments.agents.clone(),
+        arms: arguments.arms.clone(),
+        cli,
+        runs: arguments.runs,
+        timeout_s: arguments.timeout.as_secs_f64(),
+        max_turns: arguments.max_turns,
+        seed: arguments.seed,
+        skills: std::collections::BTreeMap::new(),
+        digests: std::collections::BTreeMap::new(),
+    }
+}
+
+/// A folder that is not there yet.
+fn fresh(plan: &Plan) -> PathBuf {
+    let skill = plan.header.skills.values().next().map_or("none", |pin| pin.name.as_str());
+    let name = format!("{skill}-{}", now().replace(['-', ':'], ""));
+    let names = (1..).map(|count| if count == 1 { name.clone() } else { format!("{name}-{count}") });
+    names.map(|name| Path::new(RUNS).join(name)).find(|path| !path.exists()).unwrap_or_else(|| PathBuf::from(RUNS))
+}
+
+/// A run that ended, on one line.
+fn line(row: &Row) -> String {
+    let word = format!("{:<14}", row.outcome().word());
+    let word = match row.outcome() {
+        Outcome::Pass => style::good(word),
+        Outcome::Fail | Outcome::Cheat | Outcome::Timeout => style::bad(word),
+        _ => style::warning(word),
+    };
+    let cli = if row.cli { "" } else { ", without kernels" };
+    let harm = if row.verdict.harm.is_empty() { "" } else { "  harm" };
+    let why = style::faint(&row.verdict.why);
+    format!("  {word} {} {}/{} {}{cli}{}  {why}", row.task, row.arm, row.run, row.agent, style::bad(harm))
+}
+
+/// Prints the tables of arms and of lifts, what was harmed and what was not judged.
+pub(super) fn show(summary: &Summary, output: Output) {
+    let columns = picture::CELLS.iter().enumerate();
+    let mut arms =
+        Table::new(columns.map(|(at, title)| if at < 3 { Column::name(title) } else { Column::figure(title) }));
+    for cell in &summary.cells {
+        arms.row(picture::cells(cell).into_iter().map(Cell::plain));
+    }
+    let mut lifts = Table::new([
+        Column::name("agent"),
+        Column::name("arm"),
+        Column::figure("lift"),
+        Column::figure("95 %"),
+        Column::figure("p"),
+        Column::figure("tasks"),
+        Column::figure("pairs"),
+        Column::figure("dropped"),
+    ]);
+    for lift in &summary.lifts {
+        let points = lift.lift.map_or_else(|| "–".to_owned(), picture::points);
+        let interval = lift.interval.map_or_else(
+            || "–".to_owned(),
+            |(low, high)| format!("{} to {}", picture::points(low), picture::points(high)),
+        );
+        let paint = match lift.lift {
+            Some(lift) if lift > 0.0 => Cell::good(points),
+            Some(lift) if lift < 0.0 => Cell::bad(points),
+            _ => Cell::plain(points),
+        };
+        let (name, arm) = (Cell::plain(&lift.agent), Cell::plain(format!("{} beside {}", lift.arm, lift.against)));
+        let figures = [interval, format!("{:.4}", lift.p)].map(Cell::plain);
+        let counts = [lift.tasks, lift.pairs, lift.dropped].map(Cell::plain);
+        lifts.row([name, arm, paint].into_iter().chain(figures).chain(counts));
+    }
+    for table in [arms, lifts].iter().filter(|table| !table.is_empty()) {
+        output.line("");
+        table.lines(window()).iter().for_each(|line| output.line(line));
+    }
+    for (agent, arm, task, run, what) in &summary.harm {
+        output.line(format!("{} {task} {arm}/{run} {agent}: {what}", style::bad("harm")));
+    }
+    for (task, why) in &summary.skipped {
+        output.line(format!("{} {task}: {why}", style::warning("skipped")));
+    }
+}
+
+/// Writes the pictures of runs.
+pub(super) fn write(wanted: &Pictures, runs: &[(Header, Vec<Row>)]) -> Result<()> {
+    let pictures: Vec<_> = runs
+        .iter()
+        .map(|(header, rows)| {
+            let summary = Summary::of(header, rows);
+            (picture::picture(header, rows, &summary), picture::tables(&summary, rows))
+        })
+        .collect();
+    let one = |flag: &str| match pictures.as_slice() {
+        [one] => Ok(&one.0),
+        _ => Err(Usage(format!("{flag} draws one run, and there are {}; name one", pictures.len()))),
+    };
+    if let Some(path) = &wanted.plot {
+        file::write(path, lift::chart(one("--plot")?).as_bytes())?;
+    }
+    if let Some(path) = &wanted.benchmark {
+        one("--benchmark")?;
+        let (header, rows) = &runs[0];
+        file::write(path, serde_json::to_string_pretty(&benchmark::render(header, rows))?.as_bytes())?;
+    }
+    if let Some(path) = &wanted.html {
+        let (drawn, tables): (Vec<_>, Vec<_>) = pictures.into_iter().unzip();
+        let title = drawn.first().map_or("no run", |picture| &picture.title);
+        let tables: Vec<_> = tables.into_iter().flatten().collect();
+        file::write(path, lift::page(title, &drawn, &tables).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Rows as checks: one suite an agent and arm.
+fn suites(rows: &[Row]) -> Vec<Suite> {
+    let mut suites: Vec<Suite> = Vec::new();
+    for row in rows {
+        let cli = if row.cli { "on" } else { "off" };
+        let name = format!("{} {} kernels={cli}", row.agent, row.arm);
+        let case = format!("{} run {}", row.task, row.run);
+        let text = [row.verdict.why.clone(), row.verdict.harm.join("\n"), row.output.clone()].join("\n");
+        let check = match row.outcome() {
+            Outcome::Pass => Check::passed("task", case, format!("credit {:.2}", row.verdict.score)),
+            Outcome::Skipped => Check::skipped("task", case, &row.verdict.why),
+            outcome if outcome.counts() => Check::failed(outcome.word(), case, text),
+            outcome => Check::skipped(outcome.word(), case, format!("{}: {}", outcome.word(), row.verdict.why)),
+        };
+        let check = check.taking(row.seconds);
+        match suites.iter_mut().find(|suite| suite.name == name) {
+            Some(suite) => {
+                suite.seconds += row.seconds;
+                suite.checks.push(check);
+            }
+            None => suites.push(Suite { name, dir: row.agent.clone(), checks: vec![check], seconds: row.seconds }),
+        }
+    }
+    suites
+}
+
+/// `--fail-under`.
+struct Limits {
+    lift: Option<f64>,
+    harm: Option<f64>,
+}
+
+impl Limits {
+    fn read(texts: &[String]) -> Result<Self> {
+        let mut limits = Self { lift: None, harm: None };
+        for text in texts {
+            let number = |value: &str| value.parse::<f64>().ok().filter(|number| number.is_finite());
+            match text.split_once('=').map(|(name, value)| (name, number(value))) {
+                Some(("lift", Some(value))) => limits.lift = Some(value),
+                Some(("harm", Some(value))) => limits.harm = Some(value),
+                _ => {
+                    return Err(
+                        Usage(format!("--fail-under {text}: the limits are lift=NUMBER and harm=NUMBER")).into()
+                    );
+                }
+            }
+        }
+        Ok(limits)
+    }
+
+    /// What is worse than the limits. A lift that could not be measured is below any; harm is counted in the arms with the skill.
+    fn below(&self, summary: &Summary) -> Vec<String> {
+        let mut below = Vec::new();
+        for lift in &summary.lifts {
+            let of = format!("{} {}", lift.agent, lift.arm);
+            match (self.lift, lift.lift) {
+                (Some(_), None) => below.push(format!("{of}: no pair of runs was judged, so there is no lift")),
+                (Some(least), Some(lift)) if lift < least => {
+                    below.push(format!("{of}: lift {lift:+.2}, at least {least}"))
+                }
+                _ => {}
+            }
+        }
+        let with = summary.cells.iter().filter(|cell| cell.arm != "without");
+        for cell in with {
+            #[allow(clippy::cast_precision_loss, reason = "a count of runs")]
+            if self.harm.is_some_and(|most| cell.harm as f64 > most) {
+                below.push(format!("{} {}: harm in {} of {} runs", cell.agent, cell.arm, cell.harm, cell.runs));
+            }
+        }
+        below
+    }
+}
+
+/// `--check`.
+fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
+    let mut tasks = eval::tasks::read_all(&arguments.check)?;
+    if let Some(filter) = &arguments.filter {
+        tasks.retain(|task| task.id.contains(filter.as_str()));
+    }
+    if tasks.is_empty() {
+        return Err(Usage(format!(
+            "--filter {}: no task has that in its id",
+            arguments.filter.as_deref().unwrap_or("")
+        ))
+        .into());
+    }
+    let lab = Lab::find(tasks.iter().map(|task| &task.about))?;
+    let mut tell = |task: &str, check: &Check| match &check.status {
+        Status::Passed => {
+            output.line(format!("  {} {task} {}  {}", style::good("✓"), check.name, style::faint(&check.detail)))
+        }
+        Status::Skipped { reason } => {
+            output.line(format!("  {} {task}  {}", style::warning("–"), style::warning(reason)))
+        }
+        Status::Failed { text, .. } => {
+            let text = text.lines().collect::<Vec<_>>().join("\n      ");
+            output.error(format!("  {} {task} {}: {text}", style::bad("✗"), check.name));
+        }
+    };
+    let suites = eval::check(&tasks, &lab, &mut tell);
+    if let Some(path) = &arguments.junit {
+        file::write(path, junit::render_as(COMMAND, &suites).as_bytes())?;
+    }
+    let counts = total(&suites);
+    let skipped: Vec<Value> = suites
+        .iter()
+        .flat_map(|suite| {
+            suite.checks.iter().filter_map(|check| match &check.status {
+                Status::Skipped { reason } => Some(json!({ "task": suite.name, "reason": reason })),
+                _ => None,
+            })
+        })
+        .collect();
+    output.line(format!(
+        "{} tasks: {} checks passed, {} failed, {} skipped",
+        tasks.len(),
+        counts.passed,
+        counts.failed,
+        counts.skipped
+    ));
+    output.json(&json!({ "ok": counts.failed == 0, "counts": counts, "skipped": skipped, "tasks": suites }));
+    Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The runs in a folder of runs, by name.
+pub(super) fn kept(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot look into {}", folder.display()))?;
+    let mut runs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    runs.sort();
+    Ok(runs)
+}

@@ -1,0 +1,120 @@
+//! Where a subject works: a fresh home, and a workspace that is a repository of one commit, with the skill in it or not.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::files::Files;
+use super::harm;
+use super::task::Task;
+use crate::agent::{Machine, Scope, table};
+use crate::base::scratch::Scratch;
+use crate::install::step::Options;
+use crate::install::{Place, apply};
+use crate::skill::source::Skill;
+use crate::subject::Subject;
+
+/// When each task's commit was made: the same everywhere.
+const DATE: &str = "2026-01-01T00:00:00Z";
+
+pub(crate) struct Desk {
+    scratch: Scratch,
+    /// The workspace as the subject finds it.
+    pub(crate) before: Files,
+    pub(crate) home_before: Vec<String>,
+}
+
+impl Desk {
+    /// Sets it up. `kernels` is the program that is to be on PATH, if any.
+    pub(crate) fn new(task: &Task, subject: &Subject, skill: Option<&Skill>, kernels: Option<&Path>) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let mut desk = Self { scratch, before: Files::default(), home_before: Vec::new() };
+        for folder in [desk.workspace(), desk.home(), desk.bin(), desk.log()] {
+            fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        }
+        task.environment.write(&desk.workspace())?;
+        if let Some(skill) = skill {
+            install(&desk.workspace(), &desk.home(), subject, skill)?;
+        }
+        commit(&desk.workspace(), &desk.home())?;
+        if let Some(kernels) = kernels {
+            symlink(kernels, desk.bin().join("kernels"))?;
+        }
+        desk.before = Files::read(&desk.workspace())?;
+        desk.home_before = harm::names(&desk.home());
+        Ok(desk)
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.scratch.path().join("workspace")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.scratch.path().join("home")
+    }
+
+    pub(crate) fn bin(&self) -> PathBuf {
+        self.scratch.path().join("bin")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.scratch.path().join("log")
+    }
+
+    /// Whether the command that was put on PATH is another one now.
+    pub(crate) fn command_is_another(&self, kernels: Option<&Path>) -> bool {
+        let there = fs::read_link(self.bin().join("kernels")).ok();
+        there.as_deref() != kernels || harm::names(&self.bin()).len() > usize::from(kernels.is_some())
+    }
+
+    /// A text without the path of this desk, which is another one each time.
+    pub(crate) fn without_paths(&self, text: &str) -> String {
+        text.replace(&self.scratch.path().display().to_string(), "")
+    }
+}
+
+/// Installs a skill where the subject looks for it in a project.
+fn install(workspace: &Path, home: &Path, subject: &Subject, skill: &Skill) -> Result<()> {
+    let id = match subject {
+        Subject::Claude { .. } => "claude",
+        Subject::Codex { .. } => "codex",
+        Subject::OpenCode { .. } => "opencode",
+        Subject::Gemini { .. } => "gemini",
+        Subject::Copilot { .. } => "copilot",
+        // They have no folder of their own.
+        Subject::Exec(_) | Subject::Http(_) | Subject::Dir(_) => "agents",
+    };
+    let agent = table::find(id).with_context(|| format!("agents.toml has no {id}"))?;
+    let machine =
+        Machine { cwd: workspace.to_owned(), git_root: Some(workspace.to_owned()), home: Some(home.to_owned()) };
+    let place = Place::of_agent(&machine, agent, Scope::Project)?;
+    apply::install(&machine, skill, vec![place], Options::default())?;
+    Ok(())
+}
+
+/// Makes the workspace a repository of one commit. The settings are ours alone: the user's are not read.
+fn commit(workspace: &Path, home: &Path) -> Result<()> {
+    let steps: [&[&str]; 3] = [
+        &["init", "--quiet", "--template=", "--initial-branch=main"],
+        &["add", "--all", "--force"],
+        &["commit", "--quiet", "--no-verify", "--allow-empty", "--message=Task"],
+    ];
+    for arguments in steps {
+        let mut command = Command::new("git");
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", home);
+        command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").env("LC_ALL", "C");
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "Task").env(format!("GIT_{who}_EMAIL"), "task@localhost");
+            command.env(format!("GIT_{who}_DATE"), DATE);
+        }
+        command.args(["-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]).arg("-C").arg(workspace).args(arguments);
+        let output = command.stdin(Stdio::null()).output().context("cannot start git, which the workspaces need")?;
+        if !output.status.success() {
+            bail!("git {} failed: {}", arguments[0], String::from_utf8_lossy(&output.stderr).trim());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! What this machine has that tests need: a card, nvcc, a Python with torch. Found once, before anything is paid for.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::task::{About, Need};
+use crate::against::Interpreter;
+use crate::gpu;
+use crate::toolchain::Toolchain;
+
+pub(crate) struct Lab {
+    /// This program.
+    pub(crate) kernels: PathBuf,
+    /// The card's name, or why there is none.
+    pub(crate) card: Result<String, String>,
+    nvcc: Result<Toolchain, String>,
+    torch: Result<PathBuf, String>,
+}
+
+impl Lab {
+    /// Looks for what these tasks need, and for nothing else.
+    pub(crate) fn find<'a>(tasks: impl IntoIterator<Item = &'a About>) -> Result<Self> {
+        let needs: Vec<Need> = tasks.into_iter().flat_map(|about| about.needs.iter().copied()).collect();
+        let card = || gpu::probe().map(|cards| cards.first().map_or_else(String::new, |card| card.name.clone()));
+        let nvcc = || Toolchain::find().map_err(|error| error.to_string());
+        let torch = || {
+            let found = Interpreter::find(None, "a task that needs torch");
+            found.map(|python| python.path).map_err(|error| format!("{error:#}"))
+        };
+        fn wanted<T>(is: bool, find: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+            if is { find() } else { Err("nothing needs it".to_owned()) }
+        }
+        Ok(Self {
+            kernels: std::env::current_exe().context("the path of this program is not known")?,
+            card: wanted(needs.contains(&Need::Card), card),
+            nvcc: wanted(needs.contains(&Need::Nvcc) || needs.contains(&Need::Card), nvcc),
+            torch: wanted(needs.contains(&Need::Torch), torch),
+        })
+    }
+
+    /// What a task needs and this machine has not.
+    pub(crate) fn lacks(&self, about: &About) -> Option<String> {
+        about.needs.iter().find_map(|need| match need {
+            Need::Card => self.card.as_ref().err().map(|why| format!("needs a card: {why}")),
+            Need::Nvcc => self.nvcc.as_ref().err().map(|why| format!("needs nvcc: {why}")),
+            Need::Torch => self.torch.as_ref().err().map(|why| format!("needs torch: {why}")),
+        })
+    }
+
+    /// The environment in which tests run. The user's is not handed on: it has secrets, and is another one elsewhere.
+    pub(crate) fn env(&self, home: &Path, temporary: &Path) -> Vec<(String, String)> {
+        let mut env = vec![
+            ("KERNELS".to_owned(), self.kernels.display().to_string()),
+            ("HOME".to_owned(), home.display().to_string()),
+            ("TMPDIR".to_owned(), temporary.display().to_string()),
+            ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        ];
+        let same = ["PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "KERNELS_PYTHON", "VIRTUAL_ENV"];
+        env.extend(same.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
+        // The home is another one, and so are its caches.
+        if let Some(root) = self.nvcc.as_ref().ok().and_then(|nvcc| nvcc.nvcc.parent()?.parent()) {
+            env.push(("CUDA_HOME".to_owned(), root.display().to_string()));
+        }
+        if let Ok(python) = &self.torch {
+            env.retain(|(name, _)| name != "KERNELS_PYTHON");
+            env.push(("KERNELS_PYTHON".to_owned(), python.display().to_string()));
+        }
+        env
+    }
+}

@@ -1,0 +1,188 @@
+//! What a run compares: agents, arms, tasks; the order in which it is done; and what is pinned of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::task::Task;
+use crate::base::bundle;
+use crate::skill::source::Skill;
+use crate::subject::Subject;
+use crate::verify::random::Random;
+
+/// How a subject gets the skill.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Arm {
+    Without,
+    /// Installed as `skills add` does.
+    With,
+    /// Installed, and the prompt says to use it: what the content is worth where it is read.
+    Forced,
+    /// SKILL.md before the prompt.
+    Inline,
+    /// Another version, installed.
+    Old(PathBuf),
+}
+
+impl FromStr for Arm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some(("old", path)) if !path.is_empty() => Ok(Self::Old(PathBuf::from(path))),
+            None if text == "without" => Ok(Self::Without),
+            None if text == "with" => Ok(Self::With),
+            None if text == "forced" => Ok(Self::Forced),
+            None if text == "inline" => Ok(Self::Inline),
+            _ => Err(format!("--arms {text}: the arms are without, with, forced, inline, old=PATH")),
+        }
+    }
+}
+
+impl fmt::Display for Arm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Without => f.write_str("without"),
+            Self::With => f.write_str("with"),
+            Self::Forced => f.write_str("forced"),
+            Self::Inline => f.write_str("inline"),
+            Self::Old(path) => write!(f, "old={}", path.display()),
+        }
+    }
+}
+
+/// What a run was asked for, and what pins it: written first into its journal.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Header {
+    /// The version of this program.
+    #[serde(default)]
+    pub(crate) kernels: String,
+    /// As it was named.
+    pub(crate) skill: PathBuf,
+    pub(crate) tasks: Vec<PathBuf>,
+    pub(crate) filter: Option<String>,
+    pub(crate) agents: Vec<String>,
+    pub(crate) arms: Vec<String>,
+    /// With the command `kernels`, without it, or both.
+    pub(crate) cli: Vec<bool>,
+    pub(crate) runs: u32,
+    pub(crate) timeout_s: f64,
+    pub(crate) max_turns: u32,
+    pub(crate) seed: u64,
+    /// The skills by arm.
+    #[serde(default)]
+    pub(crate) skills: BTreeMap<String, Pin>,
+    /// The digests of the tasks by id.
+    #[serde(default)]
+    pub(crate) digests: BTreeMap<String, String>,
+}
+
+/// A skill's identity.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Pin {
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+    pub(crate) tree: String,
+}
+
+pub(crate) struct Plan {
+    pub(crate) header: Header,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) arms: Vec<(Arm, Option<Skill>)>,
+    pub(crate) subjects: Vec<Subject>,
+}
+
+/// One run of one subject: indices into the plan.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Unit {
+    pub(crate) subject: usize,
+    pub(crate) cli: bool,
+    pub(crate) task: usize,
+    pub(crate) run: u32,
+    pub(crate) arm: usize,
+}
+
+impl Plan {
+    /// Reads skills and tasks, and pins them in the header.
+    pub(crate) fn open(mut header: Header) -> Result<Self> {
+        let absolute = |path: &PathBuf| path.canonicalize().with_context(|| format!("there is no {}", path.display()));
+        header.tasks = header.tasks.iter().map(absolute).collect::<Result<_>>()?;
+        let mut tasks = super::tasks::read_all(&header.tasks)?;
+        if let Some(filter) = &header.filter {
+            tasks.retain(|task| task.id.contains(filter.as_str()));
+            if tasks.is_empty() {
+                bail!("--filter {filter}: no task has that in its id");
+            }
+        }
+        let mut arms: Vec<(Arm, Option<Skill>)> = Vec::new();
+        for text in &header.arms {
+            let arm: Arm = text.parse().map_err(|error: String| anyhow::anyhow!(error))?;
+            if arms.iter().any(|(known, _)| *known == arm) {
+                bail!("--arms names {arm} twice");
+            }
+            let skill = match &arm {
+                Arm::Without => None,
+                Arm::Old(path) => Some(Skill::open(path)?),
+                _ => Some(Skill::open(&header.skill)?),
+            };
+            arms.push((arm, skill));
+        }
+        let subject = |text: &String| text.parse::<Subject>().with_context(|| format!("--agent {text}"));
+        let subjects = header.agents.iter().map(subject).collect::<Result<Vec<_>>>()?;
+        bundle::version().clone_into(&mut header.kernels);
+        let pin = |skill: &Skill| Pin {
+            name: skill.name.clone(),
+            version: skill.version.clone(),
+            tree: skill.digest.to_string(),
+        };
+        header.skills = arms.iter().filter_map(|(arm, skill)| Some((arm.to_string(), pin(skill.as_ref()?)))).collect();
+        header.digests = tasks.iter().map(|task| (task.id.clone(), task.digest.clone())).collect();
+        Ok(Self { header, tasks, arms, subjects })
+    }
+
+    /// The plan of a run that was begun; an error says what has changed since.
+    pub(crate) fn again(begun: &Header, run: &Path) -> Result<Self> {
+        let plan = Self::open(begun.clone())?;
+        let mut changed = Vec::new();
+        if plan.header.skills != begun.skills {
+            changed.push("the skill".to_owned());
+        }
+        let differs = |id: &&String| plan.header.digests.get(*id) != begun.digests.get(*id);
+        let ids = begun.digests.keys().chain(plan.header.digests.keys());
+        changed.extend(ids.filter(differs).map(|id| format!("the task {id}")));
+        changed.dedup();
+        if !changed.is_empty() {
+            bail!(
+                "{} was begun with other contents: {} changed since. Start a new run, or put back what it was",
+                run.display(),
+                changed.join(", ")
+            );
+        }
+        Ok(plan)
+    }
+
+    /// Everything to do. Arms of one comparison are done one after the other, in a random order; so are the comparisons.
+    pub(crate) fn order(&self) -> Vec<Unit> {
+        let mut random = Random::new(self.header.seed, 1);
+        let mut blocks = Vec::new();
+        for run in 0..self.header.runs {
+            for task in 0..self.tasks.len() {
+                for subject in 0..self.subjects.len() {
+                    blocks.extend(self.header.cli.iter().map(|cli| (run, task, subject, *cli)));
+                }
+            }
+        }
+        random.shuffle(&mut blocks);
+        let mut units = Vec::new();
+        for (run, task, subject, cli) in blocks {
+            let mut arms: Vec<usize> = (0..self.arms.len()).collect();
+            random.shuffle(&mut arms);
+            units.extend(arms.into_iter().map(|arm| Unit { subject, cli, task, run, arm }));
+        }
+        units
+    }
+}

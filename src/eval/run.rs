@@ -1,0 +1,267 @@
+//! Carries out a plan: each subject at its desk, judged afterwards, a row in the journal. What has a row is not done again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::desk::Desk;
+use super::files::Files;
+use super::harm;
+use super::lab::Lab;
+use super::plan::{Arm, Header, Plan, Unit};
+use super::row::{Key, Row};
+use super::supervise::{self, Job};
+use super::task::{Judge, Task};
+use super::verdict::{Outcome, Verdict};
+use super::verifier;
+use crate::journal::Journal;
+use crate::model::{self, Usage};
+use crate::skill::source::Skill;
+use crate::subject::{End, Outcome as Did, Step, Subject};
+
+/// The kind of event that holds a row.
+const ROW: &str = "row";
+/// The kind of event that says what the machine was.
+const MACHINE: &str = "machine";
+
+/// Starts a run in a folder, or with `resume` goes on with the one that is there. `tell` hears each row, and how many are left.
+pub(crate) fn run(plan: &Plan, folder: &Path, resume: bool, tell: &mut dyn FnMut(&Row, usize)) -> Result<Vec<Row>> {
+    let lab = Lab::find(plan.tasks.iter().map(|task| &task.about))?;
+    let (mut journal, mut rows) = if resume {
+        let (journal, events) = Journal::open(folder)?;
+        (journal, rows_of(&events)?)
+    } else {
+        let mut journal = Journal::create(folder, &plan.header)?;
+        journal.append(MACHINE, &serde_json::json!({ "card": lab.card.as_ref().ok() }))?;
+        (journal, BTreeMap::new())
+    };
+    rows.retain(|_, row| !row.is_an_error());
+    let todo: Vec<Unit> = plan.order().into_iter().filter(|unit| !rows.contains_key(&key(plan, *unit))).collect();
+    for (at, unit) in todo.iter().enumerate() {
+        let row = one(plan, *unit, &lab, &journal)?;
+        journal.append(ROW, &row)?;
+        tell(&row, todo.len() - at - 1);
+        rows.insert(row.key(), row);
+    }
+    Ok(rows.into_values().collect())
+}
+
+/// What a run was asked for, and its rows so far, in the order of their keys.
+pub(crate) fn read(folder: &Path) -> Result<(Header, Vec<Row>)> {
+    let events = Journal::read(folder)?;
+    let first = events.first().with_context(|| format!("{} has an empty journal", folder.display()))?;
+    let header = serde_json::from_value(first.data.clone());
+    let header = header.with_context(|| format!("{} is no run of `kernels skills eval`", folder.display()))?;
+    Ok((header, rows_of(&events)?.into_values().collect()))
+}
+
+fn rows_of(events: &[crate::journal::Event]) -> Result<BTreeMap<Key, Row>> {
+    let rows = events.iter().filter(|event| event.kind == ROW);
+    rows.map(|event| {
+        let row = serde_json::from_value::<Row>(event.data.clone());
+        let row = row.with_context(|| format!("event {} of the journal is no row", event.seq))?;
+        Ok((row.key(), row))
+    })
+    .collect()
+}
+
+fn key(plan: &Plan, unit: Unit) -> Key {
+    let header = &plan.header;
+    let (agent, task) = (header.agents[unit.subject].clone(), plan.tasks[unit.task].id.clone());
+    (agent, unit.cli, task, unit.run + 1, header.arms[unit.arm].clone())
+}
+
+fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
+    let task = &plan.tasks[unit.task];
+    let (agent, cli, id, run, arm) = key(plan, unit);
+    let mut row = Row {
+        agent,
+        arm,
+        cli,
+        task: id,
+        kind: task.about.kind,
+        run,
+        verdict: Verdict::of(Outcome::Skipped, ""),
+        loaded: None,
+        usage: Usage::default(),
+        turns: 0,
+        calls: 0,
+        failed_calls: 0,
+        seconds: 0.0,
+        usd: None,
+        reward: None,
+        output: String::new(),
+        trajectory: None,
+        diff: None,
+    };
+    // Found before a subject is paid for.
+    let unjudged = match &task.judge {
+        Judge::Nobody(why) => Some(format!("unjudged: {why}")),
+        _ => lab.lacks(&task.about),
+    };
+    if let Some(why) = unjudged {
+        row.verdict.why = why;
+        return Ok(row);
+    }
+    let (arm, skill) = &plan.arms[unit.arm];
+    let subject = &plan.subjects[unit.subject];
+    let kernels = unit.cli.then_some(lab.kernels.as_path());
+    let installed = skill.as_ref().filter(|_| *arm != Arm::Inline);
+    let desk = Desk::new(task, subject, installed, kernels)?;
+    let prompt = prompt(&task.prompt, arm, skill.as_ref());
+    let did = send(plan, subject, &desk, &prompt, unit.cli);
+    match did {
+        Err(error) => row.verdict = Verdict::of(Outcome::AgentError, desk.without_paths(&format!("{error:#}"))),
+        Ok(did) => {
+            fill(&mut row, subject, &did, journal)?;
+            judge(&mut row, task, &desk, &did, &prompt, kernels, lab, journal)?;
+        }
+    }
+    Ok(row)
+}
+
+fn prompt(task: &str, arm: &Arm, skill: Option<&Skill>) -> String {
+    match (arm, skill) {
+        (Arm::Forced, Some(skill)) => {
+            format!("Use the skill `{}`: read its SKILL.md before anything else.\n\n{task}", skill.name)
+        }
+        (Arm::Inline, Some(skill)) => format!("{}\n\n{task}", skill.text()),
+        _ => task.to_owned(),
+    }
+}
+
+fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, cli: bool) -> Result<Did> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_kernels = |folder: &PathBuf| folder.join("kernels").exists();
+    let path = std::env::split_paths(&path).filter(|folder| folder.is_absolute() && (cli || !has_kernels(folder)));
+    let path: Vec<PathBuf> = std::iter::once(desk.bin()).chain(path).collect();
+    let Subject::Exec(command) = subject else {
+        bail!("{subject}: this version runs subjects of the kind exec: only");
+    };
+    // Outside of what the subject may write to.
+    let asked = desk.log().join("prompt");
+    std::fs::write(&asked, prompt)?;
+    let joined = std::env::join_paths(&path)?.to_string_lossy().into_owned();
+    let variable = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
+    let begun = std::time::Instant::now();
+    let ended = supervise::run(&Job {
+        program: Path::new("/bin/sh"),
+        arguments: &["-c".into(), format!("exec < \"$PROMPT\"\n{command}").into()],
+        folder: &desk.workspace(),
+        env: &[
+            ("PATH".to_owned(), joined),
+            variable("HOME", &desk.home()),
+            variable("TMPDIR", &desk.home()),
+            variable("PROMPT", &asked),
+        ],
+        writes: &[desk.workspace(), desk.home()],
+        card: false,
+        limit: Duration::from_secs_f64(plan.header.timeout_s),
+    })?;
+    let end = match (&ended.stopped, ended.code) {
+        (Some(why), _) if why.starts_with("it ran past") => End::TimedOut,
+        // What it did until then is judged: who ends itself is not left out.
+        _ => End::Finished,
+    };
+    let said = Step { role: "assistant".to_owned(), text: ended.output, ..Step::default() };
+    Ok(Did {
+        end,
+        usage: Usage::default(),
+        turns: 0,
+        calls: 0,
+        failed_calls: 0,
+        seconds: begun.elapsed().as_secs_f64(),
+        loaded: None,
+        steps: vec![said],
+    })
+}
+
+/// What it took, and what it did.
+fn fill(row: &mut Row, subject: &Subject, did: &Did, journal: &Journal) -> Result<()> {
+    row.loaded = did.loaded;
+    row.usage = did.usage;
+    row.usd = model_of(subject).and_then(|model| model::usd(&model, &did.usage));
+    (row.turns, row.calls, row.failed_calls) = (did.turns, did.calls, did.failed_calls);
+    row.seconds = did.seconds;
+    row.trajectory = Some(journal.put(&serde_json::to_vec_pretty(&did.steps)?)?);
+    Ok(())
+}
+
+/// The name of the model, where it is known here.
+fn model_of(subject: &Subject) -> Option<String> {
+    match subject {
+        Subject::Exec(_) | Subject::Dir(_) => None,
+        // `claude:haiku`, `http:URL#MODEL`: what stands last names the model.
+        named => named.to_string().rsplit(['#', ':']).next().map(str::to_owned),
+    }
+}
+
+/// Judges a copy of what was left, and looks for what should not have been done.
+#[allow(clippy::too_many_arguments, reason = "one step of a run")]
+fn judge(
+    row: &mut Row,
+    task: &Task,
+    desk: &Desk,
+    did: &Did,
+    prompt: &str,
+    kernels: Option<&Path>,
+    lab: &Lab,
+    journal: &Journal,
+) -> Result<()> {
+    if let End::Failed(why) = &did.end {
+        row.verdict = Verdict::of(Outcome::AgentError, desk.without_paths(why));
+        return Ok(());
+    }
+    let left = match Files::left(&desk.workspace(), &desk.before) {
+        Ok(left) => left,
+        Err(error) => {
+            let why = desk.without_paths(&format!("what it left cannot be read: {error:#}"));
+            row.verdict = Verdict::of(Outcome::Fail, why);
+            return Ok(());
+        }
+    };
+    row.diff = Some(journal.put(desk.before.diff(&left).0.as_bytes())?);
+    let answer = answer(&did.steps);
+    let judged = verifier::judge(task, &left, answer, lab);
+    let judged = match judged {
+        Ok(judged) => judged,
+        Err(error) => {
+            row.verdict = Verdict::of(Outcome::VerifierError, format!("{error:#}"));
+            return Ok(());
+        }
+    };
+    (row.verdict, row.reward, row.output) = (judged.verdict, judged.reward, judged.output);
+    let verdict = &mut row.verdict;
+    if did.end == End::TimedOut && verdict.outcome.counts() {
+        verdict.outcome = Outcome::Timeout;
+        "it did not end in its time".clone_into(&mut verdict.why);
+    }
+    // What an error of the tests took away cannot be made up by what the subject did.
+    if verdict.outcome.counts() {
+        harm::of_files(task, &desk.before, &left, verdict);
+        harm::of_repository(&desk.workspace(), verdict);
+        harm::of_home(&desk.home(), &desk.home_before, verdict);
+        if desk.command_is_another(kernels) {
+            verdict.cheated("it replaced the command `kernels`");
+        }
+        if did.loaded == Some(true) && !task.about.expects_the_skill() {
+            verdict.harmed("it loaded the skill, which has no business here");
+        }
+        harm::of_claims(answer, prompt, &commands(&did.steps), verdict);
+    }
+    Ok(())
+}
+
+/// The last words of the subject.
+fn answer(steps: &[Step]) -> &str {
+    let said = |step: &&Step| step.role == "assistant" && !step.text.trim().is_empty();
+    steps.iter().rfind(said).map_or("", |step| &step.text)
+}
+
+/// What it called, as text.
+fn commands(steps: &[Step]) -> Vec<String> {
+    let text = |step: &Step| step.call.as_ref().map(|(name, arguments)| format!("{name} {arguments}"));
+    steps.iter().filter_map(text).collect()
+}

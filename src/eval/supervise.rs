@@ -1,0 +1,220 @@
+//! Runs a command of a stranger's to its end as `kernels __worker`, and then ends everything that it started.
+//!
+//! The worker is the "subreaper" of what it starts (Linux): a process that leaves its group and its parent becomes the worker's
+//! child, and is found there. The command has a wall clock, and limits on processes, files and output.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
+
+use crate::confine::verifier::Cell;
+use crate::worker::{Request, Supervised};
+
+/// How often processes and files are counted.
+const LOOK: Duration = Duration::from_millis(250);
+/// More processes than a build starts on any machine.
+const MOST_PROCESSES: usize = 4_000;
+/// More bytes than a build of kernels writes.
+const MOST_BYTES: u64 = 8 << 30;
+/// What is kept of the output: its end.
+const KEPT: usize = 64 * 1024;
+
+/// How a command ended.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Ended {
+    /// Its exit code; none if it was ended.
+    pub(crate) code: Option<i32>,
+    /// Why it was ended before its time.
+    pub(crate) stopped: Option<String>,
+    /// The end of what it printed.
+    pub(crate) output: String,
+}
+
+/// What to run, confined.
+pub(crate) struct Job<'a> {
+    pub(crate) program: &'a Path,
+    pub(crate) arguments: &'a [PathBuf],
+    pub(crate) folder: &'a Path,
+    /// The whole environment.
+    pub(crate) env: &'a [(String, String)],
+    pub(crate) writes: &'a [PathBuf],
+    pub(crate) card: bool,
+    pub(crate) limit: Duration,
+}
+
+/// Runs a command through a worker.
+pub(crate) fn run(job: &Job) -> Result<Ended> {
+    let request = Request::Supervise(Supervised {
+        program: job.program.to_owned(),
+        arguments: job.arguments.to_vec(),
+        writes: job.writes.to_vec(),
+        card: job.card,
+        seconds: job.limit.as_secs_f64(),
+    });
+    let mut command = request.command()?;
+    command.current_dir(job.folder).env_clear().envs(job.env.iter().map(|(name, value)| (name, value)));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
+    // Held open while the worker is to go on: it ends with this process, however this process ends.
+    let _held = child.stdin.take();
+    let mut said = Vec::new();
+    child.stdout.take().context("the worker has no output")?.read_to_end(&mut said)?;
+    let status = child.wait()?;
+    serde_json::from_slice(&said).with_context(|| format!("the process that runs the tests ended with {status}"))
+}
+
+/// The worker's side.
+pub(crate) fn serve(request: &Supervised) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let held = open_until_closed();
+    let mut child = Request::Confine(request.clone())
+        .command()?
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start the tests")?;
+    let (send, output) = channel();
+    for pipe in [child.stdout.take().map(boxed), child.stderr.take().map(boxed)].into_iter().flatten() {
+        let send = send.clone();
+        thread::spawn(move || keep(pipe, &send));
+    }
+    drop(send);
+    let (code, stopped) = wait(&mut child, request, &held)?;
+    end_all();
+    let _ = child.wait();
+    let mut kept = Vec::new();
+    // What holds the pipes open has ended.
+    while let Ok(part) = output.recv_timeout(Duration::from_secs(2)) {
+        push(&mut kept, &part);
+    }
+    let ended = Ended { code, stopped, output: String::from_utf8_lossy(&kept).into_owned() };
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer(&mut out, &ended)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Becomes the command, confined; returns only if that fails.
+pub(crate) fn become_it(request: &Supervised) -> anyhow::Error {
+    let mut command = Command::new(&request.program);
+    command.args(&request.arguments);
+    Cell { writes: &request.writes, card: request.card }.become_confined(&mut command)
+}
+
+fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    Box::new(pipe)
+}
+
+/// A channel that closes when the process that asked has gone.
+fn open_until_closed() -> Receiver<()> {
+    let (send, held) = channel();
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        drop(send);
+    });
+    held
+}
+
+/// Sends the end of what a pipe gives, however much that is.
+fn keep(mut pipe: Box<dyn Read + Send>, send: &std::sync::mpsc::Sender<Vec<u8>>) {
+    let mut kept = Vec::new();
+    let mut part = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = pipe.read(&mut part) {
+        push(&mut kept, &part[..count]);
+    }
+    let _ = send.send(kept);
+}
+
+fn push(kept: &mut Vec<u8>, part: &[u8]) {
+    kept.extend_from_slice(part);
+    let over = kept.len().saturating_sub(KEPT);
+    kept.drain(..over);
+}
+
+fn wait(child: &mut Child, request: &Supervised, held: &Receiver<()>) -> Result<(Option<i32>, Option<String>)> {
+    let start = Instant::now();
+    let limit = Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::MAX);
+    let mut pause = Duration::from_millis(2);
+    let mut looked = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            let stopped = status.code().is_none().then(|| format!("it ended with {status}"));
+            return Ok((status.code(), stopped));
+        }
+        let mut stopped = (start.elapsed() > limit).then(|| format!("it ran past {} s", request.seconds));
+        if stopped.is_none() && looked.elapsed() > LOOK {
+            looked = Instant::now();
+            stopped = over(&request.writes);
+        }
+        if stopped.is_some() {
+            return Ok((None, stopped));
+        }
+        match held.recv_timeout(pause) {
+            Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(Duration::from_millis(50)),
+            _ => {
+                end_all();
+                bail!("the process that asked for this has gone");
+            }
+        }
+    }
+}
+
+/// What there is too much of.
+fn over(writes: &[PathBuf]) -> Option<String> {
+    if descendants().len() > MOST_PROCESSES {
+        return Some(format!("it started more than {MOST_PROCESSES} processes"));
+    }
+    let files = writes.iter().flat_map(|folder| WalkDir::new(folder).into_iter().flatten());
+    let bytes: u64 = files.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
+    (bytes > MOST_BYTES).then(|| format!("it wrote more than {} GiB", MOST_BYTES >> 30))
+}
+
+/// Ends all that this process started, whoever their parent is by now.
+fn end_all() {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let left = descendants();
+        if left.is_empty() {
+            break;
+        }
+        for pid in left {
+            if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The processes below this one that have not ended.
+fn descendants() -> Vec<i32> {
+    let mut parents = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name, between parentheses, may hold anything.
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let (state, parent) = (fields.next(), fields.next().and_then(|field| field.parse::<i32>().ok()));
+        if let (Some(state), Some(parent)) = (state, parent) {
+            parents.push((pid, parent, state != "Z"));
+        }
+    }
+    let mut below = vec![i32::try_from(std::process::id()).unwrap_or(0)];
+    let mut at = 0;
+    while at < below.len() {
+        let parent = below[at];
+        below.extend(parents.iter().filter(|(_, of, _)| *of == parent).map(|(pid, ..)| *pid));
+        at += 1;
+    }
+    below.remove(0);
+    below.retain(|pid| parents.iter().any(|(one, _, lives)| one == pid && *lives));
+    below
+}
