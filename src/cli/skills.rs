@@ -82,7 +82,7 @@ pub(crate) enum Skills {
     Validate(Validate),
     /// Measure what a skill is worth: agents on tasks with and without it, judged by tests (agents use the network)
     #[command(after_help = super::eval::EVAL)]
-    Eval(super::eval::Eval),
+    Eval(Box<super::eval::Eval>),
     /// List the runs of `eval` in this project, or draw them
     #[command(after_help = super::eval::RUNS)]
     Runs(super::eval::Runs),

@@ -29,13 +29,12 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
         return check(arguments, output);
     }
     let limits = Limits::read(&arguments.fail_under)?;
-    let (plan, folder) = match &arguments.resume {
-        Some(folder) => (Plan::again(&eval::run::read(folder)?.0, folder)?, folder.clone()),
-        None => {
-            let plan = Plan::open(header(arguments))?;
-            let folder = arguments.out.clone().unwrap_or_else(|| fresh(&plan));
-            (plan, folder)
-        }
+    let (plan, folder) = if let Some(folder) = &arguments.resume {
+        (Plan::again(&eval::run::read(folder)?.0, folder)?, folder.clone())
+    } else {
+        let plan = Plan::open(header(arguments))?;
+        let folder = arguments.out.clone().unwrap_or_else(|| fresh(&plan));
+        (plan, folder)
     };
     let all = plan.order().len();
     output.line(format!("{} {}", style::strong(picture::title(&plan.header)), style::faint(folder.display())));
@@ -246,7 +245,7 @@ impl Limits {
             match (self.lift, lift.lift) {
                 (Some(_), None) => below.push(format!("{of}: no pair of runs was judged, so there is no lift")),
                 (Some(least), Some(lift)) if lift < least => {
-                    below.push(format!("{of}: lift {lift:+.2}, at least {least}"))
+                    below.push(format!("{of}: lift {lift:+.2}, at least {least}"));
                 }
                 _ => {}
             }
@@ -278,10 +277,10 @@ fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
     let lab = Lab::find(tasks.iter().map(|task| &task.about))?;
     let mut tell = |task: &str, check: &Check| match &check.status {
         Status::Passed => {
-            output.line(format!("  {} {task} {}  {}", style::good("✓"), check.name, style::faint(&check.detail)))
+            output.line(format!("  {} {task} {}  {}", style::good("✓"), check.name, style::faint(&check.detail)));
         }
         Status::Skipped { reason } => {
-            output.line(format!("  {} {task}  {}", style::warning("–"), style::warning(reason)))
+            output.line(format!("  {} {task}  {}", style::warning("–"), style::warning(reason)));
         }
         Status::Failed { text, .. } => {
             let text = text.lines().collect::<Vec<_>>().join("\n      ");

@@ -149,7 +149,7 @@ impl Files {
             if text.len() + one.len() <= MOST_DIFF {
                 text += &one;
             } else {
-                text += &format!("diff {path}\n(not kept: more than {MOST_DIFF} bytes of differences)\n");
+                text.extend(["diff ", path, "\n(not kept: there are too many differences)\n"]);
             }
         }
         (text, lines)

@@ -28,9 +28,6 @@ impl Lab {
             let found = Interpreter::find(None, "a task that needs torch");
             found.map(|python| python.path).map_err(|error| format!("{error:#}"))
         };
-        fn wanted<T>(is: bool, find: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-            if is { find() } else { Err("nothing needs it".to_owned()) }
-        }
         Ok(Self {
             kernels: std::env::current_exe().context("the path of this program is not known")?,
             card: wanted(needs.contains(&Need::Card), card),
@@ -68,4 +65,8 @@ impl Lab {
         }
         env
     }
+}
+
+fn wanted<T>(is: bool, find: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    if is { find() } else { Err("nothing needs it".to_owned()) }
 }

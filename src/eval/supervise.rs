@@ -157,13 +157,11 @@ fn wait(child: &mut Child, request: &Supervised, held: &Receiver<()>) -> Result<
         if stopped.is_some() {
             return Ok((None, stopped));
         }
-        match held.recv_timeout(pause) {
-            Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(Duration::from_millis(50)),
-            _ => {
-                end_all();
-                bail!("the process that asked for this has gone");
-            }
+        if held.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            end_all();
+            bail!("the process that asked for this has gone");
         }
+        pause = (pause * 2).min(Duration::from_millis(50));
     }
 }
 

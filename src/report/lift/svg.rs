@@ -67,7 +67,7 @@ fn line(body: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f6
 /// One line a lift, on a scale from −100 to 100 points.
 fn forest(body: &mut String, bars: &[Bar], y: &mut f64) {
     heading(body, y, "Lift: pass rate with less pass rate without, 95 % interval over tasks");
-    let x = |lift: f64| LEFT + (lift.clamp(-1.0, 1.0) + 1.0) / 2.0 * (RIGHT - LEFT);
+    let x = |lift: f64| LEFT + lift.clamp(-1.0, 1.0).midpoint(1.0) * (RIGHT - LEFT);
     #[allow(clippy::cast_precision_loss, reason = "a few rows")]
     let bottom = *y + bars.len() as f64 * ROW;
     for lift in [-1.0, -0.5, 0.0, 0.5, 1.0] {
@@ -133,7 +133,7 @@ fn tokens(body: &mut String, arrows: &[Arrow], y: &mut f64) {
             from.0, from.1, to.0, to.1
         );
         let label = fit(&arrow.label, 220.0);
-        if to.0 > (left + right) / 2.0 {
+        if to.0 > left.midpoint(right) {
             end(body, to.0 - 9.0, to.1 + 4.0, "s", &label);
         } else {
             text(body, to.0 + 9.0, to.1 + 4.0, "s", &label);
