@@ -135,7 +135,7 @@ impl Http {
             };
             match wait {
                 Some(wait) if attempt < request.bounds.map_or(ATTEMPTS, |bounds| bounds.attempts) => {
-                    thread::sleep(wait)
+                    thread::sleep(wait);
                 }
                 _ => return answer,
             }

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 pub(super) const EVAL: &str = "Examples:
   kernels skills eval --check evals/
-  kernels skills eval cuda-kernels --tasks evals/ --agent claude:haiku --agent 'http:http://127.0.0.1:8080/v1#MODEL'
-  kernels skills eval ./my-skill --tasks evals.json --agent codex:MODEL --arms without,with,forced --runs 3
+  kernels skills eval cuda-kernels --tasks evals/ --agent 'http://127.0.0.1:8080/v1#MODEL'
+  kernels skills eval ./my-skill --tasks evals.json --agent 'https://api.anthropic.com#MODEL' --arms without,with,forced --runs 3
   kernels skills eval cuda-kernels --tasks evals/ --agent exec:./agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
   kernels skills eval --resume .kernels/evals/RUN
 
@@ -15,8 +15,10 @@ Arms: without, with (installed as `kernels skills add` does), forced (installed,
 inline (SKILL.md before the prompt), old=PATH (another version). They differ in nothing else: fresh home and
 workspace, a repository of one commit, an order drawn from --seed.
 
-Agents: claude:M, codex:M, opencode:M, gemini:M, copilot:M, http:URL#M, exec:COMMAND, dir:PATH. They and the tests
-run confined. An agent talks to its model: that is the only use of the network.
+Agents: http:URL#MODEL, a bare model that reads, writes and lists files and runs commands (URL?key=VARIABLE names the
+variable with its key; api=chat, responses or messages); exec:COMMAND, with the prompt in its standard input;
+dir:PATH, a workspace that was filled elsewhere. Commands and tests run confined, without a network. Models are
+asked at the URL: that is the only use of the network, and answers are kept in the run's folder.
 
 Exit code 1 where --check finds a task that does not hold, or a result is below --fail-under.";
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use thiserror::Error;
 
 use super::endpoint::{Api, Endpoint};
 use super::question::{Answer, Question, Stop};
@@ -19,6 +20,11 @@ const ATTEMPTS: u32 = 6;
 const HALVES: u32 = 3;
 /// What is quoted of an answer that is an error.
 const QUOTED: usize = 300;
+
+/// A model had nothing to say.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct NoContent(String);
 
 pub(crate) struct Client {
     endpoint: Endpoint,
@@ -134,7 +140,8 @@ impl Model for Client {
                 Stop::Refusal => "it refuses the question".to_owned(),
                 Stop::End | Stop::Calls => "neither text nor a call".to_owned(),
             };
-            bail!("{} at {} answers without content: {why}", self.endpoint.model, origin(url));
+            let why = format!("{} at {} answers without content: {why}", self.endpoint.model, origin(url));
+            return Err(NoContent(why).into());
         }
         let usage = Usage::read(&value["usage"]).unwrap_or(Usage { requests: 1, ..Usage::default() });
         let model = value["model"].as_str().unwrap_or(&self.endpoint.model).to_owned();

@@ -53,8 +53,8 @@ impl<M: Model> Model for Kept<M> {
     fn ask(&self, question: &Question) -> Result<Answer> {
         let asked = serde_json::to_vec(&(self.name(), question))?;
         let digest = hex(&Sha256::digest(asked));
-        let shelf = self.folder.join(&digest[..2]);
-        let path = shelf.join(format!("{}.json", &digest[2..]));
+        let folder = self.folder.join(&digest[..2]);
+        let path = folder.join(format!("{}.json", &digest[2..]));
         // Whoever asks the same waits for the answer.
         let turn = Arc::clone(self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(digest).or_default());
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ impl<M: Model> Model for Kept<M> {
         let answer = self.model.ask(question)?;
         let entry = Entry { model: self.name(), question: question.clone(), answer };
         let text = serde_json::to_vec_pretty(&entry)?;
-        fs::create_dir_all(&shelf)
+        fs::create_dir_all(&folder)
             .and_then(|()| disk::write_atomic(&path, &text, 0o666))
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(entry.answer)

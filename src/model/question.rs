@@ -107,14 +107,3 @@ impl Turn {
         Self { role: Role::User, parts: vec![Part::Text(text.to_owned())] }
     }
 }
-
-impl Answer {
-    /// All its text.
-    pub(crate) fn text(&self) -> String {
-        let texts = self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Call { .. } | Part::Result { .. } => None,
-        });
-        texts.collect()
-    }
-}

@@ -64,6 +64,13 @@ fn question() -> Question {
     question
 }
 
+fn text(answer: &Answer) -> &str {
+    match answer.parts.as_slice() {
+        [Part::Text(text)] => text,
+        _ => panic!("{answer:?}"),
+    }
+}
+
 fn chat(text: &str) -> String {
     let message = json!({ "content": text });
     json!({ "choices": [{ "message": message, "finish_reason": "stop" }], "model": "m" }).to_string()
@@ -171,7 +178,7 @@ fn what_passes_is_asked_again() {
     ] {
         let (address, asked) = serve(vec![first.clone(), answer("200 OK", "", &whole, 0)]);
         let said = client(&format!("{address}#m")).ask(&Question::new("", "Go", 8));
-        assert_eq!(said.unwrap_or_else(|error| panic!("{first:?}: {error:#}")).text(), "right");
+        assert_eq!(text(&said.unwrap_or_else(|error| panic!("{first:?}: {error:#}"))), "right");
         assert_eq!(asked.iter().count(), 2, "{first:?}");
     }
 }
@@ -216,10 +223,10 @@ fn an_answer_is_asked_for_once_and_replayed_without_its_server() {
         asks.map(|ask| ask.join().unwrap())
     });
     assert_eq!(both[0], both[1]);
-    assert_eq!(kept().ask(&second).unwrap().text(), "two");
+    assert_eq!(text(&kept().ask(&second).unwrap()), "two");
     assert_eq!(asked.iter().count(), 2);
-    for (question, text) in [(&first, "one"), (&second, "two")] {
-        assert_eq!(kept().ask(question).unwrap().text(), text);
+    for (question, said) in [(&first, "one"), (&second, "two")] {
+        assert_eq!(text(&kept().ask(question).unwrap()), said);
     }
     assert!(kept().ask(&Question { max_tokens: 9, ..first.clone() }).is_err());
     let files: Vec<_> =
