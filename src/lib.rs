@@ -22,9 +22,7 @@ mod generate;
 pub mod gpu;
 pub(crate) mod hub;
 mod install;
-#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
 mod journal;
-#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
 mod model;
 pub mod oracle;
 pub mod project;
@@ -34,7 +32,6 @@ pub(crate) mod scaffold;
 mod search;
 pub mod session;
 pub mod skill;
-#[allow(dead_code, reason = "its users come with `kernels search` and `kernels skills eval`")]
 mod subject;
 pub mod toolchain;
 pub(crate) mod trace;

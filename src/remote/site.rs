@@ -154,7 +154,7 @@ impl Visit {
         if left < Duration::from_millis(1) {
             return too_slow();
         }
-        self.http.download(url, Bounds { bytes: most, time: left })
+        self.http.download(url, Bounds { bytes: most, time: left, attempts: 2 })
     }
 
     fn get(&self, url: &str, most: u64) -> Result<Vec<u8>> {

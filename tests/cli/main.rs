@@ -57,6 +57,8 @@ mod publish;
 mod search;
 mod signatures;
 mod sources;
+#[cfg(target_os = "linux")]
+mod subjects;
 mod team;
 mod toolchain;
 mod typing;
