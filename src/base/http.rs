@@ -16,15 +16,16 @@ use thiserror::Error;
 use super::disk;
 use super::scratch::Scratch;
 
-/// How often a request is made before its failure is final, and one with bounds.
+/// How often a request is made before its failure is final.
 const ATTEMPTS: u32 = 5;
-const BOUND_ATTEMPTS: u32 = 2;
 /// How many redirections are followed.
 const REDIRECTIONS: usize = 5;
 /// The first pause; each one after it is twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
 /// A longer `Retry-After` is left to the user.
 const MOST_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a transfer may bring nothing.
+const STALLED: Duration = Duration::from_secs(120);
 /// Of an answer that is read into memory.
 const LARGEST: u64 = 64 << 20;
 
@@ -52,6 +53,8 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Bounds {
     pub(crate) bytes: u64,
     pub(crate) time: Duration,
+    /// How often the request is made before its failure is final.
+    pub(crate) attempts: u32,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -131,7 +134,9 @@ impl Http {
                 Err(_) => None,
             };
             match wait {
-                Some(wait) if attempt < request.bounds.map_or(ATTEMPTS, |_| BOUND_ATTEMPTS) => thread::sleep(wait),
+                Some(wait) if attempt < request.bounds.map_or(ATTEMPTS, |bounds| bounds.attempts) => {
+                    thread::sleep(wait);
+                }
                 _ => return answer,
             }
             pause *= 2;
@@ -191,6 +196,11 @@ impl<'a> Request<'a> {
 
     pub(crate) fn body(mut self, body: Body<'a>) -> Self {
         self.body = body;
+        self
+    }
+
+    pub(crate) fn within(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
         self
     }
 
@@ -289,9 +299,10 @@ fn settings(request: &Request) -> Result<String, HttpError> {
         Method::Put => "PUT",
         Method::Delete => "DELETE",
     };
-    // A stalled transfer is given up after two minutes; a slow one is not.
+    // A stalled transfer is given up after two minutes; a slow one is not, nor an answer that is given longer.
+    let stalled = request.bounds.map_or(STALLED, |bounds| bounds.time.max(STALLED)).as_secs();
     let mut config = format!(
-        "silent\nshow-error\ngloboff\nconnect-timeout = 30\nspeed-limit = 1\nspeed-time = 120\nproto = \"{protocols}\"\n\
+        "silent\nshow-error\ngloboff\nconnect-timeout = 30\nspeed-limit = 1\nspeed-time = {stalled}\nproto = \"{protocols}\"\n\
          proto-redir = \"{protocols}\"\nrequest = {method}\nurl = {}\nheader = \"Expect:\"\nuser-agent = \"kernels/{}\"\n",
         quoted(&request.url)?,
         env!("CARGO_PKG_VERSION"),

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 pub(super) const EVAL: &str = "Examples:
   kernels skills eval --check evals/
-  kernels skills eval cuda-kernels --tasks evals/ --agent exec:/opt/agent.sh
-  kernels skills eval ./my-skill --tasks evals.json --agent exec:/opt/agent.sh --arms without,with,forced --runs 3
+  kernels skills eval cuda-kernels --tasks evals/ --agent 'http://127.0.0.1:8080/v1#MODEL'
+  kernels skills eval ./my-skill --tasks evals.json --agent 'https://api.anthropic.com#MODEL' --arms without,with,forced --runs 3
   kernels skills eval cuda-kernels --tasks evals/ --agent exec:/opt/agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
   kernels skills eval --resume .kernels/evals/RUN
 
@@ -15,9 +15,10 @@ Arms: without, with (installed as `kernels skills add` does), forced (installed,
 inline (SKILL.md before the prompt), old=PATH (another version). They differ in nothing else: fresh home and
 workspace, a repository of one commit, an order drawn from --seed.
 
-Agents: exec:COMMAND, a command of the shell's: the prompt is its standard input, and what it prints last is the
-answer. It and the tests run confined, without the network. claude:M, codex:M, opencode:M, gemini:M, copilot:M,
-http:URL#M and dir:PATH are names of agents that this version cannot run.
+Agents: http:URL#MODEL, a bare model that reads, writes and lists files and runs commands (URL?key=VARIABLE names the
+variable with its key; api=chat, responses or messages); exec:COMMAND, with the prompt in its standard input;
+dir:PATH, a workspace that was filled elsewhere. Commands and tests run confined, without a network. Models are
+asked at the URL: that is the only use of the network, and answers are kept in the run's folder.
 
 Exit code 3 where --out holds a run already; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
 

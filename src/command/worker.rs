@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use super::prepare;
 use crate::against;
 use crate::confine::launcher;
-use crate::eval::supervise;
 use crate::gpu::child;
 use crate::report::{Output, Progress};
 use crate::session::Session;
+use crate::subject::supervise;
 use crate::verify::run;
 use crate::worker::{CodePath, Request, Verify};
 

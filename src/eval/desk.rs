@@ -15,7 +15,6 @@ use crate::base::scratch::Scratch;
 use crate::install::step::Options;
 use crate::install::{Place, apply};
 use crate::skill::source::Skill;
-use crate::subject::Subject;
 
 /// When each task's commit was made: the same everywhere.
 const DATE: &str = "2026-01-01T00:00:00Z";
@@ -29,7 +28,7 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// Sets it up. `kernels` is the program that is to be on PATH, if any.
-    pub(crate) fn new(task: &Task, subject: &Subject, skill: Option<&Skill>, kernels: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(task: &Task, skill: Option<&Skill>, kernels: Option<&Path>) -> Result<Self> {
         let scratch = Scratch::new()?;
         let mut desk = Self { scratch, before: Files::default(), home_before: Vec::new() };
         for folder in [desk.workspace(), desk.home(), desk.bin(), desk.log()] {
@@ -37,7 +36,7 @@ impl Desk {
         }
         task.environment.write(&desk.workspace())?;
         if let Some(skill) = skill {
-            install(&desk.workspace(), &desk.home(), subject, skill)?;
+            install(&desk.workspace(), &desk.home(), skill)?;
         }
         commit(&desk.workspace(), &desk.home())?;
         if let Some(kernels) = kernels {
@@ -76,18 +75,10 @@ impl Desk {
     }
 }
 
-/// Installs a skill where the subject looks for it in a project.
-fn install(workspace: &Path, home: &Path, subject: &Subject, skill: &Skill) -> Result<()> {
-    let id = match subject {
-        Subject::Claude { .. } => "claude",
-        Subject::Codex { .. } => "codex",
-        Subject::OpenCode { .. } => "opencode",
-        Subject::Gemini { .. } => "gemini",
-        Subject::Copilot { .. } => "copilot",
-        // They have no folder of their own.
-        Subject::Exec(_) | Subject::Http(_) | Subject::Dir(_) => "agents",
-    };
-    let agent = table::find(id).with_context(|| format!("agents.toml has no {id}"))?;
+/// Installs a skill in the project, where agents look for it.
+fn install(workspace: &Path, home: &Path, skill: &Skill) -> Result<()> {
+    // Subjects have no folder of their own.
+    let agent = table::find("agents").context("agents.toml has no agents")?;
     let machine =
         Machine { cwd: workspace.to_owned(), git_root: Some(workspace.to_owned()), home: Some(home.to_owned()) };
     let place = Place::of_agent(&machine, agent, Scope::Project)?;

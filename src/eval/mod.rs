@@ -17,7 +17,6 @@ pub(crate) mod plan;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod summary;
-pub(crate) mod supervise;
 pub(crate) mod task;
 pub(crate) mod tasks;
 pub(crate) mod verdict;

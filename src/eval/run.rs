@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 use super::desk::Desk;
 use super::files::Files;
@@ -12,17 +13,18 @@ use super::harm;
 use super::lab::Lab;
 use super::plan::{Arm, Header, Plan, Unit};
 use super::row::{Key, Row};
-use super::supervise::{self, Job};
 use super::task::{Judge, Task};
 use super::verdict::{Outcome, Verdict};
 use super::verifier;
 use crate::journal::Journal;
 use crate::model::{self, Usage};
 use crate::skill::source::Skill;
-use crate::subject::{End, Outcome as Did, Step, Subject};
+use crate::subject::{End, Errand, Outcome as Did, Step, Subject};
 
 /// The kind of event that holds a row.
 const ROW: &str = "row";
+/// The folder of the models' answers.
+const ANSWERS: &str = "answers";
 /// The kind of event that says what the machine was.
 const MACHINE: &str = "machine";
 
@@ -109,9 +111,9 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
     let subject = &plan.subjects[unit.subject];
     let kernels = unit.cli.then_some(lab.kernels.as_path());
     let installed = skill.as_ref().filter(|_| *arm != Arm::Inline);
-    let desk = Desk::new(task, subject, installed, kernels)?;
+    let desk = Desk::new(task, installed, kernels)?;
     let prompt = prompt(&task.prompt, arm, skill.as_ref());
-    let did = send(plan, subject, &desk, &prompt, unit.cli);
+    let did = send(plan, subject, &desk, &prompt, &row, journal);
     match did {
         Err(error) => row.verdict = Verdict::of(Outcome::AgentError, desk.without_paths(&format!("{error:#}"))),
         Ok(did) => {
@@ -132,49 +134,22 @@ fn prompt(task: &str, arm: &Arm, skill: Option<&Skill>) -> String {
     }
 }
 
-fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, cli: bool) -> Result<Did> {
+fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, journal: &Journal) -> Result<Did> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has_kernels = |folder: &PathBuf| folder.join("kernels").exists();
-    let path = std::env::split_paths(&path).filter(|folder| folder.is_absolute() && (cli || !has_kernels(folder)));
-    let path: Vec<PathBuf> = std::iter::once(desk.bin()).chain(path).collect();
-    let Subject::Exec(command) = subject else {
-        bail!("{subject}: this version runs subjects of the kind exec: only");
-    };
-    // Outside of what the subject may write to.
-    let asked = desk.log().join("prompt");
-    std::fs::write(&asked, prompt)?;
-    let joined = std::env::join_paths(&path)?.to_string_lossy().into_owned();
-    let variable = |name: &str, value: &Path| (name.to_owned(), value.display().to_string());
-    let begun = std::time::Instant::now();
-    let ended = supervise::run(&Job {
-        program: Path::new("/bin/sh"),
-        arguments: &["-c".into(), format!("exec < \"$PROMPT\"\n{command}").into()],
-        folder: &desk.workspace(),
-        env: &[
-            ("PATH".to_owned(), joined),
-            variable("HOME", &desk.home()),
-            variable("TMPDIR", &desk.home()),
-            variable("PROMPT", &asked),
-        ],
-        writes: &[desk.workspace(), desk.home()],
-        card: false,
-        limit: Duration::from_secs_f64(plan.header.timeout_s),
-    })?;
-    let end = match (&ended.stopped, ended.code) {
-        (Some(why), _) if why.starts_with("it ran past") => End::TimedOut,
-        // What it did until then is judged: who ends itself is not left out.
-        _ => End::Finished,
-    };
-    let said = Step { role: "assistant".to_owned(), text: ended.output, ..Step::default() };
-    Ok(Did {
-        end,
-        usage: Usage::default(),
-        turns: 0,
-        calls: 0,
-        failed_calls: 0,
-        seconds: begun.elapsed().as_secs_f64(),
-        loaded: None,
-        steps: vec![said],
+    let path = std::env::split_paths(&path).filter(|folder| folder.is_absolute() && (row.cli || !has_kernels(folder)));
+    // Each run has answers of its own, and the same ones when it is done again.
+    let digest = Sha256::digest(serde_json::to_vec(&row.key())?);
+    subject.run(&Errand {
+        workspace: &desk.workspace(),
+        home: &desk.home(),
+        log: &desk.log(),
+        answers: &journal.folder().join(ANSWERS),
+        sample: u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]),
+        prompt,
+        timeout: Duration::from_secs_f64(plan.header.timeout_s),
+        max_turns: plan.header.max_turns,
+        path: std::iter::once(desk.bin()).chain(path).collect(),
     })
 }
 
@@ -196,8 +171,7 @@ fn fill(row: &mut Row, subject: &Subject, did: &Did, journal: &Journal) -> Resul
 fn model_of(subject: &Subject) -> Option<String> {
     match subject {
         Subject::Exec(_) | Subject::Dir(_) => None,
-        // `claude:haiku`, `http:URL#MODEL`: what stands last names the model.
-        named => named.to_string().rsplit(['#', ':']).next().map(str::to_owned),
+        Subject::Http(endpoint) => Some(endpoint.model.clone()),
     }
 }
 

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::files::Files;
 use super::lab::Lab;
-use super::supervise::{self, Ended, Job};
 use super::task::{Judge, Need, Task, below};
 use super::verdict::{Outcome, Unread, Verdict};
 use crate::base::scratch::Scratch;
+use crate::subject::supervise::{self, Ended, Job};
 use crate::worker::{Request, Supervised};
 
 /// A verdict, and what the tests said.

@@ -47,3 +47,22 @@ fn find(model: &str) -> Option<Price> {
         .find(|(name, _)| model.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || dated(rest)));
     known.map(|(_, price)| *price)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_is_not_listed_has_no_price() {
+        let usage =
+            Usage { fresh: 1_000_000, cached: 1_000_000, written: 1_000_000, out: 1_000_000, ..Usage::default() };
+        assert!((usd("claude-haiku-4-5", &usage).unwrap() - 7.35).abs() < 1e-9);
+        assert!((usd("gpt-5.1-codex", &usage).unwrap() - 12.625).abs() < 1e-9);
+        assert_eq!(usd("claude-haiku-4-5-20251001", &usage), usd("claude-haiku-4-5", &usage));
+        for unknown in ["", "haiku", "claude-haiku-4-50", "gpt-5.1-codex-mini", "claude-opus-5-5", "gpt-5.1-codex-2025"]
+        {
+            assert_eq!(usd(unknown, &usage), None, "{unknown}");
+        }
+    }
+}

@@ -57,6 +57,27 @@ pub(crate) struct Answer {
     pub(crate) usage: Usage,
     /// As the server names it.
     pub(crate) model: String,
+    /// How long it took when it was asked.
+    pub(crate) seconds: f64,
+}
+
+/// An answer as one of the APIs gives it.
+pub(super) struct Reply {
+    pub(super) parts: Vec<Part>,
+    pub(super) stop: Stop,
+}
+
+impl Part {
+    /// A call whose arguments are a text. What is no JSON stays a text, and is refused by whoever carries it out.
+    pub(super) fn call(id: &str, name: &str, arguments: &Value) -> Self {
+        let arguments = match arguments {
+            Value::String(text) if text.trim().is_empty() => Value::Object(serde_json::Map::new()),
+            Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())),
+            Value::Null => Value::Object(serde_json::Map::new()),
+            other => other.clone(),
+        };
+        Self::Call { id: id.to_owned(), name: name.to_owned(), arguments }
+    }
 }
 
 /// Why an answer ends.
@@ -84,16 +105,5 @@ impl Question {
 impl Turn {
     pub(crate) fn user(text: &str) -> Self {
         Self { role: Role::User, parts: vec![Part::Text(text.to_owned())] }
-    }
-}
-
-impl Answer {
-    /// All its text.
-    pub(crate) fn text(&self) -> String {
-        let texts = self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Call { .. } | Part::Result { .. } => None,
-        });
-        texts.collect()
     }
 }

@@ -53,19 +53,6 @@ impl Usage {
             requests: 1,
         })
     }
-
-    /// The larger of each count: the events of a stream repeat and raise them.
-    #[must_use]
-    pub(crate) fn or_more(self, other: Self) -> Self {
-        Self {
-            fresh: self.fresh.max(other.fresh),
-            cached: self.cached.max(other.cached),
-            written: self.written.max(other.written),
-            out: self.out.max(other.out),
-            reasoning: self.reasoning.max(other.reasoning),
-            requests: self.requests.max(other.requests),
-        }
-    }
 }
 
 impl Add for Usage {

@@ -54,5 +54,5 @@ fn patience() -> Duration {
 }
 
 fn bounds(bytes: u64) -> Bounds {
-    Bounds { bytes, time: patience() }
+    Bounds { bytes, time: patience(), attempts: 2 }
 }

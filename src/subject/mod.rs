@@ -1,11 +1,17 @@
-//! A coding agent, a bare model, a program or a filled folder, run headless on a task: confined, timed, and its steps and tokens
-//! recorded alike for all.
+//! A bare model, a program or a filled folder, run headless on a task: confined, timed, and its steps and tokens recorded alike
+//! for all. What runs a stranger's command, for subjects and for the tests that judge them, is [`supervise`].
 
+mod bare;
+mod folder;
 mod name;
+mod program;
+pub(crate) mod supervise;
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,21 +20,6 @@ use crate::model::{Endpoint, Usage};
 /// Who does a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Subject {
-    Claude {
-        model: String,
-    },
-    Codex {
-        model: String,
-    },
-    OpenCode {
-        model: String,
-    },
-    Gemini {
-        model: String,
-    },
-    Copilot {
-        model: String,
-    },
     /// A command of the shell's, with the prompt in its standard input.
     Exec(String),
     /// A bare model, in a small loop with tools of ours.
@@ -42,20 +33,20 @@ pub(crate) enum Subject {
 pub(crate) struct Errand<'a> {
     /// The one folder in which the work is done.
     pub(crate) workspace: &'a Path,
-    /// The subject's home: its settings, skills and temporary files. Not the user's.
+    /// The subject's home, with its temporary files. Not the user's.
     pub(crate) home: &'a Path,
-    pub(crate) prompt: &'a str,
-    /// Instructions beside the agent's own.
-    pub(crate) system: Option<&'a str>,
-    pub(crate) timeout: Duration,
-    /// Of the model's answers. Claude Code and bare models keep to it; the others have no such limit.
-    pub(crate) max_turns: u32,
-    /// Folders before the system's in PATH.
-    pub(crate) path: Vec<PathBuf>,
-    /// Variables besides; the rest of the environment is made from nothing.
-    pub(crate) env: Vec<(String, String)>,
-    /// The file that gets what the subject prints.
+    /// A folder that the subject can read and not write to.
     pub(crate) log: &'a Path,
+    /// Where answers of models are kept.
+    pub(crate) answers: &'a Path,
+    /// Which of several answers to the same question is wanted.
+    pub(crate) sample: u32,
+    pub(crate) prompt: &'a str,
+    pub(crate) timeout: Duration,
+    /// Of a bare model's answers.
+    pub(crate) max_turns: u32,
+    /// The folders of PATH.
+    pub(crate) path: Vec<PathBuf>,
 }
 
 /// What became of it.
@@ -81,7 +72,7 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// A step of the trajectory, the same for all agents.
+/// A step of the trajectory, the same for all subjects.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Step {
     /// `assistant` or `user`.
@@ -91,4 +82,38 @@ pub(crate) struct Step {
     pub(crate) call: Option<(String, Value)>,
     /// What the call returned.
     pub(crate) result: Option<String>,
+}
+
+impl Subject {
+    /// Runs it to its end. An error is one of the machine's or of what was asked for, not of the subject's work.
+    pub(crate) fn run(&self, errand: &Errand) -> Result<Outcome> {
+        match self {
+            Self::Exec(command) => program::run(command, errand),
+            Self::Http(endpoint) => Ok(bare::run(endpoint, errand)),
+            Self::Dir(path) => folder::run(path, errand),
+        }
+    }
+}
+
+impl Errand<'_> {
+    /// The whole environment of what is run for it. The user's is not handed on: it has secrets, and is another one elsewhere.
+    fn env(&self) -> Result<Vec<(String, String)>> {
+        let path = std::env::join_paths(&self.path)?.to_string_lossy().into_owned();
+        let home = self.home.display().to_string();
+        let fixed = [("PATH", path), ("HOME", home.clone()), ("TMPDIR", home), ("LANG", "C.UTF-8".to_owned())];
+        Ok(fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    fn writes(&self) -> [PathBuf; 2] {
+        [self.workspace.to_owned(), self.home.to_owned()]
+    }
+}
+
+impl Outcome {
+    /// Of a subject whose tokens and calls are not seen.
+    fn unseen(end: End, seconds: f64, text: String) -> Self {
+        let said = Step { role: "assistant".to_owned(), text, ..Step::default() };
+        let (usage, steps) = (Usage::default(), vec![said]);
+        Self { end, usage, turns: 0, calls: 0, failed_calls: 0, seconds, loaded: None, steps }
+    }
 }

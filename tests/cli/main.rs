@@ -53,6 +53,8 @@ mod prompt;
 mod publish;
 mod signatures;
 mod sources;
+#[cfg(target_os = "linux")]
+mod subjects;
 mod team;
 mod toolchain;
 mod typing;

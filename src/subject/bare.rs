@@ -1,0 +1,137 @@
+//! A bare model in a loop: it is asked, what it calls is carried out and told to it, until it calls nothing more.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{End, Errand, Outcome, Step, tools};
+use crate::model::{Answer, Client, Endpoint, Kept, Model, NoContent, Part, Question, Role, Turn, Usage};
+use crate::skill::source::Skill;
+
+/// Enough for a source file in one call.
+const MAX_TOKENS: u32 = 8192;
+/// Where skills are for whoever has no folder of its own.
+const SKILLS: &str = ".agents/skills";
+
+const SYSTEM: &str = "You do a task in a workspace, which is a git repository. Use the tools to look at its files, change them \
+                      and run commands; there is no network. Nobody answers questions. When the task is done, answer with a \
+                      short summary and call no tool.";
+
+/// A conversation so far.
+struct Talk<'a> {
+    errand: &'a Errand<'a>,
+    begun: Instant,
+    /// How much longer kept answers took when they were asked for.
+    replayed: f64,
+    done: Outcome,
+}
+
+pub(super) fn run(endpoint: &Endpoint, errand: &Errand) -> Outcome {
+    let skills = skills(errand.workspace);
+    let model = Kept::new(Client::new(endpoint.clone(), errand.timeout), errand.answers);
+    let question = Question {
+        tools: tools::tools(),
+        sample: errand.sample,
+        ..Question::new(&format!("{SYSTEM}{skills}"), errand.prompt, MAX_TOKENS)
+    };
+    let done = Outcome {
+        end: End::Finished,
+        usage: Usage::default(),
+        turns: 0,
+        calls: 0,
+        failed_calls: 0,
+        seconds: 0.0,
+        loaded: (!skills.is_empty()).then_some(false),
+        steps: Vec::new(),
+    };
+    let mut talk = Talk { errand, begun: Instant::now(), replayed: 0.0, done };
+    talk.done.end = talk.go_on(&model, question);
+    talk.done.seconds = talk.seconds();
+    talk.done
+}
+
+/// What the workspace's skills say of themselves, as coding agents put it before a model.
+fn skills(workspace: &Path) -> String {
+    let folders = std::fs::read_dir(workspace.join(SKILLS)).into_iter().flatten().flatten();
+    let mut lines: Vec<String> = folders
+        .filter_map(|folder| Skill::read(&folder.path()).ok())
+        .map(|skill| format!("\n- {0}: {1} (read {SKILLS}/{0}/SKILL.md)", skill.name, skill.description()))
+        .collect();
+    lines.sort();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n\nSkills are instructions for some kinds of tasks. Where one fits, read its file first:{}",
+        lines.concat()
+    )
+}
+
+impl Talk<'_> {
+    fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64() + self.replayed
+    }
+
+    fn left(&self) -> Duration {
+        self.errand.timeout.saturating_sub(Duration::try_from_secs_f64(self.seconds()).unwrap_or(Duration::MAX))
+    }
+
+    fn go_on(&mut self, model: &dyn Model, mut question: Question) -> End {
+        for _ in 0..self.errand.max_turns {
+            let asked = Instant::now();
+            let answer = match model.ask(&question) {
+                Ok(answer) => answer,
+                Err(_) if self.left().is_zero() => return End::TimedOut,
+                // It has nothing more to say: what it did is judged.
+                Err(error) if error.is::<NoContent>() && self.done.turns > 0 => return End::Finished,
+                Err(error) => return End::Failed(format!("{error:#}")),
+            };
+            self.replayed += (answer.seconds - asked.elapsed().as_secs_f64()).max(0.0);
+            self.done.usage += answer.usage;
+            self.done.turns += 1;
+            let results = self.carry_out(&answer);
+            if self.left().is_zero() {
+                return End::TimedOut;
+            }
+            if results.is_empty() {
+                return End::Finished;
+            }
+            question.turns.push(Turn { role: Role::Assistant, parts: answer.parts });
+            question.turns.push(Turn { role: Role::User, parts: results });
+        }
+        End::Finished
+    }
+
+    /// Carries out what an answer calls, and returns the results.
+    fn carry_out(&mut self, answer: &Answer) -> Vec<Part> {
+        let mut results = Vec::new();
+        for part in &answer.parts {
+            let mut step = Step { role: "assistant".to_owned(), ..Step::default() };
+            match part {
+                Part::Text(text) => step.text.clone_from(text),
+                Part::Call { id, name, arguments } => {
+                    let told = tools::call(name, arguments, self.errand, self.left());
+                    let failed = told.is_err();
+                    let text = told.unwrap_or_else(|error| format!("{error:#}"));
+                    self.done.calls += 1;
+                    self.done.failed_calls += u32::from(failed);
+                    if !failed && self.done.loaded.is_some() && opens_a_skill(arguments) {
+                        self.done.loaded = Some(true);
+                    }
+                    step.call = Some((name.clone(), arguments.clone()));
+                    step.result = Some(text.clone());
+                    results.push(Part::Result { id: id.clone(), text, failed });
+                }
+                Part::Result { .. } => continue,
+            }
+            self.done.steps.push(step);
+        }
+        results
+    }
+}
+
+/// Whether a call reads a SKILL.md.
+fn opens_a_skill(arguments: &Value) -> bool {
+    ["path", "command"].iter().any(|name| arguments[name].as_str().is_some_and(|text| text.contains("SKILL.md")))
+}

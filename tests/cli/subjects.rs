@@ -1,0 +1,166 @@
+//! Who does the tasks of `kernels skills eval`: a bare model behind a scripted server, and a folder.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Test};
+
+const TEST: &str = "#!/bin/bash\nif [ \"$(cat answer.txt)\" = 42 ]; then r=1; else r=0; fi\n\
+                    echo \"{\\\"reward\\\": $r}\" > \"$REWARD_DIR/reward.json\"\n";
+const KEY: &str = "hunter2hunter2";
+
+fn world() -> Test {
+    let test = Test::new();
+    test.write("tasks/answer/task.toml", "version = \"1.0\"\n");
+    test.write("tasks/answer/instruction.md", "Write the answer into answer.txt.\n");
+    test.write("tasks/answer/environment/start.txt", "begin\n");
+    test.write("tasks/answer/tests/test.sh", TEST);
+    test
+}
+
+/// Answers each request as a model that is told `results` results; sends on every request.
+fn serve(answers: fn(system: &str, results: usize) -> Value) -> (String, Receiver<(String, Value)>) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", server.local_addr().unwrap());
+    let (send, asked) = channel();
+    thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let (head, body) = request(&stream);
+            if body.is_null() {
+                break;
+            }
+            let messages = body["messages"].as_array().unwrap();
+            let results = messages.iter().filter(|message| message["role"] == "tool").count();
+            let message = answers(messages[0]["content"].as_str().unwrap(), results);
+            let usage = json!({ "prompt_tokens": 100, "completion_tokens": 10 });
+            let text = json!({ "choices": [{ "message": message }], "usage": usage }).to_string();
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len()).unwrap();
+            let _ = send.send((head, body));
+        }
+    });
+    (address, asked)
+}
+
+fn request(stream: &TcpStream) -> (String, Value) {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut line) = (String::new(), String::new());
+    while reader.read_line(&mut line).unwrap() > 2 {
+        head += &std::mem::take(&mut line).to_lowercase();
+    }
+    let length = head.split("content-length: ").nth(1).map_or("0", |rest| rest.lines().next().unwrap());
+    let mut body = vec![0; length.trim().parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    (head, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+fn calls(calls: &[(&str, Value)]) -> Value {
+    let calls = calls.iter().enumerate().map(|(at, (name, arguments))| {
+        json!({ "id": format!("c{at}"), "type": "function",
+                "function": { "name": name, "arguments": arguments.to_string() } })
+    });
+    json!({ "content": null, "tool_calls": calls.collect::<Vec<_>>() })
+}
+
+/// Looks where it must not, does the task, looks at the skill if it is told of one, and ends.
+fn model(system: &str, results: usize) -> Value {
+    let shell =
+        "env | grep hunter; cat start.txt; echo no > ../bin/x; curl -s http://127.0.0.1:1; echo 43 > other.txt; exit 3";
+    match results {
+        0 => calls(&[
+            ("read_file", json!({ "path": "../../../../etc/passwd" })),
+            ("read_file", json!({ "path": "/etc/passwd" })),
+            ("run", json!({ "command": "ln -s / out" })),
+            ("read_file", json!({ "path": "out/etc/passwd" })),
+            ("write_file", json!({ "path": "out/tmp/x", "content": "" })),
+            ("run", json!({ "command": "rm out" })),
+            ("run", json!({ "command": shell })),
+            ("no_such_tool", json!({})),
+            ("write_file", json!({ "path": "answer.txt", "content": "42\n" })),
+        ]),
+        9 if system.contains("- cuda-kernels: ") => {
+            calls(&[("read_file", json!({ "path": ".agents/skills/cuda-kernels/SKILL.md" }))])
+        }
+        9 => calls(&[("list_files", json!({ "path": "." }))]),
+        _ => json!({ "content": "The answer is written." }),
+    }
+}
+
+fn rows(ran: &Ran) -> Vec<Value> {
+    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    report["rows"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_bare_model_works_in_its_workspace_alone_and_is_not_asked_again() {
+    let test = world();
+    let (address, asked) = serve(model);
+    let typed = format!("skills eval --tasks tasks --agent {address}?key=MODEL_KEY#m --out run --json");
+    let ran = Ran::ok(test.command().env("MODEL_KEY", KEY).args(test.words(&typed)));
+    let rows_of_first = rows(&ran);
+    assert_eq!(rows_of_first.len(), 2);
+    for row in &rows_of_first {
+        assert_eq!(row["outcome"], "pass", "{row:#}");
+        assert_eq!(row["harm"], json!([]), "{row:#}");
+        let seen = [&row["turns"], &row["calls"], &row["failed_calls"], &row["usage"]["fresh"]];
+        assert_eq!(seen.map(|count| count.as_u64().unwrap()), [3, 10, 6, 300], "{row:#}");
+        let loaded = if row["arm"] == "with" { json!(true) } else { Value::Null };
+        assert_eq!(row["loaded"], loaded, "{row:#}");
+    }
+    // The server ends, and with it the list of what it was asked.
+    drop(TcpStream::connect(address.trim_start_matches("http://")).unwrap());
+    let asked: Vec<_> = asked.iter().collect();
+    assert_eq!(asked.len(), 6);
+    for (head, body) in &asked {
+        assert!(head.contains(&format!("authorization: bearer {KEY}")), "{head}");
+        let told = body["messages"].to_string();
+        assert!(!told.contains(KEY) && !told.contains("root:x:"), "{told}");
+        if told.contains("no_such_tool") {
+            assert!(told.contains("begin") && told.contains("exit code 3"), "{told}");
+            assert!(told.contains("outside of the workspace") && told.contains("leads out"), "{told}");
+        }
+    }
+    for file in walkdir::WalkDir::new(test.at("run")).into_iter().flatten().filter(|file| file.path().is_file()) {
+        assert!(!String::from_utf8_lossy(&fs::read(file.path()).unwrap()).contains(KEY), "{}", file.path().display());
+    }
+    // As if it had been killed before the first row was written: with the answers, and without their server.
+    let events = fs::read_to_string(test.at("run/events.jsonl")).unwrap();
+    let first: String = events.split_inclusive('\n').filter(|line| !line.contains("\"kind\":\"row\"")).collect();
+    fs::write(test.at("run/events.jsonl"), first).unwrap();
+    let ran = Ran::ok(test.command().env("MODEL_KEY", KEY).args(test.words("skills eval --resume run --json")));
+    for (row, before) in rows(&ran).iter().zip(&rows_of_first) {
+        for name in ["outcome", "usage", "turns", "failed_calls", "arm"] {
+            assert_eq!(row[name], before[name]);
+        }
+    }
+}
+
+#[test]
+fn a_folder_is_judged_and_what_cannot_be_run_is_refused_by_name() {
+    let test = world();
+    test.write("right/answer.txt", "42\n");
+    test.write("wrong/answer.txt", "41\n");
+    let typed = "skills eval --tasks tasks --arms without --agent dir:right --agent dir:wrong --agent dir:none \
+                 --agent http://127.0.0.1:1?key=NO_KEY#m --json";
+    let ran = test.run(typed);
+    for row in rows(&ran) {
+        let (outcome, why) = match row["agent"].as_str().unwrap() {
+            "dir:right" => ("pass", ""),
+            "dir:wrong" => ("fail", ""),
+            "dir:none" => ("agent_error", "there is no such folder"),
+            _ => ("agent_error", "set the environment variable NO_KEY"),
+        };
+        assert_eq!(row["outcome"], outcome, "{row:#}");
+        assert!(row["why"].as_str().unwrap().contains(why), "{row:#}");
+    }
+    for agent in ["claude:haiku", "codex:m", "gemini:m"] {
+        let ran = test.run(&format!("skills eval --tasks tasks --agent {agent}"));
+        let name = agent.split(':').next().unwrap();
+        assert!(ran.code != 0 && ran.err.contains(&format!("{name} cannot be run yet")), "{ran:#?}");
+    }
+}
