@@ -8,7 +8,7 @@ pub(super) const EVAL: &str = "Examples:
   kernels skills eval --check evals/
   kernels skills eval cuda-kernels --tasks evals/ --agent 'http://127.0.0.1:8080/v1#MODEL'
   kernels skills eval ./my-skill --tasks evals.json --agent 'https://api.anthropic.com#MODEL' --arms without,with,forced --runs 3
-  kernels skills eval cuda-kernels --tasks evals/ --agent exec:./agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
+  kernels skills eval cuda-kernels --tasks evals/ --agent exec:/opt/agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
   kernels skills eval --resume .kernels/evals/RUN
 
 Arms: without, with (installed as `kernels skills add` does), forced (installed, and the prompt says to use it),

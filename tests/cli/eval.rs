@@ -264,9 +264,10 @@ fn what_was_not_counted_or_not_judged_is_said_so() {
 fn agents_that_cannot_be_run_are_refused_before_anything_is_written() {
     let test = Test::new();
     task(&test, "tasks/one", "");
-    for agent in ["claude:haiku", "dir:tasks", "http:http://127.0.0.1:9/v1#m", "nonsense"] {
-        eval(&test, &["--tasks", "tasks", "--agent", agent])
-            .expect(2, &[agent.split(':').next().unwrap(), "exec:COMMAND"]);
+    for (agent, words) in
+        [("claude:haiku", "cannot be run yet"), ("nonsense", "exec:COMMAND"), ("http:nowhere", "nowhere")]
+    {
+        eval(&test, &["--tasks", "tasks", "--agent", agent]).expect(2, &[agent, words]);
     }
     assert!(!test.at(".kernels").exists());
 }
