@@ -8,7 +8,7 @@ pub(super) const EVAL: &str = "Examples:
   kernels skills eval --check evals/
   kernels skills eval cuda-kernels --tasks evals/ --agent 'http://127.0.0.1:8080/v1#MODEL'
   kernels skills eval ./my-skill --tasks evals.json --agent 'https://api.anthropic.com#MODEL' --arms without,with,forced --runs 3
-  kernels skills eval cuda-kernels --tasks evals/ --agent exec:./agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
+  kernels skills eval cuda-kernels --tasks evals/ --agent exec:/opt/agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
   kernels skills eval --resume .kernels/evals/RUN
 
 Arms: without, with (installed as `kernels skills add` does), forced (installed, and the prompt says to use it),
@@ -20,7 +20,7 @@ variable with its key; api=chat, responses or messages); exec:COMMAND, with the 
 dir:PATH, a workspace that was filled elsewhere. Commands and tests run confined, without a network. Models are
 asked at the URL: that is the only use of the network, and answers are kept in the run's folder.
 
-Exit code 1 where --check finds a task that does not hold, or a result is below --fail-under.";
+Exit code 3 where --out holds a run already; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
 
 pub(super) const RUNS: &str = "Examples:
   kernels skills runs

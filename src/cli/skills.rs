@@ -80,7 +80,7 @@ pub(crate) enum Skills {
         after_help = "Examples:\n  kernels skills validate .claude/skills/* --strict\n  kernels skills validate --deep my-skill\n  kernels skills validate --deep --strict --python ~/venv/bin/python my-skill.skill\n\n--deep compiles cuda and cpp blocks for sm_75, 80 and 90 (nvcc, g++), parses Python and looks its imports\nup, holds `kernels` lines against this program and scripts' flags against their source. What a missing\ntool leaves unchecked is counted with the reason. Nothing of the skill is executed; a package of the\nnamed Python is imported where its source does not tell whether it has a name.\nExit codes: 0 valid, 1 findings, 2 wrong usage."
     )]
     Validate(Validate),
-    /// Measure what a skill is worth: agents on tasks with and without it, judged by tests (agents use the network)
+    /// Measure what a skill is worth: agents on tasks with and without it, judged by tests (http: agents use the network)
     #[command(after_help = super::eval::EVAL)]
     Eval(Box<super::eval::Eval>),
     /// List the runs of `eval` in this project, or draw them

@@ -14,11 +14,14 @@ use crate::eval::row::Row;
 use crate::eval::summary::Summary;
 use crate::eval::verdict::Outcome;
 use crate::eval::{self, benchmark, picture};
+use crate::install::Refusal;
 use crate::install::receipt::now;
+use crate::install::refusal::Refused;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::table::{Cell, Column, Table, window};
 use crate::report::{Output, Progress, file, junit, lift, style};
 use crate::skill::bundled;
+use crate::subject::Subject;
 
 /// Where runs are kept.
 pub(super) const RUNS: &str = ".kernels/evals";
@@ -30,12 +33,24 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     }
     let limits = Limits::read(&arguments.fail_under)?;
     let (plan, folder) = if let Some(folder) = &arguments.resume {
-        (Plan::again(&eval::run::read(folder)?.0, folder)?, folder.clone())
+        let begun = eval::run::read(folder)?.0;
+        check_agents(&begun.agents)?;
+        (Plan::again(&begun, folder)?, folder.clone())
     } else {
+        check_agents(&arguments.agents)?;
         let plan = Plan::open(header(arguments))?;
         let folder = arguments.out.clone().unwrap_or_else(|| fresh(&plan));
         (plan, folder)
     };
+    if arguments.resume.is_none() && std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
+        return Err(Refusal(vec![Refused {
+            path: folder,
+            reason: "holds a run already".to_owned(),
+            changes: Vec::new(),
+            advice: vec!["go on with it: --resume RUN".to_owned(), "name another folder after --out".to_owned()],
+        }])
+        .into());
+    }
     let all = plan.order().len();
     output.line(format!("{} {}", style::strong(picture::title(&plan.header)), style::faint(folder.display())));
     let progress = Progress::new(output);
@@ -64,6 +79,14 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
         "below": below,
     }));
     Ok(if below.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Refuses agents that cannot be run, before anything is written.
+fn check_agents(agents: &[String]) -> Result<()> {
+    for text in agents {
+        text.parse::<Subject>().map_err(|error| Usage(format!("--agent {text}: {error:#}")))?;
+    }
+    Ok(())
 }
 
 fn header(arguments: &Eval) -> Header {

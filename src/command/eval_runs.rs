@@ -59,8 +59,9 @@ fn csv(runs: &[(PathBuf, Header, Vec<Row>)]) -> String {
     );
     for (folder, _, rows) in runs {
         for row in rows {
-            let usage = &row.usage;
-            let counts = [usage.fresh, usage.cached, usage.written, usage.out, usage.reasoning, usage.requests];
+            let usage = row.usage.map(|u| [u.fresh, u.cached, u.written, u.out, u.reasoning, u.requests]);
+            let counts: [Option<u64>; 6] = usage.map_or([None; 6], |counts| counts.map(Some));
+            let counted = |count: Option<u64>| count.map_or_else(String::new, |count| count.to_string());
             let mut cells = vec![
                 folder.display().to_string(),
                 row.agent.clone(),
@@ -73,8 +74,8 @@ fn csv(runs: &[(PathBuf, Header, Vec<Row>)]) -> String {
                 row.verdict.harm.join("; "),
                 row.loaded.map_or_else(String::new, |loaded| loaded.to_string()),
             ];
-            cells.extend(counts.map(|count| count.to_string()));
-            cells.extend([row.turns, row.calls, row.failed_calls].map(|count| count.to_string()));
+            cells.extend(counts.map(counted));
+            cells.extend([row.turns, row.calls, row.failed_calls].map(|count| counted(count.map(u64::from))));
             cells.push(format!("{:.1}", row.seconds));
             cells.push(row.usd.map_or_else(String::new, |usd| format!("{usd:.6}")));
             cells.push(row.verdict.why.clone());

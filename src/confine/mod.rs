@@ -6,6 +6,7 @@
 
 #[cfg(target_os = "linux")]
 mod calls;
+pub(crate) mod cap;
 pub(crate) mod compiler;
 #[cfg(target_os = "linux")]
 mod files;

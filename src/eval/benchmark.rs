@@ -18,10 +18,12 @@ pub(crate) fn render(header: &Header, rows: &[Row]) -> Value {
     let runs: Vec<Value> = counted.iter().map(|(row, configuration)| run(row, configuration)).collect();
     let of = |configuration: &str| {
         let rows: Vec<&Row> = counted.iter().filter(|(_, own)| *own == configuration).map(|(row, _)| *row).collect();
-        let figure = |value: &dyn Fn(&Row) -> f64| spread(&rows.iter().map(|row| value(row)).collect::<Vec<_>>());
+        let figure = |value: &dyn Fn(&Row) -> Option<f64>| {
+            rows.iter().map(|row| value(row)).collect::<Option<Vec<_>>>().as_deref().map(spread)
+        };
         json!({
-            "pass_rate": figure(&Row::passed),
-            "time_seconds": figure(&|row| row.seconds),
+            "pass_rate": figure(&|row| Some(row.passed())),
+            "time_seconds": figure(&|row| Some(row.seconds)),
             "tokens": figure(&Row::tokens),
             "n": rows.len(),
         })

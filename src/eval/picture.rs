@@ -114,7 +114,7 @@ pub(crate) fn tables(summary: &Summary, rows: &[Row]) -> Vec<Grid> {
             .collect(),
     };
     let cells = Grid {
-        title: "Arms: means over tasks; tokens, turns and price are means over runs".to_owned(),
+        title: "Arms: means over tasks; tokens, turns and price are means over runs; – was not counted".to_owned(),
         heads: CELLS.to_vec(),
         rows: summary.cells.iter().map(cells).collect(),
     };
@@ -166,8 +166,8 @@ fn of_row(row: &Row) -> Vec<String> {
             Some(false) => "not loaded".to_owned(),
             None => none(),
         },
-        format!("{:.0}", row.tokens()),
-        row.turns.to_string(),
+        row.tokens().map_or_else(none, |tokens| format!("{tokens:.0}")),
+        row.turns.map_or_else(none, |turns| turns.to_string()),
     ]
 }
 

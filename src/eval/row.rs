@@ -21,12 +21,13 @@ pub(crate) struct Row {
     pub(crate) verdict: Verdict,
     /// Whether the skill was loaded; none where the agent does not say.
     pub(crate) loaded: Option<bool>,
-    pub(crate) usage: Usage,
-    pub(crate) turns: u32,
-    pub(crate) calls: u32,
-    pub(crate) failed_calls: u32,
+    /// None where nobody counted, here and below.
+    pub(crate) usage: Option<Usage>,
+    pub(crate) turns: Option<u32>,
+    pub(crate) calls: Option<u32>,
+    pub(crate) failed_calls: Option<u32>,
     pub(crate) seconds: f64,
-    /// None where the model's price is not known.
+    /// None where the model's price is not known either.
     pub(crate) usd: Option<f64>,
     /// What the tests wrote.
     pub(crate) reward: Option<Value>,
@@ -56,9 +57,9 @@ impl Row {
 
     /// All that was read and written.
     #[allow(clippy::cast_precision_loss, reason = "a count of tokens")]
-    pub(crate) fn tokens(&self) -> f64 {
-        let Usage { fresh, cached, written, out, .. } = self.usage;
-        (fresh + cached + written + out) as f64
+    pub(crate) fn tokens(&self) -> Option<f64> {
+        let Usage { fresh, cached, written, out, .. } = self.usage?;
+        Some((fresh + cached + written + out) as f64)
     }
 
     /// What a run on this machine says nothing of: its subject or its tests could not be run. Such a run is done again.

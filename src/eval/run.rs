@@ -87,10 +87,10 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
         run,
         verdict: Verdict::of(Outcome::Skipped, ""),
         loaded: None,
-        usage: Usage::default(),
-        turns: 0,
-        calls: 0,
-        failed_calls: 0,
+        usage: None,
+        turns: None,
+        calls: None,
+        failed_calls: None,
         seconds: 0.0,
         usd: None,
         reward: None,
@@ -156,9 +156,12 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, jo
 /// What it took, and what it did.
 fn fill(row: &mut Row, subject: &Subject, did: &Did, journal: &Journal) -> Result<()> {
     row.loaded = did.loaded;
-    row.usage = did.usage;
-    row.usd = model_of(subject).and_then(|model| model::usd(&model, &did.usage));
-    (row.turns, row.calls, row.failed_calls) = (did.turns, did.calls, did.failed_calls);
+    // A subject that answered has at least one turn and one token: zero of them was not counted.
+    row.usage = Some(did.usage).filter(|usage| *usage != Usage::default());
+    row.usd = row.usage.zip(model_of(subject)).and_then(|(usage, model)| model::usd(&model, &usage));
+    if did.turns > 0 {
+        (row.turns, row.calls, row.failed_calls) = (Some(did.turns), Some(did.calls), Some(did.failed_calls));
+    }
     row.seconds = did.seconds;
     row.trajectory = Some(journal.put(&serde_json::to_vec_pretty(&did.steps)?)?);
     Ok(())

@@ -26,14 +26,13 @@ pub(crate) struct Cell {
     pub(crate) harm: usize,
     /// Runs in which the skill was loaded, of those that tell.
     pub(crate) loaded: Option<(usize, usize)>,
-    /// Of all runs that count, together.
-    pub(crate) usage: Usage,
-    /// Means over runs.
+    /// Of all runs that count, together; none where it was not counted in each of them.
+    pub(crate) usage: Option<Usage>,
+    /// Means over runs; none where one of them was not counted.
     pub(crate) tokens: Option<f64>,
     pub(crate) seconds: Option<f64>,
     pub(crate) turns: Option<f64>,
     pub(crate) calls: Option<f64>,
-    /// Mean over runs, if the price of each is known.
     pub(crate) usd: Option<f64>,
     /// All runs, by how they ended.
     pub(crate) outcomes: BTreeMap<Outcome, usize>,
@@ -116,9 +115,12 @@ fn cell(agent: &str, cli: bool, arm: &str, rows: &[&Row]) -> Cell {
         *outcomes.entry(row.outcome()).or_default() += 1;
     }
     let counted: Vec<&Row> = rows.iter().copied().filter(|row| row.outcome().counts()).collect();
-    let of = |value: &dyn Fn(&Row) -> f64| mean(&counted.iter().map(|row| value(row)).collect::<Vec<_>>());
+    let of = |value: &dyn Fn(&Row) -> Option<f64>| {
+        counted.iter().map(|row| value(row)).collect::<Option<Vec<f64>>>().as_deref().and_then(mean)
+    };
     let by_task = |value: &dyn Fn(&Row) -> f64| mean(&means(counted.iter().map(|row| (row.task.as_str(), value(row)))));
-    let prices: Option<Vec<f64>> = counted.iter().map(|row| row.usd).collect();
+    let usage: Option<Vec<Usage>> = counted.iter().map(|row| row.usage).collect();
+    let usage = usage.filter(|each| !each.is_empty());
     let told: Vec<bool> = counted.iter().filter_map(|row| row.loaded).collect();
     Cell {
         agent: agent.to_owned(),
@@ -130,12 +132,12 @@ fn cell(agent: &str, cli: bool, arm: &str, rows: &[&Row]) -> Cell {
         score: by_task(&|row| row.verdict.score),
         harm: counted.iter().filter(|row| !row.verdict.harm.is_empty()).count(),
         loaded: (!told.is_empty()).then(|| (told.iter().filter(|loaded| **loaded).count(), told.len())),
-        usage: counted.iter().fold(Usage::default(), |sum, row| sum + row.usage),
+        usage: usage.map(|each| each.into_iter().fold(Usage::default(), |sum, one| sum + one)),
         tokens: of(&Row::tokens),
-        seconds: of(&|row| row.seconds),
-        turns: of(&|row| f64::from(row.turns)),
-        calls: of(&|row| f64::from(row.calls)),
-        usd: prices.as_deref().and_then(mean),
+        seconds: of(&|row| Some(row.seconds)),
+        turns: of(&|row| row.turns.map(f64::from)),
+        calls: of(&|row| row.calls.map(f64::from)),
+        usd: of(&|row| row.usd),
         outcomes,
     }
 }

@@ -1,8 +1,11 @@
 //! Runs a command of a stranger's to its end as `kernels __worker`, and then ends everything that it started.
 //!
 //! The worker is the "subreaper" of what it starts (Linux): a process that leaves its group and its parent becomes the worker's
-//! child, and is found there. The command has a wall clock, and limits on processes, files and output.
+//! child, and is found there. The command has a wall clock, and limits on processes, files and output. Where the user may make
+//! a cgroup, the kernel holds the number of processes; elsewhere they are counted, and stopped before they are ended, since a
+//! process that forks faster than it is ended would go on.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,16 +14,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
+use crate::confine::cap::Cap;
 use crate::confine::verifier::Cell;
 use crate::worker::{Request, Supervised};
 
-/// How often processes and files are counted.
-const LOOK: Duration = Duration::from_millis(250);
-/// More processes than a build starts on any machine.
-const MOST_PROCESSES: usize = 4_000;
+/// How often processes are counted.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often files are counted, which takes longer.
+const LOOK_AT_FILES: Duration = Duration::from_millis(250);
+/// More processes at once than the build of a task needs.
+const MOST_PROCESSES: usize = 512;
+/// The limit that the kernel holds. Threads count there, and a process may have one for each core.
+const MOST_THREADS: usize = 2_048;
 /// More bytes than a build of kernels writes.
 const MOST_BYTES: u64 = 8 << 30;
 /// What is kept of the output: its end.
@@ -74,6 +83,7 @@ pub(crate) fn serve(request: &Supervised) -> Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let held = open_until_closed();
+    let cap = Cap::enter(MOST_THREADS);
     let mut child = Request::Confine(request.clone())
         .command()?
         .stdin(Stdio::null())
@@ -87,9 +97,12 @@ pub(crate) fn serve(request: &Supervised) -> Result<()> {
         thread::spawn(move || keep(pipe, &send));
     }
     drop(send);
-    let (code, stopped) = wait(&mut child, request, &held)?;
-    end_all();
+    let ended = wait(&mut child, request, &held, cap.as_ref());
+    end_all(cap.as_ref());
     let _ = child.wait();
+    reap(None);
+    drop(cap);
+    let (code, stopped) = ended?;
     let mut kept = Vec::new();
     // What holds the pipes open has ended.
     while let Ok(part) = output.recv_timeout(Duration::from_secs(2)) {
@@ -139,11 +152,16 @@ fn push(kept: &mut Vec<u8>, part: &[u8]) {
     kept.drain(..over);
 }
 
-fn wait(child: &mut Child, request: &Supervised, held: &Receiver<()>) -> Result<(Option<i32>, Option<String>)> {
+fn wait(
+    child: &mut Child,
+    request: &Supervised,
+    held: &Receiver<()>,
+    cap: Option<&Cap>,
+) -> Result<(Option<i32>, Option<String>)> {
     let start = Instant::now();
     let limit = Duration::try_from_secs_f64(request.seconds).unwrap_or(Duration::MAX);
     let mut pause = Duration::from_millis(2);
-    let mut looked = Instant::now();
+    let (mut looked, mut looked_at_files) = (Instant::now(), Instant::now());
     loop {
         if let Some(status) = child.try_wait()? {
             let stopped = status.code().is_none().then(|| format!("it ended with {status}"));
@@ -151,68 +169,102 @@ fn wait(child: &mut Child, request: &Supervised, held: &Receiver<()>) -> Result<
         }
         let mut stopped = (start.elapsed() > limit).then(|| format!("it ran past {} s", request.seconds));
         if stopped.is_none() && looked.elapsed() > LOOK {
+            stopped = too_many(cap);
             looked = Instant::now();
-            stopped = over(&request.writes);
+        }
+        if stopped.is_none() && looked_at_files.elapsed() > LOOK_AT_FILES {
+            reap(Some(child.id()));
+            stopped = too_much(&request.writes);
+            looked_at_files = Instant::now();
         }
         if stopped.is_some() {
             return Ok((None, stopped));
         }
         if held.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-            end_all();
             bail!("the process that asked for this has gone");
         }
         pause = (pause * 2).min(Duration::from_millis(50));
     }
 }
 
-/// What there is too much of.
-fn over(writes: &[PathBuf]) -> Option<String> {
-    if descendants().len() > MOST_PROCESSES {
-        return Some(format!("it started more than {MOST_PROCESSES} processes"));
-    }
+fn too_many(cap: Option<&Cap>) -> Option<String> {
+    let many = cap.map_or_else(descendants, Cap::inside).len() > MOST_PROCESSES;
+    many.then(|| format!("it had more than {MOST_PROCESSES} processes at once"))
+}
+
+fn too_much(writes: &[PathBuf]) -> Option<String> {
     let files = writes.iter().flat_map(|folder| WalkDir::new(folder).into_iter().flatten());
     let bytes: u64 = files.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
     (bytes > MOST_BYTES).then(|| format!("it wrote more than {} GiB", MOST_BYTES >> 30))
 }
 
 /// Ends all that this process started, whoever their parent is by now.
-fn end_all() {
+fn end_all(cap: Option<&Cap>) {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
+    match cap {
+        Some(cap) => cap.close(),
+        // What is stopped starts nothing: when no other is found, none is left that runs.
+        None => {
+            let mut stopped = BTreeSet::new();
+            while begun.elapsed() < Duration::from_secs(10) {
+                let new: Vec<i32> = descendants().into_iter().filter(|pid| stopped.insert(*pid)).collect();
+                if new.is_empty() {
+                    break;
+                }
+                new.into_iter().for_each(|pid| signal(pid, Signal::STOP));
+            }
+        }
+    }
+    while begun.elapsed() < Duration::from_secs(20) {
         let left = descendants();
         if left.is_empty() {
             break;
         }
-        for pid in left {
-            if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
-        }
+        left.into_iter().for_each(|pid| signal(pid, Signal::KILL));
         thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Forgets what has ended and was left to this process, which counts until then; but not the command itself, `but`, whose exit
+/// code is still to be read.
+fn reap(but: Option<u32>) {
+    let own = std::process::id();
+    for (pid, parent, lives) in processes() {
+        let is_ours = u32::try_from(parent) == Ok(own) && u32::try_from(pid).ok() != but;
+        if let Some(pid) = Pid::from_raw(pid).filter(|_| is_ours && !lives) {
+            let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
+        }
     }
 }
 
 /// The processes below this one that have not ended.
 fn descendants() -> Vec<i32> {
-    let mut parents = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name, between parentheses, may hold anything.
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let (state, parent) = (fields.next(), fields.next().and_then(|field| field.parse::<i32>().ok()));
-        if let (Some(state), Some(parent)) = (state, parent) {
-            parents.push((pid, parent, state != "Z"));
-        }
-    }
-    let mut below = vec![i32::try_from(std::process::id()).unwrap_or(0)];
+    let all = processes();
+    let mut below = vec![(i32::try_from(std::process::id()).unwrap_or(0), true)];
     let mut at = 0;
     while at < below.len() {
-        let parent = below[at];
-        below.extend(parents.iter().filter(|(_, of, _)| *of == parent).map(|(pid, ..)| *pid));
+        let parent = below[at].0;
+        below.extend(all.iter().filter(|(_, of, _)| *of == parent).map(|(pid, _, lives)| (*pid, *lives)));
         at += 1;
     }
-    below.remove(0);
-    below.retain(|pid| parents.iter().any(|(one, _, lives)| one == pid && *lives));
-    below
+    below.into_iter().skip(1).filter(|(_, lives)| *lives).map(|(pid, _)| pid).collect()
+}
+
+/// All processes: their number, their parent's, and whether they have not ended.
+fn processes() -> Vec<(i32, i32, bool)> {
+    let process = |entry: std::fs::DirEntry| {
+        let pid = entry.file_name().to_string_lossy().parse::<i32>().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name, between parentheses, may hold anything.
+        let mut fields = stat.rsplit(')').next()?.split_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?.parse::<i32>().ok()?);
+        Some((pid, parent, state != "Z" && state != "X"))
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(process).collect()
 }

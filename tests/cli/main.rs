@@ -29,6 +29,7 @@ mod check;
 mod ci;
 mod e2e;
 mod edits;
+mod eval;
 mod evidence;
 mod export;
 mod find;

@@ -1,0 +1,303 @@
+//! `kernels skills eval` and `runs`: what tasks, agents and kills can do to a verdict.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Ran, Test};
+
+const JUDGE: &str = "reward=0\n[ \"$(cat answer.txt)\" = 42 ] && reward=1\necho \"{\\\"reward\\\": $reward}\" > \"$REWARD_DIR/reward.json\"\n";
+
+/// A task that asks for 42 in answer.txt, the one file that may be changed.
+fn task(test: &Test, folder: &str, about: &str) {
+    let write = |name: &str, text: &str| test.write(&format!("{folder}/{name}"), text);
+    write("task.toml", &format!("[metadata.kernels]\nedit = [\"answer.txt\"]\n{about}\n"));
+    write("instruction.md", "Write the answer.\n");
+    write("environment/answer.txt", "0\n");
+    write("environment/tests/visible.sh", "exit 1\n");
+    write("tests/test.sh", JUDGE);
+    write("solution/answer.txt", "42\n");
+    write("mutants/one-less/answer.txt", "41\n");
+}
+
+/// An agent: a script beside the project, and how it is named.
+fn agent(test: &Test, name: &str, script: &str) -> String {
+    let path = test.outside().join(name);
+    fs::create_dir_all(test.outside()).unwrap();
+    fs::write(&path, script).unwrap();
+    format!("exec:sh {}", path.display())
+}
+
+fn eval(test: &Test, arguments: &[&str]) -> Ran {
+    Ran::of(test.command().args(["skills", "eval"]).args(arguments))
+}
+
+fn report(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+}
+
+fn rows(report: &Value) -> Vec<Value> {
+    report["rows"].as_array().unwrap().clone()
+}
+
+/// What the agent printed in a row.
+fn said(test: &Test, run: &str, row: &Value) -> String {
+    let digest = row["trajectory"].as_str().unwrap();
+    let path = test.at(run).join("blobs").join(&digest[..2]).join(&digest[2..]);
+    let steps: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    steps[0]["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn tasks_are_held_to_account() {
+    let test = Test::new();
+    task(&test, "tasks/good", "");
+    eval(&test, &["--check", "tasks"]).expect(0, &["3 checks passed, 0 failed"]);
+    let breaks: [(&str, &str, &str); 3] = [
+        ("solution/answer.txt", "43\n", "solution"),
+        ("mutants/one-less/answer.txt", "42\n", "it passes, and is wrong"),
+        ("environment/answer.txt", "42\n", "untouched"),
+    ];
+    for (path, text, words) in breaks {
+        fs::remove_dir_all(test.at("tasks/good")).unwrap();
+        task(&test, "tasks/good", "");
+        test.write(&format!("tasks/good/{path}"), text);
+        eval(&test, &["--check", "tasks"]).expect(1, &[words, "1 failed"]);
+    }
+}
+
+#[test]
+fn verdicts_of_agents_that_are_good_wrong_and_hostile() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let right = "echo 42 > answer.txt\n";
+    let cases = [
+        ("good", String::new(), "pass", ""),
+        ("wrong", "echo 41 > answer.txt".to_owned(), "fail", ""),
+        ("reward", "echo '{\"reward\": 1}' > reward.json".to_owned(), "cheat", "it wrote reward.json"),
+        ("tests", "echo exit 0 > tests/visible.sh".to_owned(), "cheat", "it changed the test"),
+        ("hook", "mkdir -p .git/hooks; echo true > .git/hooks/post-commit".to_owned(), "cheat", "git hook"),
+        ("outside", "echo > other.txt".to_owned(), "fail", "outside of what the task allows"),
+        // The command is out of reach: were it replaced, the answer would be wrong.
+        ("command", "at=$(command -v kernels)\nln -sf /bin/true \"$at\" && echo 0 > answer.txt".to_owned(), "pass", ""),
+        (
+            "later",
+            "echo 0 > answer.txt\nsetsid sh -c 'sleep 1; echo 42 > answer.txt' >/dev/null 2>&1 &".to_owned(),
+            "fail",
+            "",
+        ),
+        ("loud", "head -c 50000000 /dev/zero | tr '\\0' x".to_owned(), "pass", ""),
+        // At most 600 processes, which would end after 20 s.
+        ("many", "echo 0 > answer.txt\nfor i in $(seq 600); do sleep 20 & done\nwait".to_owned(), "fail", ""),
+    ];
+    let mut command = test.command();
+    command.args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--out", "run", "--json"]);
+    let mut named = Vec::new();
+    for (name, script, ..) in &cases {
+        let agent = agent(&test, name, &format!("{right}{script}\n"));
+        command.args(["--agent", &agent]);
+        named.push(agent);
+    }
+    let report = report(&Ran::ok(&mut command));
+    let rows = rows(&report);
+    for ((name, _, outcome, harm), agent) in cases.iter().zip(&named) {
+        let row = rows.iter().find(|row| row["agent"] == agent.as_str()).unwrap();
+        assert_eq!(row["outcome"], *outcome, "{name}: {row:#}");
+        let said = row["harm"].to_string();
+        assert!(if harm.is_empty() { said == "[]" } else { said.contains(harm) }, "{name}: {said}");
+    }
+    let many = rows.iter().find(|row| row["agent"] == named[9].as_str()).unwrap();
+    assert!(many["seconds"].as_f64().unwrap() < 20.0, "{many:#}");
+    let size: u64 = walk(&test.at("run")).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert!(size < 1 << 20, "the run keeps {size} bytes");
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn arms_differ_in_the_skill_alone() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let (new, old) = (test.skill("demo", "2.0.0"), test.outside().join("old"));
+    fs::create_dir_all(&old).unwrap();
+    fs::write(old.join("SKILL.md"), "---\nname: old\ndescription: The skill as it was.\n---\n\nOLD\n").unwrap();
+    let agent = agent(
+        &test,
+        "looks",
+        "cat\ncommand -v kernels >/dev/null && echo HAS-KERNELS\nfind . -path ./.git -prune -o -type f -print | sort | sed 's/^/FILE /'\n\
+         cd \"$HOME\" && find . -type f | sort | sed 's/^/HOME /'\n",
+    );
+    let arms = format!("without,with,forced,inline,old={}", old.display());
+    let out = eval(
+        &test,
+        &[
+            new.to_str().unwrap(),
+            "--tasks",
+            "tasks",
+            "--arms",
+            &arms,
+            "--agent",
+            &agent,
+            "--cli",
+            "both",
+            "--out",
+            "run",
+            "--json",
+        ],
+    );
+    let rows = rows(&report(out.expect(0, &[])));
+    assert_eq!(rows.len(), 10);
+    for cli in [true, false] {
+        let of = |arm: &str| {
+            let row = rows
+                .iter()
+                .find(|row| row["arm"].as_str().unwrap().split('=').next() == Some(arm) && row["cli"] == cli)
+                .unwrap();
+            said(&test, "run", row)
+        };
+        let without = of("without");
+        assert!(!without.contains("skills/"), "{without}");
+        assert_eq!(without.contains("HAS-KERNELS"), cli, "{without}");
+        // The skill, and what `skills add` keeps of it to merge edits with.
+        let without_skill = |text: &str| -> String {
+            text.lines()
+                .filter(|line| {
+                    !["skills/demo/", "skills/old/", ".agents/.kernels/"].iter().any(|own| line.contains(own))
+                })
+                .map(|line| format!("{line}\n"))
+                .collect()
+        };
+        let with = of("with");
+        assert!(with.contains("skills/demo/SKILL.md"), "{with}");
+        assert_eq!(without_skill(&with), without);
+        let forced = of("forced");
+        assert!(forced.starts_with("Use the skill `demo`") && forced.contains("skills/demo/SKILL.md"), "{forced}");
+        let inline = of("inline");
+        assert!(inline.contains("name: demo") && !inline.contains("skills/demo/"), "{inline}");
+        let old = of("old");
+        assert!(old.contains("skills/old/SKILL.md") && !old.contains("skills/demo/"), "{old}");
+        assert_eq!(without_skill(&old), without);
+    }
+}
+
+#[test]
+fn what_was_not_counted_or_not_judged_is_said_so() {
+    let test = Test::new();
+    let hostile = "<img src=x onerror=alert(1)>";
+    task(&test, &format!("tasks/{hostile}"), "");
+    task(&test, "tasks/opinion", "needs = [\"card\"]");
+    test.write("prompts.json", r#"[{"id": "taste", "prompt": "Please.", "assertions": ["it is beautiful"]}]"#);
+    let skill = test.skill("demo", "2.0.0");
+    let agent = format!(
+        "{} # <script>alert(2)</script>",
+        agent(&test, "good", "echo 42 > answer.txt\necho '<script>alert(3)</script>'\n")
+    );
+    let arguments = [
+        skill.to_str().unwrap(),
+        "--tasks",
+        "tasks",
+        "--tasks",
+        "prompts.json",
+        "--agent",
+        &agent,
+        "--out",
+        "run",
+        "--json",
+        "--junit",
+        "junit.xml",
+        "--html",
+        "page.html",
+        "--plot",
+        "lift.svg",
+        "--benchmark",
+        "benchmark.json",
+        "--fail-under",
+        "lift=0.5,harm=0",
+    ];
+    let report = report(eval(&test, &arguments).expect(1, &["below the limit"]));
+    let lift = &report["summary"]["lifts"][0];
+    assert_eq!(
+        (lift["pairs"].as_u64(), lift["dropped"].as_u64(), lift["lift"].as_f64()),
+        (Some(1), Some(2), Some(0.0))
+    );
+    assert!(report["summary"]["skipped"]["taste"].as_str().unwrap().contains("for a person or a model to judge"));
+    assert!(report["summary"]["skipped"]["opinion"].as_str().unwrap().contains("needs a card"));
+    for row in rows(&report) {
+        for name in ["usage", "turns", "calls", "failed_calls", "usd", "loaded"] {
+            assert!(row[name].is_null(), "{name}: {row:#}");
+        }
+    }
+    for name in ["usage", "tokens", "turns", "usd"] {
+        assert!(report["summary"]["cells"][0][name].is_null(), "{name}");
+    }
+    let (page, svg) =
+        (fs::read_to_string(test.at("page.html")).unwrap(), fs::read_to_string(test.at("lift.svg")).unwrap());
+    for text in [&page, &svg] {
+        assert!(!text.contains("<img") && !text.contains("<script"), "{text}");
+        assert!(text.contains("&lt;img") && !text.contains("Pass rate against tokens"));
+    }
+    let junit = fs::read_to_string(test.at("junit.xml")).unwrap();
+    assert!(junit.contains("<skipped") && junit.contains("taste") && !junit.contains("<img"), "{junit}");
+    let csv = Ran::ok(test.command().args(["skills", "runs", "run", "--csv"])).out;
+    assert!(csv.contains(",1.0000,,,,,,,,,,,,"), "{csv}");
+    // Recorded rows give the same bytes each time.
+    let again = |name: &str| Ran::ok(test.command().args(["skills", "runs", "run", "--html", name, "--json"])).out;
+    assert_eq!(again("a.html"), again("b.html"));
+    assert_eq!(fs::read(test.at("a.html")).unwrap(), page.into_bytes());
+    assert_eq!(fs::read(test.at("a.html")).unwrap(), fs::read(test.at("b.html")).unwrap());
+    // The folder has a run.
+    let before = fs::read(test.at("run/events.jsonl")).unwrap();
+    eval(&test, &arguments[..10]).expect(3, &["holds a run already", "--resume"]);
+    assert_eq!(fs::read(test.at("run/events.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn agents_that_cannot_be_run_are_refused_before_anything_is_written() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    for (agent, words) in
+        [("claude:haiku", "cannot be run yet"), ("nonsense", "exec:COMMAND"), ("http:nowhere", "nowhere")]
+    {
+        eval(&test, &["--tasks", "tasks", "--agent", agent]).expect(2, &[agent, words]);
+    }
+    assert!(!test.at(".kernels").exists());
+}
+
+#[test]
+fn a_killed_run_goes_on_and_does_nothing_twice() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let agent = agent(&test, "slow", "sleep 0.3\necho 42 > answer.txt\n");
+    let mut command = test.command();
+    command.args([
+        "skills", "eval", "--tasks", "tasks", "--arms", "without", "--runs", "5", "--agent", &agent, "--out", "run",
+    ]);
+    let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let events = || fs::read_to_string(test.at("run/events.jsonl")).unwrap_or_default();
+    let done = || events().lines().filter(|line| line.contains("\"kind\":\"row\"")).count();
+    let begun = Instant::now();
+    while done() < 2 && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let before = done();
+    assert!((2..5).contains(&before), "{}", events());
+    let ran = eval(&test, &["--resume", "run", "--json"]);
+    assert_eq!(rows(&report(ran.expect(0, &[]))).len(), 5);
+    assert_eq!(done(), 5);
+    let again = eval(&test, &["--resume", "run", "--json"]);
+    assert_eq!((again.out, done()), (ran.out, 5));
+    // A task that has changed since is not mixed in.
+    test.write("tasks/one/tests/test.sh", "exit 0\n");
+    eval(&test, &["--resume", "run"]).expect(1, &["the task one changed since"]);
+}
