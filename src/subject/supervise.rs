@@ -201,17 +201,18 @@ fn too_much(writes: &[PathBuf]) -> Option<String> {
 /// Ends all that this process started, whoever their parent is by now.
 fn end_all(cap: Option<&Cap>) {
     let begun = Instant::now();
-    match cap {
-        Some(cap) => cap.close(),
+    if let Some(cap) = cap {
+        cap.close();
+    } else {
         // What is stopped starts nothing: when no other is found, none is left that runs.
-        None => {
-            let mut stopped = BTreeSet::new();
-            while begun.elapsed() < Duration::from_secs(10) {
-                let new: Vec<i32> = descendants().into_iter().filter(|pid| stopped.insert(*pid)).collect();
-                if new.is_empty() {
-                    break;
-                }
-                new.into_iter().for_each(|pid| signal(pid, Signal::STOP));
+        let mut stopped = BTreeSet::new();
+        while begun.elapsed() < Duration::from_secs(10) {
+            let new: Vec<i32> = descendants().into_iter().filter(|pid| stopped.insert(*pid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            for pid in new {
+                signal(pid, Signal::STOP);
             }
         }
     }
@@ -220,7 +221,9 @@ fn end_all(cap: Option<&Cap>) {
         if left.is_empty() {
             break;
         }
-        left.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        for pid in left {
+            signal(pid, Signal::KILL);
+        }
         thread::sleep(Duration::from_millis(2));
     }
 }
