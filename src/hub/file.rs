@@ -79,7 +79,7 @@ impl File {
         match &self.content {
             Content::Disk(path) => {
                 let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-                self.ensure_same(hex(&Sha256::digest(&bytes)), path)?;
+                self.ensure_same(&hex(&Sha256::digest(&bytes)), path)?;
                 Ok(bytes)
             }
             Content::Text(text) => Ok(text.clone()),
@@ -91,13 +91,13 @@ impl File {
         match &self.content {
             Content::Disk(path) => {
                 let hash = hashed(path, Sha256::new()).with_context(|| format!("cannot read {}", path.display()))?;
-                self.ensure_same(hex(&hash.finalize()), path)
+                self.ensure_same(&hex(&hash.finalize()), path)
             }
             Content::Text(_) => Ok(()),
         }
     }
 
-    fn ensure_same(&self, now: String, path: &Path) -> Result<()> {
+    fn ensure_same(&self, now: &str, path: &Path) -> Result<()> {
         ensure!(now == self.sha256, "{} was changed while it was being published: publish again", path.display());
         Ok(())
     }

@@ -56,5 +56,6 @@ mod signatures;
 mod sources;
 mod team;
 mod toolchain;
+mod types;
 mod typing;
 mod versions;
