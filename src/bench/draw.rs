@@ -4,7 +4,7 @@ use crate::base::SplitMix64;
 use crate::base::cores;
 use crate::gpu::contents::Content;
 use crate::oracle::view::encode_all;
-use crate::project::{BoundTensor, DType};
+use crate::project::{BoundTensor, DType, Integers};
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -14,8 +14,9 @@ pub(super) fn content(tensor: &BoundTensor, index: usize, round: u64) -> Content
         DType::BF16 => 0,
         DType::F16 => 1,
         DType::F32 => 2,
-        DType::I32 => 3,
-        DType::I64 => 4,
+        DType::E4M3 => 3,
+        DType::E5M2 => 4,
+        DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool => 5,
     };
     // An empty range gives its first number, as in verification.
     let (first, count) = tensor
@@ -42,12 +43,19 @@ pub(super) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8
     let size = tensor.dtype.size();
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * size];
     let share = (bytes.len() / size).div_ceil(cores()).max(1);
-    let whole = |bits: u64| {
+    let is_float = tensor.dtype.is_float();
+    let number = |bits: u64| {
         let high = u64::try_from((u128::from(bits) * u128::from(count)) >> 64).unwrap_or(0);
-        let drawn = if count == 0 { i64::from(normal(bits) >> 12) } else { first.wrapping_add(high.cast_signed()) };
+        let drawn = match count {
+            0 if is_float => normal(bits).into(),
+            0 => i64::from(normal(bits) >> 12),
+            _ => first.wrapping_add(high.cast_signed()),
+        };
         #[allow(clippy::cast_precision_loss, reason = "binding limits it to 2^53")]
         let exact = drawn as f64;
-        exact
+        // The card converts to fp32 before it rounds to a shorter type.
+        #[allow(clippy::cast_possible_truncation, reason = "as the card does")]
+        if is_float { f64::from(exact as f32) * Integers::UNIT } else { exact }
     };
     std::thread::scope(|scope| {
         for (piece, into) in bytes.chunks_mut(share * size).enumerate() {
@@ -55,7 +63,7 @@ pub(super) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8
                 let values = (0..into.len() / size).map(|index| {
                     let element = (piece * share + index) as u64;
                     let bits = SplitMix64::mix(key.wrapping_add(element.wrapping_mul(GOLDEN)));
-                    if tensor.dtype.is_float() { f64::from(normal(bits)) / f64::from(1 << 20) } else { whole(bits) }
+                    number(bits)
                 });
                 encode_all(tensor.dtype, values, into);
             });
@@ -75,11 +83,20 @@ fn normal(bits: u64) -> i32 {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::project::{Integers, Role};
+    use crate::project::Role;
 
     fn tensor(dtype: DType, integers: Option<Integers<i64>>) -> BoundTensor {
         let (shape, strides) = (vec![100, 3, 100], vec![100, 0, 1]);
-        BoundTensor { name: "x".to_owned(), role: Role::Input, dtype, shape, strides, offset: 0, integers }
+        BoundTensor {
+            name: "x".to_owned(),
+            role: Role::Input,
+            dtype,
+            shape,
+            strides,
+            offset: 0,
+            integers,
+            alternatives: 1,
+        }
     }
 
     fn values(tensor: &BoundTensor, round: u64, slot: u32) -> Vec<f64> {

@@ -38,7 +38,7 @@ pub(super) struct Round {
     pub(super) seed: u64,
     /// The word around the tensors.
     around: u32,
-    /// The words in place of what the timed and the repeated launches write; their halves differ.
+    /// The words in place of what the timed and the repeated launches write; their bytes differ.
     blanks: [u32; 2],
 }
 
@@ -50,7 +50,7 @@ impl Round {
         let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
         let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
         let blank = low(word());
-        Self { seed: word(), around: low(word()), blanks: [blank, blank ^ (low(word()) | 0x0001_0001)] }
+        Self { seed: word(), around: low(word()), blanks: [blank, blank ^ (low(word()) | 0x0101_0101)] }
     }
 }
 

@@ -17,7 +17,6 @@ use crate::base::text::numbers;
 use crate::cli::project::Build as Arguments;
 use crate::compile::{self, Build, Kernel, Target, name};
 use crate::gpu;
-use crate::oracle;
 use crate::project::Project;
 use crate::report::{Output, style};
 use crate::toolchain::Toolchain;
@@ -30,7 +29,6 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let archs = archs(&arguments.compile.arch)?;
     let project = Project::open(&arguments.compile.dir)?;
     let archs = project.of_archs(&archs)?;
-    oracle::check_names(&project)?;
     let toolchain = Toolchain::find()?;
     let started = Instant::now();
     let progress = output.is_talkative() && std::io::stderr().is_terminal();

@@ -8,7 +8,7 @@ struct Region {
   uint64_t at, step, elements, size, rank, shape[8], stride[8];
 };
 
-enum Operation : uint32_t { kBf16, kF16, kF32, kI32, kI64, kWord, kCopy };
+enum Operation : uint32_t { kBf16, kF16, kF32, kE4m3, kE5m2, kWhole, kWord, kCopy };
 
 __device__ uint64_t mix(uint64_t value) {  // base::SplitMix64::mix
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -26,13 +26,20 @@ __device__ int32_t normal(uint64_t bits) {
   return (static_cast<int32_t>(sum) - 1020) * 4096 + static_cast<int32_t>(fraction) - 2048;
 }
 
+// The bits of an 8-bit float: those of a binary32 of the same exponent field, rounded to nearest, ties to even. `bias` is
+// the power of two between their exponents, `dropped` how many bits the shorter fraction lacks. In range, as binding checks.
+__device__ uint64_t eight(float real, float bias, uint32_t dropped) {
+  const uint32_t word = __float_as_uint(real * bias), magnitude = word & 0x7fffffff;
+  return word >> 24 & 0x80 | (magnitude + (1u << (dropped - 1)) - 1 + (magnitude >> dropped & 1)) >> dropped;
+}
+
 template <typename T>
 __device__ void place(uint8_t* to, const uint8_t* from, uint64_t value, uint32_t operation) {
   *reinterpret_cast<T*>(to) = operation == kCopy ? *reinterpret_cast<const T*>(from) : static_cast<T>(value);
 }
 
-// One block row a slot. `seed` is the round's and the tensor's for a drawn tensor, the word to write for kWord. Integers
-// are drawn from `count` numbers that begin with `first`; where `count` is 0 they are rounded normal numbers.
+// One block row a slot. `seed` is the round's and the tensor's for a drawn tensor, the word to write for kWord. Numbers are
+// drawn from `count` that begin with `first`, whole ones or multiples of 2^-20; where `count` is 0 they are normal.
 extern "C" __global__ void kernels_contents(const __grid_constant__ Region region, uint8_t* to, const uint8_t* from,
                                             uint64_t seed, int64_t first, uint64_t count, uint32_t operation) {
   const uint64_t slot = blockIdx.y;
@@ -51,15 +58,19 @@ extern "C" __global__ void kernels_contents(const __grid_constant__ Region regio
     uint64_t value = seed;
     if (operation < kWord) {
       const uint64_t bits = mix(key + element * 0x9e3779b97f4a7c15u);
-      const int32_t number = normal(bits);
+      const int64_t number = count ? first + static_cast<int64_t>(__umul64hi(bits, count)) : normal(bits);
       const float real = static_cast<float>(number) * 0x1p-20f;
       const uint32_t word = __float_as_uint(real);
       if (operation == kBf16) value = (word + 0x7fff + (word >> 16 & 1)) >> 16;
       else if (operation == kF16) value = __half_as_ushort(__float2half_rn(real));
       else if (operation == kF32) value = word;
-      else value = count ? static_cast<uint64_t>(first) + __umul64hi(bits, count) : static_cast<int64_t>(number >> 12);
+      else if (operation == kE4m3) value = eight(real, 0x1p-120f, 20);
+      else if (operation == kE5m2) value = eight(real, 0x1p-112f, 21);
+      else value = count ? number : number >> 12;
     }
-    if (region.size == 2)
+    if (region.size == 1)
+      place<uint8_t>(to + offset, from + offset, value, operation);
+    else if (region.size == 2)
       place<uint16_t>(to + offset, from + offset, value, operation);
     else if (region.size == 4)
       place<uint32_t>(to + offset, from + offset, value, operation);

@@ -19,7 +19,7 @@ pub(crate) struct Region {
     pub(crate) step: u64,
     /// Slots.
     pub(crate) slots: u32,
-    /// Bytes of an element: 2, 4 or 8.
+    /// Bytes of an element: 1, 2, 4 or 8.
     pub(crate) size: u64,
     /// Size and stride in elements of each dimension; none: one element.
     pub(crate) dimensions: Vec<(u64, u64)>,
@@ -46,7 +46,7 @@ impl Region {
 /// What is written to the elements of a region. The numbers are those of `contents.cu`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
-    /// Normal numbers of a type: 0 bf16, 1 f16, 2 f32; or integers, 3 i32, 4 i64, of which `count` begin with `first`.
+    /// Numbers of a type: 0 bf16, 1 f16, 2 f32, 3 e4m3, 4 e5m2, 5 integers; `count` that begin with `first`, or normal ones.
     Drawn { kind: u32, seed: u64, first: i64, count: u64 },
     /// The low bytes of a word.
     Word(u64),
@@ -89,7 +89,7 @@ impl Contents {
     ) -> Result<(), GpuError> {
         let (kind, seed, first, count) = match content {
             Content::Drawn { kind, seed, first, count } => (kind, seed, first, count),
-            Content::Word(word) => (5, word, 0, 0),
+            Content::Word(word) => (6, word, 0, 0),
         };
         self.contents(device, region, [(image, 0); 2], (seed, first.cast_unsigned(), count), kind)
     }
@@ -102,7 +102,7 @@ impl Contents {
         from: (&Buffer, u64),
         region: &Region,
     ) -> Result<(), GpuError> {
-        self.contents(device, region, [to, from], (0, 0, 0), 6)
+        self.contents(device, region, [to, from], (0, 0, 0), 7)
     }
 
     fn contents(

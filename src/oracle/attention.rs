@@ -153,7 +153,7 @@ impl Sizes {
         let (half_unit, least) = match o.dtype {
             DType::BF16 => (1.0 / 256.0, 0.0),
             DType::F16 => (1.0 / 2048.0, 1.0 / 33_554_432.0),
-            DType::F32 | DType::I32 | DType::I64 => (FP32, 0.0),
+            _ => (FP32, 0.0),
         };
         let (tokens_q, tokens_k) = (q.shape[1].cast_signed(), k.shape[1].cast_signed());
         let causal = given.value_or("causal", 0.0);

@@ -1,5 +1,5 @@
 # Serves a project's reference: a request a line on stdin, an answer a line on the standard output of the start. The
-# function gets float64 tensors and the case's values by name; its results are written as float64.
+# function gets tensors of float64, of integers int64 or bool, and the case's values by name; its results are written as float64.
 import importlib.util
 import inspect
 import json
@@ -35,7 +35,8 @@ def answer(request):
     function = load(request["file"], request["function"])
     given = dict(request["values"]) | dict.fromkeys(request["absent"])
     for tensor in request["inputs"]:
-        given[tensor["name"]] = mapped(tensor["path"], tensor["shape"], False)
+        numbers = mapped(tensor["path"], tensor["shape"], False)
+        given[tensor["name"]] = numbers.to(getattr(torch, tensor["dtype"] or "float64"))
     # A function is given what it asks for by name; a ** argument takes everything.
     parameters = inspect.signature(function).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use super::{Expected, Oracle, Tensors, View, server};
 use crate::oracle::rounding::ulp;
-use crate::project::{BoundTensor, DType, Tolerance};
+use crate::project::{BoundTensor, DType, EXACT, Tolerance};
 
 /// The tolerance in units in the last place where kernel.toml sets none.
 const ULPS: f64 = 2.0;
@@ -34,8 +34,27 @@ pub(crate) struct Call<'a> {
 /// The results of one call of the reference.
 #[derive(Debug)]
 pub(crate) struct Python {
-    outputs: Vec<(String, DType, Vec<f64>, u64)>,
+    outputs: Vec<Output>,
     tolerance: Tolerance,
+}
+
+/// What the function returned for one output.
+#[derive(Debug)]
+struct Output {
+    name: String,
+    dtype: DType,
+    numbers: Vec<f64>,
+    /// Elements of a row.
+    length: u64,
+    /// Numbers of an element, any of which is right.
+    of: u64,
+}
+
+/// The shape that the function returns for an output: where several numbers are right for an element, they lie along one
+/// more dimension.
+fn shape(tensor: &BoundTensor) -> Vec<u64> {
+    let several = (tensor.alternatives > 1).then_some(tensor.alternatives);
+    tensor.shape.iter().copied().chain(several).collect()
 }
 
 impl Python {
@@ -61,7 +80,11 @@ impl Python {
             } else {
                 write(view, &path)?;
             }
-            described.push(json!({"name": tensor.name, "shape": tensor.shape, "path": path}));
+            let integers = match tensor.dtype {
+                DType::Bool => Some("bool"),
+                dtype => (!dtype.is_float()).then_some("int64"),
+            };
+            described.push(json!({"name": tensor.name, "shape": tensor.shape, "path": path, "dtype": integers}));
         }
         let wanted: Vec<(&BoundTensor, PathBuf)> = declared
             .iter()
@@ -76,7 +99,7 @@ impl Python {
             "values": values,
             "threads": call.threads,
             "outputs": wanted.iter()
-                .map(|(tensor, path)| json!({"name": tensor.name, "shape": tensor.shape, "path": path}))
+                .map(|(tensor, path)| json!({"name": tensor.name, "shape": shape(tensor), "path": path}))
                 .collect::<Vec<_>>(),
         });
         server::call(&request)?;
@@ -85,7 +108,7 @@ impl Python {
             .map(|(tensor, path)| {
                 let length = tensor.shape.last().copied().unwrap_or(1);
                 let numbers = read(call, tensor, path)?;
-                Ok((tensor.name.clone(), tensor.dtype, numbers, length))
+                Ok(Output { name: tensor.name.clone(), dtype: tensor.dtype, numbers, length, of: tensor.alternatives })
             })
             .collect::<Result<_>>()?;
         Ok(Self { outputs, tolerance })
@@ -110,7 +133,7 @@ fn read(call: &Call, tensor: &BoundTensor, path: &Path) -> Result<Vec<f64>> {
     let (eights, _) = bytes.as_chunks::<8>();
     let numbers: Vec<f64> = eights.iter().map(|eight| f64::from_le_bytes(*eight)).collect();
     ensure!(
-        numbers.len() as u64 == tensor.elements(),
+        numbers.len() as u64 == tensor.elements() * tensor.alternatives,
         "{} of {} gave {} elements for {}, which has {}",
         call.function,
         call.file.display(),
@@ -118,30 +141,48 @@ fn read(call: &Call, tensor: &BoundTensor, path: &Path) -> Result<Vec<f64>> {
         tensor.name,
         tensor.elements()
     );
+    #[allow(clippy::cast_precision_loss, reason = "a power of two")]
+    let most = EXACT as f64;
+    let large = numbers.iter().find(|number| number.is_finite() && number.abs() >= most);
+    if let (false, Some(number)) = (tensor.dtype.is_float(), large) {
+        bail!(
+            "{} of {} gave {number} for {}; integers from 2^53 on are not compared exactly",
+            call.function,
+            call.file.display(),
+            tensor.name
+        );
+    }
     Ok(numbers)
 }
 
 impl Oracle for Python {
     fn outputs(&self) -> Vec<String> {
-        self.outputs.iter().map(|(name, ..)| name.clone()).collect()
+        self.outputs.iter().map(|output| output.name.clone()).collect()
     }
 
     fn rows(&self, output: usize) -> u64 {
-        let (_, _, numbers, length) = &self.outputs[output];
-        numbers.len() as u64 / (*length).max(1)
+        let Output { numbers, length, of, .. } = &self.outputs[output];
+        numbers.len() as u64 / (length * of).max(1)
     }
 
-    fn row(&self, _tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
-        let (_, dtype, numbers, length) = &self.outputs[output];
-        let start = usize::try_from(row * length).unwrap_or(usize::MAX);
-        let values = &numbers[start..start + usize::try_from(*length).unwrap_or(0)];
+    fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
+        let Output { name, dtype, numbers, length, of } = &self.outputs[output];
+        let place = |elements: u64| usize::try_from(elements * of).unwrap_or(usize::MAX);
+        let all = &numbers[place(row * length)..place((row + 1) * length)];
+        let chosen = (*of > 1).then(|| chosen(all, place(1), name, row, tensors));
+        let values = chosen.as_deref().unwrap_or(all);
         let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
         let absolute = self.tolerance.absolute.unwrap_or(largest * OF_LARGEST);
-        // The comparison itself allows half a unit.
-        let ulps = (self.tolerance.ulps.unwrap_or(ULPS) - 0.5).max(0.0);
+        // The comparison itself allows half a unit. What is rounded to few bits was computed in fp32: its budget is that of
+        // the value before it was rounded.
+        let (unit, ulps) = match self.tolerance.ulps {
+            Some(ulps) if dtype.is_float() => (*dtype, ulps - 0.5),
+            _ if dtype.is_stepped() => (DType::F32, ULPS),
+            ulps => (*dtype, ulps.unwrap_or(ULPS) - 0.5),
+        };
         expected.clear();
         for value in values {
-            expected.push(*value, ulps * ulp(*dtype, *value) + absolute);
+            expected.push(*value, ulps.max(0.0) * ulp(unit, *value) + absolute);
         }
     }
 
@@ -151,6 +192,19 @@ impl Oracle for Python {
         let whole = self.tolerance.relative_norm;
         whole.or(elements.then_some(f64::INFINITY))
     }
+}
+
+/// Of the numbers that are right for each element of a row, the one that the candidate has, or else the first.
+fn chosen(all: &[f64], of: usize, name: &str, row: u64, tensors: &Tensors) -> Vec<f64> {
+    let mut got = Vec::new();
+    if let Some(view) = tensors.get(name) {
+        view.row(row, &mut got);
+    }
+    let element = |(column, right): (usize, &[f64])| {
+        let got = got.get(column).copied();
+        right.iter().copied().find(|one| Some(*one) == got).unwrap_or(right[0])
+    };
+    all.chunks_exact(of).enumerate().map(element).collect()
 }
 
 #[cfg(test)]
@@ -201,6 +255,7 @@ def turned(x, factor):
             strides: vec![5, 1],
             offset: 0,
             integers: None,
+            alternatives: 1,
         };
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("reference.py"), REFERENCE).unwrap();

@@ -11,7 +11,9 @@ pub(crate) fn ulp(dtype: DType, value: f64) -> f64 {
         DType::F32 => (23, -126),
         DType::F16 => (10, -14),
         DType::BF16 => (7, -126),
-        DType::I32 | DType::I64 => return 1.0,
+        DType::E4M3 => (3, -6),
+        DType::E5M2 => (2, -14),
+        DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool => return 1.0,
     };
     power_of_two(exponent(value).max(least_exponent) - fraction_bits)
 }
@@ -26,8 +28,9 @@ fn power_of_two(exponent: i32) -> f64 {
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
-        DType::F16 => power_of_two(-14),
-        DType::I32 | DType::I64 => 0.0,
+        DType::F16 | DType::E5M2 => power_of_two(-14),
+        DType::E4M3 => power_of_two(-6),
+        DType::I32 | DType::I64 | DType::I8 | DType::U8 | DType::Bool => 0.0,
     }
 }
 
@@ -40,27 +43,37 @@ pub(crate) fn largest(dtype: DType) -> f64 {
         DType::I32 => f64::from(i32::MAX),
         #[allow(clippy::cast_precision_loss)]
         DType::I64 => i64::MAX as f64,
+        DType::E4M3 => 448.0,
+        DType::E5M2 => 57344.0,
+        DType::I8 => f64::from(i8::MAX),
+        DType::U8 => f64::from(u8::MAX),
+        DType::Bool => 1.0,
     }
 }
 
-/// The nearest number of a type, ties to even; infinity beyond the largest one by half a unit or more.
+/// The nearest number of a type, ties to even; infinity beyond the largest one by half a unit or more, or NaN in e4m3, which
+/// has no infinity. An integer type's ends are the nearest to what lies beyond them.
 ///
 /// Exact: a unit is a power of two, so both steps are free of rounding.
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(value as f32),
-        DType::F16 | DType::BF16 => {
+        DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 => {
+            let beyond = if dtype == DType::E4M3 { f64::NAN } else { f64::INFINITY.copysign(value) };
             if value.is_nan() || value.abs() >= 2.0 * largest(dtype) {
-                return if value.is_nan() { value } else { f64::INFINITY.copysign(value) };
+                return if value.is_nan() { value } else { beyond };
             }
             // Of a sum with 1.5 * 2^52 units, a unit is the last place. `round_ties_even` would be a call on processors that
             // are not known to have the instruction.
             let unit = ulp(dtype, value);
             let shift = 6_755_399_441_055_744.0 * unit;
             let rounded = ((value + shift) - shift).copysign(value);
-            if rounded.abs() > largest(dtype) { f64::INFINITY.copysign(value) } else { rounded }
+            if rounded.abs() > largest(dtype) { beyond } else { rounded }
         }
+        DType::I8 => f64::from(value.round_ties_even() as i8),
+        DType::U8 => f64::from(value.round_ties_even() as u8),
+        DType::Bool => value.round_ties_even().clamp(0.0, 1.0),
         DType::I32 => f64::from(value.round_ties_even() as i32),
         DType::I64 => value.round_ties_even() as i64 as f64,
     }
@@ -90,6 +103,36 @@ pub(crate) fn f16_bits(value: f64) -> u16 {
     magnitude | (u16::from(value.is_sign_negative()) << 15)
 }
 
+/// The same for e4m3.
+const E4M3_BIAS: f64 = f64::from_bits((1023 + 1016) << 52);
+
+/// The value of an e4m3 number's bits.
+pub(crate) fn e4m3_to_f64(bits: u8) -> f64 {
+    let magnitude = match bits & 0x7f {
+        0x7f => f64::NAN,
+        finite => f64::from_bits(u64::from(finite) << 49) * E4M3_BIAS,
+    };
+    if bits >> 7 == 0 { magnitude } else { -magnitude }
+}
+
+/// The bits of a number that e4m3 represents; those of NaN for what it has none for.
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) fn e4m3_bits(value: f64) -> u8 {
+    let finite = value.abs() <= largest(DType::E4M3);
+    let magnitude = if finite { ((value.abs() / E4M3_BIAS).to_bits() >> 49) as u8 } else { 0x7f };
+    magnitude | (u8::from(value.is_sign_negative()) << 7)
+}
+
+/// The value of an e5m2 number's bits: those of the upper half of an fp16.
+pub(crate) fn e5m2_to_f64(bits: u8) -> f64 {
+    f16_to_f64(u16::from(bits) << 8)
+}
+
+/// The bits of a number that e5m2 represents, infinity and NaN among them.
+pub(crate) fn e5m2_bits(value: f64) -> u8 {
+    f16_bits(value).to_be_bytes()[0]
+}
+
 /// The value of a bf16 number's bits: those of the upper half of an f32.
 pub(crate) fn bf16_to_f64(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
@@ -107,6 +150,25 @@ pub(crate) fn round_within(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
     let (low, high) = (round(dtype, value - slack), round(dtype, value + slack));
     let rounded = round(dtype, value);
     (rounded, (high - rounded).max(rounded - low))
+}
+
+/// The smallest and the largest number of a type that a value rounds to which may be off by `slack`: one number, or both
+/// neighbours of a boundary of rounding that lies so near. An integer is itself, and no slack reaches further than to the
+/// two neighbours of a fraction. Beyond a type's range this is infinity, also where the type has none; of NaN, NaN.
+pub(crate) fn bracket(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
+    let slack = match slack {
+        _ if value.is_nan() => return (value, value),
+        slack if dtype.is_float() => slack,
+        _ if value.fract() == 0.0 => 0.0,
+        slack => slack.min(0.499),
+    };
+    // A tie is a boundary, to both sides of which one may round.
+    let slack = if slack > 0.0 { slack.max(value.abs() * f64::EPSILON) } else { 0.0 };
+    let rounded = |end: f64| match round(dtype, end) {
+        beyond if beyond.is_nan() => f64::INFINITY.copysign(end),
+        rounded => rounded,
+    };
+    (rounded(value - slack), rounded(value + slack))
 }
 
 /// floor(log2 |value|), from the bits; of zero and subnormal doubles, something below any type's exponents.
@@ -156,6 +218,37 @@ mod tests {
         }
         assert!(f16_to_f64(f16_bits(f64::NAN)).is_nan());
         assert!(bf16_to_f64(bf16_bits(f64::NAN)).is_nan());
+    }
+
+    #[test]
+    fn every_8_bit_float_keeps_its_bits_and_every_midpoint_rounds_to_even() {
+        type Eight = (DType, fn(u8) -> f64, fn(f64) -> u8, u8);
+        let types: [Eight; 2] =
+            [(DType::E4M3, e4m3_to_f64, e4m3_bits, 0x7e), (DType::E5M2, e5m2_to_f64, e5m2_bits, 0x7b)];
+        for (dtype, value, bits_of, last) in types {
+            assert_eq!(value(last), largest(dtype));
+            for bits in 0..=u8::MAX {
+                let one = value(bits);
+                assert!(one.is_nan() || bits_of(one) == bits, "{dtype:?} {bits:#x}");
+                assert!(one.is_nan() || bits & 0x7f > last || round(dtype, one) == one, "{dtype:?} {bits:#x}");
+            }
+            assert!(value(bits_of(f64::NAN)).is_nan());
+            for bits in 0..last {
+                let (this, next) = (value(bits), value(bits + 1));
+                assert_eq!(ulp(dtype, this), next - this, "{dtype:?} {bits:#x}");
+                let even = if bits % 2 == 0 { this } else { next };
+                let middle = f64::midpoint(this, next);
+                assert_eq!(round(dtype, middle), even, "{dtype:?} {bits:#x}");
+                assert_eq!(round(dtype, -middle * (1.0 - 1e-15)), -this, "{dtype:?} {bits:#x}");
+                assert_eq!(bracket(dtype, middle, 1e-9), (this, next), "{dtype:?} {bits:#x}");
+                assert_eq!(bracket(dtype, next, 1e-9), (next, next), "{dtype:?} {bits:#x}");
+            }
+        }
+        assert_eq!((e4m3_to_f64(0x38), e4m3_to_f64(0x01), e4m3_to_f64(0xc0)), (1.0, 2f64.powi(-9), -2.0));
+        assert_eq!((e5m2_to_f64(0x3c), e5m2_to_f64(0x01)), (1.0, 2f64.powi(-16)));
+        // Without infinity, e4m3 has NaN beyond its range; 464 is a tie, and 448 even.
+        assert_eq!((round(DType::E4M3, 464.0), round(DType::E5M2, 61_439.0)), (448.0, 57344.0));
+        assert!(round(DType::E4M3, 464.1).is_nan() && round(DType::E5M2, 61_440.0).is_infinite());
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::rounding::{bf16_bits, bf16_to_f64, f16_bits, f16_to_f64, round};
+use super::rounding::{
+    bf16_bits, bf16_to_f64, e4m3_bits, e4m3_to_f64, e5m2_bits, e5m2_to_f64, f16_bits, f16_to_f64, round,
+};
 use crate::project::{BoundTensor, DType};
 
 /// A tensor's elements on the host.
@@ -80,7 +82,7 @@ impl<'a> View<'a> {
                 DType::BF16 => {
                     into.extend(bytes.chunks_exact(2).map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))));
                 }
-                DType::I32 | DType::I64 => {
+                _ => {
                     into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c)));
                 }
             }
@@ -97,6 +99,10 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
         (DType::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
         (DType::F16, &[a, b]) => f16_to_f64(u16::from_le_bytes([a, b])),
         (DType::BF16, &[a, b]) => bf16_to_f64(u16::from_le_bytes([a, b])),
+        (DType::E4M3, &[byte]) => e4m3_to_f64(byte),
+        (DType::E5M2, &[byte]) => e5m2_to_f64(byte),
+        (DType::I8, &[byte]) => f64::from(byte.cast_signed()),
+        (DType::U8 | DType::Bool, &[byte]) => f64::from(byte),
         (DType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
         (DType::I64, _) => <[u8; 8]>::try_from(bytes).map_or(f64::NAN, |eight| i64::from_le_bytes(eight) as f64),
         _ => f64::NAN,
@@ -104,7 +110,7 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
 }
 
 /// Elements to their bytes, rounded to nearest, as many as fit.
-#[allow(clippy::cast_possible_truncation)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: &mut [u8]) {
     fn write<const SIZE: usize>(values: impl Iterator<Item = f64>, into: &mut [u8], bits: impl Fn(f64) -> [u8; SIZE]) {
         for (into, value) in into.as_chunks_mut::<SIZE>().0.iter_mut().zip(values) {
@@ -115,6 +121,11 @@ pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: 
         DType::F32 => write(values, into, |value| (value as f32).to_le_bytes()),
         DType::F16 => write(values, into, |value| f16_bits(round(DType::F16, value)).to_le_bytes()),
         DType::BF16 => write(values, into, |value| bf16_bits(round(DType::BF16, value)).to_le_bytes()),
+        DType::E4M3 => write(values, into, |value| [e4m3_bits(round(DType::E4M3, value))]),
+        DType::E5M2 => write(values, into, |value| [e5m2_bits(round(DType::E5M2, value))]),
+        DType::I8 => write(values, into, |value| (value.round_ties_even() as i8).to_le_bytes()),
+        DType::U8 => write(values, into, |value| [value.round_ties_even() as u8]),
+        DType::Bool => write(values, into, |value| [u8::from(value != 0.0)]),
         DType::I32 => write(values, into, |value| (value.round_ties_even() as i32).to_le_bytes()),
         DType::I64 => write(values, into, |value| (value.round_ties_even() as i64).to_le_bytes()),
     }

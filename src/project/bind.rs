@@ -9,6 +9,9 @@ use super::names::{CaseValue, Resolver};
 use super::spec::BadPointer;
 use super::{Argument, Bound, BoundArgument, BoundTensor, CType, Case, CaseError, DType, Formula, Integers, Operation};
 
+/// The largest number that a floating-point tensor with a range is drawn from.
+const MOST_DRAWN: f64 = 4_294_967_296.0;
+
 /// The most elements that a tensor may span: 2^40.
 pub(crate) const MOST_ELEMENTS: u64 = 1 << 40;
 
@@ -103,7 +106,7 @@ fn is_present(
 }
 
 fn tensor(argument: &Argument, case: &Case, values: &BTreeMap<String, f64>) -> Result<BoundTensor, CaseError> {
-    let Argument::Tensor { name, role, dtype, shape, strides, integers, .. } = argument else {
+    let Argument::Tensor { name, role, dtype, shape, strides, integers, alternatives, .. } = argument else {
         return Err(CaseError("no tensor".to_owned()));
     };
     let wrong = |message: String| CaseError(format!("tensor `{name}`: {message}"));
@@ -113,15 +116,16 @@ fn tensor(argument: &Argument, case: &Case, values: &BTreeMap<String, f64>) -> R
             .map(|formula| formula.eval_size(values, case.dtype).map_err(|error| wrong(error.to_string())))
             .collect()
     };
-    let integer =
-        |formula: &Formula| formula.eval_integer(values, case.dtype).map_err(|error| wrong(error.to_string()));
+    let own = match dtype {
+        Element::T => case.dtype,
+        Element::Fixed(dtype) => *dtype,
+        Element::Parameter(name) => DType::from_code(values.get(name).copied().unwrap_or(-1.0)).unwrap_or(case.dtype),
+    };
     let integers = match integers {
         // What a refused case draws is never looked at.
-        Some(from) if !case.refused => Some(Integers {
-            first: integer(&from.first)?,
-            last: integer(&from.last)?,
-            also: from.also.iter().map(integer).collect::<Result<_, _>>()?,
-        }),
+        Some(from) if !case.refused => Some(drawn(from, own, case.dtype, values).map_err(wrong)?),
+        // Small integers of both signs, which others are without a range, are too large for these.
+        None if own.size() == 1 => own.integers().map(|(first, last)| Integers { first, last, also: Vec::new() }),
         _ => None,
     };
     let made = |shape: Vec<u64>, strides: Option<Vec<u64>>| -> Result<BoundTensor, CaseError> {
@@ -129,18 +133,12 @@ fn tensor(argument: &Argument, case: &Case, values: &BTreeMap<String, f64>) -> R
         let tensor = BoundTensor {
             name: name.clone(),
             role: *role,
-            dtype: match dtype {
-                Element::T => case.dtype,
-                Element::Fixed(dtype) => *dtype,
-                Element::Parameter(name) => {
-                    let code = values.get(name).copied().unwrap_or(-1.0);
-                    DType::from_code(code).unwrap_or(case.dtype)
-                }
-            },
+            dtype: own,
             strides: strides.unwrap_or(contiguous),
             shape,
             offset: case.offsets.get(name).copied().unwrap_or(0),
             integers: integers.clone(),
+            alternatives: alternatives.unwrap_or(1).into(),
         };
         check(&tensor).map_err(wrong)?;
         Ok(tensor)
@@ -160,6 +158,45 @@ fn tensor(argument: &Argument, case: &Case, values: &BTreeMap<String, f64>) -> R
         }
         result => result,
     }
+}
+
+/// What a tensor of a type is drawn from: only what the type holds.
+#[allow(clippy::cast_possible_truncation, reason = "within what the type holds, which is checked")]
+fn drawn(
+    from: &Integers<Formula>,
+    dtype: DType,
+    t: DType,
+    values: &BTreeMap<String, f64>,
+) -> Result<Integers<i64>, String> {
+    #[allow(clippy::cast_precision_loss, reason = "a power of two at most")]
+    let (least, most) = dtype.integers().map_or((-MOST_DRAWN, MOST_DRAWN), |(first, last)| (first as f64, last as f64));
+    let (least, most) = match dtype {
+        DType::E4M3 => (-448.0, 448.0),
+        DType::F16 | DType::E5M2 => (-57344.0, 57344.0),
+        _ => (least, most),
+    };
+    let limited = |formula: &Formula| {
+        #[allow(clippy::cast_precision_loss, reason = "at most 2^53")]
+        let value = if dtype.is_float() {
+            formula.eval(values, t)
+        } else {
+            formula.eval_integer(values, t).map(|value| value as f64)
+        };
+        let value = value.map_err(|error| error.to_string())?;
+        if !(least..=most).contains(&value) {
+            return Err(format!(
+                "`{}` in its range gives {}; {} is drawn from {} to {}",
+                formula.text,
+                number(value),
+                dtype.name(),
+                number(least),
+                number(most)
+            ));
+        }
+        Ok(if dtype.is_float() { (value / Integers::UNIT).round() as i64 } else { value as i64 })
+    };
+    let also = from.also.iter().map(limited).collect::<Result<_, _>>()?;
+    Ok(Integers { first: limited(&from.first)?, last: limited(&from.last)?, also })
 }
 
 /// The strides of a tensor without gaps; none where they overflow. A size of zero counts as one, as in torch.

@@ -34,8 +34,11 @@ pub struct BoundTensor {
     pub strides: Vec<u64>,
     /// How far its first element lies behind a 256-byte boundary, in elements.
     pub offset: u64,
-    /// What it is drawn from, where kernel.toml says so.
+    /// What it is drawn from, where kernel.toml or its type says so: integers, or of a floating-point type multiples of
+    /// [`Integers::UNIT`].
     pub(crate) integers: Option<Integers<i64>>,
+    /// How many numbers the oracle gives for each element, any of which is right.
+    pub(crate) alternatives: u64,
 }
 
 impl BoundTensor {

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The largest integer below which doubles have all.
+pub(crate) const EXACT: i64 = 1 << 53;
+
 /// Each type once: variant, what it is, name, other names that torch uses, bytes, whether it is a floating-point type.
 macro_rules! dtypes {
     ($($variant:ident $name:literal [$($other:literal),*] $size:literal $float:literal $about:literal;)+) => {
@@ -51,15 +54,39 @@ macro_rules! dtypes {
     };
 }
 
+// A case has a type's place in this list as the value of a type parameter, and digests of recorded cases have it: new ones
+// come last.
 dtypes! {
     F32 "f32" ["float32", "fp32", "float"] 4 true "IEEE binary32.";
     F16 "f16" ["float16", "fp16", "half"] 2 true "IEEE binary16.";
     BF16 "bf16" ["bfloat16"] 2 true "bfloat16: the upper half of a binary32.";
     I32 "i32" ["int32"] 4 false "Signed 32-bit integer.";
     I64 "i64" ["int64"] 8 false "Signed 64-bit integer.";
+    E4M3 "e4m3" ["float8_e4m3fn", "fp8"] 1 true "8-bit float with 4 bits of exponent, without infinity; at most 448.";
+    E5M2 "e5m2" ["float8_e5m2"] 1 true "8-bit float with 5 bits of exponent: the upper half of a binary16.";
+    I8 "i8" ["int8"] 1 false "Signed 8-bit integer.";
+    U8 "u8" ["uint8"] 1 false "Unsigned 8-bit integer.";
+    Bool "bool" [] 1 false "A byte that is 0 or 1.";
 }
 
 impl DType {
+    /// The smallest and the largest integer of an integer type; of i64 those that doubles count to.
+    pub(crate) fn integers(self) -> Option<(i64, i64)> {
+        match self {
+            Self::F32 | Self::F16 | Self::BF16 | Self::E4M3 | Self::E5M2 => None,
+            Self::I32 => Some((i32::MIN.into(), i32::MAX.into())),
+            Self::I64 => Some((-EXACT, EXACT)),
+            Self::I8 => Some((i8::MIN.into(), i8::MAX.into())),
+            Self::U8 => Some((0, u8::MAX.into())),
+            Self::Bool => Some((0, 1)),
+        }
+    }
+
+    /// Whether only what an exact value rounds to is right: integers, and types of 8 bits, whose neighbours lie far apart.
+    pub(crate) fn is_stepped(self) -> bool {
+        !self.is_float() || self.size() == 1
+    }
+
     /// The value of a type parameter that stands for a type of its own, or for the case's `T` where it is none: the names
     /// of a case have numbers as values, and types are among them.
     pub(crate) fn code(this: Option<Self>) -> f64 {

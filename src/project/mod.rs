@@ -29,6 +29,7 @@ pub(crate) use build_toml::KernelTable;
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
 pub use dtype::DType;
+pub(crate) use dtype::EXACT;
 pub use fit::GivenTensor;
 pub use formula::Formula;
 pub(crate) use manifest::KernelDepend;

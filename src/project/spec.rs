@@ -118,9 +118,12 @@ pub enum Argument {
         strides: Option<Vec<Formula>>,
         /// A null pointer is passed where this is zero.
         present: Option<Formula>,
-        /// What an input of integers is drawn from.
+        /// What an input is drawn from.
         #[serde(skip_serializing_if = "Option::is_none")]
         integers: Option<Integers<Formula>>,
+        /// How many numbers the oracle gives for each element of an output, any of which is right; none: one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        alternatives: Option<u8>,
     },
     /// A number.
     Scalar {
@@ -151,7 +154,7 @@ impl Argument {
     }
 }
 
-/// What the elements of an input of integers are drawn from; `N` is a formula, or a number where sizes are filled in.
+/// What the elements of an input are drawn from; `N` is a formula, or a number where sizes are filled in.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Integers<N> {
     /// The smallest.
@@ -160,6 +163,11 @@ pub struct Integers<N> {
     pub(crate) last: N,
     /// What else a verification draws now and then, wherever it lies; a bench does not.
     pub(crate) also: Vec<N>,
+}
+
+impl Integers<i64> {
+    /// The bound and drawn numbers of floating-point types are multiples of this, which a card computes as the host does.
+    pub(crate) const UNIT: f64 = 1.0 / (1 << 20) as f64;
 }
 
 impl<N> Integers<N> {

@@ -121,6 +121,10 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
         Some(_) => lab.torch(project, wanted.python, wanted.require_torch, &mut |check| checks.push(check)),
         None => checks.push(Check::skipped("torch", "all", "the project did not build")),
     }
+    if let Err(error) = oracle::check_names(project) {
+        checks.push(Check::failed("verify", "all", format!("{error:#}")));
+        return checks.push(Check::skipped("bench", "all", "what is not verified is not timed"));
+    }
     match (card, build) {
         (Err(why), _) => {
             for group in ["verify", "bench"] {
@@ -144,9 +148,6 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
 fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option<Build>) {
     let start = Instant::now();
     let failed = |text: String| (vec![Check::failed("build", "all", text)], None);
-    if let Err(error) = oracle::check_names(project) {
-        return failed(format!("{error:#}"));
-    }
     let toolchain = match lab.toolchain() {
         Ok(toolchain) => toolchain,
         Err(why) => return failed(why),

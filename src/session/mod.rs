@@ -12,6 +12,7 @@ use crate::bench::{self, BenchReport};
 use crate::compile::{self, Build};
 use crate::evidence;
 use crate::gpu::Card;
+use crate::oracle;
 use crate::project::Project;
 use crate::toolchain::Toolchain;
 use crate::verify::Choice;
@@ -39,6 +40,7 @@ impl Session {
     /// Reads and compiles a project for a card, and on request for the stand-in architectures older than it.
     pub(crate) fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
         let project = Project::open(dir)?;
+        oracle::check_names(&project)?;
         let toolchain = Toolchain::find()?;
         // A card that is too old is an error; a stand-in that is too old is left out.
         project.of_archs(&[card.arch])?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::random::Random;
 use crate::base::cores;
-use crate::oracle::rounding::{largest, smallest_normal, ulp};
+use crate::oracle::rounding::{bracket, largest, smallest_normal, ulp};
 use crate::oracle::threads::share;
 use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
@@ -55,7 +55,8 @@ fn norm_bound(dtype: DType, elements: f64) -> f64 {
         DType::F16 => 4.2e-4,
         // The error of a plain fp32 loop over a row has the same sign in the whole row.
         DType::F32 => 2e-5,
-        DType::I32 | DType::I64 => 0.0,
+        // Of these the elements alone are judged.
+        _ => f64::INFINITY,
     }
 }
 
@@ -180,8 +181,15 @@ impl Part {
             let budget = match value {
                 // Of these the oracle says all that there is to say.
                 Some(value) if non_finite && !value.is_finite() => {
+                    // No integer is right there.
+                    if !dtype.is_float() {
+                        continue;
+                    }
                     // Where infinities meet, another order of operations gives NaN, which hides nothing.
                     if got.is_nan() || got.to_bits() == value.to_bits() {
+                        continue;
+                    }
+                    if value.is_infinite() && saturated(dtype, value, got) {
                         continue;
                     }
                     None
@@ -216,6 +224,10 @@ impl Part {
     /// Adds an element whose exact value is known: its error and its budget, where it is outside.
     fn element(&mut self, dtype: DType, value: f64, got: f64, slack: f64) -> Option<(f64, f64)> {
         let unit = ulp(dtype, value);
+        if dtype.is_stepped() {
+            self.loose = true;
+            return self.stepped((dtype, unit), value, got, slack);
+        }
         // The candidate rounds its own value, whose unit may be larger.
         let budget = ulp(dtype, value.abs() + slack) / 2.0 + slack;
         let error = error(dtype, got, value, budget);
@@ -233,6 +245,28 @@ impl Part {
         }
         Some((error, budget))
     }
+
+    /// The same for a type whose neighbours lie far apart: one unit off is wrong, but where the exact value lies within the
+    /// slack of a boundary of rounding.
+    fn stepped(&mut self, (dtype, unit): (DType, f64), value: f64, got: f64, slack: f64) -> Option<(f64, f64)> {
+        let (low, high) = bracket(dtype, value, slack);
+        let distance = (got - value).abs();
+        // Beyond the range of an 8-bit float some conversions give its largest number, others infinity, or NaN where the type
+        // has none.
+        let beyond = low.is_infinite() || high.is_infinite();
+        let converted = saturated(dtype, value, got) || got.is_nan() && dtype == DType::E4M3;
+        if (low..=high).contains(&got) || beyond && converted {
+            self.worst = self.worst.max((distance / (unit / 2.0 + slack)).min(1.0));
+            return None;
+        }
+        Some((distance, unit / 2.0))
+    }
+}
+
+/// Whether an element is the largest number of an 8-bit float, of the sign of the exact value, or infinity.
+fn saturated(dtype: DType, value: f64, got: f64) -> bool {
+    let is_eight = dtype.is_float() && dtype.is_stepped();
+    is_eight && got.abs() >= largest(dtype) && got.is_sign_positive() == value.is_sign_positive()
 }
 
 /// The slack of an element. Beside infinite ones the oracle may know none: a finite value then need only be near.
@@ -290,6 +324,81 @@ mod tests {
         // An infinite slack lets nothing pass but what is near.
         assert_eq!(wrong(true, &[2.0], &[f64::NAN], &[2.01]), 0);
         assert_eq!(wrong(true, &[2.0, 0.0], &[INF, INF], &[2.5, 1e-30]), 2);
+    }
+
+    /// Which of these are right where the exact value, known within the slack, is `value`.
+    fn right(dtype: DType, (value, slack): (f64, f64), got: &[f64]) -> Vec<bool> {
+        let expected = Expected { values: vec![value], slack: vec![slack] };
+        let is_right = |got: &f64| {
+            let mut part = Part::default();
+            part.row((dtype, false), &expected, &[*got], ("out", 0));
+            part.wrong == 0
+        };
+        got.iter().map(is_right).collect()
+    }
+
+    #[test]
+    fn an_integer_is_what_the_exact_value_rounds_to_and_nothing_beside_it() {
+        use DType::{Bool, I8, I64, U8};
+        const NAN: f64 = f64::NAN;
+        for (dtype, exact, ok, no) in [
+            // Whole, whatever the slack is.
+            (I8, (2.0, 9.0), &[2.0][..], &[1.0, 3.0, -2.0][..]),
+            (I64, (9_007_199_254_740_991.0, 2.0), &[9_007_199_254_740_991.0], &[9_007_199_254_740_990.0]),
+            // A tie goes to the even one, unless the value is not known so well.
+            (I8, (2.5, 0.0), &[2.0], &[1.0, 3.0]),
+            (I8, (2.5, 1e-9), &[2.0, 3.0], &[1.0, 4.0]),
+            (I8, (2.4, 0.05), &[2.0], &[1.0, 3.0]),
+            (I8, (2.4, 9.0), &[2.0, 3.0], &[1.0, 4.0]),
+            (I8, (-0.3, 0.0), &[0.0, -0.0], &[-1.0, 1.0]),
+            // Beyond the range the end is nearest; what wraps around is wrong.
+            (I8, (300.0, 1.0), &[127.0], &[44.0, 126.0, -128.0]),
+            (I8, (-300.5, 1.0), &[-128.0], &[-127.0, -44.0, 127.0]),
+            (U8, (-3.0, 0.0), &[0.0], &[1.0, 253.0]),
+            (Bool, (1.0, 0.5), &[1.0], &[0.0, 2.0, 255.0]),
+            (Bool, (0.0, 0.5), &[0.0], &[1.0, 255.0]),
+            // An oracle without an answer has none that 0 is.
+            (I8, (NAN, 0.0), &[], &[0.0, 1.0]),
+            (I64, (NAN, NAN), &[], &[0.0, 1.0]),
+        ] {
+            assert_eq!(right(dtype, exact, ok), vec![true; ok.len()], "{dtype:?} {exact:?} {ok:?}");
+            assert_eq!(right(dtype, exact, no), vec![false; no.len()], "{dtype:?} {exact:?} {no:?}");
+        }
+    }
+
+    #[test]
+    fn an_8_bit_float_is_the_nearest_one_and_its_neighbour_only_at_a_tie() {
+        use DType::{E4M3, E5M2};
+        const NAN: f64 = f64::NAN;
+        const INF: f64 = f64::INFINITY;
+        for (dtype, exact, ok, no) in [
+            (E4M3, (1.0, 1e-6), &[1.0][..], &[1.125, 0.9375, -1.0, NAN, 0.0][..]),
+            (E5M2, (1.0, 1e-6), &[1.0], &[1.25, 0.875, NAN, INF]),
+            (E4M3, (1.0625, 0.0), &[1.0], &[1.125, 0.9375]),
+            (E4M3, (1.0625, 1e-7), &[1.0, 1.125], &[0.9375, 1.25]),
+            (E4M3, (1.06, 1e-7), &[1.0], &[1.125]),
+            (E4M3, (-0.0, 0.0), &[0.0, -0.0], &[0.001_953_125, -0.001_953_125]),
+            (E4M3, (0.001, 0.0), &[0.001_953_125], &[0.0]),
+            (E4M3, (448.0, 0.0), &[448.0], &[416.0, NAN, -448.0]),
+            (E4M3, (464.0, 0.0), &[448.0], &[416.0, NAN]),
+            (E4M3, (464.0, 1e-3), &[448.0, NAN], &[416.0]),
+            (E4M3, (500.0, 0.0), &[448.0, NAN], &[416.0, -448.0, 0.0]),
+            (E4M3, (-1e9, 0.0), &[-448.0, NAN], &[448.0, -416.0]),
+            (E4M3, (440.0, 60.0), &[384.0, 416.0, 448.0, NAN], &[352.0, -448.0]),
+            (E5M2, (61_439.0, 0.0), &[57344.0], &[49152.0, INF, NAN]),
+            (E5M2, (61_440.0, 0.0), &[57344.0, INF], &[49152.0, -INF, NAN]),
+            (E5M2, (-1e9, 0.0), &[-57344.0, -INF], &[57344.0, INF, NAN]),
+            (E4M3, (NAN, 0.0), &[], &[NAN, 0.0, 448.0]),
+            (E5M2, (NAN, 0.0), &[], &[NAN, 0.0, INF]),
+        ] {
+            assert_eq!(right(dtype, exact, ok), vec![true; ok.len()], "{dtype:?} {exact:?} {ok:?}");
+            assert_eq!(right(dtype, exact, no), vec![false; no.len()], "{dtype:?} {exact:?} {no:?}");
+        }
+        // Beside inputs of infinity a conversion may saturate, with the right sign.
+        let expected = Expected { values: vec![INF, INF, -INF, INF, NAN], slack: vec![0.0; 5] };
+        let mut part = Part::default();
+        part.row((E4M3, true), &expected, &[448.0, NAN, -448.0, -448.0, 448.0], ("out", 0));
+        assert_eq!(part.wrong, 2);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
     if tensor.elements() == 0 || row_bytes == 0 {
         return Vec::new();
     }
-    let special = inputs == Inputs::NonFinite && tensor.integers.is_none();
+    let special = inputs == Inputs::NonFinite;
     let inputs = if tensor.shape.len() < 2 { Inputs::Normal } else { inputs };
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size()];
     let fill = |first: usize, into: &mut [u8]| {
@@ -35,7 +35,9 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
             let mut random = Random::new(seed, stream.wrapping_mul(0x1_0000_0001).wrapping_add(number));
             if let Some(from) = &tensor.integers {
                 row.clear();
-                row.extend((0..length).map(|_| integer(from, true, &mut random)));
+                let unit = if tensor.dtype.is_float() { Integers::UNIT } else { 1.0 };
+                row.extend((0..length).map(|_| integer(from, true, &mut random) * unit));
+                within(&mut row, from, inputs, number);
             } else {
                 fill(&mut row, number, length, tensor.dtype, inputs, &mut random);
             }
@@ -94,6 +96,18 @@ pub(crate) fn integer(from: &Integers<i64>, also: bool, random: &mut Random) -> 
     (from.first + random.below(span + 1).cast_signed()) as f64
 }
 
+/// Rows of one value, and rows of zeros and with them, as far as the range has these.
+fn within(row: &mut [f64], from: &Integers<i64>, inputs: Inputs, number: u64) {
+    match inputs {
+        Inputs::Constant => row.fill(row.first().copied().unwrap_or(0.0)),
+        Inputs::Sparse if (from.first..=from.last).contains(&0) => {
+            let zeros = row.iter_mut().enumerate().filter(|(at, _)| number % 3 == 1 || at % 3 == 0);
+            zeros.for_each(|(_, value)| *value = 0.0);
+        }
+        _ => {}
+    }
+}
+
 fn pool() -> &'static [f64] {
     static NUMBERS: OnceLock<Vec<f64>> = OnceLock::new();
     NUMBERS.get_or_init(|| {
@@ -119,16 +133,21 @@ fn fill(row: &mut Vec<f64>, index: u64, length: usize, dtype: DType, inputs: Inp
         let factor = (0.75 + 0.5 * random.unit()) * if random.below(2) == 0 { -1.0 } else { 1.0 };
         row.extend(pool()[start..start + count].iter().map(|number| number * factor));
     }
-    let half = dtype == DType::F16;
+    // The powers of two of rows, the first and how many, and that of tiny ones: what the type's exponents hold.
+    let (least, range, tiny) = match dtype {
+        DType::F16 => (-8, 15, -14),
+        DType::E5M2 => (-8, 13, -12),
+        DType::E4M3 => (-4, 9, -6),
+        _ => (-12, 25, -30),
+    };
     match inputs {
         Inputs::Normal | Inputs::NonFinite => {}
         Inputs::Wide => {
             // f16 has exponents from -24 to 15; a row spans several around its own.
-            let (least, range) = if half { (-8, 15) } else { (-12, 25) };
             let exponent = least + i32::try_from(random.below(range)).unwrap_or(0);
             scale(row, 2f64.powi(exponent));
         }
-        Inputs::Tiny => scale(row, 2f64.powi(if half { -14 } else { -30 })),
+        Inputs::Tiny => scale(row, 2f64.powi(tiny)),
         Inputs::Sparse => {
             let whole = index % 3 == 1;
             for value in row.iter_mut() {
@@ -170,6 +189,7 @@ mod tests {
             strides: vec![width, 1],
             offset: 0,
             integers: None,
+            alternatives: 1,
         }
     }
 
@@ -225,7 +245,7 @@ mod tests {
 
     #[test]
     fn every_distribution_is_finite_in_every_type() {
-        for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for dtype in [DType::F32, DType::F16, DType::BF16, DType::E4M3, DType::E5M2] {
             for inputs in [Inputs::Normal, Inputs::Wide, Inputs::Tiny, Inputs::Sparse, Inputs::Constant, Inputs::Spike]
             {
                 let bytes = draw(&tensor(40, 33, dtype), inputs, 1, 0);

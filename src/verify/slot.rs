@@ -183,6 +183,7 @@ mod tests {
             strides: strides.to_vec(),
             offset,
             integers: None,
+            alternatives: 1,
         };
         Bound {
             tensors: vec![tensor("out", Role::Output, [8, 1], 1), tensor("x", Role::Input, [5, 1], 0)],
@@ -226,6 +227,7 @@ mod tests {
             strides: vec![5, 1],
             offset: 1,
             integers: None,
+            alternatives: 1,
         });
         let layout = Layout::new(&bound);
         let slot = Slot::new(&bound, &layout, Poison::NotANumber, Inputs::Normal, 7);

@@ -1082,7 +1082,7 @@ fn mistakes_in_the_contract_are_found() {
     let path = test.project.join("gated/kernel.toml");
     let text = fs::read_to_string(&path).unwrap();
     write(&path, text.replacen("oracle = \"swiglu_backward\"", "oracle = \"swiglu_backwards\"", 1));
-    test.run("build gated").expect(1, &["none named `swiglu_backwards` is bundled", "Is it `swiglu_backward`?"]);
+    test.run("ci gated").expect(1, &["none named `swiglu_backwards` is bundled", "Is it `swiglu_backward`?"]);
 }
 
 #[test]

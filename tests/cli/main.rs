@@ -61,5 +61,6 @@ mod sources;
 mod subjects;
 mod team;
 mod toolchain;
+mod types;
 mod typing;
 mod versions;

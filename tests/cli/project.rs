@@ -490,10 +490,10 @@ fn mistakes_in_kernel_toml_are_shown_at_their_line() {
         ("role = \"output\"", "role = \"input\"", "[", &["no output"]),
         ("strides = [\"x_stride\", 1]", "strides = [\"x_stride\"]", "[\"x_stride\"]", &["1 strides for 2 dimensions"]),
         (
-            "strides = [\"x_stride\", 1]",
-            "range = [\"0\", \"rows - 1\"]",
+            "shape = [\"rows\", \"width\"] }",
+            "shape = [\"rows\", \"width\"], range = [\"0\", \"rows - 1\"] }",
             "[\"0\", \"rows - 1\"]",
-            &["`range` is for a tensor of integers", "dtype = \"i32\""],
+            &["`range` is for a tensor that is drawn", "role = \"input\""],
         ),
         (
             "strides = [\"x_stride\", 1]",

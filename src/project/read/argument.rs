@@ -183,14 +183,26 @@ fn read_tensor(
         None => None,
     };
     let integers = read_integers(reader, &fields, formulas)?;
+    let alternatives_value = fields.get("alternatives");
+    let alternatives = match alternatives_value {
+        Some(value) => u8::try_from(reader.integer(value, 2, 64)?).ok(),
+        None => None,
+    };
     fields.finish();
     let (role, dtype) = (role?, dtype?);
-    let takes_integers = role.is_given() && matches!(dtype, Element::Fixed(dtype) if !dtype.is_float());
-    if let (Some((span, _)), false) = (&integers, takes_integers) {
+    let is_exact = role == Role::Output && matches!(dtype, Element::Fixed(dtype) if !dtype.is_float());
+    if let (Some(value), false) = (alternatives_value, is_exact) {
+        reader.fail(
+            value.span(),
+            "`alternatives` is for an output of integers",
+            ["role = \"output\", and a dtype such as \"i64\"".to_owned()],
+        );
+    }
+    if let (Some((span, _)), false) = (&integers, role.is_given()) {
         reader.fail(
             span.clone(),
-            "`range` is for a tensor of integers that is drawn",
-            ["role = \"input\" or \"inout\", and dtype = \"i32\" or \"i64\"".to_owned()],
+            "`range` is for a tensor that is drawn",
+            ["role = \"input\" or \"inout\"".to_owned()],
         );
     }
     Some(Argument::Tensor {
@@ -201,6 +213,7 @@ fn read_tensor(
         strides,
         present,
         integers: integers.map(|(_, integers)| integers),
+        alternatives,
     })
 }
 

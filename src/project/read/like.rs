@@ -81,6 +81,12 @@ pub(super) fn make_in_place(reader: &Reader<'_>, value: &Value<'_>, operation: &
             reader.fail(input.span(), format!("no input `{input_name}`"), []);
         } else if !has_tensor(operation, output_name, Role::Output) {
             reader.fail(output.span(), format!("no output `{output_name}`"), []);
+        } else if has_alternatives(operation, Some(output_name)) {
+            reader.fail(
+                output.span(),
+                format!("output `{output_name}` has `alternatives`, and a result in place of an input has none"),
+                ["declare the arguments of this operation, with an output of its own".to_owned()],
+            );
         } else {
             replace(operation, input_name, output_name);
         }
@@ -92,6 +98,14 @@ fn has_tensor(operation: &Operation, wanted: &str, of: Role) -> bool {
         .arguments
         .iter()
         .any(|argument| matches!(argument, Argument::Tensor { name, role, .. } if name == wanted && *role == of))
+}
+
+/// Whether several numbers are right for the elements of an output: of this name, or of any.
+pub(super) fn has_alternatives(operation: &Operation, wanted: Option<&str>) -> bool {
+    operation.arguments.iter().any(|argument| match argument {
+        Argument::Tensor { name, alternatives, .. } => alternatives.is_some() && wanted.is_none_or(|one| one == name),
+        _ => false,
+    })
 }
 
 fn replace(operation: &mut Operation, input: &str, output: &str) {

@@ -71,6 +71,14 @@ pub(super) fn read(reader: &Reader<'_>, value: &Value<'_>, root: &Path, before: 
     if let Some(value) = fields.get("in_place") {
         like::make_in_place(reader, value, &mut operation);
     }
+    if matches!(operation.oracle, OracleRef::Bundled(_)) && like::has_alternatives(&operation, None) {
+        let place = fields.get("oracle").or_else(|| fields.get("name")).map_or(value.span(), toml::Spanned::span);
+        reader.fail(
+            place,
+            "`alternatives` is for oracles in Python: a bundled one gives one number for each element",
+            ["oracle = { python = \"reference.py\", function = \"f\" }".to_owned()],
+        );
+    }
     let bytes = parts.bytes.flatten();
     operation.bytes = bytes.clone().unwrap_or_else(|| operation.bytes_of_tensors());
     let defaults = operation.defaults.clone();

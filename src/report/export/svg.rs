@@ -134,8 +134,9 @@ fn head(body: &mut String, report: &BenchReport) -> f64 {
     let mut x = MARGIN;
     let dtypes: BTreeSet<DType> = report.cases.iter().map(|case| case.dtype).collect();
     // Darkest first.
-    let shades = [DType::BF16, DType::F16, DType::F32, DType::I32, DType::I64];
-    for dtype in shades.iter().filter(|dtype| dtypes.contains(dtype)) {
+    let shades = [DType::BF16, DType::F16, DType::F32];
+    let others = DType::ALL.iter().filter(|dtype| !shades.contains(dtype));
+    for dtype in shades.iter().chain(others).filter(|dtype| dtypes.contains(dtype)) {
         let _ = writeln!(
             body,
             "<rect class=\"{}\" x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" rx=\"2.5\"/>",
@@ -252,6 +253,6 @@ fn shade(dtype: DType) -> &'static str {
         DType::BF16 => "bf16",
         DType::F16 => "f16",
         DType::F32 => "f32",
-        DType::I32 | DType::I64 => "i",
+        _ => "i",
     }
 }

@@ -12,9 +12,12 @@ AROUND_ONE = ("weight", "gamma")
 def torch_dtype(name):
     import torch
 
-    return {
-        "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64,
-    }[name]
+    # Looked up when asked for: torch has 8-bit floats since 2.1.
+    names = {
+        "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+        "i8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "bool": "bool",
+    }
+    return getattr(torch, names[name])
 
 
 def allocate(spec, sets, device, dtype=None):
