@@ -119,7 +119,6 @@ impl Journal {
     }
 
     /// Contents that were kept, compared with their digest.
-    #[allow(dead_code, reason = "`kernels search` continues from them")]
     pub(crate) fn get(folder: &Path, digest: &str) -> Result<Vec<u8>> {
         blob::get(folder, digest)
     }
