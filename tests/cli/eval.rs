@@ -73,6 +73,17 @@ fn tasks_are_held_to_account() {
 }
 
 #[test]
+fn what_an_agent_wrote_runs_without_the_right_to_write_its_reward() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let judge = "\"$UNTRUSTED\" sh -c \"echo 1 > $REWARD_DIR/reward.txt\" 2>/dev/null && exit 0\n\
+                 reward=0\n[ \"$(\"$UNTRUSTED\" cat answer.txt)\" = 42 ] && reward=1\n\
+                 echo $reward > \"$REWARD_DIR/reward.txt\"\n";
+    test.write("tasks/one/tests/test.sh", judge);
+    eval(&test, &["--check", "tasks"]).expect(0, &["3 checks passed, 0 failed"]);
+}
+
+#[test]
 fn verdicts_of_agents_that_are_good_wrong_and_hostile() {
     let test = Test::new();
     task(&test, "tasks/one", "");
