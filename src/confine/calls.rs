@@ -296,39 +296,8 @@ const CONTROLS: [u64; 7] = [
     0x540e, // TIOCSCTTY
 ];
 
-/// Calls by which a launcher would leave its process or act on another. They end the process, and are reported.
-const KILLED: &[i64] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_tkill,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_semget,
-    libc::SYS_msgget,
-    libc::SYS_mq_open,
-    libc::SYS_io_uring_setup,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_mount,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
-];
-
-/// Calls by which the tests of a task would leave their folder or act on another process. They fail.
-const FORBIDDEN: &[i64] = &[
+/// Calls by which a process would act on others or get around these filters. No confined process may make them.
+const OUTWARD: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -343,16 +312,37 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
-    libc::SYS_socket,
     libc::SYS_mount,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+];
+
+/// Calls by which a launcher would leave its process or act on another. These and those of [`OUTWARD`] end the process, and are
+/// reported.
+const KILLED: &[i64] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+];
+
+/// Calls by which the tests of a task would leave their folder or act on another process. These and those of [`OUTWARD`]
+/// fail.
+const FORBIDDEN: &[i64] = &[
+    libc::SYS_socket,
     libc::SYS_umount2,
     libc::SYS_open_tree,
     libc::SYS_move_mount,
     libc::SYS_fsopen,
     libc::SYS_pivot_root,
     libc::SYS_chroot,
-    libc::SYS_unshare,
-    libc::SYS_setns,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
@@ -436,7 +426,8 @@ pub(super) fn of_a_launcher() -> Result<(), seccompiler::Error> {
         // Reading limits, by passing no new ones.
         one(libc::SYS_prlimit64, 2, Length::Qword, Op::Eq, 0)?,
     ]);
-    let mut killed = any(KILLED);
+    let mut killed = any(OUTWARD);
+    killed.extend(any(KILLED));
     killed.extend([
         one(libc::SYS_socket, 0, Length::Dword, Op::Ne, local)?,
         one(libc::SYS_clone, 0, Length::Qword, Op::MaskedEq(thread), 0)?,
@@ -468,7 +459,8 @@ pub(super) fn of_a_compiler() -> Result<(), seccompiler::Error> {
 pub(super) fn of_a_verifier(scoped: bool) -> Result<(), seccompiler::Error> {
     // New user namespaces bring back what was forbidden.
     let namespace = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
-    let mut forbidden = any(FORBIDDEN);
+    let mut forbidden = any(OUTWARD);
+    forbidden.extend(any(FORBIDDEN));
     forbidden.push(one(libc::SYS_clone, 0, Length::Qword, Op::MaskedEq(namespace), namespace)?);
     forbidden.push((
         libc::SYS_ioctl,

@@ -17,7 +17,7 @@ use super::task::{Judge, Task};
 use super::verdict::{Outcome, Verdict};
 use super::verifier;
 use crate::journal::Journal;
-use crate::model::{self, Usage};
+use crate::model;
 use crate::skill::source::Skill;
 use crate::subject::{End, Errand, Outcome as Did, Step, Subject};
 
@@ -156,8 +156,7 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, jo
 /// What it took, and what it did.
 fn fill(row: &mut Row, subject: &Subject, did: &Did, journal: &Journal) -> Result<()> {
     row.loaded = did.loaded;
-    // A subject that answered has at least one turn and one token: zero of them was not counted.
-    row.usage = Some(did.usage).filter(|usage| *usage != Usage::default());
+    row.usage = did.usage.filter(|usage| usage.requests > 0);
     row.usd = row.usage.zip(model_of(subject)).and_then(|(usage, model)| model::usd(&model, &usage));
     if did.turns > 0 {
         (row.turns, row.calls, row.failed_calls) = (Some(did.turns), Some(did.calls), Some(did.failed_calls));

@@ -7,7 +7,8 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -20,6 +21,10 @@ use crate::base::disk;
 const EVENTS: &str = "events.jsonl";
 /// Locked by the writer, whose process it names.
 const LOCK: &str = "lock";
+/// How long a lock is waited for. A program that the last writer was starting shares it until its own code begins, also after
+/// that writer's end.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
 /// The kind of the first event.
 pub(crate) const HEADER: &str = "header";
 
@@ -166,7 +171,14 @@ fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
     let mut file = file.with_context(|| format!("cannot open {}", path.display()))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let begun = Instant::now();
+    let locked = loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            locked => break locked,
+        }
+    };
+    match locked {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             let mut holder = String::new();

@@ -143,7 +143,7 @@ impl Model for Client {
             let why = format!("{} at {} answers without content: {why}", self.endpoint.model, origin(url));
             return Err(NoContent(why).into());
         }
-        let usage = Usage::read(&value["usage"]).unwrap_or(Usage { requests: 1, ..Usage::default() });
+        let usage = Usage::read(&value["usage"]);
         let model = value["model"].as_str().unwrap_or(&self.endpoint.model).to_owned();
         let seconds = begun.elapsed().as_secs_f64();
         Ok(Answer { parts: reply.parts, stop: reply.stop, usage, model, seconds })

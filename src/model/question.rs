@@ -54,7 +54,8 @@ pub(crate) struct Tool {
 pub(crate) struct Answer {
     pub(crate) parts: Vec<Part>,
     pub(crate) stop: Stop,
-    pub(crate) usage: Usage,
+    /// None where the server does not count.
+    pub(crate) usage: Option<Usage>,
     /// As the server names it.
     pub(crate) model: String,
     /// How long it took when it was asked.

@@ -1,6 +1,6 @@
 //! Tokens, counted alike for all: the APIs differ in whether a count includes what was cached or reasoned.
 
-use std::ops::{Add, AddAssign};
+use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,18 +67,6 @@ impl Add for Usage {
             reasoning: self.reasoning + other.reasoning,
             requests: self.requests + other.requests,
         }
-    }
-}
-
-impl AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl std::iter::Sum for Usage {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), Add::add)
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn run(endpoint: &Endpoint, errand: &Errand) -> Outcome {
     };
     let done = Outcome {
         end: End::Finished,
-        usage: Usage::default(),
+        usage: Some(Usage::default()),
         turns: 0,
         calls: 0,
         failed_calls: 0,
@@ -88,7 +88,7 @@ impl Talk<'_> {
                 Err(error) => return End::Failed(format!("{error:#}")),
             };
             self.replayed += (answer.seconds - asked.elapsed().as_secs_f64()).max(0.0);
-            self.done.usage += answer.usage;
+            self.done.usage = self.done.usage.zip(answer.usage).map(|(sum, usage)| sum + usage);
             self.done.turns += 1;
             let results = self.carry_out(&answer);
             if self.left().is_zero() {

@@ -53,7 +53,8 @@ pub(crate) struct Errand<'a> {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
-    pub(crate) usage: Usage,
+    /// None where nobody counted, of one answer or of all.
+    pub(crate) usage: Option<Usage>,
     pub(crate) turns: u32,
     pub(crate) calls: u32,
     pub(crate) failed_calls: u32,
@@ -113,7 +114,6 @@ impl Outcome {
     /// Of a subject whose tokens and calls are not seen.
     fn unseen(end: End, seconds: f64, text: String) -> Self {
         let said = Step { role: "assistant".to_owned(), text, ..Step::default() };
-        let (usage, steps) = (Usage::default(), vec![said]);
-        Self { end, usage, turns: 0, calls: 0, failed_calls: 0, seconds, loaded: None, steps }
+        Self { end, usage: None, turns: 0, calls: 0, failed_calls: 0, seconds, loaded: None, steps: vec![said] }
     }
 }
