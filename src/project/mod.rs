@@ -22,6 +22,7 @@ mod spec_digest;
 mod standard;
 mod table;
 pub(crate) mod torch;
+pub(crate) mod tuning;
 
 pub(crate) use bound::BoundTensor;
 pub use bound::{Bound, BoundArgument};
@@ -39,6 +40,7 @@ pub use spec::{
     Argument, BadPointer, Budget, CType, CaseSet, Integers, Operation, OracleRef, Refusal, Role, Spec, Tolerance,
 };
 pub(crate) use torch::TorchProject;
+pub use tuning::Tuning;
 
 use std::fs;
 use std::io::ErrorKind;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::dtype::Element;
-use super::{DType, Formula};
+use super::{DType, Formula, Tuning};
 
 /// A whole `kernel.toml`.
 #[derive(Clone, Debug, Serialize)]
@@ -15,6 +15,9 @@ pub struct Spec {
     pub operations: Vec<Operation>,
     /// What a compiled kernel may use at most.
     pub budgets: Vec<Budget>,
+    /// Tables of the sources that `kernels tune` may change. Left out of digests: no result depends on them.
+    #[serde(skip)]
+    pub tunings: Vec<Tuning>,
 }
 
 /// One operation: a launcher and all that is needed to call, check and time it.

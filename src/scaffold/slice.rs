@@ -15,7 +15,9 @@ pub(super) fn slice(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<String>
     if kept.len() == operations.len() {
         return Ok(text.to_owned());
     }
-    let (mut operations_seen, mut cases_seen) = (operations.iter(), tables(&table, "cases").into_iter());
+    let mut operations_seen = operations.iter();
+    let (mut cases_seen, mut tunings_seen) =
+        (tables(&table, "cases").into_iter(), tables(&table, "tuning").into_iter());
     let mut out = String::new();
     for block in blocks(text) {
         let header = block.lines().find(|line| line.starts_with("[["));
@@ -33,21 +35,36 @@ pub(super) fn slice(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<String>
             }
             Some("[[cases]]") => {
                 let cases = cases_seen.next().context("more cases than there are")?;
-                let of = cases.get("operations").and_then(Value::as_array).into_iter().flatten();
-                let of: Vec<Value> =
-                    of.filter(|one| one.as_str().is_some_and(|one| kept.contains(one))).cloned().collect();
-                if !of.is_empty() {
-                    out.push_str(&replaced(
-                        block,
-                        &["operations"],
-                        &format!("operations = {}\n", inline(&Value::Array(of))),
-                    ));
-                }
+                out.push_str(&restricted(block, cases, &kept));
+            }
+            Some("[[tuning]]") => {
+                let tuning = tunings_seen.next().context("more tunings than there are")?;
+                out.push_str(&restricted(block, tuning, &kept));
             }
             _ => out.push_str(block),
         }
     }
     Ok(out)
+}
+
+/// A table of `[[cases]]` or `[[tuning]]` for the operations that are kept; nothing where there is none of them.
+fn restricted(block: &str, table: &Table, kept: &BTreeSet<&str>) -> String {
+    let of = |table: &Table| -> Vec<Value> {
+        let all = table.get("operations").and_then(Value::as_array).into_iter().flatten();
+        all.filter(|one| one.as_str().is_some_and(|one| kept.contains(one))).cloned().collect()
+    };
+    let mut each = tables(table, "each").into_iter().cloned().collect::<Vec<_>>();
+    for one in &mut each {
+        one.insert("operations".into(), Value::Array(of(one)));
+    }
+    each.retain(|one| !of(one).is_empty());
+    if table.contains_key("each") {
+        let list: String = each.into_iter().map(|one| format!("  {},\n", inline(&Value::Table(one)))).collect();
+        let text = format!("each = [\n{list}]\n");
+        return if list.is_empty() { String::new() } else { replaced(block, &["each"], &text) };
+    }
+    let text = format!("operations = {}\n", inline(&Value::Array(of(table))));
+    if of(table).is_empty() { String::new() } else { replaced(block, &["operations"], &text) }
 }
 
 pub(super) fn tables<'a>(table: &'a Table, key: &str) -> Vec<&'a Table> {

@@ -160,6 +160,7 @@ fn project(root: &Path) -> Project {
                 })
                 .collect(),
             budgets: vec![Budget { kernel: "*".to_owned(), spill_bytes: Some(0), ..Budget::default() }],
+            tunings: Vec::new(),
         },
         spec_digest: "cases 1".to_owned(),
         source_digest: "sources 1".to_owned(),

@@ -784,6 +784,51 @@ fn mistakes_in_what_operations_share_are_shown_at_their_line() {
     }
 }
 
+const TUNING: &str = r#"
+[[tuning]]
+file = "scale.cu"
+table = "kTuning"
+operations = "scale"
+row = ["arch", "packs", ["threads", "held"]]
+optional = { held = 1 }
+keys = { arch = "<= arch", packs = ">= ceil_div(width, 8)" }
+constants = { kNewest = 999 }
+vary = [{ macro = "LAYOUTS", names = ["threads", "first"], held = [1, 2], where = "(first <= arch) * (threads >= packs)" }]
+"#;
+
+#[test]
+fn mistakes_in_tuning_are_shown_at_their_line_and_what_is_right_changes_no_digest() {
+    let folder = Folder::new();
+    let digest = folder.open().spec_digest;
+    folder.write("kernel.toml", &format!("{KERNEL}{TUNING}"));
+    assert_eq!(folder.open().spec_digest, digest);
+    for (from, to, says) in [
+        ("\"scale.cu\"\ntable", "\"tuning.h\"\ntable", "`tuning.h` cannot be found"),
+        ("\"scale.cu\"\ntable", "\"../scale.cu\"\ntable", "leaves the project's folder"),
+        ("\"kTuning\"", "\"k Tuning\"", "`k Tuning` is not the name of an array"),
+        ("operations = \"scale\"\nrow", "operations = [\"scales\"]\nrow", "no operation `scales`"),
+        ("\"held\"]]", "\"arch\"]]", "`row` has two fields `arch`"),
+        ("\"held\"]]", "\"where\"]]", "`where` cannot be the name of a field"),
+        ("{ held = 1 }", "{ hold = 1 }", "`hold` is no field of `row`"),
+        ("\"<= arch\"", "\"arch\"", "`arch` does not begin with <=, >= or =="),
+        ("\"<= arch\"", "\"<= archs\"", "unknown name `archs`"),
+        ("\"<= arch\"", "\"<= (arch\"", "expected `)`"),
+        ("ceil_div(width, 8)", "widths", "unknown name `widths`"),
+        ("keys = { arch", "keys = { archs", "`archs` is no field of `row`"),
+        ("held = [1, 2]", "hold = [1, 2]", "`hold` is no field of `row`"),
+        ("held = [1, 2]", "held = [\"1\"]", "expected a number, found a string"),
+        ("first <= arch", "second <= arch", "`where` uses `second`"),
+        ("names = [\"threads\", \"first\"], ", "", "lacks `names`"),
+        ("vary = [{", "when = \"tall\"\nvary = [{", "unknown name `tall`"),
+        ("constants =", "constant =", "unknown field `constant` in [[tuning]]"),
+    ] {
+        folder.write("kernel.toml", &format!("{KERNEL}{TUNING}"));
+        folder.spoil("kernel.toml", from, to);
+        let message = folder.refused();
+        assert!(message.contains(says) && message.contains(" | "), "no `{says}` in:\n{message}");
+    }
+}
+
 #[test]
 fn a_second_operation_of_a_name_is_shown() {
     let folder = Folder::new();

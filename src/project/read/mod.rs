@@ -8,6 +8,7 @@ mod dtype;
 mod each;
 mod like;
 mod operation;
+mod tuning;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -88,11 +89,14 @@ fn read_file(reader: &Reader<'_>, table: &DeTable<'_>, root: &Path) -> Option<Sp
     let budgets: Vec<Budget> = tables(reader, file.get("budget"), "tables headed [[budget]]")
         .flat_map(|value| budget::read(reader, value, root))
         .collect();
+    let tunings = tables(reader, file.get("tuning"), "tables headed [[tuning]]")
+        .flat_map(|value| tuning::read(reader, value, root, &drafts))
+        .collect();
     if let Some(value) = file.get("check") {
         budget::read_check(reader, value);
     }
     file.finish();
-    Some(Spec { operations: drafts.into_iter().map(|draft| check::finish(reader, draft)).collect(), budgets })
+    Some(Spec { operations: drafts.into_iter().map(|draft| check::finish(reader, draft)).collect(), budgets, tunings })
 }
 
 /// The tables of a list that may be missing.
