@@ -1,5 +1,6 @@
 //! Timing: rotating buffers, CUDA graphs, the copy roof, statistics.
 
+mod check;
 mod clock;
 mod draw;
 mod health;

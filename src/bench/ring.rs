@@ -2,14 +2,13 @@
 
 use anyhow::Result;
 
-use super::draw::{content, distinct, drawn};
-use crate::base::cores;
+use super::check::Slots;
+use super::draw::{content, distinct};
 use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
 use crate::gpu::{Buffer, Device, GpuError};
 use crate::project::{Bound, BoundTensor, Role};
-use crate::verify::layout::{Layout, runs};
-use crate::verify::slot::Slot;
+use crate::verify::layout::Layout;
 
 /// The memory of all cases, one after another.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub(super) struct Round {
     /// The seed of the inputs.
     pub(super) seed: u64,
     /// The word around the tensors.
-    around: u32,
+    pub(super) around: u32,
     /// The words in place of what the timed and the repeated launches write; their bytes differ.
     blanks: [u32; 2],
 }
@@ -60,33 +59,21 @@ pub(super) struct Ring<'a> {
     device: &'a Device,
     contents: &'a Contents,
     images: &'a Images,
-    bound: &'a Bound,
     layout: &'a Layout,
     /// How many.
     slots: u32,
-    /// Each tensor without dimensions of stride 0, and where it lies.
-    tensors: Vec<(BoundTensor, Region)>,
+    /// What is in one.
+    pub(super) slot: Slots<'a>,
 }
 
 impl<'a> Ring<'a> {
     /// Slots at the beginning of the images.
     pub(super) fn new(
         (device, contents, images): (&'a Device, &'a Contents, &'a Images),
-        bound: &'a Bound,
-        layout: &'a Layout,
+        slot: Slots<'a>,
         slots: u32,
     ) -> Self {
-        let tensors = bound.tensors.iter().zip(&layout.starts).map(|(tensor, at)| {
-            let tensor = distinct(tensor);
-            let dimensions = if tensor.span() == tensor.elements() {
-                vec![(tensor.elements(), 1)]
-            } else {
-                tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect()
-            };
-            let region = Region { at: *at, step: step(layout), slots, size: tensor.dtype.size() as u64, dimensions };
-            (tensor, region)
-        });
-        Self { device, contents, images, bound, layout, slots, tensors: tensors.collect() }
+        Self { device, contents, images, layout: slot.layout, slots, slot }
     }
 
     fn bytes(&self) -> u64 {
@@ -126,7 +113,9 @@ impl<'a> Ring<'a> {
     }
 
     fn draw(&self, round: &Round, shift: u32) -> Result<(), GpuError> {
-        for (index, (tensor, region)) in self.tensors.iter().enumerate().filter(|(_, (one, _))| one.role.is_given()) {
+        for (index, (tensor, region)) in
+            self.slot.tensors.iter().enumerate().filter(|(_, (one, _))| one.role.is_given())
+        {
             let content = content(tensor, index, round.seed).further(shift);
             self.contents.write(self.device, &self.images.memory, region, content)?;
         }
@@ -164,7 +153,7 @@ impl<'a> Ring<'a> {
     }
 
     fn of(&self, wanted: impl Fn(Role) -> bool) -> impl Iterator<Item = &Region> {
-        self.tensors.iter().filter(move |(tensor, _)| wanted(tensor.role)).map(|(_, region)| region)
+        self.slot.tensors.iter().filter(move |(tensor, _)| wanted(tensor.role)).map(|(_, region)| region)
     }
 
     /// Reads all slots into the L2, behind work that keeps the stream busy.
@@ -187,42 +176,6 @@ impl<'a> Ring<'a> {
         self.device.download(image, u64::from(slot) * step(self.layout), &mut bytes)?;
         Ok(bytes)
     }
-
-    /// The content of a slot before a round, computed on the host.
-    pub(super) fn expected(&self, round: &Round, slot: u32) -> Slot {
-        let mut bytes = filled(usize::try_from(self.layout.bytes).unwrap_or(0), round.around);
-        for (index, (tensor, region)) in self.tensors.iter().enumerate() {
-            if !tensor.role.is_given() {
-                continue;
-            }
-            let drawn = drawn(tensor, content(tensor, index, round.seed), slot);
-            let start = usize::try_from(region.at).unwrap_or(0);
-            let mut from = 0;
-            runs(tensor, |run| {
-                let length = run.len();
-                bytes[start + run.start..start + run.end].copy_from_slice(&drawn[from..from + length]);
-                from += length;
-            });
-        }
-        Slot { bytes }
-    }
-
-    /// The case's tensors and their places.
-    pub(super) fn case(&self) -> (&'a Bound, &'a Layout) {
-        (self.bound, self.layout)
-    }
-}
-
-/// Bytes that repeat a word, written on all cores.
-fn filled(length: usize, word: u32) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let share = length.div_ceil(cores()).next_multiple_of(4).max(1 << 20);
-    std::thread::scope(|scope| {
-        for piece in bytes.chunks_mut(share) {
-            scope.spawn(move || piece.as_chunks_mut::<4>().0.fill(word.to_le_bytes()));
-        }
-    });
-    bytes
 }
 
 /// Bytes of memory that inputs and outputs occupy: the most that a launch need move. What is input and output counts twice.

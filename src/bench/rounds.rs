@@ -1,23 +1,19 @@
 //! The rounds of a case. Before each, all contents are new. Behind it, the same launches run again in another order, each on
-//! the inputs of the next slot, and are compared with the timed ones, every byte; of these, slots drawn afterwards are
-//! compared with the oracle.
+//! the inputs of the next slot, and are compared with the timed ones, every byte; of these, slots drawn afterwards are kept for
+//! the oracle.
 
 use anyhow::{Result, bail};
 
+use super::check::{Kept, Slots};
 use super::clock::Clock;
 use super::result::Residency;
 use super::ring::{Ring, Round};
 use super::roof::Roof;
-use crate::base::cores;
 use crate::gpu::{Device, GpuError, Graph, State};
-use crate::project::{Operation, Project};
-use crate::verify::compare::{Scope, compare};
 use crate::verify::finding::Kind;
-use crate::verify::judge::{damaged, differing, judge};
+use crate::verify::judge::{damaged, differing};
 use crate::verify::path::Fault;
 use crate::verify::random::Random;
-use crate::verify::reference::oracle_for;
-use crate::verify::slot::{results, tensors};
 
 /// Rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
@@ -27,8 +23,6 @@ const CHECKED_BYTES: u64 = 1 << 27;
 /// A case to be timed.
 pub(super) struct Case<'a> {
     pub(super) device: &'a Device,
-    pub(super) project: &'a Project,
-    pub(super) operation: &'a Operation,
     pub(super) doing: String,
     pub(super) residency: Residency,
     pub(super) ring: Ring<'a>,
@@ -50,17 +44,9 @@ pub(super) struct Rounds {
     pub(super) dropped: u32,
     /// Timed launches whose outputs were compared with those of an untimed one.
     pub(super) compared: u64,
-    /// Slots that were compared with the oracle.
-    pub(super) checked: u32,
+    /// Slots for the oracle.
+    pub(super) kept: Vec<Kept>,
     pub(super) faults: Vec<Fault>,
-}
-
-/// A slot after a round, for the oracle.
-struct Kept {
-    round: Round,
-    number: u32,
-    slot: u32,
-    after: Vec<u8>,
 }
 
 impl Case<'_> {
@@ -68,7 +54,6 @@ impl Case<'_> {
     pub(super) fn rounds(&self, wanted: u32, random: &mut Random) -> Result<Result<Rounds, GpuError>> {
         let clock = Clock::new()?;
         let mut all = Rounds::default();
-        let mut kept = Vec::new();
         let mut number = 0;
         while all.kernel.len() < wanted as usize && all.faults.is_empty() {
             let round = Round::draw();
@@ -94,18 +79,12 @@ impl Case<'_> {
                     all.dropped
                 );
             }
-            let checks = if self.large { 2 } else { (CHECKED_BYTES / self.ring.case().1.bytes).max(2) };
+            let checks = if self.large { 2 } else { (CHECKED_BYTES / self.ring.slot.layout.bytes).max(2) };
             let last = all.kernel.len() == wanted as usize;
             if last || random.below(u64::from(wanted)) < checks - 1 {
                 let slot = u32::try_from(random.below(self.slots.into()))?;
                 let after = self.ring.kept(slot)?;
-                kept.push(Kept { round, number, slot, after });
-            }
-        }
-        for one in &kept {
-            if all.faults.is_empty() {
-                all.faults.extend(self.checked(one)?);
-                all.checked += 1;
+                all.kept.push(Kept { round, number, slot, after });
             }
         }
         Ok(Ok(all))
@@ -123,10 +102,10 @@ impl Case<'_> {
 
     /// Compares what the timed launches left with what the same launches leave now.
     fn compared(&self, round: &Round, number: u32) -> Result<Option<Fault>> {
-        let (bound, layout) = self.ring.case();
+        let Slots { bound, layout, .. } = self.ring.slot;
         if let Some(slot) = self.ring.keep()? {
             let after = self.ring.left(slot)?;
-            let fault = damaged(&self.ring.expected(round, slot), bound, layout, &after);
+            let fault = damaged(&self.ring.slot.expected(round, slot), bound, layout, &after);
             let (kind, message) = fault.unwrap_or((Kind::RedZone, "memory between the slots was written".to_owned()));
             return Ok(Some((kind, format!("round {number}, slot {slot}: {message}"))));
         }
@@ -137,28 +116,11 @@ impl Case<'_> {
         let Some(slot) = self.ring.repeated()? else { return Ok(None) };
         let source = self.ring.source(slot);
         let (again, timed) = (self.ring.left(slot)?, self.ring.kept(source)?);
-        let fault = damaged(&self.ring.expected(round, source), bound, layout, &again).or_else(|| {
+        let fault = damaged(&self.ring.slot.expected(round, source), bound, layout, &again).or_else(|| {
             let what = differing(bound, layout, &timed, &again)?;
             Some((Kind::TimedOutput, format!("{what} when it was not timed, on the same inputs in slot {slot}")))
         });
         let (kind, message) = fault.unwrap_or((Kind::RedZone, "memory between the slots was written".to_owned()));
         Ok(Some((kind, format!("round {number}, slot {source}: {message}"))))
-    }
-
-    /// Compares a slot with the oracle, every byte.
-    fn checked(&self, kept: &Kept) -> Result<Option<Fault>> {
-        let (bound, layout) = self.ring.case();
-        let expected = self.ring.expected(&kept.round, kept.slot);
-        let place = |message: &str| format!("round {}, slot {}: {message}", kept.number, kept.slot);
-        if let Some((kind, message)) = damaged(&expected, bound, layout, &kept.after) {
-            return Ok(Some((kind, place(&message))));
-        }
-        let given = tensors(bound, layout, &expected.bytes, &kept.after);
-        let got = results(bound, layout, &kept.after);
-        let oracle = oracle_for(self.project, self.operation, bound, &given, cores())?;
-        let fault = judge(&compare(oracle.as_ref(), &given, &got, Scope::default()));
-        Ok(fault.map(|(kind, message)| {
-            (Kind::TimedOutput, place(&format!("{} in a timed launch: {message}", kind.name())))
-        }))
     }
 }

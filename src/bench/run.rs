@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 
+use super::check::{Check, Checker, Slots};
 use super::health::Health;
 use super::result::{BenchReport, CaseBench, Residency, Samples, Spread};
 use super::ring::{Images, Ring, most_bytes, step};
@@ -195,7 +196,7 @@ impl From<GpuError> for Timed {
     }
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
     /// Times all cases; returns whether the context is lost.
     fn all(
         &mut self,
@@ -213,27 +214,45 @@ impl Bench<'_> {
             });
         }
         path.dismiss();
-        for (timing, recordings) in timings.iter().zip(recorded) {
-            let Timing { operation, case, .. } = timing;
-            tell(&format!("{} {}", operation.name, case.label));
-            let timed = match recordings {
-                Ok(recordings) => self.case(path, timing, &recordings)?,
-                Err(fault) => fault.into(),
-            };
+        let mut timed = std::thread::scope(|scope| -> Result<Vec<Timed>> {
+            let checker = Checker::start(scope);
+            let mut all = Vec::with_capacity(timings.len());
+            for (timing, recordings) in timings.iter().zip(recorded) {
+                tell(&format!("{} {}", timing.operation.name, timing.case.label));
+                let (timed, kept) = match recordings {
+                    Ok(recordings) => self.case(path, timing, &recordings)?,
+                    Err(fault) => (fault.into(), None),
+                };
+                if let Some(check) = kept {
+                    checker.check(all.len(), check);
+                }
+                let lost = timed.lost;
+                all.push(timed);
+                if lost {
+                    break;
+                }
+            }
+            tell("comparing timed launches with the oracle");
+            for (index, (checked, fault)) in checker.finish()? {
+                all[index].faults.extend(fault);
+                if let Some(bench) = &mut all[index].bench {
+                    bench.checked = checked;
+                }
+            }
+            Ok(all)
+        })?;
+        let lost = timed.iter().any(|timed| timed.lost);
+        for (Timing { operation, case, .. }, timed) in timings.iter().zip(timed.drain(..)) {
             report.cases.extend(timed.bench);
-            let findings = timed.faults.into_iter().map(|(kind, message)| Finding {
+            report.findings.extend(timed.faults.into_iter().map(|(kind, message)| Finding {
                 kind,
                 operation: operation.name.clone(),
                 case: Some(case.label.clone()),
                 path: path.name(),
                 message,
-            });
-            report.findings.extend(findings);
-            if timed.lost {
-                return Ok(true);
-            }
+            }));
         }
-        Ok(false)
+        Ok(lost)
     }
 
     fn record(&self, path: &mut CodePath, timing: &Timing) -> Result<Result<Vec<Recording>, Fault>> {
@@ -243,20 +262,27 @@ impl Bench<'_> {
         path.record(&timing.operation.launcher, &timing.bound, &timing.layout, &bases)
     }
 
-    fn case(&mut self, path: &CodePath, timing: &Timing, recordings: &[Recording]) -> Result<Timed> {
+    fn case<'t>(
+        &mut self,
+        path: &CodePath,
+        timing: &'t Timing,
+        recordings: &[Recording],
+    ) -> Result<(Timed, Option<Check<'t>>)>
+    where
+        'a: 't,
+    {
         let Rotation { sets, residency, .. } = timing.rotation;
         let mut order: Vec<usize> = (0..recordings.len()).collect();
         let first = self.graph(path, recordings, &order);
         self.random.shuffle(&mut order);
         let graphs = match (first, self.graph(path, recordings, &order)) {
             (Ok(first), Ok(second)) => [first, second],
-            (Err(error), _) | (_, Err(error)) => return Ok(error.into()),
+            (Err(error), _) | (_, Err(error)) => return Ok((error.into(), None)),
         };
-        let ring = Ring::new((self.device, &self.contents, &self.images), &timing.bound, &timing.layout, sets);
+        let slots = Slots::new(&timing.bound, &timing.layout, sets);
+        let ring = Ring::new((self.device, &self.contents, &self.images), slots.clone(), sets);
         let case = rounds::Case {
             device: self.device,
-            project: self.project,
-            operation: timing.operation,
             doing: format!("timing {} {}", timing.operation.name, timing.case.label),
             residency,
             ring,
@@ -267,8 +293,14 @@ impl Bench<'_> {
             large: timing.is_large(),
         };
         Ok(match case.rounds(self.rounds, &mut self.random)? {
-            Ok(rounds) => self.timed(timing, rounds, &case.roof, recordings),
-            Err(error) => error.into(),
+            Ok(mut rounds) => {
+                let kept = std::mem::take(&mut rounds.kept);
+                let check = Check { project: self.project, operation: timing.operation, slots, kept };
+                // What is wrong already is not held against the oracle.
+                let check = rounds.faults.is_empty().then_some(check);
+                (self.timed(timing, rounds, &case.roof, recordings), check)
+            }
+            Err(error) => (error.into(), None),
         })
     }
 
@@ -303,7 +335,7 @@ impl Bench<'_> {
             copy_by: roof.manner.name().to_owned(),
             launches: first.map_or_else(Vec::new, |recording| self.describe(recording)),
             compared: rounds.compared,
-            checked: rounds.checked,
+            checked: 0,
             remarks: Vec::new(),
             against: None,
         };

@@ -38,11 +38,14 @@ pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
 
 fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     let Verify { project, choice, path } = request;
-    let native_only = choice.native_only || matches!(path, CodePath::Sanitized);
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
-    let session = Session::open(project, &card, !native_only, &tell)?;
+    let arch = match path {
+        CodePath::Arch(arch) => *arch,
+        CodePath::Sanitized => card.arch,
+    };
+    let session = Session::compiled(project, arch, std::iter::empty(), &tell)?;
     let report = run::run_path(&session.project, &session.build, choice, *path)?;
     output.json(&report);
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

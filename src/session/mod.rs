@@ -39,13 +39,17 @@ pub(crate) struct Session {
 impl Session {
     /// Reads and compiles a project for a card, and on request for the stand-in architectures older than it.
     pub(crate) fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
+        let older = STAND_INS.into_iter().filter(|arch| stand_ins && *arch < card.arch);
+        Self::compiled(dir, card.arch, older, tell)
+    }
+
+    /// Reads and compiles a project for `arch`, and for those of `more` that its kernels are compiled for.
+    pub(crate) fn compiled(dir: &Path, arch: u32, more: impl Iterator<Item = u32>, tell: Tell) -> Result<Self> {
         let project = Project::open(dir)?;
         oracle::check_names(&project)?;
         let toolchain = Toolchain::find()?;
-        // A card that is too old is an error; a stand-in that is too old is left out.
-        project.of_archs(&[card.arch])?;
-        let older = STAND_INS.into_iter().filter(|arch| stand_ins && *arch < card.arch);
-        let archs: Vec<u32> = older.chain([card.arch]).collect();
+        project.of_archs(&[arch])?;
+        let archs: Vec<u32> = more.chain([arch]).collect();
         let archs = project.of_archs(&archs)?;
         tell(&format!("building {}", project.name));
         let build = compile::build(&project, &archs, &toolchain, false, tell)?;

@@ -68,6 +68,13 @@ const REFERENCES: usize = 3;
 /// References in Python run in advance for cases of at most this many elements, because their results are kept in memory.
 const MOST_ELEMENTS: u64 = 1 << 26;
 
+/// Bytes that the host holds of a case from drawing to judging: four slots, before and after their launches.
+pub(super) fn held_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
+    // A case that cannot be bound is an error when it is drawn.
+    let bytes = operation.bind(&chosen.case).map_or(0, |bound| Layout::new(&bound).bytes);
+    if chosen.timed && bytes > MOST_TIMED { 0 } else { 8 * bytes }
+}
+
 /// A case with its inputs drawn, which takes the host about as long as everything else and is done in advance.
 pub(super) struct Prepared {
     bound: Bound,

@@ -14,6 +14,7 @@ pub(crate) mod judge;
 pub(crate) mod layout;
 mod memory;
 pub mod path;
+mod pipeline;
 pub(crate) mod random;
 pub(crate) mod reference;
 pub(crate) mod run;

@@ -1,29 +1,26 @@
 //! A whole verification: every code path, operation and case.
 
-use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use super::beside::Beside;
-use super::case::{CaseOutcome, Launched, Prepared, Setting, check_refusal};
+use super::case::{self, CaseOutcome, Prepared, Setting, check_refusal};
 use super::finding::{Finding, OperationReport, PathReport, SET, VerifyReport};
 use super::memory::Memory;
 use super::path::{CodePath, Fault, choose};
+use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
 use super::select::{self, Chosen};
 use super::{exact, sanitize};
 use crate::compile::{Build, Target};
 use crate::gpu::Device;
 use crate::gpu::muffle::Muffle;
-use crate::project::{Case, Inputs, Operation, Project};
+use crate::project::{Case, Inputs, Operation, OracleRef, Project};
 use crate::worker::{self, Choice};
 
 /// Findings that are reported of one operation on one path; the rest is counted.
 const MOST_FINDINGS: usize = 12;
-
-/// Cases whose inputs are drawn in advance.
-const AHEAD: usize = 1;
 
 /// Verifies a project on a card. `tell` is called with what is being done.
 pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
@@ -217,43 +214,26 @@ impl<'a> Run<'a> {
         // Not from the run's seed, which a candidate could know.
         let random = &mut Random::new(fresh_seed(), 0);
         let cases = select::verified(self.choice, operation, (seed, self.is_timed && is_first), random)?;
-        let outcomes = std::thread::scope(|scope| -> Result<Vec<CaseOutcome>> {
-            let (ahead, prepared) = sync_channel(AHEAD);
-            let cases = &cases;
-            // Ends after the last case, or when nobody receives any more.
-            scope.spawn(move || {
-                cases.iter().all(|chosen| {
-                    let prepared = Prepared::new(project, operation, chosen, seed);
-                    ahead.send(prepared).is_ok()
-                })
-            });
-            let (launched, to_judge) = sync_channel::<Launched>(0);
-            let judge = scope.spawn(move || {
-                let launched = cases.iter().zip(to_judge);
-                launched.map(|(chosen, launched)| launched.judge((project, operation, chosen))).collect()
-            });
-            for (chosen, prepared) in cases.iter().zip(prepared) {
-                self.announce(path, operation, &chosen.case);
-                let one = match prepared? {
-                    Some(prepared) => {
-                        let setting = Setting { device: &self.device, operation, chosen };
-                        prepared.launch(&setting, &mut self.memory, path)?
-                    }
-                    None => CaseOutcome { left_to_bench: true, ..CaseOutcome::default() }.into(),
-                };
-                let lost = one.is_lost();
-                // Nobody receives after an error of the judge's.
-                if launched.send(one).is_err() || lost {
-                    break;
-                }
-            }
-            drop(launched);
-            judge.join().unwrap_or_else(|_| bail!("comparing the results of {} panicked", operation.name))
+        let stages = Stages {
+            bytes: &|chosen| case::held_bytes(operation, chosen),
+            draw: &|chosen| Prepared::new(project, operation, chosen, seed),
+            judge: &|chosen, launched| launched.judge((project, operation, chosen)),
+            // A reference in Python has processes of its own.
+            threads: if matches!(operation.oracle, OracleRef::Python { .. }) { 1 } else { pipeline::threads() },
+        };
+        let outcomes = stages.run(&cases, |chosen, prepared| {
+            (self.tell)(&format!("{}: {} {}", path.name(), operation.name, chosen.case.label));
+            let Some(prepared) = prepared else {
+                return Ok(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() }.into());
+            };
+            let setting = Setting { device: &self.device, operation, chosen };
+            prepared.launch(&setting, &mut self.memory, path)
         })?;
         let mut lost = false;
-        for (chosen, outcome) in cases.iter().zip(outcomes) {
+        for (index, outcome) in outcomes {
+            let chosen = &cases[index];
             self.count_operation(operation, chosen, &outcome);
-            lost = self.count(&chosen.case, outcome, summary, findings);
+            lost |= self.count(&chosen.case, outcome, summary, findings);
         }
         Ok(lost)
     }

@@ -1,0 +1,165 @@
+//! Slots after timed rounds, compared with the oracle. That takes the host longer than a round takes the card, so it happens
+//! beside the timing of the next case.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use anyhow::{Result, bail};
+
+use super::draw::{content, distinct, drawn};
+use super::ring::{Round, step};
+use crate::base::cores;
+use crate::gpu::contents::Region;
+use crate::project::{Bound, BoundTensor, Operation, Project};
+use crate::verify::compare::{Scope as Compared, compare};
+use crate::verify::finding::Kind;
+use crate::verify::judge::{damaged, judge};
+use crate::verify::layout::{Layout, runs};
+use crate::verify::path::Fault;
+use crate::verify::reference::oracle_for;
+use crate::verify::slot::{Slot, results, tensors};
+
+/// What is in a slot of a case.
+#[derive(Clone, Debug)]
+pub(super) struct Slots<'a> {
+    pub(super) bound: &'a Bound,
+    pub(super) layout: &'a Layout,
+    /// Each tensor without dimensions of stride 0, and where it lies.
+    pub(super) tensors: Vec<(BoundTensor, Region)>,
+}
+
+impl<'a> Slots<'a> {
+    /// Of a case with so many slots, one behind the other.
+    pub(super) fn new(bound: &'a Bound, layout: &'a Layout, slots: u32) -> Self {
+        let tensors = bound.tensors.iter().zip(&layout.starts).map(|(tensor, at)| {
+            let tensor = distinct(tensor);
+            let dimensions = if tensor.span() == tensor.elements() {
+                vec![(tensor.elements(), 1)]
+            } else {
+                tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect()
+            };
+            let region = Region { at: *at, step: step(layout), slots, size: tensor.dtype.size() as u64, dimensions };
+            (tensor, region)
+        });
+        Self { bound, layout, tensors: tensors.collect() }
+    }
+
+    /// The content of a slot before a round, computed on the host.
+    pub(super) fn expected(&self, round: &Round, slot: u32) -> Slot {
+        let mut bytes = filled(usize::try_from(self.layout.bytes).unwrap_or(0), round.around);
+        for (index, (tensor, region)) in self.tensors.iter().enumerate() {
+            if !tensor.role.is_given() {
+                continue;
+            }
+            let drawn = drawn(tensor, content(tensor, index, round.seed), slot);
+            let start = usize::try_from(region.at).unwrap_or(0);
+            let mut from = 0;
+            runs(tensor, |run| {
+                let length = run.len();
+                bytes[start + run.start..start + run.end].copy_from_slice(&drawn[from..from + length]);
+                from += length;
+            });
+        }
+        Slot { bytes }
+    }
+}
+
+/// Bytes that repeat a word, written on all cores.
+fn filled(length: usize, word: u32) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let share = length.div_ceil(cores()).next_multiple_of(4).max(1 << 20);
+    std::thread::scope(|scope| {
+        for piece in bytes.chunks_mut(share) {
+            scope.spawn(move || piece.as_chunks_mut::<4>().0.fill(word.to_le_bytes()));
+        }
+    });
+    bytes
+}
+
+/// A slot after a round.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) round: Round,
+    pub(super) number: u32,
+    pub(super) slot: u32,
+    pub(super) after: Vec<u8>,
+}
+
+/// The slots of a case that are compared with the oracle.
+#[derive(Debug)]
+pub(super) struct Check<'a> {
+    pub(super) project: &'a Project,
+    pub(super) operation: &'a Operation,
+    pub(super) slots: Slots<'a>,
+    pub(super) kept: Vec<Kept>,
+}
+
+/// How many slots were compared, and what was wrong in the last of them.
+pub(super) type Checked = (u32, Option<Fault>);
+
+impl Check<'_> {
+    /// Compares the slots, every byte, up to the first that is wrong.
+    fn run(&self) -> Result<Checked> {
+        let mut checked = 0;
+        for kept in &self.kept {
+            checked += 1;
+            if let Some(fault) = self.slot(kept)? {
+                return Ok((checked, Some(fault)));
+            }
+        }
+        Ok((checked, None))
+    }
+
+    fn slot(&self, kept: &Kept) -> Result<Option<Fault>> {
+        let Slots { bound, layout, .. } = self.slots;
+        let expected = self.slots.expected(&kept.round, kept.slot);
+        let place = |message: &str| format!("round {}, slot {}: {message}", kept.number, kept.slot);
+        if let Some((kind, message)) = damaged(&expected, bound, layout, &kept.after) {
+            return Ok(Some((kind, place(&message))));
+        }
+        let given = tensors(bound, layout, &expected.bytes, &kept.after);
+        let got = results(bound, layout, &kept.after);
+        let oracle = oracle_for(self.project, self.operation, bound, &given, cores())?;
+        let fault = judge(&compare(oracle.as_ref(), &given, &got, Compared::default()));
+        Ok(fault.map(|(kind, message)| {
+            (Kind::TimedOutput, place(&format!("{} in a timed launch: {message}", kind.name())))
+        }))
+    }
+}
+
+/// A thread that runs the checks of cases.
+pub(super) struct Checker<'scope, 'a> {
+    checks: SyncSender<(usize, Check<'a>)>,
+    thread: ScopedJoinHandle<'scope, Result<Vec<(usize, Checked)>>>,
+}
+
+impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
+    pub(super) fn start(scope: &'scope Scope<'scope, '_>) -> Self {
+        // One waits while another is run: each holds its slots.
+        let (checks, to_run) = sync_channel(1);
+        Self { checks, thread: scope.spawn(|| all(to_run)) }
+    }
+
+    /// Hands over the check of a case, which is told by its index.
+    pub(super) fn check(&self, case: usize, check: Check<'a>) {
+        // Nobody receives after an error, which `finish` returns.
+        let _ = self.checks.send((case, check));
+    }
+
+    /// The results of all checks.
+    pub(super) fn finish(self) -> Result<Vec<(usize, Checked)>> {
+        drop(self.checks);
+        self.thread.join().unwrap_or_else(|_| bail!("comparing timed launches with the oracle panicked"))
+    }
+}
+
+fn all(checks: Receiver<(usize, Check)>) -> Result<Vec<(usize, Checked)>> {
+    yield_to_timing();
+    checks.into_iter().map(|(case, check)| Ok((case, check.run()?))).collect()
+}
+
+/// Lets the thread that times run first, and whatever this one starts: on Linux a niceness is a thread's.
+fn yield_to_timing() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(10);
+}

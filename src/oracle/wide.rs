@@ -1,0 +1,35 @@
+//! Loops over doubles, compiled for the vector registers of the processor that the program runs on. The compiler neither reorders
+//! sums nor contracts products into them, so results are the same bits with any of them.
+#![allow(unsafe_code, reason = "a function compiled for AVX is called behind a check that the processor has it")]
+
+/// Work whose loops gain from wide registers.
+pub(super) trait Work {
+    type Out;
+    /// Does it, with `ROWS` rows at a time: as many as the registers hold sums of. Everything that it calls and that is to be
+    /// compiled for these registers is `#[inline(always)]`, as is this.
+    fn run<const ROWS: usize>(self) -> Self::Out;
+}
+
+/// Does it with the widest registers that there are.
+pub(super) fn wide<W: Work>(work: W) -> W::Out {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f")]
+        fn avx512<W: Work>(work: W) -> W::Out {
+            work.run::<4>()
+        }
+        #[target_feature(enable = "avx2")]
+        fn avx2<W: Work>(work: W) -> W::Out {
+            work.run::<2>()
+        }
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has AVX-512.
+            return unsafe { avx512(work) };
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { avx2(work) };
+        }
+    }
+    work.run::<1>()
+}

@@ -1,0 +1,172 @@
+//! The cases of an operation in three stages that overlap: threads draw inputs, the calling thread launches, and threads judge.
+//! On a machine with many cores a launch waits for the host otherwise.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use anyhow::{Result, bail};
+
+use super::case::{CaseOutcome, Launched, Prepared};
+use super::select::Chosen;
+use crate::base::cores;
+
+/// Bytes of slots that the host holds at a time; a single larger case is let in alone.
+const MOST_BYTES: u64 = 12 << 30;
+
+/// The stages of a case. Drawing and judging run on several threads.
+pub(super) struct Stages<'a> {
+    /// The bytes of a case that the host holds.
+    pub(super) bytes: &'a (dyn Fn(&Chosen) -> u64 + Sync),
+    pub(super) draw: &'a (dyn Fn(&Chosen) -> Result<Option<Prepared>> + Sync),
+    pub(super) judge: &'a (dyn Fn(&Chosen, Launched) -> Result<CaseOutcome> + Sync),
+    /// Threads for each of the two.
+    pub(super) threads: usize,
+}
+
+/// Threads that draw, and that judge: those of other code paths, in other processes, run beside them.
+pub(super) fn threads() -> usize {
+    (cores() / 4).clamp(1, 6)
+}
+
+impl Stages<'_> {
+    /// The outcomes of all cases in their order, up to one after which the context is lost.
+    pub(super) fn run(
+        &self,
+        cases: &[Chosen],
+        mut launch: impl FnMut(&Chosen, Option<Prepared>) -> Result<Launched>,
+    ) -> Result<Vec<(usize, CaseOutcome)>> {
+        let room = &Room::default();
+        let next = &AtomicUsize::new(0);
+        let (launched, to_judge) = channel();
+        let to_judge = &Mutex::new(to_judge);
+        let mut outcomes = std::thread::scope(|scope| -> Result<Vec<(usize, CaseOutcome)>> {
+            let (drawn, to_launch) = channel();
+            for _ in 0..self.threads {
+                let drawn = drawn.clone();
+                scope.spawn(move || self.drawing(cases, next, room, &drawn));
+            }
+            drop(drawn);
+            let judges: Vec<_> =
+                (0..self.threads).map(|_| scope.spawn(move || self.judging(cases, room, to_judge))).collect();
+            let lost = launching(cases, &to_launch, &launched, &mut launch);
+            // Drawing ends: nobody waits for room any more.
+            room.close();
+            drop((to_launch, launched));
+            let mut outcomes = Vec::new();
+            for judge in judges {
+                match judge.join() {
+                    Ok(judged) => outcomes.extend(judged?),
+                    Err(_) => bail!("comparing the results of a case panicked"),
+                }
+            }
+            anyhow::ensure!(lost? || outcomes.len() == cases.len(), "a case was not judged");
+            Ok(outcomes)
+        })?;
+        outcomes.sort_by_key(|(index, _)| *index);
+        Ok(outcomes)
+    }
+
+    fn drawing(&self, cases: &[Chosen], next: &AtomicUsize, room: &Room, drawn: &Sender<Drawn>) {
+        while let Some((index, chosen)) = at(cases, next.fetch_add(1, Ordering::Relaxed)) {
+            let bytes = (self.bytes)(chosen);
+            if !room.enter(bytes) || drawn.send((index, bytes, (self.draw)(chosen))).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn judging(
+        &self,
+        cases: &[Chosen],
+        room: &Room,
+        to_judge: &Mutex<Receiver<(usize, u64, Launched)>>,
+    ) -> Result<Judged> {
+        let mut outcomes = Vec::new();
+        loop {
+            let received = to_judge.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok((index, bytes, launched)) = received else { return Ok(outcomes) };
+            let _leaving = Leaving(room, bytes);
+            match (self.judge)(&cases[index], launched) {
+                Ok(outcome) => outcomes.push((index, outcome)),
+                Err(error) => {
+                    room.close();
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Launches what was drawn; returns whether the context is lost.
+fn launching(
+    cases: &[Chosen],
+    to_launch: &Receiver<Drawn>,
+    launched: &Sender<(usize, u64, Launched)>,
+    launch: &mut impl FnMut(&Chosen, Option<Prepared>) -> Result<Launched>,
+) -> Result<bool> {
+    for (index, bytes, drawn) in to_launch {
+        let one = launch(&cases[index], drawn?)?;
+        let lost = one.is_lost();
+        // The judges end after this one.
+        if launched.send((index, bytes, one)).is_err() || lost {
+            return Ok(lost);
+        }
+    }
+    Ok(false)
+}
+
+/// A case's index, its bytes, and what was drawn.
+type Drawn = (usize, u64, Result<Option<Prepared>>);
+type Judged = Vec<(usize, CaseOutcome)>;
+
+fn at(cases: &[Chosen], index: usize) -> Option<(usize, &Chosen)> {
+    cases.get(index).map(|chosen| (index, chosen))
+}
+
+/// The memory for cases under way.
+#[derive(Debug, Default)]
+struct Room {
+    used: Mutex<Used>,
+    changed: Condvar,
+}
+
+/// Gives the memory of a case back, also where its judge panics: the others would wait for it.
+struct Leaving<'a>(&'a Room, u64);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave(self.1);
+        if std::thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    bytes: u64,
+    closed: bool,
+}
+
+impl Room {
+    /// Waits until there is room; false once it is closed.
+    fn enter(&self, bytes: u64) -> bool {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |used: &mut Used| !used.closed && used.bytes > 0 && used.bytes + bytes > MOST_BYTES;
+        let mut used = self.changed.wait_while(used, full).unwrap_or_else(PoisonError::into_inner);
+        used.bytes += bytes;
+        !used.closed
+    }
+
+    fn leave(&self, bytes: u64) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.bytes = used.bytes.saturating_sub(bytes);
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.changed.notify_all();
+    }
+}
