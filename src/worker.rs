@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::confine::verifier::Bounds;
 use crate::project::DType;
 
 /// The hidden subcommand.
@@ -70,6 +71,9 @@ pub(crate) struct Supervised {
     pub(crate) card: bool,
     /// How long it may run.
     pub(crate) seconds: f64,
+    /// Of a coding agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bounds: Option<Bounds>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

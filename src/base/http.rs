@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -375,6 +375,23 @@ fn curl(config: &str, request: &Request, body: &Path) -> Result<Output, HttpErro
         }
     }
     child.wait_with_output().map_err(failed)
+}
+
+/// Starts a request once and leaves its answer as it comes, headers and body, in the standard output of the child.
+pub(crate) fn stream(request: &Request) -> Result<Child, HttpError> {
+    let mut config = settings(request)? + "include\nno-buffer\nhttp1.1\nsuppress-connect-headers\n";
+    if let Body::File(file) = request.body {
+        let _ = writeln!(config, "upload-file = {}", quoted(&file.to_string_lossy())?);
+    }
+    let failed = |error| HttpError::Other(format!("cannot start curl: {error}"));
+    let mut command = Command::new("curl");
+    command.args(["--disable", "--config", "-"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(config.as_bytes());
+    }
+    Ok(child)
 }
 
 /// Codes of curl that stay the same however often it is tried: a wrong address, no such option, a circle of redirections, a

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 pub(super) const EVAL: &str = "Examples:
   kernels skills eval --check evals/
   kernels skills eval cuda-kernels --tasks evals/ --agent 'http://127.0.0.1:8080/v1#MODEL'
+  kernels skills eval cuda-kernels --tasks evals/ --agent claude:sonnet --agent codex:MODEL --runs 3
   kernels skills eval ./my-skill --tasks evals.json --agent 'https://api.anthropic.com#MODEL' --arms without,with,forced --runs 3
   kernels skills eval cuda-kernels --tasks evals/ --agent exec:/opt/agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
   kernels skills eval --resume .kernels/evals/RUN
@@ -15,10 +16,13 @@ Arms: without, with (installed as `kernels skills add` does), forced (installed,
 inline (SKILL.md before the prompt), old=PATH (another version). They differ in nothing else: fresh home and
 workspace, a repository of one commit, an order drawn from --seed.
 
-Agents: http:URL#MODEL, a bare model that reads, writes and lists files and runs commands (URL?key=VARIABLE names the
+Agents: claude, codex, gemini (with :MODEL or without), opencode:MODEL, copilot:MODEL, as they are installed;
+http:URL#MODEL, a bare model that reads, writes and lists files and runs commands (URL?key=VARIABLE names the
 variable with its key; api=chat, responses or messages); exec:COMMAND, with the prompt in its standard input;
 dir:PATH, a workspace that was filled elsewhere. Commands and tests run confined, without a network. Models are
-asked at the URL: that is the only use of the network, and answers are kept in the run's folder.
+asked at the URL, and those of coding agents at ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL or
+COPILOT_PROVIDER_BASE_URL (default: their makers'), with the key of your environment, which the agent does not get:
+that is the only use of the network. docs/evaluation.md has the keys, and what an agent can reach.
 
 Exit code 3 where --out holds a run already; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
 

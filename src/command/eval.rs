@@ -83,8 +83,10 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
 
 /// Refuses agents that cannot be run, before anything is written.
 fn check_agents(agents: &[String]) -> Result<()> {
+    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
     for text in agents {
-        text.parse::<Subject>().map_err(|error| Usage(format!("--agent {text}: {error:#}")))?;
+        let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&path));
+        subject.map_err(|error| Usage(format!("--agent {text}: {error:#}")))?;
     }
     Ok(())
 }

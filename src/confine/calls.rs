@@ -336,7 +336,6 @@ const KILLED: &[i64] = &[
 /// Calls by which the tests of a task would leave their folder or act on another process. These and those of [`OUTWARD`]
 /// fail.
 const FORBIDDEN: &[i64] = &[
-    libc::SYS_socket,
     libc::SYS_umount2,
     libc::SYS_open_tree,
     libc::SYS_move_mount,
@@ -370,6 +369,19 @@ const SIGNALS: &[i64] = &[
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_pidfd_send_signal,
 ];
+
+/// The families of sockets that a coding agent opens. Routes are asked for its own addresses; local sockets would reach the
+/// services of the user's session.
+const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Kinds and protocols of which Landlock does not see where they connect.
+const UNSEEN: [i32; 6] =
+    [libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, libc::SOCK_SEQPACKET, SOCK_DCCP, SOCK_PACKET];
+const SOCK_DCCP: i32 = 6;
+const SOCK_PACKET: i32 = 10;
+/// The part of a kind that is not a flag.
+const KIND: u64 = 0xf;
+/// Connects while it sends, which Landlock does not see: a call, and the index of its flags.
+const FAST: [(i64, u8); 3] = [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
 
 type Rules = Vec<(i64, Vec<SeccompRule>)>;
 
@@ -455,12 +467,36 @@ pub(super) fn of_a_compiler() -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&program(allowed, errno(libc::ENOSYS), SeccompAction::Allow)?)
 }
 
-/// For the tests of a task, which this thread becomes. `scoped`: Landlock holds their signals.
-pub(super) fn of_a_verifier(scoped: bool) -> Result<(), seccompiler::Error> {
+/// Sockets other than of TCP, of which Landlock holds the port, and TCP's ways around that.
+fn beside_tcp() -> Result<Rules, seccompiler::Error> {
+    let value = |number: i32| u64::from(number.cast_unsigned());
+    let is = |index, op, number| SeccompCondition::new(index, Length::Dword, op, value(number));
+    let inet = || is(0, Op::Ne, libc::AF_NETLINK);
+    let families = FAMILIES.iter().map(|family| is(0, Op::Ne, *family)).collect::<Result<_, _>>()?;
+    let mut sockets = vec![SeccompRule::new(families)?];
+    for kind in UNSEEN {
+        sockets.push(SeccompRule::new(vec![inet()?, is(1, Op::MaskedEq(KIND), kind)?])?);
+    }
+    sockets.push(SeccompRule::new(vec![inet()?, is(2, Op::Ne, 0)?, is(2, Op::Ne, libc::IPPROTO_TCP)?])?);
+    let fast = vec![is(1, Op::Eq, libc::IPPROTO_TCP)?, is(2, Op::Eq, libc::TCP_FASTOPEN_CONNECT)?];
+    let mut rules = vec![(libc::SYS_socket, sockets), (libc::SYS_setsockopt, vec![SeccompRule::new(fast)?])];
+    // It takes a port without a bind.
+    rules.push((libc::SYS_listen, Vec::new()));
+    let flag = value(libc::MSG_FASTOPEN);
+    for (call, index) in FAST {
+        rules.push(one(call, index, Length::Dword, Op::MaskedEq(flag), flag)?);
+    }
+    Ok(rules)
+}
+
+/// For the tests of a task, which this thread becomes. `scoped`: Landlock holds their signals; `connects`: it holds the port
+/// that they connect to, and without that they open no socket.
+pub(super) fn of_a_verifier(scoped: bool, connects: bool) -> Result<(), seccompiler::Error> {
     // New user namespaces bring back what was forbidden.
     let namespace = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
     let mut forbidden = any(OUTWARD);
     forbidden.extend(any(FORBIDDEN));
+    forbidden.extend(if connects { beside_tcp()? } else { any(&[libc::SYS_socket]) });
     forbidden.push(one(libc::SYS_clone, 0, Length::Qword, Op::MaskedEq(namespace), namespace)?);
     forbidden.push((
         libc::SYS_ioctl,

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-    RulesetError, RulesetStatus,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus,
 };
 
 /// Later versions restrict nothing that matters here.
@@ -61,14 +61,26 @@ pub(super) fn restrict(allowed: &[(PathBuf, Right)]) -> Result<RulesetStatus, Ru
 }
 
 /// The same; signals reach only what this thread starts, where the kernel knows that (Linux 6.12). Returns whether it does.
-pub(super) fn restrict_and_scope(allowed: &[(PathBuf, Right)]) -> Result<(RulesetStatus, bool), RulesetError> {
-    use landlock::{CompatLevel, Compatible, Scope};
+/// With a port, TCP connects to this one alone; that is an error where the kernel does not know it (before Linux 6.7).
+pub(super) fn restrict_and_scope(
+    allowed: &[(PathBuf, Right)],
+    port: Option<u16>,
+) -> Result<(RulesetStatus, bool), RulesetError> {
+    use landlock::Scope;
     let scoped = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .scope(Scope::Signal)
         .and_then(Ruleset::create)
         .is_ok();
-    let rules = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.scope(Scope::Signal)?.create()?;
+    let mut rules = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.scope(Scope::Signal)?;
+    if port.is_some() {
+        rules = rules.set_compatibility(CompatLevel::HardRequirement).handle_access(AccessNet::from_all(ABI::V4))?;
+        rules = rules.set_compatibility(CompatLevel::BestEffort);
+    }
+    let mut rules = rules.create()?;
+    if let Some(port) = port {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
+    }
     Ok((limit(rules, allowed)?, scoped))
 }
 
@@ -86,7 +98,6 @@ fn limit(mut rules: RulesetCreated, allowed: &[(PathBuf, Right)]) -> Result<Rule
 
 /// Whether this kernel has Landlock.
 pub(super) fn available() -> bool {
-    use landlock::{CompatLevel, Compatible};
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))

@@ -4,8 +4,10 @@
 //! A list of what is forbidden, not of what is allowed as for compilers: tests are shells, Pythons and whole builds. Files are
 //! held by Landlock, the rest by these calls. What Landlock does not see, such as the mode of a file of the user's, is not held.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde::{Deserialize, Serialize};
 
 #[cfg(target_os = "linux")]
 use super::{
@@ -13,12 +15,27 @@ use super::{
     files::{self, Right},
 };
 
+/// How a coding agent is confined otherwise than tests are.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Bounds {
+    /// The one port that it connects to.
+    pub(crate) port: u16,
+    /// Folders that it cannot read.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// What it can read and run even there.
+    pub(crate) shown: Vec<PathBuf>,
+    /// Where its standard output goes.
+    pub(crate) events: PathBuf,
+}
+
 /// The folders that the tests may write to, and whether they use the card.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell<'a> {
     pub(crate) writes: &'a [PathBuf],
     /// The card's devices, and the part of /proc in which the driver names its threads.
     pub(crate) card: bool,
+    /// Of a coding agent: it connects to one port, over TCP, and does not read everything.
+    pub(crate) bounds: Option<&'a Bounds>,
 }
 
 impl Cell<'_> {
@@ -26,14 +43,17 @@ impl Cell<'_> {
     #[cfg(target_os = "linux")]
     pub(crate) fn become_confined(&self, command: &mut Command) -> anyhow::Error {
         use std::os::unix::process::CommandExt;
-        let scoped = match files::restrict_and_scope(&self.allowed()) {
+        let scoped = match files::restrict_and_scope(&self.allowed(), self.bounds.map(|bounds| bounds.port)) {
             Ok((status, scoped)) => {
                 command.env("KERNELS_HELD", format!("{status:?}"));
                 scoped
             }
+            Err(error) if self.bounds.is_some() => {
+                return anyhow::anyhow!("Landlock failed, which holds an agent to one port from Linux 6.7 on: {error}");
+            }
             Err(error) => return anyhow::anyhow!("Landlock failed: {error}"),
         };
-        match calls::of_a_verifier(scoped) {
+        match calls::of_a_verifier(scoped, self.bounds.is_some()) {
             Ok(()) => command.exec().into(),
             Err(error) => error.into(),
         }
@@ -48,11 +68,31 @@ impl Cell<'_> {
     fn allowed(&self) -> Vec<(PathBuf, Right)> {
         // The root as a whole: within another restriction it could not be listed, and no right comes back by it.
         let mut allowed = vec![(PathBuf::from("/"), Right::Run)];
+        if let Some(bounds) = self.bounds {
+            allowed.clear();
+            beside(Path::new("/"), &bounds.hidden, &mut allowed);
+            allowed.extend(bounds.shown.iter().map(|path| (path.clone(), Right::Run)));
+        }
         allowed.extend(self.writes.iter().map(|path| (path.clone(), Right::Write)));
         allowed.extend(files::devices(|name| self.card && files::is_card(name)));
         if self.card {
             allowed.push((PathBuf::from("/proc"), Right::Device));
         }
         allowed
+    }
+}
+
+/// Allows to read what is in a folder, without the hidden folders. The folders above those cannot be listed.
+#[cfg(target_os = "linux")]
+fn beside(folder: &Path, hidden: &[PathBuf], allowed: &mut Vec<(PathBuf, Right)>) {
+    for path in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if hidden.contains(&path) || path.is_symlink() {
+            continue;
+        }
+        if hidden.iter().any(|hidden| hidden.starts_with(&path)) {
+            beside(&path, hidden, allowed);
+        } else {
+            allowed.push((path, Right::Run));
+        }
     }
 }

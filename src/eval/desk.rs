@@ -27,16 +27,16 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Sets it up. `kernels` is the program that is to be on PATH, if any.
-    pub(crate) fn new(task: &Task, skill: Option<&Skill>, kernels: Option<&Path>) -> Result<Self> {
+    /// Sets it up. The skill is installed for an agent of the table. `kernels` is the program that is to be on PATH, if any.
+    pub(crate) fn new(task: &Task, skill: Option<(&Skill, &str)>, kernels: Option<&Path>) -> Result<Self> {
         let scratch = Scratch::new()?;
         let mut desk = Self { scratch, before: Files::default(), home_before: Vec::new() };
         for folder in [desk.workspace(), desk.home(), desk.bin(), desk.log()] {
             fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         task.environment.write(&desk.workspace())?;
-        if let Some(skill) = skill {
-            install(&desk.workspace(), &desk.home(), skill)?;
+        if let Some((skill, agent)) = skill {
+            install(&desk.workspace(), &desk.home(), skill, agent)?;
         }
         commit(&desk.workspace(), &desk.home())?;
         if let Some(kernels) = kernels {
@@ -76,9 +76,8 @@ impl Desk {
 }
 
 /// Installs a skill in the project, where agents look for it.
-fn install(workspace: &Path, home: &Path, skill: &Skill) -> Result<()> {
-    // Subjects have no folder of their own.
-    let agent = table::find("agents").context("agents.toml has no agents")?;
+fn install(workspace: &Path, home: &Path, skill: &Skill, agent: &str) -> Result<()> {
+    let agent = table::find(agent).with_context(|| format!("agents.toml has no {agent}"))?;
     let machine =
         Machine { cwd: workspace.to_owned(), git_root: Some(workspace.to_owned()), home: Some(home.to_owned()) };
     let place = Place::of_agent(&machine, agent, Scope::Project)?;

@@ -29,6 +29,9 @@ pub(crate) struct Row {
     pub(crate) seconds: f64,
     /// None where the model's price is not known either.
     pub(crate) usd: Option<f64>,
+    /// What a coding agent calls itself, with its version.
+    #[serde(default)]
+    pub(crate) client: Option<String>,
     /// What the tests wrote.
     pub(crate) reward: Option<Value>,
     /// The end of what they printed.

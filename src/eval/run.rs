@@ -93,6 +93,7 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
         failed_calls: None,
         seconds: 0.0,
         usd: None,
+        client: None,
         reward: None,
         output: String::new(),
         trajectory: None,
@@ -111,7 +112,7 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
     let subject = &plan.subjects[unit.subject];
     let kernels = unit.cli.then_some(lab.kernels.as_path());
     let installed = skill.as_ref().filter(|_| *arm != Arm::Inline);
-    let desk = Desk::new(task, installed, kernels)?;
+    let desk = Desk::new(task, installed.map(|skill| (skill, subject.installs_for())), kernels)?;
     let prompt = prompt(&task.prompt, arm, skill.as_ref());
     let did = send(plan, subject, &desk, &prompt, &row, journal);
     match did {
@@ -150,6 +151,7 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, jo
         timeout: Duration::from_secs_f64(plan.header.timeout_s),
         max_turns: plan.header.max_turns,
         path: std::iter::once(desk.bin()).chain(path).collect(),
+        hidden: plan.header.tasks.iter().cloned().chain([journal.folder().to_owned()]).collect(),
     })
 }
 
@@ -157,21 +159,14 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, jo
 fn fill(row: &mut Row, subject: &Subject, did: &Did, journal: &Journal) -> Result<()> {
     row.loaded = did.loaded;
     row.usage = did.usage.filter(|usage| usage.requests > 0);
-    row.usd = row.usage.zip(model_of(subject)).and_then(|(usage, model)| model::usd(&model, &usage));
+    row.client.clone_from(&did.client);
+    row.usd = did.usd.or_else(|| model::usd(subject.model()?, row.usage.as_ref()?));
     if did.turns > 0 {
         (row.turns, row.calls, row.failed_calls) = (Some(did.turns), Some(did.calls), Some(did.failed_calls));
     }
     row.seconds = did.seconds;
     row.trajectory = Some(journal.put(&serde_json::to_vec_pretty(&did.steps)?)?);
     Ok(())
-}
-
-/// The name of the model, where it is known here.
-fn model_of(subject: &Subject) -> Option<String> {
-    match subject {
-        Subject::Exec(_) | Subject::Dir(_) => None,
-        Subject::Http(endpoint) => Some(endpoint.model.clone()),
-    }
 }
 
 /// Judges a copy of what was left, and looks for what should not have been done.

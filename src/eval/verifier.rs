@@ -77,6 +77,7 @@ impl Bench {
             writes: &writes,
             card,
             limit: task.limit,
+            bounds: None,
         })
     }
 
@@ -88,6 +89,7 @@ impl Bench {
             writes: vec![self.at("open")],
             card,
             seconds: 0.0,
+            bounds: None,
         });
         let (program, arguments) = request.arguments()?;
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));

@@ -38,6 +38,8 @@ pub(super) fn run(endpoint: &Endpoint, errand: &Errand) -> Outcome {
     let done = Outcome {
         end: End::Finished,
         usage: Some(Usage::default()),
+        usd: None,
+        client: None,
         turns: 0,
         calls: 0,
         failed_calls: 0,

@@ -1,12 +1,15 @@
-//! A bare model, a program or a filled folder, run headless on a task: confined, timed, and its steps and tokens recorded alike
+//! A coding agent, a bare model, a program or a filled folder, run headless on a task: confined, timed, and its steps and tokens recorded alike
 //! for all. What runs a stranger's command, for subjects and for the tests that judge them, is [`supervise`].
 
+pub(crate) mod agent;
 mod bare;
 mod folder;
+mod message;
 mod name;
 mod program;
 pub(crate) mod supervise;
 mod tools;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::{Endpoint, Usage};
+pub(crate) use agent::Agent;
 
 /// Who does a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,6 +30,8 @@ pub(crate) enum Subject {
     Http(Endpoint),
     /// A workspace that was filled elsewhere.
     Dir(PathBuf),
+    /// A coding agent, as it is installed.
+    Agent(Agent),
 }
 
 /// What is to be done, and where.
@@ -43,10 +49,12 @@ pub(crate) struct Errand<'a> {
     pub(crate) sample: u32,
     pub(crate) prompt: &'a str,
     pub(crate) timeout: Duration,
-    /// Of a bare model's answers.
+    /// The most answers of its model.
     pub(crate) max_turns: u32,
     /// The folders of PATH.
     pub(crate) path: Vec<PathBuf>,
+    /// Folders that a coding agent cannot read, besides the user's home and the current folder.
+    pub(crate) hidden: Vec<PathBuf>,
 }
 
 /// What became of it.
@@ -55,6 +63,10 @@ pub(crate) struct Outcome {
     pub(crate) end: End,
     /// None where nobody counted, of one answer or of all.
     pub(crate) usage: Option<Usage>,
+    /// Where it was added up answer by answer.
+    pub(crate) usd: Option<f64>,
+    /// What a coding agent calls itself to the server of its model, with its version.
+    pub(crate) client: Option<String>,
     pub(crate) turns: u32,
     pub(crate) calls: u32,
     pub(crate) failed_calls: u32,
@@ -92,6 +104,33 @@ impl Subject {
             Self::Exec(command) => program::run(command, errand),
             Self::Http(endpoint) => Ok(bare::run(endpoint, errand)),
             Self::Dir(path) => folder::run(path, errand),
+            Self::Agent(agent) => agent.run(errand),
+        }
+    }
+
+    /// An error says what is missing to run it with these folders of PATH.
+    pub(crate) fn ready(&self, path: &[PathBuf]) -> Result<()> {
+        match self {
+            Self::Agent(agent) => agent.ready(path),
+            Self::Exec(_) | Self::Http(_) | Self::Dir(_) => Ok(()),
+        }
+    }
+
+    /// The agent of the table whose folder a skill is installed into.
+    pub(crate) fn installs_for(&self) -> &str {
+        match self {
+            Self::Agent(agent) => &agent.row.id,
+            // They have no folder of their own.
+            Self::Exec(_) | Self::Http(_) | Self::Dir(_) => "agents",
+        }
+    }
+
+    /// The name of its model, where it is known here.
+    pub(crate) fn model(&self) -> Option<&str> {
+        match self {
+            Self::Exec(_) | Self::Dir(_) => None,
+            Self::Http(endpoint) => Some(&endpoint.model),
+            Self::Agent(agent) => agent.model.as_deref(),
         }
     }
 }
@@ -114,6 +153,17 @@ impl Outcome {
     /// Of a subject whose tokens and calls are not seen.
     fn unseen(end: End, seconds: f64, text: String) -> Self {
         let said = Step { role: "assistant".to_owned(), text, ..Step::default() };
-        Self { end, usage: None, turns: 0, calls: 0, failed_calls: 0, seconds, loaded: None, steps: vec![said] }
+        Self {
+            end,
+            usage: None,
+            usd: None,
+            client: None,
+            turns: 0,
+            calls: 0,
+            failed_calls: 0,
+            seconds,
+            loaded: None,
+            steps: vec![said],
+        }
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn run(command: &str, errand: &Errand) -> Result<Outcome> {
         writes: &errand.writes(),
         card: false,
         limit: errand.timeout,
+        bounds: None,
     })?;
     let end = match &ended.stopped {
         Some(why) if why.starts_with("it ran past") => End::TimedOut,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use crate::confine::cap::Cap;
-use crate::confine::verifier::Cell;
+use crate::confine::verifier::{Bounds, Cell};
 use crate::worker::{Request, Supervised};
 
 /// How often processes are counted.
@@ -34,6 +34,8 @@ const MOST_THREADS: usize = 2_048;
 const MOST_BYTES: u64 = 8 << 30;
 /// What is kept of the output: its end.
 const KEPT: usize = 64 * 1024;
+/// What is kept of an agent's events: their beginning.
+const EVENTS: u64 = 256 << 20;
 
 /// How a command ended.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -56,6 +58,7 @@ pub(crate) struct Job<'a> {
     pub(crate) writes: &'a [PathBuf],
     pub(crate) card: bool,
     pub(crate) limit: Duration,
+    pub(crate) bounds: Option<Bounds>,
 }
 
 /// Runs a command through a worker.
@@ -66,6 +69,7 @@ pub(crate) fn run(job: &Job) -> Result<Ended> {
         writes: job.writes.to_vec(),
         card: job.card,
         seconds: job.limit.as_secs_f64(),
+        bounds: job.bounds.clone(),
     });
     let mut command = request.command()?;
     command.current_dir(job.folder).env_clear().envs(job.env.iter().map(|(name, value)| (name, value)));
@@ -92,6 +96,8 @@ pub(crate) fn serve(request: &Supervised) -> Result<()> {
         .spawn()
         .context("cannot start the tests")?;
     let (send, output) = channel();
+    let events = request.bounds.as_ref().and_then(|bounds| Some((child.stdout.take()?, bounds.events.clone())));
+    let events = events.map(|(pipe, path)| thread::spawn(move || record(pipe, &path)));
     for pipe in [child.stdout.take().map(boxed), child.stderr.take().map(boxed)].into_iter().flatten() {
         let send = send.clone();
         thread::spawn(move || keep(pipe, &send));
@@ -108,6 +114,9 @@ pub(crate) fn serve(request: &Supervised) -> Result<()> {
     while let Ok(part) = output.recv_timeout(Duration::from_secs(2)) {
         push(&mut kept, &part);
     }
+    if let Some(events) = events {
+        events.join().unwrap_or_else(|_| bail!("a thread panicked")).context("cannot keep the agent's events")?;
+    }
     let ended = Ended { code, stopped, output: String::from_utf8_lossy(&kept).into_owned() };
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &ended)?;
@@ -119,7 +128,7 @@ pub(crate) fn serve(request: &Supervised) -> Result<()> {
 pub(crate) fn become_it(request: &Supervised) -> anyhow::Error {
     let mut command = Command::new(&request.program);
     command.args(&request.arguments);
-    Cell { writes: &request.writes, card: request.card }.become_confined(&mut command)
+    Cell { writes: &request.writes, card: request.card, bounds: request.bounds.as_ref() }.become_confined(&mut command)
 }
 
 fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
@@ -144,6 +153,13 @@ fn keep(mut pipe: Box<dyn Read + Send>, send: &std::sync::mpsc::Sender<Vec<u8>>)
         push(&mut kept, &part[..count]);
     }
     let _ = send.send(kept);
+}
+
+/// Writes what a pipe gives to a file, which the command itself cannot write to.
+fn record(mut pipe: impl Read, path: &Path) -> Result<()> {
+    std::io::copy(&mut pipe.by_ref().take(EVENTS), &mut std::fs::File::create(path)?)?;
+    std::io::copy(&mut pipe, &mut std::io::sink())?;
+    Ok(())
 }
 
 fn push(kept: &mut Vec<u8>, part: &[u8]) {

@@ -116,6 +116,7 @@ fn run(command: &str, errand: &Errand, left: Duration) -> Result<String> {
         writes: &errand.writes(),
         card: false,
         limit: left.min(COMMAND),
+        bounds: None,
     })?;
     let how = match (&ended.stopped, ended.code) {
         (Some(why), _) => format!("ended: {why}"),

@@ -275,9 +275,7 @@ fn what_was_not_counted_or_not_judged_is_said_so() {
 fn agents_that_cannot_be_run_are_refused_before_anything_is_written() {
     let test = Test::new();
     task(&test, "tasks/one", "");
-    for (agent, words) in
-        [("claude:haiku", "cannot be run yet"), ("nonsense", "exec:COMMAND"), ("http:nowhere", "nowhere")]
-    {
+    for (agent, words) in [("qwen:m", "cannot be run yet"), ("nonsense", "exec:COMMAND"), ("http:nowhere", "nowhere")] {
         eval(&test, &["--tasks", "tasks", "--agent", agent]).expect(2, &[agent, words]);
     }
     assert!(!test.at(".kernels").exists());
@@ -311,4 +309,15 @@ fn a_killed_run_goes_on_and_does_nothing_twice() {
     // A task that has changed since is not mixed in.
     test.write("tasks/one/tests/test.sh", "exit 0\n");
     eval(&test, &["--resume", "run"]).expect(1, &["the task one changed since"]);
+}
+
+/// Of the tasks that measure the bundled skill, those that need no compiler. tests/cuda has one that does, evals/prove has all.
+#[test]
+fn skills_eval_check_evals() {
+    let test = Test::new();
+    let tasks = ["no-kernel", "off-topic-rocm", "off-topic-serving", "off-topic-triton", "read-ncu"];
+    let tasks: Vec<String> = tasks.iter().map(|task| format!("{}/evals/{task}", env!("CARGO_MANIFEST_DIR"))).collect();
+    let mut arguments = vec!["--check"];
+    arguments.extend(tasks.iter().map(String::as_str));
+    eval(&test, &arguments).expect(0, &["5 tasks: ", " 0 failed, 0 skipped"]);
 }

@@ -158,9 +158,30 @@ fn a_folder_is_judged_and_what_cannot_be_run_is_refused_by_name() {
         assert_eq!(row["outcome"], outcome, "{row:#}");
         assert!(row["why"].as_str().unwrap().contains(why), "{row:#}");
     }
-    for agent in ["claude:haiku", "codex:m", "gemini:m"] {
+    for agent in ["qwen:m", "cursor:m"] {
         let ran = test.run(&format!("skills eval --tasks tasks --agent {agent}"));
         let name = agent.split(':').next().unwrap();
         assert!(ran.code != 0 && ran.err.contains(&format!("{name} cannot be run yet")), "{ran:#?}");
     }
+}
+
+/// What a coding agent lacks is said before anything is written.
+#[test]
+fn skills_eval_agent_that_is_not_there() {
+    let test = world();
+    let refused = |agent: &str, words: &str| {
+        let bin = test.root().join("bin");
+        let mut command = test.command();
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        Ran::of(command.args(["skills", "eval", "--tasks", "tasks", "--agent", agent])).expect(2, &[words]);
+    };
+    for (agent, words) in [("claude:m", "`claude`"), ("codex", "`codex`"), ("opencode:m", "`opencode`")] {
+        refused(agent, words);
+    }
+    for program in ["claude", "opencode", "rg"] {
+        test.write(&format!("../bin/{program}"), "#!/bin/sh\n");
+    }
+    refused("claude:m", "ANTHROPIC_API_KEY");
+    refused("opencode:m", "OPENAI_API_KEY");
+    assert!(!test.at(".kernels").exists());
 }

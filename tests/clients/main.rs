@@ -12,7 +12,9 @@ mod agents;
 mod anthropic;
 mod install;
 mod lock;
+mod model;
 mod plugin;
+mod subjects;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -24,6 +24,7 @@ mod build_torch;
 mod ci;
 mod composed;
 mod deep;
+mod evals;
 mod freshness;
 mod kernels;
 mod launchers;

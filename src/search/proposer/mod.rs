@@ -1,6 +1,7 @@
 //! Proposers: who writes the sources of a candidate. Each answers a plan; what it says is kept in the run's folder before
 //! anything is done with it, so that no answer is paid twice.
 
+mod agent;
 mod dir;
 mod exec;
 
@@ -22,6 +23,7 @@ use super::sources::Sources;
 use super::state::State;
 use super::task::Task;
 use crate::journal::Journal;
+use crate::subject::Agent;
 
 /// A proposer, as the command line names it.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub(crate) enum Proposer {
     Dir(PathBuf),
     /// A program, run in a copy of the project.
     Exec(String),
+    /// A coding agent, run in a copy of the project.
+    Agent(Agent),
 }
 
 impl FromStr for Proposer {
@@ -43,13 +47,14 @@ impl FromStr for Proposer {
         match kind {
             "dir" => Ok(Self::Dir(rest.into())),
             "exec" => Ok(Self::Exec(rest.to_owned())),
+            "agent" => agent::parse(rest).map(Self::Agent),
             _ => Err(format!("`{text}`: a proposer is {FORMS}")),
         }
     }
 }
 
 /// How proposers are written.
-const FORMS: &str = "dir:PATH or exec:COMMAND";
+const FORMS: &str = "dir:PATH, exec:COMMAND or agent:NAME[:MODEL]";
 
 /// What a proposer answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -96,6 +101,7 @@ pub(crate) fn source(name: &str, proposer: &Proposer) -> Result<Source> {
     let list = match proposer {
         Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
         Proposer::Exec(_) => None,
+        Proposer::Agent(agent) => agent.ready(&agent::path()).map(|()| None)?,
     };
     Ok(Source { name: name.to_owned(), list })
 }
@@ -142,6 +148,7 @@ impl Desk<'_> {
         match proposer {
             Proposer::Dir(folder) => Ok(dir::answer(folder, &asked)),
             Proposer::Exec(command) => exec::answer(command, &asked),
+            Proposer::Agent(agent) => agent::answer(agent, &asked),
         }
     }
 
