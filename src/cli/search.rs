@@ -43,7 +43,7 @@ pub(crate) struct Run {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// Who writes candidates, repeatable: dir:PATH (each entry of a folder is a proposal), exec:COMMAND (edits a copy of the
-    /// project)
+    /// project), http:URL#MODEL (a language model; connects to URL)
     #[arg(long, value_name = "PROPOSER", required = true)]
     pub(crate) proposer: Vec<String>,
     /// The run's folder, new
@@ -73,6 +73,9 @@ pub(crate) struct Run {
     /// A run of another task, whose best kernel the operator `transplant` takes
     #[arg(long, value_name = "RUN")]
     pub(crate) donor: Vec<PathBuf>,
+    /// Where models' answers are kept: a question that has one there is not asked [default: RUN/answers]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) answers: Option<PathBuf>,
 }
 
 /// `kernels search resume`.

@@ -55,6 +55,7 @@ mod project;
 mod prompt;
 mod publish;
 mod search;
+mod search_model;
 mod signatures;
 mod sources;
 #[cfg(target_os = "linux")]

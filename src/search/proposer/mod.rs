@@ -3,6 +3,7 @@
 
 mod dir;
 mod exec;
+mod http;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,10 +19,12 @@ use super::feedback;
 use super::job::{self, Done};
 use super::operator::{self, Material};
 use super::select::Source;
+use super::settings::Settings;
 use super::sources::Sources;
 use super::state::State;
 use super::task::Task;
 use crate::journal::Journal;
+use crate::model::Endpoint;
 
 /// A proposer, as the command line names it.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub(crate) enum Proposer {
     Dir(PathBuf),
     /// A program, run in a copy of the project.
     Exec(String),
+    /// A language model.
+    Http(Endpoint),
 }
 
 impl FromStr for Proposer {
@@ -43,13 +48,15 @@ impl FromStr for Proposer {
         match kind {
             "dir" => Ok(Self::Dir(rest.into())),
             "exec" => Ok(Self::Exec(rest.to_owned())),
+            // What is wrong with an address may be a secret in it: the error does not repeat it.
+            "http" => rest.parse().map(Self::Http).map_err(|error: anyhow::Error| format!("http:URL#MODEL: {error}")),
             _ => Err(format!("`{text}`: a proposer is {FORMS}")),
         }
     }
 }
 
 /// How proposers are written.
-const FORMS: &str = "dir:PATH or exec:COMMAND";
+const FORMS: &str = "dir:PATH, exec:COMMAND or http:URL#MODEL";
 
 /// What a proposer answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -95,9 +102,17 @@ pub(super) struct Asked<'a> {
 pub(crate) fn source(name: &str, proposer: &Proposer) -> Result<Source> {
     let list = match proposer {
         Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
-        Proposer::Exec(_) => None,
+        Proposer::Exec(_) | Proposer::Http(_) => None,
     };
-    Ok(Source { name: name.to_owned(), list })
+    Ok(Source { name: name.to_owned(), list, is_paid: matches!(proposer, Proposer::Http(_)) })
+}
+
+/// Whether a proposer can be asked at all with these settings, before a run is begun.
+pub(crate) fn ready(proposer: &Proposer, settings: &Settings) -> Result<()> {
+    match proposer {
+        Proposer::Http(endpoint) => http::ready(endpoint, settings),
+        Proposer::Dir(_) | Proposer::Exec(_) => Ok(()),
+    }
 }
 
 impl Desk<'_> {
@@ -142,6 +157,7 @@ impl Desk<'_> {
         match proposer {
             Proposer::Dir(folder) => Ok(dir::answer(folder, &asked)),
             Proposer::Exec(command) => exec::answer(command, &asked),
+            Proposer::Http(endpoint) => http::answer(endpoint, &asked),
         }
     }
 
