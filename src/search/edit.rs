@@ -56,7 +56,9 @@ pub(crate) fn apply(parent: &Sources, text: &str) -> Result<Sources, Vec<Caught>
     let result = if caught.is_empty() { parent.with(texts) } else { Err(caught) };
     result.map_err(|mut caught| {
         caught.truncate(FINDINGS);
-        caught.iter_mut().for_each(|one| one.text = one.text.chars().take(SHOWN).collect());
+        for one in &mut caught {
+            one.text = one.text.chars().take(SHOWN).collect();
+        }
         caught
     })
 }

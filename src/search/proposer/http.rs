@@ -40,12 +40,12 @@ pub(super) fn answer(endpoint: &Endpoint, asked: &Asked) -> Result<Answer> {
     let (sources, text, cost) = match model.ask(&question) {
         Ok(said) => {
             let text = text(&said.parts);
-            (edited(asked, said.stop, &text), text, cost(endpoint, said.usage, said.model))
+            (edited(asked, said.stop, &text), text, cost(endpoint, said.usage, &said.model))
         }
         Err(error) => match error.downcast::<NoContent>() {
             Ok(none) => {
                 let caught = Caught::public("no-content", none.to_string());
-                (Err(vec![caught]), String::new(), cost(endpoint, none.usage, none.model))
+                (Err(vec![caught]), String::new(), cost(endpoint, none.usage, &none.model))
             }
             Err(error) if error.is::<Unanswered>() => {
                 let caught = Caught::public("no-answer", format!("{error:#}"));
@@ -91,8 +91,8 @@ fn edited(asked: &Asked, stop: Stop, text: &str) -> Result<Sources, Vec<Caught>>
 }
 
 /// What an answer cost: by the name that its server gives the model, or else by the one that was asked for.
-fn cost(endpoint: &Endpoint, usage: Option<Usage>, model: String) -> Cost {
-    let priced = |usage: &Usage| model::usd(&model, usage).or_else(|| model::usd(&endpoint.model, usage));
+fn cost(endpoint: &Endpoint, usage: Option<Usage>, model: &str) -> Cost {
+    let priced = |usage: &Usage| model::usd(model, usage).or_else(|| model::usd(&endpoint.model, usage));
     let usd = usage.as_ref().and_then(priced);
     let usage = usage.unwrap_or_default();
     let tokens_in = usage.fresh + usage.cached + usage.written;
