@@ -26,6 +26,16 @@ pub(crate) enum Search {
     /// Compare two candidates: times, compiled figures, and the difference of their sources
     #[command(after_help = "Example:\n  kernels search compare 0 7 runs/1")]
     Compare(Compare),
+    /// Write a run as one HTML file: leaderboard, elites, lineage, differences, cost, what was caught
+    #[command(
+        after_help = "Example:\n  kernels search site runs/1 -o runs/1.html\n\nThe page has no script and loads nothing: it works from disk. Sources and texts of candidates are shown as text."
+    )]
+    Site(Site),
+    /// Write a run as a data set: JSON lines and Parquet, one row a candidate, failures included
+    #[command(
+        after_help = "Example:\n  kernels search export runs/1 -o data\n\nThe columns are those of the AI CUDA Engineer's archive, then this program's. In Python:\n  datasets.load_dataset(\"data\")"
+    )]
+    Export(Export),
 }
 
 /// A run's folder.
@@ -98,6 +108,28 @@ pub(crate) struct Show {
     /// The run.
     #[command(flatten)]
     pub(crate) of: Of,
+}
+
+/// `kernels search site`.
+#[derive(Args, Debug)]
+pub(crate) struct Site {
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+    /// The page; a file that is there is replaced
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// `kernels search export`.
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+    /// The data set's folder, new or empty
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) out: PathBuf,
 }
 
 /// `kernels search compare`.

@@ -56,6 +56,7 @@ mod prompt;
 mod publish;
 mod search;
 mod search_model;
+mod search_pages;
 mod signatures;
 mod sources;
 #[cfg(target_os = "linux")]
