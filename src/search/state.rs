@@ -246,6 +246,12 @@ impl State {
         self.candidates.iter().map(Candidate::usd).sum()
     }
 
+    /// How many answers were paid for at a price that is not known.
+    pub(crate) fn unpriced(&self) -> usize {
+        let costs = self.candidates.iter().filter_map(|one| one.proposed.as_ref()).map(|proposed| &proposed.cost);
+        costs.filter(|cost| cost.requests > 0 && cost.usd.is_none()).count()
+    }
+
     /// How many candidates went to a compiler.
     pub(crate) fn evals(&self) -> u32 {
         let evaluated = self.candidates.iter().filter(|one| one.compiled.is_some()).count();

@@ -1,5 +1,7 @@
 //! `kernels search` with `http:`: a scripted server on loopback is the model.
 
+#![allow(clippy::cast_precision_loss, reason = "counts of a test")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -260,6 +262,7 @@ fn what_a_model_answers_is_booked_and_what_is_no_edit_is_caught_by_name() {
         assert_eq!(cost["tokens_in"], if *paid { 1000 } else { 0 });
         assert_eq!(cost["requests"], 1);
     }
+    assert_eq!(report["unpriced"], cases.iter().filter(|(.., paid)| !paid).count());
     let paid = cases.iter().filter(|(.., paid)| *paid).count() + all.len() - 1 - count;
     assert!((report["usd"].as_f64().unwrap() - 0.0015 * paid as f64).abs() < 1e-9, "{}", report["usd"]);
     assert_eq!(log.lock().unwrap().len(), passing.len() + all.len() - 1);

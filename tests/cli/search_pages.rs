@@ -1,6 +1,8 @@
 //! What a run of `kernels search` is shown as: `status`, `site` and `export` of archives that a test writes, with a thousand
 //! candidates, and with names and sources of a hostile hand.
 
+#![allow(clippy::cast_precision_loss, reason = "counts of a test")]
+
 use std::fs;
 
 use serde_json::{Value, json};
@@ -77,11 +79,11 @@ fn failed(stage: &str, kind: &str, text: &str) -> Value {
     json!([{ "stage": stage, "outcome": "failed", "seconds": 1.0, "findings": [{ "kind": kind, "text": text, "public": true }] }])
 }
 
-/// A source of some 300 lines.
+/// A source of some 60 lines.
 fn source(id: usize) -> String {
     let line =
-        |n: usize| format!("  acc += x[{n} * stride + threadIdx.x] * w[{}];\n", if n % 97 == id % 97 { id } else { n });
-    format!("// norm\n__global__ void norm() {{\n{}}}\n", (0..300).map(line).collect::<String>())
+        |n: usize| format!("  acc += x[{n} * stride + threadIdx.x] * w[{}];\n", if n % 31 == id % 31 { id } else { n });
+    format!("// norm\n__global__ void norm() {{\n{}}}\n", (0..60).map(line).collect::<String>())
 }
 
 fn bench(us: f64, peers: &[(&str, f64)]) -> Value {
@@ -150,6 +152,14 @@ fn the_status_of_a_thousand_candidates_is_read_from_its_events_alone() {
     ran.expect(0, &["1000 candidates", "100 confirmed", "does-not-compile: 199 candidates"]);
 }
 
+/// Leaves a project below the folder that `KERNELS_TEST_KEEP` names, to be looked at in a browser and loaded in Python.
+fn keep(test: &Test, name: &str) {
+    if let Ok(folder) = std::env::var("KERNELS_TEST_KEEP") {
+        fs::create_dir_all(&folder).unwrap();
+        std::process::Command::new("cp").arg("-r").arg(&test.project).arg(format!("{folder}/{name}")).status().unwrap();
+    }
+}
+
 /// The tags of a page, as a browser would read them.
 fn tags(page: &str) -> Vec<&str> {
     let body = page.split_once("</style>").unwrap().1;
@@ -211,6 +221,7 @@ fn what_candidates_wrote_is_text_on_the_page_and_in_the_data_set() {
     let rows: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((rows[1]["Thought"].as_str(), rows[1]["Proposer"].as_str()), (Some(EVIL), Some(proposer.as_str())));
     assert!(rows[1]["CUDA_Code"].as_str().unwrap().starts_with(EVIL));
+    keep(&test, "hostile");
 }
 
 #[test]
@@ -297,7 +308,5 @@ fn a_thousand_candidates_are_a_page_and_a_data_set() {
     // A data set of the user's stays.
     test.run("search export run -o data").expect(3, &["has files already"]);
     assert_eq!(fs::read(test.at("data/candidates.parquet")).unwrap(), parquet);
-    if let Ok(keep) = std::env::var("KERNELS_TEST_KEEP") {
-        std::process::Command::new("cp").arg("-r").arg(&test.project).arg(keep).status().unwrap();
-    }
+    keep(&test, "large");
 }

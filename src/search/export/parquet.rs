@@ -167,7 +167,7 @@ fn varint(to: &mut Vec<u8>, mut number: u64) {
         to.push((number & 0x7f) as u8 | 0x80);
         number >>= 7;
     }
-    to.push(number as u8);
+    to.push((number & 0x7f) as u8);
 }
 
 fn zigzag(to: &mut Vec<u8>, number: i64) {
@@ -223,13 +223,17 @@ impl Thrift {
 
     fn numbers(&mut self, id: u8, numbers: &[i32]) -> &mut Self {
         self.list(id, 5, numbers.len());
-        numbers.iter().for_each(|number| zigzag(&mut self.bytes, (*number).into()));
+        for number in numbers {
+            zigzag(&mut self.bytes, (*number).into());
+        }
         self
     }
 
     fn texts(&mut self, id: u8, texts: &[&str]) -> &mut Self {
         self.list(id, 8, texts.len());
-        texts.iter().for_each(|text| self.raw(text));
+        for text in texts {
+            self.raw(text);
+        }
         self
     }
 
@@ -241,7 +245,9 @@ impl Thrift {
 
     fn records(&mut self, id: u8, records: Vec<Self>) -> &mut Self {
         self.list(id, 12, records.len());
-        records.into_iter().for_each(|record| self.bytes.extend(record.end()));
+        for record in records {
+            self.bytes.extend(record.end());
+        }
         self
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::Sources;
-use super::event::Outcome;
+use super::event::{Outcome, Summary};
 use super::state::{Candidate, Standing, State};
 use crate::base::text::is_invisible;
 use crate::journal::Journal;
@@ -18,8 +18,8 @@ use crate::report::figure::{NONE, micros, percent, times};
 use crate::report::unified;
 use crate::report::xml::escape;
 
-/// The most timed candidates that were not confirmed in the leaderboard.
-const UNCONFIRMED: usize = 20;
+/// How many candidates the leaderboard shows at first, and how many that were timed once it has.
+const SHOWN: usize = 20;
 /// The most bytes of a difference, of a candidate that holds a cell or led to the best, and of others.
 const DIFF: (usize, usize) = (64 << 10, 8 << 10);
 /// The most lines of two sources that are compared: the time grows with the product of lines and differences.
@@ -174,6 +174,7 @@ fn heading(html: &mut String, state: &State) {
         (count(Standing::Caught).to_string(), "caught"),
         (shown(best.map(|best| format!("{} %", percent(best.roof)))), "of the roof, the best"),
         (format!("{:.2}", state.usd()), "US dollars"),
+        (state.unpriced().to_string(), "answers of unknown price"),
         (format!("{:.0}", state.seconds / 60.0), "minutes"),
     ] {
         let _ = write!(html, "<div><b>{figure}</b><span>{words}</span></div>");
@@ -195,31 +196,36 @@ fn leaderboard(html: &mut String, state: &State) {
         all
     };
     let (confirmed, mut timed) = (ranked(Standing::Confirmed), ranked(Standing::Timed));
-    let more = timed.len().saturating_sub(UNCONFIRMED);
-    timed.truncate(UNCONFIRMED);
-    let rows = confirmed.iter().chain(&timed).map(|(one, summary)| {
-        let confirmed = one.confirmed.as_ref();
-        let peers = confirmed.map(|event| event.best.keys().map(|name| text(name)).collect::<Vec<_>>().join(", "));
-        let speedup = one.speedup().filter(|_| one.standing() == Standing::Confirmed);
+    let unlisted = timed.len().saturating_sub(SHOWN);
+    timed.truncate(SHOWN);
+    let row = |(one, summary): &(&Candidate, Summary)| {
+        let event = one.confirmed.as_ref().filter(|_| one.standing() == Standing::Confirmed);
+        let speedup = event.and_then(|_| one.speedup());
+        let peers = event.map(|event| event.best.keys().map(|name| text(name)).collect::<Vec<_>>().join(", "));
         vec![
             link(one.id()),
-            if confirmed.is_some() { "<span class=\"good\">confirmed</span>".to_owned() } else { "timed".to_owned() },
+            if event.is_some() { "<span class=\"good\">confirmed</span>".to_owned() } else { "timed".to_owned() },
+            shown(speedup.map(times)),
             micros(summary.us),
             format!("{} %", percent(summary.roof)),
             format!("{} %", percent(summary.worst)),
-            shown(speedup.map(times)),
             peers.filter(|_| speedup.is_some()).unwrap_or_else(|| NONE.to_owned()),
             text(&one.plan.operator),
             text(&one.plan.proposer),
         ]
-    });
-    table(
-        html,
-        &["#id", "standing", "#µs", "#of roof", "#worst case", "#speed-up", "best peer", "operator", "proposer"],
-        rows,
-    );
-    if more > 0 {
-        let _ = writeln!(html, "<p class=\"faint\">and {more} that were timed and not confirmed</p>");
+    };
+    let heads = ["#id", "standing", "#speed-up", "#µs", "#of roof", "#worst case", "best peer", "operator", "proposer"];
+    let (first, more) = confirmed.split_at(confirmed.len().min(SHOWN));
+    table(html, &heads, first.iter().map(row));
+    for (rest, unlisted, words) in [(more, 0, "more confirmed"), (&timed, unlisted, "timed once, not confirmed")] {
+        if !rest.is_empty() {
+            let _ = write!(html, "<details><summary>{} {words}</summary>", rest.len() + unlisted);
+            table(html, &heads, rest.iter().map(row));
+            if unlisted > 0 {
+                let _ = writeln!(html, "<p class=\"faint\">and {unlisted} slower ones</p>");
+            }
+            html.push_str("</details>\n");
+        }
     }
 }
 
@@ -393,6 +399,9 @@ fn candidate(html: &mut String, one: &Candidate, children: Option<&Vec<u32>>, di
             }
             left -= line.len() + 1.min(left - line.len());
             match line.as_bytes().first() {
+                _ if line.starts_with("+++ ") || line.starts_with("--- ") => {
+                    let _ = writeln!(html, "<b>{}</b>", text(line));
+                }
                 Some(b'+') => drop(write!(html, "<ins>{}</ins>", text(line))),
                 Some(b'-') => drop(write!(html, "<del>{}</del>", text(line))),
                 _ => drop(writeln!(html, "{}", text(line))),
