@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::state::{Candidate, Standing, State};
-use super::text;
+use super::html::{self, text};
 
 const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 300.0;
@@ -26,7 +26,7 @@ fn point(svg: &mut String, one: &Candidate, (x, y): (f64, f64), radius: f64) {
     let _ = writeln!(
         svg,
         "<a href=\"#c{id}\"><circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"><title>{}</title></circle></a>",
-        text(&super::line(one))
+        text(&html::line(one))
     );
 }
 
