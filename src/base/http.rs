@@ -95,6 +95,8 @@ pub(crate) enum HttpError {
     Unreachable { host: String, why: String },
     #[error("{host} sends more than {}", size(*.bytes))]
     TooLarge { host: String, bytes: u64 },
+    #[error("{host}: {why}")]
+    TimedOut { host: String, why: String },
     #[error("{0}")]
     Other(String),
 }
@@ -413,7 +415,7 @@ fn failure(request: &Request, ran: &Output) -> HttpError {
     let host = host(&request.url);
     match ran.status.code() {
         // To have run out of time once is enough.
-        Some(TIMED_OUT) if request.bounds.is_some() => HttpError::Other(format!("{host}: {why}")),
+        Some(TIMED_OUT) if request.bounds.is_some() => HttpError::TimedOut { host, why },
         Some(code) if FINAL.contains(&code) => HttpError::Other(format!("{host}: curl failed: {why}")),
         _ => HttpError::Unreachable { host, why },
     }

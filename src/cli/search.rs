@@ -26,6 +26,16 @@ pub(crate) enum Search {
     /// Compare two candidates: times, compiled figures, and the difference of their sources
     #[command(after_help = "Example:\n  kernels search compare 0 7 runs/1")]
     Compare(Compare),
+    /// Write a run as one HTML file: leaderboard, elites, lineage, differences, cost, what was caught
+    #[command(
+        after_help = "Example:\n  kernels search site runs/1 -o runs/1.html\n\nThe page has no script and loads nothing: it works from disk. Sources and texts of candidates are shown as text."
+    )]
+    Site(Site),
+    /// Write a run as a data set: JSON lines and Parquet, one row a candidate, failures included
+    #[command(
+        after_help = "Example:\n  kernels search export runs/1 -o data\n\nThe columns are those of the AI CUDA Engineer's archive, then this program's. In Python:\n  datasets.load_dataset(\"data\")"
+    )]
+    Export(Export),
 }
 
 /// A run's folder.
@@ -43,7 +53,8 @@ pub(crate) struct Run {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// Who writes candidates, repeatable: dir:PATH (each entry of a folder is a proposal), exec:COMMAND (edits a copy of the
-    /// project), agent:NAME[:MODEL] (claude, codex, opencode, gemini, copilot: confined in a copy, asks its model with your key)
+    /// project), agent:NAME[:MODEL] (claude, codex, opencode, gemini, copilot: confined in a copy, asks its model with your key),
+    /// `http:URL#MODEL` (a language model; connects to URL)
     #[arg(long, value_name = "PROPOSER", required = true)]
     pub(crate) proposer: Vec<String>,
     /// The run's folder, new
@@ -73,6 +84,9 @@ pub(crate) struct Run {
     /// A run of another task, whose best kernel the operator `transplant` takes
     #[arg(long, value_name = "RUN")]
     pub(crate) donor: Vec<PathBuf>,
+    /// Where models' answers are kept: a question that has one there is not asked [default: RUN/answers]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) answers: Option<PathBuf>,
 }
 
 /// `kernels search resume`.
@@ -95,6 +109,28 @@ pub(crate) struct Show {
     /// The run.
     #[command(flatten)]
     pub(crate) of: Of,
+}
+
+/// `kernels search site`.
+#[derive(Args, Debug)]
+pub(crate) struct Site {
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+    /// The page; a file that is there is replaced
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// `kernels search export`.
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// The run.
+    #[command(flatten)]
+    pub(crate) of: Of,
+    /// The data set's folder, new or empty
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) out: PathBuf,
 }
 
 /// `kernels search compare`.

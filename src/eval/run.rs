@@ -52,7 +52,7 @@ pub(crate) fn run(plan: &Plan, folder: &Path, resume: bool, tell: &mut dyn FnMut
 
 /// What a run was asked for, and its rows so far, in the order of their keys.
 pub(crate) fn read(folder: &Path) -> Result<(Header, Vec<Row>)> {
-    let events = Journal::read(folder)?;
+    let events = Journal::read::<serde_json::Value>(folder)?;
     let first = events.first().with_context(|| format!("{} has an empty journal", folder.display()))?;
     let header = serde_json::from_value(first.data.clone());
     let header = header.with_context(|| format!("{} is no run of `kernels skills eval`", folder.display()))?;

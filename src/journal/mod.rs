@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,15 +42,15 @@ pub(crate) struct Journal {
     _lock: File,
 }
 
-/// What happened.
+/// What happened. Who reads many events takes their data as it stands, and reads it by its kind.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Event {
+pub(crate) struct Event<D = Value> {
     /// Its number, from 0.
     pub(crate) seq: u64,
     /// In UTC (RFC 3339).
     pub(crate) time: String,
     pub(crate) kind: String,
-    pub(crate) data: Value,
+    pub(crate) data: D,
 }
 
 /// An event as it is written.
@@ -79,10 +80,10 @@ impl Journal {
     }
 
     /// Continues a run, and returns what has happened in it. A last line that was not written whole is dropped.
-    pub(crate) fn open(folder: &Path) -> Result<(Self, Vec<Event>)> {
+    pub(crate) fn open<D: DeserializeOwned>(folder: &Path) -> Result<(Self, Vec<Event<D>>)> {
         if !folder.join(EVENTS).exists() {
             // Before a lock file is made in a folder of something else.
-            Self::read(folder)?;
+            Self::read::<D>(folder)?;
         }
         let lock = lock(folder)?;
         let (events, length) = parse(folder)?;
@@ -94,7 +95,7 @@ impl Journal {
     }
 
     /// What has happened in a run so far, beside its writer.
-    pub(crate) fn read(folder: &Path) -> Result<Vec<Event>> {
+    pub(crate) fn read<D: DeserializeOwned>(folder: &Path) -> Result<Vec<Event<D>>> {
         Ok(parse(folder)?.0)
     }
 
@@ -142,7 +143,7 @@ fn line(seq: u64, kind: &str, data: &impl Serialize) -> Result<Vec<u8>> {
 
 /// The events of a run, and the length of their lines. Only the last line can be broken: the one before it was on the disk
 /// before it was begun.
-fn parse(folder: &Path) -> Result<(Vec<Event>, u64)> {
+fn parse<D: DeserializeOwned>(folder: &Path) -> Result<(Vec<Event<D>>, u64)> {
     let path = folder.join(EVENTS);
     let text = match fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => bail!("{} has no run: no {EVENTS}", folder.display()),
@@ -151,7 +152,7 @@ fn parse(folder: &Path) -> Result<(Vec<Event>, u64)> {
     let (mut events, mut length) = (Vec::new(), 0);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let last = length + line.len() == text.len();
-        match serde_json::from_slice::<Event>(line) {
+        match serde_json::from_slice::<Event<D>>(line) {
             _ if last && line.last() != Some(&b'\n') => break,
             Ok(event) if event.seq == events.len() as u64 => events.push(event),
             Ok(event) => bail!("{}, line {}: has number {}", path.display(), events.len() + 1, event.seq),
@@ -215,20 +216,20 @@ mod tests {
         }
         drop(journal);
         let whole = fs::read(run.join(EVENTS)).unwrap();
-        let all = Journal::read(run).unwrap();
+        let all = Journal::read::<Value>(run).unwrap();
         let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         for cut in first..=whole.len() {
             fs::write(run.join(EVENTS), &whole[..cut]).unwrap();
             let kept = whole[..cut].split(|byte| *byte == b'\n').count() - 1;
-            let (mut journal, events) = Journal::open(run).unwrap();
+            let (mut journal, events) = Journal::open::<Value>(run).unwrap();
             assert_eq!(events, all[..kept], "cut at {cut}");
             assert_eq!(journal.append("next", &0).unwrap(), kept as u64);
             drop(journal);
-            assert_eq!(Journal::read(run).unwrap().len(), kept + 1);
+            assert_eq!(Journal::read::<Value>(run).unwrap().len(), kept + 1);
         }
         // Zeros are what a power cut may leave of a line.
         fs::write(run.join(EVENTS), [&whole[..first], b"\0\0\0\n"].concat()).unwrap();
-        assert_eq!(Journal::open(run).unwrap().1.len(), 1);
+        assert_eq!(Journal::open::<Value>(run).unwrap().1.len(), 1);
     }
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
             ("{".to_owned(), "no whole line"),
         ] {
             fs::write(run.join(EVENTS), &text).unwrap();
-            let error = format!("{:#}", Journal::open(run).unwrap_err());
+            let error = format!("{:#}", Journal::open::<Value>(run).unwrap_err());
             assert!(error.contains(said), "{error}");
             assert_eq!(fs::read_to_string(run.join(EVENTS)).unwrap(), text);
         }
@@ -253,15 +254,15 @@ mod tests {
     fn one_process_writes() {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("run");
-        assert!(Journal::open(&run).is_err() && !run.exists());
+        assert!(Journal::open::<Value>(&run).is_err() && !run.exists());
         let journal = Journal::create(&run, &()).unwrap();
-        for error in [Journal::open(&run).map(drop), Journal::create(&run, &()).map(drop)] {
+        for error in [Journal::open::<Value>(&run).map(drop), Journal::create(&run, &()).map(drop)] {
             let error = error.unwrap_err().to_string();
             assert!(error.contains(&format!("process {}", std::process::id())) && error.contains("/lock"), "{error}");
         }
         drop(journal);
         assert!(Journal::create(&run, &()).unwrap_err().to_string().contains("has a run already"));
-        Journal::open(&run).unwrap();
+        Journal::open::<Value>(&run).unwrap();
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -10,7 +10,7 @@ use super::endpoint::{Api, Endpoint};
 use super::question::{Answer, Question, Stop};
 use super::usage::Usage;
 use super::{Model, chat, messages, responses};
-use crate::base::http::{Body, Bounds, Http, Method, Request, Response, origin};
+use crate::base::http::{Body, Bounds, Http, HttpError, Method, Request, Response, origin};
 
 /// More than the longest answer has.
 const LARGEST: u64 = 16 << 20;
@@ -21,10 +21,24 @@ const HALVES: u32 = 3;
 /// What is quoted of an answer that is an error.
 const QUOTED: usize = 300;
 
-/// A model had nothing to say.
+/// A key is replaced in what a server says, from this length on: a shorter one would be found in any text.
+const SECRET: usize = 8;
+
+/// A model had nothing to say. Its tokens are paid all the same.
+#[derive(Debug, Error)]
+#[error("{why}")]
+pub(crate) struct NoContent {
+    why: String,
+    pub(crate) usage: Option<Usage>,
+    /// As the server names it.
+    pub(crate) model: String,
+}
+
+/// This one question has no answer that can be used; another one may have. Errors of no such type are about all questions: no
+/// connection, no key, no such model, a limit.
 #[derive(Debug, Error)]
 #[error("{0}")]
-pub(crate) struct NoContent(String);
+pub(crate) struct Unanswered(String);
 
 pub(crate) struct Client {
     endpoint: Endpoint,
@@ -54,20 +68,31 @@ impl Client {
     /// The answer's JSON; `None` if it ends in its middle.
     fn once(&self, http: &Http, body: &[u8], key: Option<&str>) -> Result<Option<Value>> {
         let answer = http.send(&self.request(key).body(Body::Bytes(body)));
-        let answer =
-            answer.with_context(|| format!("{} does not answer; is its server running?", self.endpoint.url))?;
-        let bytes = answer.bytes()?;
+        let answer = match answer {
+            Err(error @ (HttpError::TooLarge { .. } | HttpError::TimedOut { .. })) => {
+                return Err(Unanswered(error.to_string()).into());
+            }
+            answer => {
+                answer.with_context(|| format!("{} does not answer; is its server running?", self.endpoint.url))?
+            }
+        };
+        let bytes = without(answer.bytes()?, key);
         if !answer.is_success() {
-            bail!("{}", self.refused(&answer, &quoted(&bytes, key)));
+            let why = self.refused(&answer, &quoted(&bytes, key));
+            return Err(match answer.status {
+                300..=399 | 401..=404 | 407 | 408 | 429 | 500.. => anyhow::Error::msg(why),
+                _ => Unanswered(why).into(),
+            });
         }
         match serde_json::from_slice::<Value>(&bytes) {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.is_eof() => Ok(None),
-            Err(_) => bail!(
+            Err(_) => Err(Unanswered(format!(
                 "{} answers with something else than JSON: \"{}\"; see whether its address is right",
                 self.endpoint.url,
                 quoted(&bytes, key)
-            ),
+            ))
+            .into()),
         }
     }
 
@@ -90,6 +115,15 @@ impl Client {
             code => format!("{host} refuses the request with {code} ({said}); change what is asked of {model}"),
         }
     }
+}
+
+/// An answer as it may be kept: a server that repeats the key is not to have it written.
+fn without(bytes: Vec<u8>, key: Option<&str>) -> Vec<u8> {
+    let Some(key) = key.filter(|key| key.len() >= SECRET) else { return bytes };
+    if !bytes.windows(key.len()).any(|part| part == key.as_bytes()) {
+        return bytes;
+    }
+    String::from_utf8_lossy(&bytes).replace(key, "…").into_bytes()
 }
 
 /// What a server says of an error, on one line and without the key.
@@ -121,7 +155,8 @@ impl Model for Client {
         let url = &self.endpoint.url;
         let whole = (0..HALVES).find_map(|_| self.once(&http, &body, key).transpose());
         let Some(value) = whole.transpose()? else {
-            bail!("{url}: each of {HALVES} answers ended in its middle; see the server's log");
+            let why = format!("{url}: each of {HALVES} answers ended in its middle; see the server's log");
+            return Err(Unanswered(why).into());
         };
         let reply = match self.endpoint.api {
             Api::Chat => chat::reply(&value),
@@ -130,10 +165,11 @@ impl Model for Client {
         };
         let Some(reply) = reply else {
             let said = quoted(value.to_string().as_bytes(), key);
-            bail!(
-                "{url} answers in no form of its API: \"{said}\"; name the right one: ?api=chat, responses or messages"
-            );
+            let forms = "name the right one: ?api=chat, responses or messages";
+            return Err(Unanswered(format!("{url} answers in no form of its API: \"{said}\"; {forms}")).into());
         };
+        let usage = Usage::read(&value["usage"]);
+        let model = value["model"].as_str().unwrap_or(&self.endpoint.model).to_owned();
         if reply.parts.is_empty() {
             let why = match reply.stop {
                 Stop::Length => format!("all {} tokens went before its first word; allow more", question.max_tokens),
@@ -141,10 +177,8 @@ impl Model for Client {
                 Stop::End | Stop::Calls => "neither text nor a call".to_owned(),
             };
             let why = format!("{} at {} answers without content: {why}", self.endpoint.model, origin(url));
-            return Err(NoContent(why).into());
+            return Err(NoContent { why, usage, model }.into());
         }
-        let usage = Usage::read(&value["usage"]);
-        let model = value["model"].as_str().unwrap_or(&self.endpoint.model).to_owned();
         let seconds = begun.elapsed().as_secs_f64();
         Ok(Answer { parts: reply.parts, stop: reply.stop, usage, model, seconds })
     }

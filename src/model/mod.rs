@@ -11,11 +11,11 @@ mod question;
 mod responses;
 mod usage;
 
-pub(crate) use client::{Client, NoContent};
+pub(crate) use client::{Client, NoContent, Unanswered};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use kept::Kept;
 pub(crate) use price::usd;
-pub(crate) use question::{Answer, Part, Question, Role, Tool, Turn};
+pub(crate) use question::{Answer, Part, Question, Role, Stop, Tool, Turn};
 pub(crate) use usage::Usage;
 
 use anyhow::Result;

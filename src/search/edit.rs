@@ -19,6 +19,13 @@ use std::collections::BTreeMap;
 use super::event::Caught;
 use super::sources::Sources;
 
+/// The most bytes of an answer that are read as edits, the most edits, and the most findings. Each edit searches a whole file.
+const TEXT: usize = 1 << 20;
+const EDITS: u32 = 500;
+const FINDINGS: usize = 16;
+/// The most characters of a finding: paths and lines in it are the answer's.
+const SHOWN: usize = 600;
+
 /// Where the reader is.
 enum At {
     Outside,
@@ -30,16 +37,30 @@ enum At {
 
 /// The sources after all edits of a text; or everything that is wrong with it.
 pub(crate) fn apply(parent: &Sources, text: &str) -> Result<Sources, Vec<Caught>> {
-    let mut reader = Reader { parent, texts: BTreeMap::new(), caught: Vec::new(), file: None, edits: 0 };
+    if text.len() > TEXT {
+        let why = format!("the answer has {} bytes; edits may have {TEXT}", text.len());
+        return Err(vec![Caught::public("too-large", why)]);
+    }
+    let mut reader = Reader { parent, texts: BTreeMap::new(), caught: Vec::new(), file: None, edits: 0, nested: false };
     reader.read(text);
     let Reader { texts, mut caught, edits, .. } = reader;
+    if edits > EDITS {
+        caught = vec![Caught::public("too-large", format!("the answer has more than {EDITS} edits"))];
+    }
     if edits == 0 && caught.is_empty() {
         caught.push(Caught::public(
             "no-edit",
             "the answer has no edit: a line `FILE: path`, and after it a fenced whole file or SEARCH/REPLACE blocks",
         ));
     }
-    if caught.is_empty() { parent.with(texts) } else { Err(caught) }
+    let result = if caught.is_empty() { parent.with(texts) } else { Err(caught) };
+    result.map_err(|mut caught| {
+        caught.truncate(FINDINGS);
+        for one in &mut caught {
+            one.text = one.text.chars().take(SHOWN).collect();
+        }
+        caught
+    })
 }
 
 /// What the text says outside of its edits, in one short line.
@@ -56,6 +77,8 @@ struct Reader<'a> {
     caught: Vec<Caught>,
     file: Option<String>,
     edits: u32,
+    /// Whether it reads what stands within a fence.
+    nested: bool,
 }
 
 impl Reader<'_> {
@@ -63,6 +86,9 @@ impl Reader<'_> {
         let mut at = At::Outside;
         let (mut search, mut replace) = (String::new(), String::new());
         for line in text.lines() {
+            if self.edits > EDITS {
+                return;
+            }
             let bare = line.trim_end();
             at = match at {
                 At::Outside => self.outside(bare),
@@ -110,8 +136,11 @@ impl Reader<'_> {
 
     fn whole(&mut self, text: String) {
         // Blocks within a fence belong to the file all the same.
-        if text.starts_with("<<<<<<<") {
-            return self.read(&text);
+        if text.starts_with("<<<<<<<") && !self.nested {
+            self.nested = true;
+            self.read(&text);
+            self.nested = false;
+            return;
         }
         self.edits += 1;
         if let Some(file) = &self.file {

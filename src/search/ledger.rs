@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::event;
 use super::places::Places;
-use super::state::State;
+use super::state::{Event, State};
 use super::task::Task;
-use crate::journal::{Event, Journal};
+use crate::journal::Journal;
 
 pub(super) struct Ledger {
     pub(super) folder: PathBuf,
@@ -23,7 +23,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Writes an event, and applies it to the state.
     pub(super) fn write(&mut self, kind: &str, data: &impl Serialize) -> Result<()> {
-        let data = serde_json::to_value(data)?;
+        let data = serde_json::value::to_raw_value(data)?;
         let seq = self.journal.lock().unwrap_or_else(PoisonError::into_inner).append(kind, &data)?;
         if kind == event::RUN {
             return Ok(());

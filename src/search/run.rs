@@ -47,6 +47,7 @@ impl Search {
         let proposers = parsed(&settings)?;
         // Errors of a proposer's folder, before anything is written.
         sources(&proposers)?;
+        proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         donors(&settings)?;
         let journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
         let folder = folder.canonicalize().with_context(|| format!("cannot read {}", folder.display()))?;
@@ -101,6 +102,7 @@ impl Search {
         let mut settings = state.run.settings.clone();
         change(&mut settings);
         let proposers = parsed(&settings)?;
+        proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         let before = state.seconds;
         let places = Places::here(state.run.card.is_ok());
         let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };

@@ -27,6 +27,8 @@ pub(crate) struct Source {
     pub(crate) name: String,
     /// How many candidates it has, where it has a fixed list.
     pub(crate) list: Option<u32>,
+    /// Whether its answers may cost something.
+    pub(crate) is_paid: bool,
 }
 
 /// The best candidate of another run: its folder, and the candidate's number.
@@ -49,8 +51,22 @@ pub(crate) fn plans(state: &State, sources: &[Source], donors: &[Donor]) -> Vec<
     }
     let settings = &state.run.settings;
     let left = settings.budget.evals.map_or(u32::MAX, |evals| evals.saturating_sub(state.evals()));
+    let left = left.min(affordable(state, sources));
     let mut chooser = Chooser::new(state, sources, donors);
     (0..settings.flight.max(1).min(left)).map_while(|slot| chooser.plan(first + slot)).collect()
+}
+
+/// How many answers the rest of the budget pays for, as much as those so far cost: a budget is looked at between generations.
+/// At first one, which tells the price.
+fn affordable(state: &State, sources: &[Source]) -> u32 {
+    let Some(limit) = state.run.settings.budget.usd.filter(|_| sources.iter().any(|source| source.is_paid)) else {
+        return u32::MAX;
+    };
+    let costs: Vec<f64> = state.candidates.iter().map(Candidate::usd).filter(|usd| *usd > 0.0).collect();
+    let Some(mean) = crate::report::statistics::mean(&costs) else { return 1 };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    let count = ((limit - state.usd()) / mean).ceil() as u32;
+    count.max(1)
 }
 
 fn given() -> String {

@@ -22,6 +22,9 @@ pub(crate) struct Settings {
     pub(crate) against: Vec<String>,
     /// Other runs whose best kernels `transplant` takes.
     pub(crate) donors: Vec<String>,
+    /// The folder of models' answers, where it is not the run's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answers: Option<String>,
     /// How candidates are run: `local`.
     pub(crate) engine: String,
 }

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::event::{
     self, Attempt, Compiled, Confirmed, Ended, Generation, Judged, Outcome, Plan, Proposed, Resumed, Run, Stage,
     Summary,
 };
 use super::facts::Features;
-use crate::journal::Event;
+use crate::journal;
+
+/// An event of a run; its data is read once, as what its kind has.
+pub(crate) type Event = journal::Event<Box<RawValue>>;
 
 /// Everything that is known of a run.
 #[derive(Clone, Debug)]
@@ -242,6 +246,12 @@ impl State {
         self.candidates.iter().map(Candidate::usd).sum()
     }
 
+    /// How many answers were paid for at a price that is not known.
+    pub(crate) fn unpriced(&self) -> usize {
+        let costs = self.candidates.iter().filter_map(|one| one.proposed.as_ref()).map(|proposed| &proposed.cost);
+        costs.filter(|cost| cost.requests > 0 && cost.usd.is_none()).count()
+    }
+
     /// How many candidates went to a compiler.
     pub(crate) fn evals(&self) -> u32 {
         let evaluated = self.candidates.iter().filter(|one| one.compiled.is_some()).count();
@@ -270,6 +280,6 @@ impl State {
 }
 
 fn data<T: DeserializeOwned>(event: &Event) -> Result<T> {
-    T::deserialize(&event.data)
+    serde_json::from_str(event.data.get())
         .with_context(|| format!("event {} ({}) of the journal cannot be read", event.seq, event.kind))
 }

@@ -93,9 +93,7 @@ pub(crate) fn materialise(root: &Path, sources: &Sources) -> Result<Scratch> {
 
 /// The sources of the `[kernel.X]` of build.toml.
 fn editable(root: &Path) -> Result<Vec<String>> {
-    let path = root.join(BUILD_TOML);
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let (manifest, _) = manifest::read(&Document::new(path, text));
+    let manifest = manifest(root)?;
     let cuda = |kernel: &&manifest::Kernel| kernel.backend.as_ref().is_some_and(|backend| backend.value == "cuda");
     let listed = manifest.kernels.iter().filter(cuda).flat_map(|kernel| kernel.src.iter().flat_map(|src| &src.items));
     let mut all: Vec<String> = listed
@@ -105,6 +103,17 @@ fn editable(root: &Path) -> Result<Vec<String>> {
     all.sort();
     all.dedup();
     Ok(all)
+}
+
+fn manifest(root: &Path) -> Result<manifest::Manifest> {
+    let path = root.join(BUILD_TOML);
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(manifest::read(&Document::new(path, text)).0)
+}
+
+/// The license that build.toml names.
+pub(crate) fn license(root: &Path) -> Option<String> {
+    manifest(root).ok()?.license.map(|word| word.value)
 }
 
 /// The files of a project, relative to it, sorted; links count as what they name.

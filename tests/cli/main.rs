@@ -55,6 +55,8 @@ mod project;
 mod prompt;
 mod publish;
 mod search;
+mod search_model;
+mod search_pages;
 mod signatures;
 mod sources;
 #[cfg(target_os = "linux")]

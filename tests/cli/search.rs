@@ -34,7 +34,7 @@ rows = 4096
 "#;
 
 /// A project with two sources, and a folder of proposals beside it.
-fn project(test: &Test) {
+pub(super) fn project(test: &Test) {
     test.write("task/build.toml", BUILD);
     test.write("task/kernel.toml", KERNEL);
     test.write("task/copy.cu", source(256));
@@ -52,7 +52,7 @@ fn source(threads: u32) -> String {
 }
 
 /// What `status --json` says of each candidate: its standing and the names of what was caught.
-fn standings(test: &Test, run: &str) -> BTreeMap<u64, (String, Vec<String>)> {
+pub(super) fn standings(test: &Test, run: &str) -> BTreeMap<u64, (String, Vec<String>)> {
     let report = test.json(&format!("search status {run}"));
     let names = |row: &Value| {
         row["findings"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap().to_owned()).collect()
@@ -63,7 +63,7 @@ fn standings(test: &Test, run: &str) -> BTreeMap<u64, (String, Vec<String>)> {
 }
 
 /// The events without times, and without digests of what has times.
-fn archive(run: &Path) -> Vec<Value> {
+pub(super) fn archive(run: &Path) -> Vec<Value> {
     fn timeless(value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -178,7 +178,7 @@ fn what_cannot_be_run_says_so() {
     let test = Test::new();
     project(&test);
     test.run("search run task --proposer sweep")
-        .expect(1, &["a proposer is dir:PATH, exec:COMMAND or agent:NAME[:MODEL]"]);
+        .expect(1, &["a proposer is dir:PATH, exec:COMMAND, agent:NAME[:MODEL] or http:URL#MODEL"]);
     test.run("search run task --proposer dir:nowhere").expect(1, &["cannot read the folder"]);
     test.run("search run task --proposer dir:proposals --budget hours=1")
         .expect(2, &["a budget has usd, minutes, evals"]);

@@ -1,8 +1,10 @@
 //! `kernels search`: one file a verb.
 
 mod compare;
+mod export;
 mod run;
 mod show;
+mod site;
 mod status;
 
 use std::path::Path;
@@ -24,6 +26,8 @@ pub(super) fn run(command: &Command, output: Output) -> Result<ExitCode> {
         Command::Status(arguments) => status::run(&arguments.run, output),
         Command::Show(arguments) => show::run(arguments, output),
         Command::Compare(arguments) => compare::run(arguments, output),
+        Command::Site(arguments) => site::run(arguments, output),
+        Command::Export(arguments) => export::run(arguments, output),
     }
 }
 

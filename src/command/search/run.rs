@@ -26,6 +26,7 @@ pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
         patience: arguments.patience.max(1),
         against: arguments.against.iter().filter(|peer| !peer.is_empty()).cloned().collect(),
         donors: arguments.donor.iter().map(absolute).collect::<Result<_>>()?,
+        answers: arguments.answers.as_ref().map(absolute).transpose()?,
         engine: "local".to_owned(),
     };
     let search = Search::start(&arguments.dir, &arguments.out, settings)?;

@@ -79,6 +79,9 @@ fn counts(state: &State) -> String {
         }
     }
     parts.push(format!("{:.2} US dollars", state.usd()));
+    if state.unpriced() > 0 {
+        parts.push(format!("{} of unknown price", plural(state.unpriced(), "answer")));
+    }
     parts.push(format!("{:.1} minutes", state.seconds / 60.0));
     parts.join(", ")
 }
@@ -136,6 +139,7 @@ fn report(state: &State, run: &Path) -> Value {
         "elites": elites,
         "caught": state.caught(),
         "usd": state.usd(),
+        "unpriced": state.unpriced(),
         "evals": state.evals(),
         "seconds": state.seconds,
         "ended": state.ended,

@@ -4,6 +4,7 @@
 mod agent;
 mod dir;
 mod exec;
+mod http;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,10 +20,12 @@ use super::feedback;
 use super::job::{self, Done};
 use super::operator::{self, Material};
 use super::select::Source;
+use super::settings::Settings;
 use super::sources::Sources;
 use super::state::State;
 use super::task::Task;
 use crate::journal::Journal;
+use crate::model::Endpoint;
 use crate::subject::Agent;
 
 /// A proposer, as the command line names it.
@@ -34,6 +37,8 @@ pub(crate) enum Proposer {
     Exec(String),
     /// A coding agent, run in a copy of the project.
     Agent(Agent),
+    /// A language model.
+    Http(Endpoint),
 }
 
 impl FromStr for Proposer {
@@ -48,13 +53,15 @@ impl FromStr for Proposer {
             "dir" => Ok(Self::Dir(rest.into())),
             "exec" => Ok(Self::Exec(rest.to_owned())),
             "agent" => agent::parse(rest).map(Self::Agent),
+            // What is wrong with an address may be a secret in it: the error does not repeat it.
+            "http" => rest.parse().map(Self::Http).map_err(|error: anyhow::Error| format!("http:URL#MODEL: {error}")),
             _ => Err(format!("`{text}`: a proposer is {FORMS}")),
         }
     }
 }
 
 /// How proposers are written.
-const FORMS: &str = "dir:PATH, exec:COMMAND or agent:NAME[:MODEL]";
+const FORMS: &str = "dir:PATH, exec:COMMAND, agent:NAME[:MODEL] or http:URL#MODEL";
 
 /// What a proposer answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -100,10 +107,19 @@ pub(super) struct Asked<'a> {
 pub(crate) fn source(name: &str, proposer: &Proposer) -> Result<Source> {
     let list = match proposer {
         Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
-        Proposer::Exec(_) => None,
+        Proposer::Exec(_) | Proposer::Http(_) => None,
         Proposer::Agent(agent) => agent.ready(&agent::path()).map(|()| None)?,
     };
-    Ok(Source { name: name.to_owned(), list })
+    Ok(Source { name: name.to_owned(), list, is_paid: matches!(proposer, Proposer::Http(_) | Proposer::Agent(_)) })
+}
+
+/// Whether a proposer can be asked at all with these settings, before a run is begun.
+pub(crate) fn ready(proposer: &Proposer, settings: &Settings) -> Result<()> {
+    match proposer {
+        Proposer::Http(endpoint) => http::ready(endpoint, settings),
+        // What an agent needs was looked for by `source`.
+        Proposer::Dir(_) | Proposer::Exec(_) | Proposer::Agent(_) => Ok(()),
+    }
 }
 
 impl Desk<'_> {
@@ -149,6 +165,7 @@ impl Desk<'_> {
             Proposer::Dir(folder) => Ok(dir::answer(folder, &asked)),
             Proposer::Exec(command) => exec::answer(command, &asked),
             Proposer::Agent(agent) => agent::answer(agent, &asked),
+            Proposer::Http(endpoint) => http::answer(endpoint, &asked),
         }
     }
 

@@ -1,0 +1,258 @@
+//! A table as one Parquet file: optional columns of texts, numbers and truth values, plain and uncompressed, one row group. What
+//! readers of Parquet need of the format, and no more: <https://parquet.apache.org/docs/file-format/>.
+
+use super::Cell;
+
+const MAGIC: &[u8] = b"PAR1";
+/// The most bytes of a page, unless one value has more, and the most rows.
+const PAGE: usize = 8 << 20;
+const ROWS: usize = 4096;
+
+/// Types of values, as the format numbers them.
+const BOOLEAN: i32 = 0;
+const INT64: i32 = 2;
+const DOUBLE: i32 = 5;
+const BYTE_ARRAY: i32 = 6;
+/// A column that may be empty; the converted type of a text; encodings.
+const OPTIONAL: i32 = 1;
+const UTF8: i32 = 0;
+const PLAIN: i32 = 0;
+const RLE: i32 = 3;
+
+/// Where a column lies in the file.
+struct Chunk {
+    offset: i64,
+    bytes: i64,
+}
+
+/// The file. Every row has these columns, in their order.
+pub(super) fn file(names: &[&str], rows: &[Vec<Cell>]) -> Vec<u8> {
+    let mut file = MAGIC.to_vec();
+    let mut chunks = Vec::new();
+    for at in 0..names.len() {
+        let column: Vec<&Cell> = rows.iter().filter_map(|row| row.get(at)).collect();
+        let offset = file.len();
+        for page in pages(&column) {
+            let values = body(page);
+            file.extend(header(page.len(), values.len()));
+            file.extend(values);
+        }
+        chunks.push(Chunk { offset: whole(offset), bytes: whole(file.len() - offset) });
+    }
+    let first = rows.first().map(Vec::as_slice).unwrap_or_default();
+    let footer = footer(names, first, &chunks, whole(rows.len()));
+    file.extend(&footer);
+    file.extend(u32::try_from(footer.len()).unwrap_or(u32::MAX).to_le_bytes());
+    file.extend(MAGIC);
+    file
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn small(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The values of a column in parts of a bounded size.
+fn pages<'a, 'b>(column: &'b [&'a Cell]) -> Vec<&'b [&'a Cell]> {
+    let mut pages = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, cell) in column.iter().enumerate() {
+        let more = if let Cell::Text(Some(text)) = cell { text.len() } else { 8 };
+        if at > start && (bytes + more > PAGE || at - start >= ROWS) {
+            pages.push(&column[start..at]);
+            (start, bytes) = (at, 0);
+        }
+        bytes += more;
+    }
+    pages.push(&column[start..]);
+    pages
+}
+
+/// A page without its header: which values are there, and those that are.
+fn body(page: &[&Cell]) -> Vec<u8> {
+    let there: Vec<bool> = page.iter().map(|cell| cell.is_there()).collect();
+    // One run of bits: its count of groups of eight, and 1 for `bit-packed`.
+    let mut levels = Vec::new();
+    varint(&mut levels, (page.len().div_ceil(8) as u64) << 1 | 1);
+    levels.extend(bits(&there));
+    let mut body = u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    body.extend(levels);
+    let mut flags = Vec::new();
+    for cell in page {
+        match cell {
+            Cell::Text(Some(text)) => {
+                body.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+                body.extend(text.as_bytes());
+            }
+            Cell::Number(Some(number)) => body.extend(number.to_le_bytes()),
+            Cell::Whole(Some(number)) => body.extend(number.to_le_bytes()),
+            Cell::Flag(Some(flag)) => flags.push(*flag),
+            Cell::Text(None) | Cell::Number(None) | Cell::Whole(None) | Cell::Flag(None) => {}
+        }
+    }
+    body.extend(bits(&flags));
+    body
+}
+
+/// Eight to a byte, the first one lowest.
+fn bits(flags: &[bool]) -> Vec<u8> {
+    let byte = |eight: &[bool]| eight.iter().enumerate().fold(0, |byte, (at, flag)| byte | u8::from(*flag) << at);
+    flags.chunks(8).map(byte).collect()
+}
+
+fn header(values: usize, bytes: usize) -> Vec<u8> {
+    let mut all = Thrift::default();
+    all.number(1, 0).number(2, small(bytes)).number(3, small(bytes));
+    let mut data = Thrift::default();
+    data.number(1, small(values)).number(2, PLAIN).number(3, RLE).number(4, RLE);
+    all.record(5, data);
+    all.end()
+}
+
+fn footer(names: &[&str], first: &[Cell], chunks: &[Chunk], rows: i64) -> Vec<u8> {
+    let mut root = Thrift::default();
+    root.text(4, "schema").number(5, small(names.len()));
+    let mut schema = vec![root];
+    let mut columns = Vec::new();
+    for ((name, cell), chunk) in names.iter().zip(first).zip(chunks) {
+        let kind = cell.kind();
+        let mut element = Thrift::default();
+        element.number(1, kind).number(3, OPTIONAL).text(4, name);
+        if kind == BYTE_ARRAY {
+            let mut logical = Thrift::default();
+            logical.record(1, Thrift::default());
+            element.number(6, UTF8).record(10, logical);
+        }
+        schema.push(element);
+        let mut meta = Thrift::default();
+        meta.number(1, kind).numbers(2, &[PLAIN, RLE]).texts(3, &[name]).number(4, 0).long(5, rows);
+        meta.long(6, chunk.bytes).long(7, chunk.bytes).long(9, chunk.offset);
+        let mut column = Thrift::default();
+        column.long(2, chunk.offset).record(3, meta);
+        columns.push(column);
+    }
+    let mut group = Thrift::default();
+    group.records(1, columns).long(2, chunks.iter().map(|chunk| chunk.bytes).sum()).long(3, rows);
+    let mut file = Thrift::default();
+    file.number(1, 1).records(2, schema).long(3, rows).records(4, vec![group]);
+    file.text(6, concat!("kernels version ", env!("CARGO_PKG_VERSION")));
+    file.end()
+}
+
+impl Cell {
+    fn kind(&self) -> i32 {
+        match self {
+            Self::Text(_) => BYTE_ARRAY,
+            Self::Number(_) => DOUBLE,
+            Self::Whole(_) => INT64,
+            Self::Flag(_) => BOOLEAN,
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        match self {
+            Self::Text(cell) => cell.is_some(),
+            Self::Number(cell) => cell.is_some(),
+            Self::Whole(cell) => cell.is_some(),
+            Self::Flag(cell) => cell.is_some(),
+        }
+    }
+}
+
+fn varint(to: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        to.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push((number & 0x7f) as u8);
+}
+
+fn zigzag(to: &mut Vec<u8>, number: i64) {
+    varint(to, (number << 1 ^ number >> 63).cast_unsigned());
+}
+
+/// A record in Thrift's compact protocol. Fields are written in the order of their numbers.
+#[derive(Default)]
+struct Thrift {
+    bytes: Vec<u8>,
+    last: u8,
+}
+
+impl Thrift {
+    /// The head of a field: how far its number is from the last one's, and its type.
+    fn field(&mut self, id: u8, kind: u8) {
+        self.bytes.push((id - self.last) << 4 | kind);
+        self.last = id;
+    }
+
+    fn number(&mut self, id: u8, number: i32) -> &mut Self {
+        self.field(id, 5);
+        zigzag(&mut self.bytes, number.into());
+        self
+    }
+
+    fn long(&mut self, id: u8, number: i64) -> &mut Self {
+        self.field(id, 6);
+        zigzag(&mut self.bytes, number);
+        self
+    }
+
+    fn raw(&mut self, text: &str) {
+        varint(&mut self.bytes, text.len() as u64);
+        self.bytes.extend(text.as_bytes());
+    }
+
+    fn text(&mut self, id: u8, text: &str) -> &mut Self {
+        self.field(id, 8);
+        self.raw(text);
+        self
+    }
+
+    /// The head of a list; a count of 15 and more stands behind it.
+    fn list(&mut self, id: u8, kind: u8, count: usize) {
+        self.field(id, 9);
+        let short = u8::try_from(count).unwrap_or(15).min(15);
+        self.bytes.push(short << 4 | kind);
+        if short == 15 {
+            varint(&mut self.bytes, count as u64);
+        }
+    }
+
+    fn numbers(&mut self, id: u8, numbers: &[i32]) -> &mut Self {
+        self.list(id, 5, numbers.len());
+        for number in numbers {
+            zigzag(&mut self.bytes, (*number).into());
+        }
+        self
+    }
+
+    fn texts(&mut self, id: u8, texts: &[&str]) -> &mut Self {
+        self.list(id, 8, texts.len());
+        for text in texts {
+            self.raw(text);
+        }
+        self
+    }
+
+    fn record(&mut self, id: u8, record: Self) -> &mut Self {
+        self.field(id, 12);
+        self.bytes.extend(record.end());
+        self
+    }
+
+    fn records(&mut self, id: u8, records: Vec<Self>) -> &mut Self {
+        self.list(id, 12, records.len());
+        for record in records {
+            self.bytes.extend(record.end());
+        }
+        self
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.bytes.push(0);
+        self.bytes
+    }
+}

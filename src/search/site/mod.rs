@@ -1,0 +1,193 @@
+//! A run as one HTML page that works from disk: no script, nothing from elsewhere. Everything that a candidate or a proposer
+//! wrote is a stranger's: it passes [`text`], and nothing else writes it.
+
+mod chart;
+mod html;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+
+use self::html::{line, links, shown, text, usd};
+use super::Sources;
+use super::event::Outcome;
+use super::state::{Candidate, Standing, State};
+use crate::journal::Journal;
+use crate::report::figure::{NONE, percent};
+use crate::report::unified;
+
+/// The most bytes of a difference, of a candidate that holds a cell or led to the best, and of others.
+const DIFF: (usize, usize) = (64 << 10, 8 << 10);
+/// The most lines of two sources that are compared: the time grows with the product of lines and differences.
+const LINES: usize = 8000;
+/// The page.
+pub(crate) fn page(state: &State, run: &Path) -> Result<String> {
+    let name = text(&state.run.project);
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Search: {name}</title>\n\
+         <style>{}</style>\n</head>\n<body>\n<h1>Search: {name}</h1>\n",
+        include_str!("style.css")
+    );
+    let ancestry = chart::ancestry(state);
+    let elites = tables::elites(state);
+    heading(&mut html, state);
+    tables::leaderboard(&mut html, state);
+    html.push_str("<h2 id=\"roof\">Time against the roof</h2>\n");
+    match chart::roof(state) {
+        Some(svg) => {
+            html.push_str("<p class=\"faint\">The time of a copy of the same bytes over the kernel's, by candidate. Green: confirmed; grey: timed once; the line: the best so far.</p>\n");
+            html.push_str(&svg);
+        }
+        None => html.push_str("<p>Nothing was timed.</p>\n"),
+    }
+    tables::grid(&mut html, state, &elites);
+    html.push_str("<h2 id=\"lineage\">Lineage</h2>\n<p class=\"faint\">A column a generation, a line to each parent. Blue: what led to the best candidate. Red: caught; hollow: an earlier one again, or not judged.</p>\n");
+    html.push_str(&chart::lineage(state, &ancestry));
+    tables::caught(&mut html, state);
+    tables::cost(&mut html, state);
+    html.push_str("<h2 id=\"candidates\">Candidates</h2>\n");
+    let held: BTreeSet<u32> = elites.values().flat_map(BTreeMap::values).chain(&ancestry).copied().collect();
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for one in &state.candidates {
+        one.plan.parents.iter().for_each(|parent| children.entry(*parent).or_default().push(one.id()));
+    }
+    for one in &state.candidates {
+        let most = if held.contains(&one.id()) { DIFF.0 } else { DIFF.1 };
+        let diff = match one.plan.parents.first().and_then(|parent| state.candidate(*parent)) {
+            Some(parent) => difference(run, parent, one)?,
+            None => String::new(),
+        };
+        candidate(&mut html, one, children.get(&one.id()), &diff, most);
+    }
+    Ok(html + "</body>\n</html>\n")
+}
+
+fn heading(html: &mut String, state: &State) {
+    let run = &state.run;
+    let on = match &run.card {
+        Ok(card) => format!("on {}, driver {}", card.name, shown(card.driver.as_ref())),
+        Err(why) => format!("compiled for sm_{}, not judged: {why}", run.arch),
+    };
+    let compiler =
+        run.compiler.as_ref().map_or_else(|why| format!("no nvcc: {why}"), |version| format!("nvcc {version}"));
+    let _ = writeln!(
+        html,
+        "<p>{} · {} · kernels {} · seed {}</p>",
+        text(&on),
+        text(&compiler),
+        text(&run.version),
+        run.settings.seed
+    );
+    let _ = writeln!(html, "<p class=\"faint\">{}</p>", text(state.ended.as_deref().unwrap_or("not ended")));
+    html.push_str("<nav>");
+    for (id, name) in [
+        ("leaderboard", "Leaderboard"),
+        ("roof", "Roof"),
+        ("elites", "Elites"),
+        ("lineage", "Lineage"),
+        ("caught", "Caught"),
+        ("cost", "Cost"),
+        ("candidates", "Candidates"),
+    ] {
+        let _ = write!(html, "<a href=\"#{id}\">{name}</a>");
+    }
+    html.push_str("</nav>\n<div class=\"figures\">");
+    let count = |standing| state.candidates.iter().filter(|one| one.standing() == standing).count();
+    let best = state.best().and_then(Candidate::summary);
+    for (figure, words) in [
+        (state.candidates.len().to_string(), "candidates"),
+        (count(Standing::Confirmed).to_string(), "confirmed"),
+        (count(Standing::Caught).to_string(), "caught"),
+        (shown(best.map(|best| format!("{} %", percent(best.roof)))), "of the roof, the best"),
+        (format!("{:.2}", state.usd()), "US dollars"),
+        (format!("{:.0}", state.seconds / 60.0), "minutes"),
+    ] {
+        let _ = write!(html, "<div><b>{figure}</b><span>{words}</span></div>");
+    }
+    if state.unpriced() > 0 {
+        let _ = write!(html, "<div><b>{}</b><span>answers of unknown price</span></div>", state.unpriced());
+    }
+    html.push_str("</div>\n");
+}
+
+fn sources(run: &Path, one: &Candidate) -> Result<Option<Sources>> {
+    let Some(tree) = one.tree() else { return Ok(None) };
+    Ok(Some(serde_json::from_slice(&Journal::get(run, tree)?)?))
+}
+
+/// What a candidate changes of its first parent.
+fn difference(run: &Path, parent: &Candidate, one: &Candidate) -> Result<String> {
+    let (Some(old), Some(new)) = (sources(run, parent)?, sources(run, one)?) else { return Ok(String::new()) };
+    let of = |path: String| {
+        let (old, new) = (old.get(&path).unwrap_or_default(), new.get(&path).unwrap_or_default());
+        if old.lines().count() + new.lines().count() > LINES {
+            return format!(
+                "{path}\n{path}: more than {LINES} lines; `kernels search show {}` compares them\n",
+                one.id()
+            );
+        }
+        unified::of_file(&path, &path, Some(old.into()), Some(new.into()))
+    };
+    Ok(new.changed(&old).into_iter().map(of).collect())
+}
+
+fn candidate(html: &mut String, one: &Candidate, children: Option<&Vec<u32>>, diff: &str, most: usize) {
+    let class = match one.standing() {
+        Standing::Confirmed => "good",
+        Standing::Caught => "bad",
+        Standing::NotJudged | Standing::Open => "warn",
+        Standing::Timed => "",
+        Standing::Same => "faint",
+    };
+    let line = line(one);
+    let (id, rest) = line.split_once(' ').unwrap_or((&line, ""));
+    let _ = writeln!(
+        html,
+        "<details><summary><b>{id}</b> <span class=\"{class}\">{}</span></summary><div class=\"body\" id=\"c{id}\">",
+        text(rest)
+    );
+    if let Some(proposed) = one.proposed.as_ref().filter(|proposed| !proposed.thought.is_empty()) {
+        let _ = writeln!(html, "<p>{}</p>", text(&proposed.thought));
+    }
+    let _ = writeln!(
+        html,
+        "<p class=\"faint\">generation {}, island {}, parents {}, children {}, {} US dollars</p>",
+        one.generation,
+        one.plan.island,
+        if one.plan.parents.is_empty() { NONE.to_owned() } else { links(&one.plan.parents) },
+        children.map_or_else(|| NONE.to_owned(), links),
+        usd(one.proposed.as_ref().and_then(|proposed| proposed.cost.usd)),
+    );
+    let findings = one.attempts().filter(|attempt| attempt.outcome != Outcome::Passed);
+    html.push_str("<ul>");
+    for (attempt, found) in findings.flat_map(|attempt| attempt.findings.iter().map(move |found| (attempt, found))) {
+        let _ = writeln!(html, "<li>{}: <b>{}</b> {}</li>", attempt.stage.name(), text(&found.kind), text(&found.text));
+    }
+    html.push_str("</ul>\n");
+    if !diff.is_empty() {
+        html.push_str("<pre>");
+        let mut left = most;
+        for line in diff.lines().skip(1) {
+            if line.len() > left {
+                let _ = write!(html, "… `kernels search show {id}` shows all of it");
+                break;
+            }
+            left -= line.len() + 1.min(left - line.len());
+            match line.as_bytes().first() {
+                _ if line.starts_with("+++ ") || line.starts_with("--- ") => {
+                    let _ = writeln!(html, "<b>{}</b>", text(line));
+                }
+                Some(b'+') => drop(write!(html, "<ins>{}</ins>", text(line))),
+                Some(b'-') => drop(write!(html, "<del>{}</del>", text(line))),
+                _ => drop(writeln!(html, "{}", text(line))),
+            }
+        }
+        html.push_str("</pre>");
+    }
+    html.push_str("</div></details>\n");
+}
