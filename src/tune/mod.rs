@@ -1,0 +1,377 @@
+//! Tuning tables: every row that a project's `[[tuning]]` can express is tried for the user's card and shapes, and the best
+//! one is written into the project.
+//!
+//! `lex.rs`, `numbers.rs` and `table.rs` read a table, `rows.rs` finds the row of a case and what may stand in its place,
+//! `trial.rs` builds, verifies and times candidates through child processes (`child.rs`), `record.rs` keeps what was written.
+
+pub(crate) mod child;
+mod lex;
+mod numbers;
+pub(crate) mod record;
+pub(crate) mod rows;
+mod table;
+pub(crate) mod trial;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::Serialize;
+
+use crate::base::plural;
+use crate::gpu::Card;
+use crate::install::{Refusal, refusal::Refused};
+use crate::oracle;
+use crate::project::{DType, Operation, Project};
+use crate::worker::TuneCase;
+use record::{Record, Written};
+use rows::{Change, Place, Seen, Texts};
+use trial::{Bench, Outcome, Trial};
+
+/// The most cases of kernel.toml that a candidate is verified with besides those that are timed, and their most bytes.
+const VERIFIED: usize = 24;
+const LARGE: u64 = 256 << 20;
+/// Columns of a comment.
+const COLUMNS: usize = 110;
+
+/// What is to be tuned.
+pub(crate) struct Wanted {
+    /// Empty: all with a table.
+    pub(crate) operations: Vec<String>,
+    /// Empty: the bench cases of kernel.toml.
+    pub(crate) shapes: Vec<String>,
+    pub(crate) ordinal: usize,
+}
+
+/// One row's candidates, as reports show them.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tuned {
+    pub(crate) file: PathBuf,
+    pub(crate) table: String,
+    pub(crate) present: String,
+    /// The cases that decided, and those that must not lose.
+    pub(crate) cases: Vec<String>,
+    pub(crate) guarded: Vec<String>,
+    pub(crate) candidates: Vec<Line>,
+    /// The row that was better by more than the spread.
+    pub(crate) best: Option<String>,
+    #[serde(skip)]
+    pub(crate) change: Option<(Change, Vec<String>)>,
+}
+
+/// A candidate.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) row: String,
+    pub(crate) outcome: Outcome,
+    pub(crate) why: Option<String>,
+    /// Of the copy, in the cases that decide.
+    pub(crate) share: Option<f64>,
+    pub(crate) spread: Option<f64>,
+    pub(crate) us: Vec<(String, f64)>,
+    pub(crate) rounds: usize,
+}
+
+/// Tells the progress: how many are done, of how many, and what is being done.
+pub(crate) type Tell<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
+
+/// Tries all rows for all cases, one group of cases with the same row after the other. Nothing of the project is written.
+pub(crate) fn run(
+    project: &Project,
+    wanted: &Wanted,
+    card: &Card,
+    tell: Tell,
+    ended: &dyn Fn(&Tuned),
+) -> Result<Vec<Tuned>> {
+    ensure!(
+        !project.spec.tunings.is_empty(),
+        "{} has no table to tune: kernel.toml names it with [[tuning]], docs/kernel-toml.md says how",
+        project.root.display()
+    );
+    oracle::check_names(project)?;
+    let mut texts = rows::texts(project)?;
+    let mut left = targets(project, wanted, card.arch)?;
+    left.sort_by_key(|seen| seen.bytes);
+    let mut all = Vec::new();
+    while !left.is_empty() {
+        let tables = rows::tables(project, &texts)?;
+        let Some(place) = place(&tables, &texts, &left[0])? else {
+            left.remove(0);
+            continue;
+        };
+        let mut group = Vec::new();
+        let mut others = Vec::new();
+        for seen in std::mem::take(&mut left) {
+            let same = self::place(&tables, &texts, &seen)?
+                .is_some_and(|other| std::ptr::eq(other.tuning, place.tuning) && other.row == place.row);
+            if same { group.push(seen) } else { others.push(seen) }
+        }
+        left = others;
+        let tuned = tune(project, (wanted.ordinal, card), &texts, place, &group, tell)?;
+        ended(&tuned);
+        if let Some((change, comment)) = &tuned.change {
+            let text = change.apply(&texts[&change.file], comment)?.text;
+            texts.insert(change.file.clone(), text);
+        }
+        all.push(tuned);
+    }
+    ensure!(!all.is_empty(), "no table of kernel.toml has a row, and something to try in it, for any of these cases");
+    Ok(all)
+}
+
+/// The cases to tune for.
+fn targets(project: &Project, wanted: &Wanted, arch: u32) -> Result<Vec<Seen>> {
+    let mut all = Vec::new();
+    let mut refused = None;
+    let listed = |operation: &&Operation| {
+        let tuned = project.spec.tunings.iter().any(|tuning| tuning.operations.contains(&operation.name));
+        tuned && (wanted.operations.is_empty() || wanted.operations.contains(&operation.name))
+    };
+    for operation in project.spec.operations.iter().filter(listed) {
+        if wanted.shapes.is_empty() {
+            for case in operation.cases(&operation.bench, 0)? {
+                all.push(Seen::new(operation, case, arch)?);
+            }
+        }
+        for shape in &wanted.shapes {
+            let (sizes, dtypes): (Vec<&str>, Vec<&str>) = shape
+                .split(',')
+                .partition(|part| part.trim_start().split('=').next().is_none_or(|key| key.trim() != "dtype"));
+            let named =
+                dtypes.iter().filter_map(|part| DType::from_name(part.split_once('=')?.1.trim())).collect::<Vec<_>>();
+            ensure!(named.len() == dtypes.len(), "--shape {shape}: dtype is one of {}", DType::NAMES.join(", "));
+            for dtype in operation.dtypes.iter().filter(|dtype| named.is_empty() || named.contains(dtype)) {
+                match operation
+                    .case_of_shape(&sizes.join(","), *dtype)
+                    .and_then(|case| Seen::new(operation, case, arch))
+                {
+                    Ok(seen) => all.push(seen),
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+    }
+    match refused {
+        Some(error) if all.is_empty() => Err(error),
+        _ if all.is_empty() => anyhow::bail!("no case to tune for: name an operation with a table, and --shape"),
+        _ => Ok(all),
+    }
+}
+
+/// The row of a case: of the first table that has one in which something may be tried.
+fn place<'p>(tables: &[table::Table<'p>], texts: &Texts, seen: &Seen) -> Result<Option<Place<'p>>> {
+    for place in rows::places(tables, seen)? {
+        if !rows::changes(place, &texts[&place.tuning.file], &[seen])?.is_empty() {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+/// Cases of kernel.toml that take the new row of a change: those of the bench, and some that are verified.
+fn affected(
+    project: &Project,
+    texts: &Texts,
+    place: Place,
+    change: &Change,
+    group: &[Seen],
+    arch: u32,
+) -> Result<[Vec<Seen>; 2]> {
+    let mut after = texts.clone();
+    after.insert(change.file.clone(), change.apply(&texts[&change.file], &[])?.text);
+    let tables = rows::tables(project, &after)?;
+    let mut found = [Vec::new(), Vec::new()];
+    for operation in &project.spec.operations {
+        for (sets, found) in [&operation.bench, &operation.verify].into_iter().zip(&mut found) {
+            for case in operation.cases(sets, 0)? {
+                let seen = Seen::new(operation, case, arch)?;
+                let known = |one: &Seen| {
+                    (&one.operation, one.case.dtype, &one.case.values)
+                        == (&seen.operation, seen.case.dtype, &seen.case.values)
+                };
+                if !group.iter().any(known) && rows::places(&tables, &seen)?.iter().any(|one| one.is_same_row(&place)) {
+                    found.push(seen);
+                }
+            }
+        }
+    }
+    found[1].retain(|seen| (1..LARGE).contains(&seen.bytes));
+    found[1].sort_by_key(|seen| seen.bytes);
+    let step = found[1].len().div_ceil(VERIFIED).max(1);
+    found[1] = std::mem::take(&mut found[1]).into_iter().step_by(step).collect();
+    Ok(found)
+}
+
+fn tune(
+    project: &Project,
+    (ordinal, card): (usize, &Card),
+    texts: &Texts,
+    place: Place,
+    group: &[Seen],
+    tell: Tell,
+) -> Result<Tuned> {
+    let text = &texts[&place.tuning.file];
+    let changes = rows::changes(place, text, &group.iter().collect::<Vec<_>>())?;
+    let first = changes.first().context("no row may be tried")?;
+    let present = first.present.clone();
+    let [guards, verified] = affected(project, texts, place, first, group, card.arch)?;
+    let timed = group.iter().chain(&guards).map(|seen| child::case(seen, true));
+    let cases: Vec<TuneCase> = timed.chain(verified.iter().map(|seen| child::case(seen, false))).collect();
+    let mut trials = vec![Trial::new(project, texts, present.clone(), None)?];
+    for change in changes {
+        trials.push(Trial::new(project, texts, change.row.clone(), Some(change))?);
+    }
+    let bench = Bench { ordinal, arch: card.arch, cases: &cases, deciding: group.len(), tell };
+    bench.prove(&mut trials)?;
+    ensure!(
+        trials[0].is_alive(),
+        "nothing was timed: the project as it is fails with row {present}; `kernels verify` says more\n{}",
+        trials[0].why.as_deref().unwrap_or_default()
+    );
+    bench.time(&mut trials)?;
+    let [some, same] = [false, true].map(|same| {
+        trials[1..].iter().any(|trial| trial.rounds() > 0 && (trial.outcome == Outcome::SameLaunch) == same)
+    });
+    ensure!(
+        some || !same,
+        "no row in the place of {present} changes a launch of {}: kernel.toml says that it takes this row of {}, and the \
+         launcher takes another one; mend `keys` or `when` of [[tuning]]",
+        label(&group[0]),
+        place.tuning.table
+    );
+    Ok(judged(&trials, (place, card), group, &guards))
+}
+
+fn label(seen: &Seen) -> String {
+    format!("{} {}", seen.operation, seen.case.label)
+}
+
+/// The best that is better than the present row.
+fn judged(trials: &[Trial], (place, card): (Place, &Card), group: &[Seen], guards: &[Seen]) -> Tuned {
+    let mut right: Vec<&Trial> = trials[1..].iter().filter(|trial| trial.is_alive()).collect();
+    right.sort_by(|one, other| one.score().0.total_cmp(&other.score().0));
+    let best = right.iter().find(|trial| trial.beats(&trials[0])).copied();
+    let line = |trial: &Trial| {
+        let timed = trial.rounds() > 0;
+        let (score, spread) = trial.score();
+        Line {
+            row: trial.row.clone(),
+            outcome: trial.outcome.clone(),
+            why: trial.why.clone(),
+            share: timed.then_some(1.0 / score),
+            spread: timed.then_some(spread),
+            us: trial
+                .microseconds()
+                .into_iter()
+                .map(|((operation, case), us)| (format!("{operation} {case}"), us))
+                .collect(),
+            rounds: trial.rounds(),
+        }
+    };
+    let share = |trial: &Trial| format!("{:.1} %", 100.0 / trial.score().0);
+    let change = best.and_then(|best| {
+        let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
+        let mut comment = format!(
+            "kernels tune, {}, {}: {} of a copy at {}{more}; {} before it {}",
+            card.name,
+            &now()[..10],
+            share(best),
+            label(&group[0]),
+            trials[0].row,
+            share(&trials[0])
+        );
+        // Those that were left out early have fewer rounds; the next best may be one of them.
+        let next = trials[1..].iter().filter(|trial| trial.rounds() > 0 && !std::ptr::eq(*trial, best));
+        if let Some(next) = next.min_by(|one, other| one.score().0.total_cmp(&other.score().0)) {
+            comment += &format!(", next best {} {}", next.row, share(next));
+        }
+        Some((best.change.clone()?, wrapped(&format!("{comment}. {} has all.", record::FILE))))
+    });
+    Tuned {
+        file: place.tuning.file.clone(),
+        table: place.tuning.table.clone(),
+        present: trials[0].row.clone(),
+        cases: group.iter().map(label).collect(),
+        guarded: guards.iter().map(label).collect(),
+        candidates: trials.iter().map(line).collect(),
+        best: best.map(|best| best.row.clone()),
+        change,
+    }
+}
+
+/// Lines of at most [`COLUMNS`]; a row's braces may be parted.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().map_or(0, |line| line.len());
+        if last > 0 && last + 1 + word.len() > COLUMNS {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
+}
+
+/// The project's files with the rows that were found, as they are on the disk now: path, text before, text after. An edit of
+/// somebody else's meanwhile stays.
+pub(crate) fn edited(
+    project: &Project,
+    card: &Card,
+    all: &[Tuned],
+) -> Result<(Vec<Written>, Vec<(PathBuf, String, String)>)> {
+    let (at, before) = (now(), rows::texts(project)?);
+    let (mut after, mut written) = (before.clone(), Vec::new());
+    for tuned in all {
+        let Some((change, comment)) = &tuned.change else { continue };
+        let applied = change.apply(&after[&change.file], comment).map_err(|why| {
+            Refusal(vec![Refused {
+                path: project.root.join(&change.file),
+                reason: format!("was edited meanwhile: {why:#}; nothing was written"),
+                changes: Vec::new(),
+                advice: vec![format!("put the row there by hand: {}", change.row)],
+            }])
+        })?;
+        after.insert(change.file.clone(), applied.text);
+        written.push(Written {
+            at: at.clone(),
+            card: card.name.clone(),
+            file: change.file.clone(),
+            table: tuned.table.clone(),
+            row: change.row.clone(),
+            was: applied.was,
+            is: applied.is,
+            measured: serde_json::to_value(tuned)?,
+        });
+    }
+    let files = before.into_iter().filter_map(|(path, text)| {
+        let new = after.remove(&path).filter(|new| *new != text)?;
+        Some((path, text, new))
+    });
+    Ok((written, files.collect()))
+}
+
+/// Writes the rows, and first what is needed to take them back.
+pub(crate) fn write(project: &Project, written: Vec<Written>, files: &[(PathBuf, String, String)]) -> Result<()> {
+    let mut record = Record::read(&project.root)?;
+    record.rows.extend(written);
+    record.write(&project.root)?;
+    files.iter().try_for_each(|(path, _, new)| record::replace(&project.root.join(path), new))
+}
+
+/// What is said of so many rows.
+pub(crate) fn summary(all: &[Tuned]) -> String {
+    let better = all.iter().filter(|tuned| tuned.change.is_some()).count();
+    format!(
+        "{} tried for {}: {better} better",
+        plural(all.iter().map(|tuned| tuned.candidates.len() - 1).sum::<usize>(), "row"),
+        plural(all.len(), "row")
+    )
+}
