@@ -43,7 +43,7 @@ pub(crate) struct Run {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// Who writes candidates, repeatable: dir:PATH (each entry of a folder is a proposal), exec:COMMAND (edits a copy of the
-    /// project)
+    /// project), sweep (the rows of the project's tuning tables)
     #[arg(long, value_name = "PROPOSER", required = true)]
     pub(crate) proposer: Vec<String>,
     /// The run's folder, new

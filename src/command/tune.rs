@@ -9,6 +9,7 @@ use super::prepare;
 use crate::cli::project::Tune;
 use crate::project::Project;
 use crate::report::{Output, Progress, style, unified};
+use crate::tune::record::Edited;
 use crate::tune::trial::Outcome;
 use crate::tune::{self, Tuned, Wanted, record};
 
@@ -57,8 +58,8 @@ fn undo(project: &Project, dry_run: bool, output: Output) -> Result<ExitCode> {
     }
     let diff = diff(&files, output);
     if !dry_run && !rows.is_empty() {
-        for (path, _, text) in &files {
-            record::replace(&project.root.join(path), text)?;
+        for edited in &files {
+            record::replace(&project.root.join(&edited.path), &edited.new)?;
         }
         record.write(&project.root)?;
     }
@@ -67,9 +68,9 @@ fn undo(project: &Project, dry_run: bool, output: Output) -> Result<ExitCode> {
 }
 
 /// Shows what changes in the files, and returns it.
-fn diff(files: &[(std::path::PathBuf, String, String)], output: Output) -> String {
+fn diff(files: &[Edited], output: Output) -> String {
     let mut all = String::new();
-    for (path, old, new) in files {
+    for Edited { path, old, new } in files {
         let path = path.display().to_string();
         all += &unified::of_file(&path, &path, Some(old.clone().into()), Some(new.clone().into()));
     }
@@ -93,10 +94,9 @@ fn show(tuned: &Tuned, output: Output) {
         let said = match line.outcome {
             _ if is_best => style::good("best"),
             Outcome::Timed if line.row == tuned.present => "present".to_owned(),
-            Outcome::Timed => String::new(),
             Outcome::NotBuilt => style::warning("not built"),
             Outcome::Wrong => style::bad("wrong, not timed"),
-            Outcome::Behind | Outcome::SameLaunch => String::new(),
+            Outcome::Timed | Outcome::Behind | Outcome::SameLaunch => String::new(),
         };
         let why = line.why.as_deref().and_then(|why| why.lines().next()).unwrap_or_default();
         let parts = [said.as_str(), figures.trim_start(), why];

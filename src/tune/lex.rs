@@ -37,7 +37,7 @@ pub(super) fn tokens(text: &str, part: Range<usize>) -> Vec<Token> {
                 continue;
             }
             b'/' if rest.starts_with("//") => {
-                at = at + rest.find('\n').unwrap_or(rest.len());
+                at += rest.find('\n').unwrap_or(rest.len());
                 continue;
             }
             b'/' if rest.starts_with("/*") => {

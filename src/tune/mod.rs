@@ -23,17 +23,17 @@ use crate::install::{Refusal, refusal::Refused};
 use crate::oracle;
 use crate::project::{DType, Operation, Project};
 use crate::worker::TuneCase;
-use record::{Record, Written};
+use record::{Edited, Record, Written};
 use rows::{Change, Place, Seen, Texts};
+use table::Table;
 use trial::{Bench, Outcome, Trial};
 
 /// The most cases of kernel.toml that a candidate is verified with besides those that are timed, and their most bytes.
 const VERIFIED: usize = 24;
 const LARGE: u64 = 256 << 20;
-/// Columns of a comment.
-const COLUMNS: usize = 110;
 
 /// What is to be tuned.
+#[derive(Default)]
 pub(crate) struct Wanted {
     /// Empty: all with a table.
     pub(crate) operations: Vec<String>,
@@ -82,30 +82,11 @@ pub(crate) fn run(
     tell: Tell,
     ended: &dyn Fn(&Tuned),
 ) -> Result<Vec<Tuned>> {
-    ensure!(
-        !project.spec.tunings.is_empty(),
-        "{} has no table to tune: kernel.toml names it with [[tuning]], docs/kernel-toml.md says how",
-        project.root.display()
-    );
     oracle::check_names(project)?;
     let mut texts = rows::texts(project)?;
     let mut left = targets(project, wanted, card.arch)?;
-    left.sort_by_key(|seen| seen.bytes);
     let mut all = Vec::new();
-    while !left.is_empty() {
-        let tables = rows::tables(project, &texts)?;
-        let Some(place) = place(&tables, &texts, &left[0])? else {
-            left.remove(0);
-            continue;
-        };
-        let mut group = Vec::new();
-        let mut others = Vec::new();
-        for seen in std::mem::take(&mut left) {
-            let same = self::place(&tables, &texts, &seen)?
-                .is_some_and(|other| std::ptr::eq(other.tuning, place.tuning) && other.row == place.row);
-            if same { group.push(seen) } else { others.push(seen) }
-        }
-        left = others;
+    while let Some((place, group)) = next(&rows::tables(project, &texts)?, &texts, &mut left)? {
         let tuned = tune(project, (wanted.ordinal, card), &texts, place, &group, tell)?;
         ended(&tuned);
         if let Some((change, comment)) = &tuned.change {
@@ -118,9 +99,44 @@ pub(crate) fn run(
     Ok(all)
 }
 
+/// Every change that may be tried for the bench cases of kernel.toml, in a fixed order.
+pub(crate) fn sweep(project: &Project, arch: u32) -> Result<Vec<Change>> {
+    let texts = rows::texts(project)?;
+    let tables = rows::tables(project, &texts)?;
+    let mut left = targets(project, &Wanted::default(), arch)?;
+    let mut all = Vec::new();
+    while let Some((place, group)) = next(&tables, &texts, &mut left)? {
+        all.extend(rows::changes(place, &texts[&place.tuning.file], &group.iter().collect::<Vec<_>>())?);
+    }
+    Ok(all)
+}
+
+/// The row of the first case that is left, and all that take it.
+fn next<'p>(tables: &[Table<'p>], texts: &Texts, left: &mut Vec<Seen>) -> Result<Option<(Place<'p>, Vec<Seen>)>> {
+    let mut found: Option<(Place, Vec<Seen>)> = None;
+    for seen in std::mem::take(left) {
+        match (place(tables, texts, &seen)?, &mut found) {
+            (None, _) => {}
+            (Some(place), None) => found = Some((place, vec![seen])),
+            (Some(place), Some((first, group)))
+                if std::ptr::eq(first.tuning, place.tuning) && first.row == place.row =>
+            {
+                group.push(seen);
+            }
+            _ => left.push(seen),
+        }
+    }
+    Ok(found)
+}
+
 /// The cases to tune for.
 fn targets(project: &Project, wanted: &Wanted, arch: u32) -> Result<Vec<Seen>> {
-    let mut all = Vec::new();
+    ensure!(
+        !project.spec.tunings.is_empty(),
+        "{} has no table to tune: kernel.toml names it with [[tuning]], docs/kernel-toml.md says how",
+        project.root.display()
+    );
+    let mut all: Vec<Seen> = Vec::new();
     let mut refused = None;
     let listed = |operation: &&Operation| {
         let tuned = project.spec.tunings.iter().any(|tuning| tuning.operations.contains(&operation.name));
@@ -153,12 +169,15 @@ fn targets(project: &Project, wanted: &Wanted, arch: u32) -> Result<Vec<Seen>> {
     match refused {
         Some(error) if all.is_empty() => Err(error),
         _ if all.is_empty() => anyhow::bail!("no case to tune for: name an operation with a table, and --shape"),
-        _ => Ok(all),
+        _ => {
+            all.sort_by_key(|seen| seen.bytes);
+            Ok(all)
+        }
     }
 }
 
 /// The row of a case: of the first table that has one in which something may be tried.
-fn place<'p>(tables: &[table::Table<'p>], texts: &Texts, seen: &Seen) -> Result<Option<Place<'p>>> {
+fn place<'p>(tables: &[Table<'p>], texts: &Texts, seen: &Seen) -> Result<Option<Place<'p>>> {
     for place in rows::places(tables, seen)? {
         if !rows::changes(place, &texts[&place.tuning.file], &[seen])?.is_empty() {
             return Ok(Some(place));
@@ -228,11 +247,11 @@ fn tune(
         trials[0].why.as_deref().unwrap_or_default()
     );
     bench.time(&mut trials)?;
-    let [some, same] = [false, true].map(|same| {
-        trials[1..].iter().any(|trial| trial.rounds() > 0 && (trial.outcome == Outcome::SameLaunch) == same)
+    let [other, same] = [false, true].map(|is_same| {
+        trials[1..].iter().any(|trial| trial.rounds() > 0 && (trial.outcome == Outcome::SameLaunch) == is_same)
     });
     ensure!(
-        some || !same,
+        other || !same,
         "no row in the place of {present} changes a launch of {}: kernel.toml says that it takes this row of {}, and the \
          launcher takes another one; mend `keys` or `when` of [[tuning]]",
         label(&group[0]),
@@ -270,21 +289,21 @@ fn judged(trials: &[Trial], (place, card): (Place, &Card), group: &[Seen], guard
     let share = |trial: &Trial| format!("{:.1} %", 100.0 / trial.score().0);
     let change = best.and_then(|best| {
         let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
-        let mut comment = format!(
-            "kernels tune, {}, {}: {} of a copy at {}{more}; {} before it {}",
-            card.name,
-            &now()[..10],
-            share(best),
-            label(&group[0]),
-            trials[0].row,
-            share(&trials[0])
-        );
         // Those that were left out early have fewer rounds; the next best may be one of them.
         let next = trials[1..].iter().filter(|trial| trial.rounds() > 0 && !std::ptr::eq(*trial, best));
-        if let Some(next) = next.min_by(|one, other| one.score().0.total_cmp(&other.score().0)) {
-            comment += &format!(", next best {} {}", next.row, share(next));
-        }
-        Some((best.change.clone()?, wrapped(&format!("{comment}. {} has all.", record::FILE))))
+        let next = next.min_by(|one, other| one.score().0.total_cmp(&other.score().0));
+        let next = next.map_or_else(String::new, |next| format!(", next best {} {}", next.row, share(next)));
+        let comment = vec![
+            format!(
+                "kernels tune, {}, {}: {} of a copy at {}{more}.",
+                card.name,
+                &now()[..10],
+                share(best),
+                label(&group[0])
+            ),
+            format!("Before it {} {}{next}; {} has all.", trials[0].row, share(&trials[0]), record::FILE),
+        ];
+        Some((best.change.clone()?, comment))
     });
     Tuned {
         file: place.tuning.file.clone(),
@@ -298,35 +317,13 @@ fn judged(trials: &[Trial], (place, card): (Place, &Card), group: &[Seen], guard
     }
 }
 
-/// Lines of at most [`COLUMNS`]; a row's braces may be parted.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().map_or(0, |line| line.len());
-        if last > 0 && last + 1 + word.len() > COLUMNS {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
-}
-
 fn now() -> String {
     humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }
 
-/// The project's files with the rows that were found, as they are on the disk now: path, text before, text after. An edit of
+/// The project's files with the rows that were found, as they are on the disk now. An edit of
 /// somebody else's meanwhile stays.
-pub(crate) fn edited(
-    project: &Project,
-    card: &Card,
-    all: &[Tuned],
-) -> Result<(Vec<Written>, Vec<(PathBuf, String, String)>)> {
+pub(crate) fn edited(project: &Project, card: &Card, all: &[Tuned]) -> Result<(Vec<Written>, Vec<Edited>)> {
     let (at, before) = (now(), rows::texts(project)?);
     let (mut after, mut written) = (before.clone(), Vec::new());
     for tuned in all {
@@ -353,17 +350,17 @@ pub(crate) fn edited(
     }
     let files = before.into_iter().filter_map(|(path, text)| {
         let new = after.remove(&path).filter(|new| *new != text)?;
-        Some((path, text, new))
+        Some(Edited { path, old: text, new })
     });
     Ok((written, files.collect()))
 }
 
 /// Writes the rows, and first what is needed to take them back.
-pub(crate) fn write(project: &Project, written: Vec<Written>, files: &[(PathBuf, String, String)]) -> Result<()> {
+pub(crate) fn write(project: &Project, written: Vec<Written>, files: &[Edited]) -> Result<()> {
     let mut record = Record::read(&project.root)?;
     record.rows.extend(written);
     record.write(&project.root)?;
-    files.iter().try_for_each(|(path, _, new)| record::replace(&project.root.join(path), new))
+    files.iter().try_for_each(|edited| record::replace(&project.root.join(&edited.path), &edited.new))
 }
 
 /// What is said of so many rows.
@@ -374,4 +371,52 @@ pub(crate) fn summary(all: &[Tuned]) -> String {
         plural(all.iter().map(|tuned| tuned.candidates.len() - 1).sum::<usize>(), "row"),
         plural(all.len(), "row")
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The numbers of a table's rows.
+    fn numbers(table: &Table) -> Vec<Vec<f64>> {
+        table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.value).collect()).collect()
+    }
+
+    #[test]
+    fn a_row_of_a_bundled_table_changes_and_every_other_byte_stays() {
+        let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+        let mut count = 0;
+        for folder in std::fs::read_dir(kernels).unwrap().map(|entry| entry.unwrap().path()) {
+            let Some(project) = Project::open(&folder).ok().filter(|project| !project.spec.tunings.is_empty()) else {
+                continue;
+            };
+            let texts = rows::texts(&project).unwrap();
+            for arch in [75, 90] {
+                let changes = sweep(&project, arch).unwrap();
+                // A transpose has one layout.
+                assert_eq!(changes.is_empty(), project.name.contains("transpose"), "{} {arch}", project.name);
+                for change in &changes {
+                    let old = &texts[&change.file];
+                    let applied = change.apply(old, &["of a test { }".to_owned()]).unwrap();
+                    let new = applied.text.as_str();
+                    let at = new.find(&applied.is).unwrap();
+                    assert_eq!(format!("{}{}{}", &new[..at], applied.was, &new[at + applied.is.len()..]), *old);
+                    let [before, mut after] =
+                        [old.as_str(), new].map(|text| numbers(&Table::read(&change.tuning, text).unwrap()));
+                    let row = (0..after.len()).find(|row| before.get(*row) != after.get(*row)).unwrap();
+                    let mut before = before;
+                    after.remove(row);
+                    if !change.insert {
+                        before.remove(row);
+                    }
+                    assert_eq!(before, after, "{}", change.row);
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 300, "{count}");
+    }
 }

@@ -75,24 +75,28 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
     Ok(fs::set_permissions(&path, fs::Permissions::from_mode(mode))?)
 }
 
-/// The last run's rows, and the files without them: path, text before, text after. Edits elsewhere in the files stay.
-pub(crate) fn undone(root: &Path) -> Result<(Record, Vec<Written>, Vec<(PathBuf, String, String)>)> {
+/// A file of a project that changes.
+#[derive(Debug)]
+pub(crate) struct Edited {
+    pub(crate) path: PathBuf,
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
+/// The last run's rows, and the files without them. Edits elsewhere in the files stay.
+pub(crate) fn undone(root: &Path) -> Result<(Record, Vec<Written>, Vec<Edited>)> {
     let mut record = Record::read(root)?;
     let last = record.rows.last().map(|row| row.at.clone());
     let rows: Vec<Written> = record.rows.iter().filter(|row| Some(&row.at) == last.as_ref()).cloned().collect();
     record.rows.retain(|row| Some(&row.at) != last.as_ref());
-    let mut files: Vec<(PathBuf, String, String)> = Vec::new();
+    let mut files: Vec<Edited> = Vec::new();
     for row in rows.iter().rev() {
         let path = root.join(&row.file);
-        let at = match files.iter().position(|(file, ..)| *file == row.file) {
-            Some(at) => at,
-            None => {
-                let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-                files.push((row.file.clone(), text.clone(), text));
-                files.len() - 1
-            }
-        };
-        let text = &mut files[at].2;
+        if files.iter().all(|edited| edited.path != row.file) {
+            let old = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            files.push(Edited { path: row.file.clone(), new: old.clone(), old });
+        }
+        let Some(Edited { new: text, .. }) = files.iter_mut().find(|edited| edited.path == row.file) else { continue };
         if text.matches(&row.is).count() != 1 {
             return Err(Refusal(vec![Refused {
                 path,

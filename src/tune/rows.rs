@@ -145,7 +145,7 @@ impl Change {
         let at = table.rows[row].at.clone();
         let line = text[..at.start].rfind('\n').map_or(0, |newline| newline + 1);
         let indent: String = text[line..].chars().take_while(|c| c.is_ascii_whitespace() && *c != '\n').collect();
-        let comment: String = comment.iter().map(|line| format!("// {line}\n{indent}")).collect();
+        let comment = comment.iter().map(|line| format!("// {line}\n{indent}")).collect::<Vec<_>>().concat();
         let was = if self.insert { String::new() } else { self.present.clone() };
         let is = if self.insert { format!("{comment}{},\n{indent}", self.row) } else { comment + &self.row };
         let text = format!("{}{is}{}", &text[..at.start], &text[at.start + was.len()..]);

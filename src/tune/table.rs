@@ -173,7 +173,8 @@ impl<'t> Table<'t> {
                 from = cell.end;
             } else if !cell.there && needed {
                 text.push_str(&self.text[from..cell.end]);
-                text.push_str(&format!(", {}", self.spelled(column, *value)));
+                text.push_str(", ");
+                text.push_str(&self.spelled(column, *value));
                 from = cell.end;
             }
         }

@@ -185,13 +185,13 @@ impl Bench<'_> {
         };
         let all = trials.len();
         let folders: Vec<PathBuf> = trials.iter().map(Trial::folder).collect();
-        let build = |folder: &PathBuf| {
+        let compile = |folder: &PathBuf| {
             count("building", all);
             let project = Project::open(folder)?;
             let built = compile::build(&project, &[self.arch], &toolchain, false, &|_| {});
             Ok(built.map(|build| build.over_budget(&project)).map_err(|error| format!("{error:#}")))
         };
-        for (trial, built) in trials.iter_mut().zip(parallel::map(&folders, build)?) {
+        for (trial, built) in trials.iter_mut().zip(parallel::map(&folders, compile)?) {
             match built {
                 Ok(over) if over.is_empty() => {}
                 Ok(over) => trial.end(Outcome::NotBuilt, over.join("\n")),
@@ -287,9 +287,9 @@ impl Bench<'_> {
                     launches: case.launches,
                 });
             }
-            let timed = trial.cases.get_mut(at).context("a bench with other cases than before")?;
-            timed.times.extend(times);
-            timed.us.extend(rounds.kernel);
+            let of_case = trial.cases.get_mut(at).context("a bench with other cases than before")?;
+            of_case.times.extend(times);
+            of_case.us.extend(rounds.kernel);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod dir;
 mod exec;
+mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -22,6 +23,8 @@ use super::sources::Sources;
 use super::state::State;
 use super::task::Task;
 use crate::journal::Journal;
+use crate::project::Project;
+use crate::tune;
 
 /// A proposer, as the command line names it.
 #[derive(Clone, Debug)]
@@ -30,12 +33,17 @@ pub(crate) enum Proposer {
     Dir(PathBuf),
     /// A program, run in a copy of the project.
     Exec(String),
+    /// The rows that the project's tuning tables can express.
+    Sweep,
 }
 
 impl FromStr for Proposer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == "sweep" {
+            return Ok(Self::Sweep);
+        }
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         if rest.is_empty() {
             return Err(format!("`{text}`: a proposer is {FORMS}"));
@@ -49,7 +57,7 @@ impl FromStr for Proposer {
 }
 
 /// How proposers are written.
-const FORMS: &str = "dir:PATH or exec:COMMAND";
+const FORMS: &str = "dir:PATH, exec:COMMAND or sweep";
 
 /// What a proposer answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -92,10 +100,11 @@ pub(super) struct Asked<'a> {
 }
 
 /// A proposer as the choice of the next one sees it.
-pub(crate) fn source(name: &str, proposer: &Proposer) -> Result<Source> {
+pub(crate) fn source(name: &str, proposer: &Proposer, project: &Project, arch: u32) -> Result<Source> {
     let list = match proposer {
         Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
         Proposer::Exec(_) => None,
+        Proposer::Sweep => Some(u32::try_from(tune::sweep(project, arch)?.len()).unwrap_or(u32::MAX)),
     };
     Ok(Source { name: name.to_owned(), list })
 }
@@ -142,6 +151,7 @@ impl Desk<'_> {
         match proposer {
             Proposer::Dir(folder) => Ok(dir::answer(folder, &asked)),
             Proposer::Exec(command) => exec::answer(command, &asked),
+            Proposer::Sweep => sweep::answer(&asked),
         }
     }
 
