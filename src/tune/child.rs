@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::rows::Seen;
+use super::rows::{self, Seen};
 use crate::gpu;
-use crate::project::{CaseSet, Inputs, Operation, Refusal, Values};
+use crate::project::{CaseSet, Inputs, Operation};
 use crate::session::Session;
 use crate::verify::Choice;
 use crate::worker::{Request, TuneCase, TuneJob};
@@ -31,18 +31,13 @@ pub(crate) fn serve(job: &TuneJob) -> Result<Value> {
     })
 }
 
+fn set(case: &TuneCase) -> CaseSet {
+    let inputs = Inputs::from_name(&case.inputs).into_iter().collect();
+    CaseSet { offsets: case.offsets.clone(), inputs, ..rows::set(case.dtype, &case.values) }
+}
+
 /// Leaves an operation these cases; whether there are any.
 fn restrict(operation: &mut Operation, cases: &[TuneCase]) -> bool {
-    let set = |case: &TuneCase| CaseSet {
-        name: None,
-        values: case.values.iter().map(|(name, value)| (name.clone(), Values::List(vec![*value]))).collect(),
-        dtypes: vec![case.dtype],
-        offsets: case.offsets.clone(),
-        inputs: Inputs::from_name(&case.inputs).into_iter().collect(),
-        draw: None,
-        refused: false,
-        refusal: Refusal::default(),
-    };
     let own: Vec<&TuneCase> = cases.iter().filter(|case| case.operation == operation.name).collect();
     operation.verify = own.iter().map(|case| set(case)).collect();
     operation.bench = own.iter().filter(|case| case.timed).map(|case| set(case)).collect();

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::table::Table;
 use crate::project::tuning::{Relation, Vary};
-use crate::project::{Bound, Case, DType, Formula, Operation, Project, Tuning};
+use crate::project::{Bound, Case, CaseSet, DType, Formula, Operation, Project, Refusal, Tuning, Values};
 
 /// The most candidates for one row.
 const MOST: usize = 512;
@@ -36,6 +36,20 @@ impl Seen {
     fn eval(&self, formula: &Formula) -> Result<f64> {
         let value = formula.eval(&self.names, self.case.dtype);
         value.with_context(|| format!("[[tuning]] of kernel.toml, case `{}`", self.case.label))
+    }
+}
+
+/// A table of the one case with these numbers.
+pub(crate) fn set(dtype: DType, values: &BTreeMap<String, f64>) -> CaseSet {
+    CaseSet {
+        name: None,
+        values: values.iter().map(|(name, value)| (name.clone(), Values::List(vec![*value]))).collect(),
+        dtypes: vec![dtype],
+        offsets: BTreeMap::new(),
+        inputs: Vec::new(),
+        draw: None,
+        refused: false,
+        refusal: Refusal::default(),
     }
 }
 

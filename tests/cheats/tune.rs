@@ -147,6 +147,16 @@ fn a_spoilt_row_is_found_again_and_what_is_wrong_is_named_and_never_timed() {
     );
     assert!(middle.contains("Before it {75, 64, kCached, {64, 2}} "), "{middle}");
     assert!(found["diff"].as_str().unwrap().contains("+    {75, 64, kCached, {128, 1}},  // 1024: 99 %"), "{found:#}");
+    // A bench says which rows nobody measured on this card.
+    let bench = |shape: &str| {
+        let output =
+            place().command().args(["bench", "--json", "--rounds", "5", "--shape", shape]).arg(project.path()).output();
+        report(&output.unwrap())["remarks"].to_string()
+    };
+    assert!(!bench("rows=20,width=100").contains("of which there is no measurement"));
+    let said = bench("rows=20,width=32");
+    assert!(said.contains("rms_norm rows=20 width=32 f32 runs on the row {70, 0, kCached, {32}} of kTuning"), "{said}");
+
     let back = report(&tune(project.path(), &["--undo"]));
     assert_eq!(back["written"], true);
     assert_eq!(tree(project.path()), before);
