@@ -31,6 +31,10 @@ use tuned::{judged, label};
 const VERIFIED: usize = 24;
 const LARGE: u64 = 256 << 20;
 
+/// Candidates that are verified at once, and memory for each, in sizes of the largest case.
+const MOST_BESIDE: usize = 4;
+const SLOTS: u64 = 24;
+
 /// What is to be tuned.
 #[derive(Default)]
 pub(crate) struct Wanted {
@@ -209,7 +213,10 @@ fn tune(
     for change in changes {
         trials.push(Trial::new(project, texts, change.row.clone(), Some(change))?);
     }
-    let bench = Bench { ordinal, arch: card.arch, cases: &cases, deciding: group.len(), tell };
+    let largest = group.iter().chain(&guards).map(|seen| seen.bytes).max().unwrap_or(0);
+    let beside =
+        usize::try_from(card.memory_bytes / (SLOTS * largest).max(1)).unwrap_or(MOST_BESIDE).clamp(1, MOST_BESIDE);
+    let bench = Bench { ordinal, arch: card.arch, beside, cases: &cases, deciding: group.len(), tell };
     bench.prove(&mut trials)?;
     ensure!(
         trials[0].is_alive(),

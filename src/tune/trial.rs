@@ -23,8 +23,6 @@ const LEFT_OUT: [&str; 7] = ["build", "target", "result", "__pycache__", "node_m
 const ROUNDS: u32 = 5;
 /// The most turns. Before each but the first, those that are clearly behind are left out, and of the rest the slower half.
 const TURNS: u32 = 5;
-/// Candidates of which each is verified beside the others.
-const BESIDE: usize = 4;
 /// What two timings of the same code may differ by.
 const LEAST_GAIN: f64 = 0.005;
 
@@ -72,6 +70,8 @@ struct Timed {
 pub(crate) struct Bench<'a> {
     pub(crate) ordinal: usize,
     pub(crate) arch: u32,
+    /// How many are verified at once: as many as the card's memory has room for.
+    pub(crate) beside: usize,
     pub(crate) cases: &'a [TuneCase],
     /// How many of these, from the first on, decide.
     pub(crate) deciding: usize,
@@ -201,7 +201,7 @@ impl Bench<'_> {
         let mut built: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
         let all = built.len();
         done.store(0, std::sync::atomic::Ordering::Relaxed);
-        for some in built.chunks_mut(BESIDE) {
+        for some in built.chunks_mut(self.beside) {
             let folders: Vec<PathBuf> = some.iter().map(|trial| trial.folder()).collect();
             let verify = |folder: &PathBuf| {
                 count("verifying", all);
