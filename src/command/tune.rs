@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::prepare;
+use crate::base::plural;
 use crate::cli::project::Tune;
 use crate::project::Project;
 use crate::report::{Output, Progress, style, unified};
@@ -31,7 +32,7 @@ pub(super) fn run(arguments: &Tune, output: Output) -> Result<ExitCode> {
         progress.tell(&format!("[{}{}] {done}/{of} {what}", "#".repeat(full), "-".repeat(BAR - full)));
         // Where there is no line to overwrite, a line a stage.
         if done == 0 && !output.shows_progress() {
-            output.note(format!("{} of {of}", what.split(": ").next().unwrap_or(what)));
+            output.note(format!("{}: {}", what.split(": ").next().unwrap_or(what), plural(of, "candidate")));
         }
     };
     let ended = |tuned: &Tuned| progress.above(|| show(tuned, output));

@@ -186,7 +186,7 @@ fn started(project: &Path) -> Child {
     let mut child = child.unwrap();
     let (mut said, mut byte) = (String::new(), [0]);
     let start = Instant::now();
-    while !said.contains("verifying of") {
+    while !said.contains("verifying: ") {
         assert!(start.elapsed() < Duration::from_secs(120), "{said}");
         let read = std::io::Read::read(child.stderr.as_mut().unwrap(), &mut byte).unwrap();
         assert!(read == 1, "{said}");
