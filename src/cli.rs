@@ -75,6 +75,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  kernels bench kernels/rmsnorm --dtype bf16\n  kernels bench --export bench.json --export bench.svg\n  kernels bench --against torch,compile,liger,hub:./build --python ~/venv/bin/python\n  kernels bench examples/ltx_video --e2e --export e2e.svg\n\n--against captures each implementation in a CUDA graph over the same rotating tensors, compares results\nwith the fp64 reference, and replays the graphs in turn; what is not installed is named. With the\nmodule kernels_harness in that Python, this program's own clock times them.\n\n--e2e runs the project's benchmark_e2e.py, which needs the kernel built with `kernels build --torch DIR`."
     )]
     Bench(project::Bench),
+    /// Find the fastest rows of a project's tuning tables for this card and your shapes, and write them into the project
+    #[command(
+        after_help = "Examples:\n  kernels tune kernels/rmsnorm --shape rows=4096,width=5120,dtype=bf16\n  kernels tune my-kernel --dry-run\n  kernels tune my-kernel --undo\n\n[[tuning]] of kernel.toml says which table of the sources a case takes its row from, and what may be tried\nin it. Each candidate is built in a copy, verified, and only then timed in turns with the present row. A\nrow is written only where it is faster by more than the spread and no bench case of kernel.toml loses;\ntuning.json keeps the figures and what --undo needs. docs/tune.md says more."
+    )]
+    Tune(project::Tune),
     /// Lint kernel projects: what fails in a Hub build or for a user; needs no card and no compiler
     #[command(
         after_help = "Examples:\n  kernels check kernels/rmsnorm\n  kernels check --fix --dry-run\n  kernels check --explain cuda/default-stream\n  kernels check kernels/* --export check.sarif\n\nAllow one finding: `// kernels: allow(RULE): reason` at its line, or [[check.allow]] in kernel.toml.\nExit codes: 0 no errors (with --strict no warnings either), 1 findings, 2 wrong usage."

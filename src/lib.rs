@@ -35,6 +35,7 @@ pub mod skill;
 mod subject;
 pub mod toolchain;
 pub(crate) mod trace;
+mod tune;
 mod variant;
 pub mod verify;
 mod worker;

@@ -1,5 +1,6 @@
 //! The program run again as a child process, `kernels __worker REQUEST`: the request is one argument of JSON.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,6 +31,31 @@ pub(crate) enum Request {
     Cases(Cases),
     /// Carry out one job of a search, and leave its result in the run's folder.
     Search(SearchJob),
+    /// Verify or time some cases of a project, and print the report as JSON.
+    Tune(TuneJob),
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct TuneJob {
+    pub(crate) project: PathBuf,
+    /// The card, by its number.
+    pub(crate) ordinal: usize,
+    pub(crate) cases: Vec<TuneCase>,
+    /// How many rounds are timed; none: the cases are verified.
+    pub(crate) rounds: Option<u32>,
+}
+
+/// A case with all its numbers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct TuneCase {
+    pub(crate) operation: String,
+    pub(crate) dtype: DType,
+    pub(crate) values: BTreeMap<String, f64>,
+    pub(crate) offsets: BTreeMap<String, u64>,
+    /// How its inputs are drawn.
+    pub(crate) inputs: String,
+    /// Whether it is timed, too.
+    pub(crate) timed: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -193,6 +193,29 @@ pub(crate) struct Bench {
     pub(crate) script: Vec<OsString>,
 }
 
+/// `kernels tune`.
+#[derive(Args, Debug)]
+pub(crate) struct Tune {
+    /// The project: a folder with build.toml and kernel.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Only for these operations [default: all with a table]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) operation: Vec<String>,
+    /// For this case, repeatable: rows=4096,width=5120,dtype=bf16 [default: the bench cases of kernel.toml]
+    #[arg(long, value_name = "SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// The card, by its number
+    #[arg(long, visible_alias = "card", value_name = "N", default_value_t = 0)]
+    pub(crate) device: usize,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Take back the rows of the last run; edits elsewhere in the files stay
+    #[arg(long, conflicts_with_all = ["operation", "shape", "device"])]
+    pub(crate) undo: bool,
+}
+
 /// `kernels ci`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Ci {

@@ -53,8 +53,8 @@ pub(crate) struct Run {
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// Who writes candidates, repeatable: dir:PATH (each entry of a folder is a proposal), exec:COMMAND (edits a copy of the
-    /// project), agent:NAME[:MODEL] (claude, codex, opencode, gemini, copilot: confined in a copy, asks its model with your key),
-    /// `http:URL#MODEL` (a language model; connects to URL)
+    /// project), sweep (the rows of the project's tuning tables), agent:NAME[:MODEL] (claude, codex, opencode, gemini, copilot:
+    /// confined in a copy, asks its model with your key), `http:URL#MODEL` (a language model; connects to URL)
     #[arg(long, value_name = "PROPOSER", required = true)]
     pub(crate) proposer: Vec<String>,
     /// The run's folder, new

@@ -14,6 +14,7 @@ use crate::cli::project::Bench;
 use crate::report::table::window;
 use crate::report::{Output, Progress, beside, export, style, timing};
 use crate::session::{ROUNDS, Session};
+use crate::tune;
 use crate::verify::Choice;
 use crate::verify::VerifyReport;
 
@@ -43,6 +44,10 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let choice = prepare::choice(selection, true)?;
     let verified = if arguments.record { Some(verified(&session, &choice, &progress, output)?) } else { None };
     let mut report = session.bench(&choice, rounds, &tell)?;
+    if !arguments.record && !session.project.spec.tunings.is_empty() {
+        let missing = tune::measured::missing(&session.project, &card, &report.cases);
+        report.remarks.extend(missing.unwrap_or_else(|why| vec![format!("tuning tables: {why:#}")]));
+    }
     // A measurement is shown even when a peer fails.
     let others = python.map_or(Ok(()), |python| {
         let who = (peers.as_slice(), &python, rounds);

@@ -39,6 +39,7 @@ mod status;
 mod sync;
 mod target;
 mod toolchain;
+mod tune;
 mod update;
 mod validate;
 mod verify;
@@ -111,6 +112,7 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
         Command::Build(arguments) => build::run(&arguments, output),
         Command::Verify(arguments) => verify::run(&arguments, output),
         Command::Bench(arguments) => bench::run(&arguments, output),
+        Command::Tune(arguments) => tune::run(&arguments, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Ci(arguments) => ci::run(&arguments, output),
         Command::Hub(command) => hub::run(&command, output),

@@ -13,6 +13,7 @@ use crate::report::{Output, Progress};
 use crate::search;
 use crate::session::Session;
 use crate::subject::supervise;
+use crate::tune;
 use crate::verify::run;
 use crate::worker::{CodePath, Request, Verify};
 
@@ -31,6 +32,7 @@ pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
         }
         Request::Verify(request) => return verify(&request, output),
         Request::Search(job) => search::evaluate::serve(&job)?,
+        Request::Tune(job) => output.json(&tune::child::serve(&job)?),
         Request::Cases(request) => output.json(&against::cases(&request)?),
     }
     Ok(ExitCode::SUCCESS)

@@ -59,9 +59,10 @@ fn restricted(block: &str, table: &Table, kept: &BTreeSet<&str>) -> String {
     }
     each.retain(|one| !of(one).is_empty());
     if table.contains_key("each") {
-        let list: String = each.into_iter().map(|one| format!("  {},\n", inline(&Value::Table(one)))).collect();
-        let text = format!("each = [\n{list}]\n");
-        return if list.is_empty() { String::new() } else { replaced(block, &["each"], &text) };
+        let none = each.is_empty();
+        let list: Vec<String> = each.into_iter().map(|one| inline(&Value::Table(one))).collect();
+        let text = format!("each = [\n  {},\n]\n", list.join(",\n  "));
+        return if none { String::new() } else { replaced(block, &["each"], &text) };
     }
     let text = format!("operations = {}\n", inline(&Value::Array(of(table))));
     if of(table).is_empty() { String::new() } else { replaced(block, &["operations"], &text) }

@@ -27,6 +27,7 @@ use crate::base::arch;
 use crate::base::bundle;
 use crate::gpu;
 use crate::journal::Journal;
+use crate::project::Project;
 use crate::toolchain::Toolchain;
 
 /// A best candidate at this part of the roof ends a run.
@@ -46,7 +47,8 @@ impl Search {
     pub(crate) fn start(project: &Path, folder: &Path, settings: Settings) -> Result<Self> {
         let proposers = parsed(&settings)?;
         // Errors of a proposer's folder, before anything is written.
-        sources(&proposers)?;
+        let newest = arch::defaults().last().copied().unwrap_or(90);
+        sources(&proposers, &Project::open(project)?, newest)?;
         proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         donors(&settings)?;
         let journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
@@ -55,7 +57,6 @@ impl Search {
         let task = Task::freeze(project, &folder)?;
         let cards = gpu::probe();
         let card = cards.map(|mut cards| cards.swap_remove(0));
-        let newest = arch::defaults().last().copied().unwrap_or(90);
         let run = Run {
             project: task.project.name.clone(),
             folder: project.display().to_string(),
@@ -124,7 +125,7 @@ impl Search {
                 }
                 let plans = select::plans(
                     &self.ledger.state,
-                    &sources(&self.proposers)?,
+                    &sources(&self.proposers, &self.ledger.task.project, self.ledger.state.run.arch)?,
                     &donors(&self.ledger.state.run.settings)?,
                 );
                 if plans.is_empty() {
@@ -220,8 +221,8 @@ fn parsed(settings: &Settings) -> Result<Vec<(String, Proposer)>> {
     settings.proposers.iter().map(parse).collect()
 }
 
-fn sources(proposers: &[(String, Proposer)]) -> Result<Vec<Source>> {
-    proposers.iter().map(|(name, proposer)| proposer::source(name, proposer)).collect()
+fn sources(proposers: &[(String, Proposer)], project: &Project, arch: u32) -> Result<Vec<Source>> {
+    proposers.iter().map(|(name, proposer)| proposer::source(name, proposer, project, arch)).collect()
 }
 
 /// The best candidate of each other run that was named.

@@ -23,6 +23,7 @@ mod stand_in;
 mod suite;
 #[path = "../support/mod.rs"]
 mod support;
+mod tune;
 
 use std::collections::BTreeSet;
 use std::fs;

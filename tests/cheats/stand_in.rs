@@ -89,7 +89,7 @@ fn kit() -> &'static Path {
     })
 }
 
-fn place() -> Place {
+pub fn place() -> Place {
     let environment = vec![
         ("CUDA_HOME", kit().to_owned()),
         ("LD_LIBRARY_PATH", kit().join("driver")),
@@ -117,7 +117,7 @@ fn timed(microseconds: &str) -> tempfile::TempDir {
 }
 
 /// The same, with a statement before the work.
-fn written(first: &str, microseconds: &str) -> tempfile::TempDir {
+pub fn written(first: &str, microseconds: &str) -> tempfile::TempDir {
     let scratch = tempfile::TempDir::with_prefix("kernels-cheats-").unwrap();
     let candidate = Candidate {
         source: "speed".to_owned(),

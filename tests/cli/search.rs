@@ -177,8 +177,9 @@ fn a_run_that_was_killed_after_any_event_goes_on_to_the_same_archive_and_asks_no
 fn what_cannot_be_run_says_so() {
     let test = Test::new();
     project(&test);
-    test.run("search run task --proposer sweep")
-        .expect(1, &["a proposer is dir:PATH, exec:COMMAND, agent:NAME[:MODEL] or http:URL#MODEL"]);
+    test.run("search run task --proposer guess")
+        .expect(1, &["a proposer is dir:PATH, exec:COMMAND, sweep, agent:NAME[:MODEL] or http:URL#MODEL"]);
+    test.run("search run task --proposer sweep").expect(1, &["has no table to tune", "[[tuning]]"]);
     test.run("search run task --proposer dir:nowhere").expect(1, &["cannot read the folder"]);
     test.run("search run task --proposer dir:proposals --budget hours=1")
         .expect(2, &["a budget has usd, minutes, evals"]);

@@ -5,6 +5,7 @@ mod agent;
 mod dir;
 mod exec;
 mod http;
+mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,7 +27,9 @@ use super::state::State;
 use super::task::Task;
 use crate::journal::Journal;
 use crate::model::Endpoint;
+use crate::project::Project;
 use crate::subject::Agent;
+use crate::tune;
 
 /// A proposer, as the command line names it.
 #[derive(Clone, Debug)]
@@ -39,12 +42,17 @@ pub(crate) enum Proposer {
     Agent(Agent),
     /// A language model.
     Http(Endpoint),
+    /// The rows that the project's tuning tables can express.
+    Sweep,
 }
 
 impl FromStr for Proposer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == "sweep" {
+            return Ok(Self::Sweep);
+        }
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         if rest.is_empty() {
             return Err(format!("`{text}`: a proposer is {FORMS}"));
@@ -61,7 +69,7 @@ impl FromStr for Proposer {
 }
 
 /// How proposers are written.
-const FORMS: &str = "dir:PATH, exec:COMMAND, agent:NAME[:MODEL] or http:URL#MODEL";
+const FORMS: &str = "dir:PATH, exec:COMMAND, sweep, agent:NAME[:MODEL] or http:URL#MODEL";
 
 /// What a proposer answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -104,11 +112,12 @@ pub(super) struct Asked<'a> {
 }
 
 /// A proposer as the choice of the next one sees it.
-pub(crate) fn source(name: &str, proposer: &Proposer) -> Result<Source> {
+pub(crate) fn source(name: &str, proposer: &Proposer, project: &Project, arch: u32) -> Result<Source> {
     let list = match proposer {
         Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
         Proposer::Exec(_) | Proposer::Http(_) => None,
         Proposer::Agent(agent) => agent.ready(&agent::path()).map(|()| None)?,
+        Proposer::Sweep => Some(u32::try_from(tune::sweep(project, arch)?.len()).unwrap_or(u32::MAX)),
     };
     Ok(Source { name: name.to_owned(), list, is_paid: matches!(proposer, Proposer::Http(_) | Proposer::Agent(_)) })
 }
@@ -118,7 +127,7 @@ pub(crate) fn ready(proposer: &Proposer, settings: &Settings) -> Result<()> {
     match proposer {
         Proposer::Http(endpoint) => http::ready(endpoint, settings),
         // What an agent needs was looked for by `source`.
-        Proposer::Dir(_) | Proposer::Exec(_) | Proposer::Agent(_) => Ok(()),
+        Proposer::Dir(_) | Proposer::Exec(_) | Proposer::Agent(_) | Proposer::Sweep => Ok(()),
     }
 }
 
@@ -166,6 +175,7 @@ impl Desk<'_> {
             Proposer::Exec(command) => exec::answer(command, &asked),
             Proposer::Agent(agent) => agent::answer(agent, &asked),
             Proposer::Http(endpoint) => http::answer(endpoint, &asked),
+            Proposer::Sweep => sweep::answer(&asked),
         }
     }
 

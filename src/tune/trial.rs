@@ -1,0 +1,312 @@
+//! Candidates for one row: each is built in a copy of the project and verified; what is right is timed in turns.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use walkdir::{DirEntry, WalkDir};
+
+use super::child;
+use super::rows::{Change, Texts};
+use crate::base::scratch::Scratch;
+use crate::bench::{BenchReport, Residency, Spread};
+use crate::compile::{self, parallel};
+use crate::project::Project;
+use crate::toolchain::Toolchain;
+use crate::verify::VerifyReport;
+use crate::worker::TuneCase;
+
+/// Folders of a project that nothing is built from.
+const LEFT_OUT: [&str; 7] = ["build", "target", "result", "__pycache__", "node_modules", "evidence", ".git"];
+/// Timed rounds of a candidate's turn, the fewest that a bench has.
+const ROUNDS: u32 = 5;
+/// The most turns. Before each but the first, those that are clearly behind are left out, and of the rest the slower half.
+const TURNS: u32 = 5;
+/// What two timings of the same code may differ by.
+const LEAST_GAIN: f64 = 0.005;
+
+/// What became of a candidate.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    /// Timed in every turn.
+    Timed,
+    /// Timed until it was behind.
+    Behind,
+    /// Not timed: it does not compile, or is over a budget.
+    NotBuilt,
+    /// Not timed: a finding of `kernels verify`.
+    Wrong,
+    /// Not timed again: its launches are those of the present row.
+    SameLaunch,
+}
+
+pub(crate) struct Trial {
+    /// None: the project as it is.
+    pub(crate) change: Option<Change>,
+    /// The row's text.
+    pub(crate) row: String,
+    scratch: Scratch,
+    pub(crate) outcome: Outcome,
+    pub(crate) why: Option<String>,
+    /// Of each timed case, in the report's order.
+    cases: Vec<Timed>,
+}
+
+/// The rounds of a case.
+struct Timed {
+    name: (String, String),
+    /// Whether the candidates are compared by it; in others they must not lose.
+    decides: bool,
+    residency: Residency,
+    /// Kernel time over copy time.
+    times: Vec<f64>,
+    us: Vec<f64>,
+    launches: Vec<String>,
+}
+
+/// Where candidates run.
+pub(crate) struct Bench<'a> {
+    pub(crate) ordinal: usize,
+    pub(crate) arch: u32,
+    /// How many are verified at once: as many as the card's memory has room for.
+    pub(crate) beside: usize,
+    pub(crate) cases: &'a [TuneCase],
+    /// How many of these, from the first on, decide.
+    pub(crate) deciding: usize,
+    /// How many are done, of how many, and what is being done.
+    pub(crate) tell: &'a (dyn Fn(usize, usize, &str) + Sync),
+}
+
+impl Trial {
+    pub(crate) fn new(project: &Project, texts: &Texts, row: String, change: Option<Change>) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let folder = scratch.path().join("project");
+        copy(&project.root, &folder)?;
+        for (path, text) in texts {
+            let text = match change.as_ref().filter(|change| change.file == *path) {
+                Some(change) => change.apply(text, &[])?.text,
+                None => text.clone(),
+            };
+            fs::write(folder.join(path), text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(Self { change, row, scratch, outcome: Outcome::Timed, why: None, cases: Vec::new() })
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.scratch.path().join("project")
+    }
+
+    pub(crate) fn end(&mut self, outcome: Outcome, why: impl Into<String>) {
+        let folder = format!("{}/", self.folder().display());
+        let why: String = why.into().replace(&folder, "").chars().take(600).collect();
+        (self.outcome, self.why) = (outcome, Some(why));
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.outcome == Outcome::Timed
+    }
+
+    /// The cases that are compared: from memory where a shape was timed so.
+    fn compared(&self) -> impl Iterator<Item = &Timed> {
+        let cold = |name: &(String, String)| {
+            self.cases.iter().any(|case| case.name == *name && case.residency == Residency::Cold)
+        };
+        self.cases.iter().filter(move |case| case.residency == Residency::Cold || !cold(&case.name))
+    }
+
+    /// Kernel time over copy time of each case that is compared, with its spread.
+    fn scores(&self, all: bool) -> Vec<Spread> {
+        self.compared().filter(|case| all || case.decides).map(|case| Spread::of(&case.times)).collect()
+    }
+
+    /// The geometric mean of those that decide, and the largest relative spread.
+    pub(crate) fn score(&self) -> (f64, f64) {
+        let scores = self.scores(false);
+        #[allow(clippy::cast_precision_loss, reason = "some cases")]
+        let mean = (scores.iter().map(|one| one.median.ln()).sum::<f64>() / scores.len().max(1) as f64).exp();
+        (mean, scores.iter().map(spread).fold(0.0, f64::max))
+    }
+
+    /// Median microseconds of each case that is compared.
+    pub(crate) fn microseconds(&self) -> Vec<(&(String, String), f64)> {
+        self.compared().map(|case| (&case.name, Spread::of(&case.us).median)).collect()
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.cases.first().map_or(0, |case| case.times.len())
+    }
+
+    fn launches(&self) -> Vec<&Vec<String>> {
+        self.cases.iter().map(|case| &case.launches).collect()
+    }
+
+    /// Whether it is faster than another by more than both scatter, and in no case slower by more than that.
+    pub(crate) fn beats(&self, other: &Self) -> bool {
+        let ((own, scatter), (others, its)) = (self.score(), other.score());
+        let everywhere = self.scores(true).into_iter().zip(other.scores(true));
+        let loses = |(own, other): (Spread, Spread)| {
+            own.median > other.median * (1.0 + spread(&own).max(spread(&other)).max(LEAST_GAIN))
+        };
+        others / own - 1.0 > scatter.max(its).max(LEAST_GAIN) && !{ everywhere }.any(loses)
+    }
+}
+
+fn spread(one: &Spread) -> f64 {
+    (one.p90 - one.p10) / 2.0 / one.median
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let wanted = |entry: &DirEntry| {
+        let name = entry.file_name().to_string_lossy();
+        entry.depth() == 0 || !(entry.file_type().is_dir() && (LEFT_OUT.contains(&&*name) || name.starts_with('.')))
+    };
+    for entry in WalkDir::new(from).into_iter().filter_entry(wanted) {
+        let entry = entry.with_context(|| format!("cannot read {}", from.display()))?;
+        let target = to.join(entry.path().strip_prefix(from)?);
+        if entry.file_type().is_dir() {
+            fs::create_dir_all(&target)?;
+        } else if entry.path().is_file() {
+            fs::copy(entry.path(), &target).with_context(|| format!("cannot copy {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// Builds all on all processors, and verifies what was built.
+    pub(crate) fn prove(&self, trials: &mut [Trial]) -> Result<()> {
+        let toolchain = Toolchain::find()?;
+        let done = std::sync::atomic::AtomicUsize::new(0);
+        let count = |doing: &str, of: usize| {
+            let before = done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            (self.tell)(before % of.max(1), of, doing);
+        };
+        let all = trials.len();
+        let folders: Vec<PathBuf> = trials.iter().map(Trial::folder).collect();
+        let compile = |folder: &PathBuf| {
+            count("building", all);
+            let project = Project::open(folder)?;
+            let built = compile::build(&project, &[self.arch], &toolchain, false, &|_| {});
+            Ok(built.map(|build| build.over_budget(&project)).map_err(|error| format!("{error:#}")))
+        };
+        for (trial, built) in trials.iter_mut().zip(parallel::map(&folders, compile)?) {
+            match built {
+                Ok(over) if over.is_empty() => {}
+                Ok(over) => trial.end(Outcome::NotBuilt, over.join("\n")),
+                Err(why) => trial.end(Outcome::NotBuilt, why),
+            }
+        }
+        let mut built: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
+        let all = built.len();
+        done.store(0, std::sync::atomic::Ordering::Relaxed);
+        for some in built.chunks_mut(self.beside) {
+            let folders: Vec<PathBuf> = some.iter().map(|trial| trial.folder()).collect();
+            let verify = |folder: &PathBuf| {
+                count("verifying", all);
+                Ok(child::carry_out::<VerifyReport>(folder, self.ordinal, self.cases, None))
+            };
+            for (trial, report) in some.iter_mut().zip(parallel::map(&folders, verify)?) {
+                match report {
+                    Ok(report) if report.passed() => {}
+                    Ok(report) => {
+                        let said: Vec<String> = report.findings.iter().take(2).map(ToString::to_string).collect();
+                        trial.end(Outcome::Wrong, said.join("\n"));
+                    }
+                    Err(why) => trial.end(Outcome::Wrong, format!("{why:#}")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Times the first, which is the present row, and all others that are right, a turn each after the other, until one is
+    /// left or all turns were made.
+    pub(crate) fn time(&self, trials: &mut [Trial]) -> Result<()> {
+        for turn in 0..TURNS {
+            let mut order: Vec<usize> = (0..trials.len()).filter(|at| trials[*at].is_alive()).collect();
+            if order.len() < 2 {
+                break;
+            }
+            if turn % 2 == 1 {
+                order.reverse();
+            }
+            let count = order.len();
+            for (number, at) in order.into_iter().enumerate() {
+                (self.tell)(number, count, &format!("turn {} of {TURNS}: timing {}", turn + 1, trials[at].row));
+                self.turn(&mut trials[at])?;
+            }
+            let Some((present, others)) = trials.split_first_mut() else { break };
+            anyhow::ensure!(
+                present.is_alive(),
+                "the present row cannot be timed: {}",
+                present.why.as_deref().unwrap_or("")
+            );
+            if turn == 0 {
+                for other in others.iter_mut().filter(|other| other.is_alive()) {
+                    if other.launches() == present.launches() {
+                        other.end(Outcome::SameLaunch, "its launches are those of the present row");
+                    }
+                }
+            }
+            if turn + 1 < TURNS {
+                halve(trials);
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn of one candidate.
+    fn turn(&self, trial: &mut Trial) -> Result<()> {
+        let report: BenchReport = match child::carry_out(&trial.folder(), self.ordinal, self.cases, Some(ROUNDS)) {
+            Ok(report) => report,
+            Err(why) => {
+                trial.end(Outcome::Wrong, format!("{why:#}"));
+                return Ok(());
+            }
+        };
+        if let Some(finding) = report.findings.first() {
+            trial.end(Outcome::Wrong, finding.to_string());
+            return Ok(());
+        }
+        let first = trial.cases.is_empty();
+        for (at, case) in report.cases.into_iter().enumerate() {
+            let rounds = case.rounds.context("a bench without its rounds")?;
+            let times = rounds.kernel.iter().zip(&rounds.copy).map(|(kernel, copy)| kernel / copy);
+            if first {
+                let decides = self.cases[..self.deciding]
+                    .iter()
+                    .any(|one| (&one.operation, one.dtype, &one.values) == (&case.operation, case.dtype, &case.values));
+                trial.cases.push(Timed {
+                    decides,
+                    name: (case.operation, case.case),
+                    residency: case.residency,
+                    times: Vec::new(),
+                    us: Vec::new(),
+                    launches: case.launches,
+                });
+            }
+            let of_case = trial.cases.get_mut(at).context("a bench with other cases than before")?;
+            of_case.times.extend(times);
+            of_case.us.extend(rounds.kernel);
+        }
+        Ok(())
+    }
+}
+
+/// Leaves out who is behind the best, or behind the present row, by more than both scatter, and of the rest the slower half.
+fn halve(trials: &mut [Trial]) {
+    let mut alive: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
+    alive.sort_by(|one, other| one.score().0.total_cmp(&other.score().0));
+    let Some((best, scatter)) = alive.first().map(|best| best.score()) else { return };
+    let keep = alive.len().div_ceil(2).max(3);
+    for (place, trial) in alive.into_iter().enumerate().filter(|(_, trial)| trial.change.is_some()) {
+        let (score, own) = trial.score();
+        let behind = score / best - 1.0;
+        if place >= keep || behind > scatter + own + LEAST_GAIN {
+            let why = format!("{:.1} % behind the best after {} rounds", behind * 100.0, trial.rounds());
+            trial.end(Outcome::Behind, why);
+        }
+    }
+}
