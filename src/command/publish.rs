@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::base::plural;
 use crate::cli::hub::Publish;
 use crate::hub::Hub;
+use crate::hub::load::Trial;
 use crate::hub::local::{Local, Options};
 use crate::hub::plan::Change;
 use crate::hub::publish::{self, How, Plan, Published};
@@ -28,12 +29,14 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     };
     let signer = arguments.sign.as_deref().map(Signer::parse).transpose()?;
     let mut local = Local::read(&arguments.dir, options)?;
+    let trial = Trial::prepare(&local, arguments.python.as_ref())?;
     let hub = Hub::open(Some(&local.repo))?;
     let how = How {
         private: arguments.private,
         pull_request: arguments.create_pr,
         tag: arguments.tag.as_deref(),
         force: arguments.force,
+        trial: trial.as_ref().ok(),
     };
     let mut signs = Vec::new();
     if arguments.dry_run || signer.is_some() {
@@ -44,8 +47,16 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
             for name in &signs {
                 output.line(format!("  {} {name}", style::good("sign")));
             }
+            match &trial {
+                Ok(trial) => output.line(format!("  {} {}", style::good("load"), trial.variant)),
+                Err(why) => not_loaded(why, output),
+            }
             let mut report = report("dry_run", &local, &hub, &plan);
             report["signs"] = json!(signs);
+            report["loaded"] = match &trial {
+                Ok(trial) => json!({"variant": trial.variant, "would": true}),
+                Err(why) => json!({"variant": null, "why": why}),
+            };
             output.json(&report);
             return Ok(ExitCode::SUCCESS);
         }
@@ -62,8 +73,45 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     };
     let published = publish::publish(&hub, &local, how, &tell)?;
     warn(&published.plan, &local, output);
-    done(&published, &local, &signs, &hub, output);
+    let report = done(&published, &local, &signs, &hub, output);
+    loaded(&published, trial.err().as_deref(), report, output);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the Hub's library loaded what was published, and prints the report.
+fn loaded(published: &Published, why: Option<&str>, mut report: Value, output: Output) {
+    let why = if published.changed_nothing() {
+        Some("nothing was changed")
+    } else if !published.pull_requests.is_empty() {
+        Some("a proposal is loaded when it is merged")
+    } else {
+        why
+    };
+    report["loaded"] = match (&published.loaded, why) {
+        (Some(loaded), _) => {
+            output.line(format!(
+                "  {} {} through get_kernel: library {}, torch {}, {}",
+                style::good("loaded"),
+                loaded.variant,
+                loaded.library,
+                loaded.torch,
+                plural(loaded.names.len(), "name")
+            ));
+            json!(loaded)
+        }
+        (None, why) => {
+            let why = why.unwrap_or("the variants were there already");
+            if published.compared > 0 {
+                not_loaded(why, output);
+            }
+            json!({"variant": null, "why": why})
+        }
+    };
+    output.json(&report);
+}
+
+fn not_loaded(why: &str, output: Output) {
+    output.note(format!("{} not loaded through get_kernel: {why}", style::warning("warning")));
 }
 
 /// The variants whose metadata.json has no such signature on the Hub.
@@ -73,7 +121,7 @@ fn unsigned(signer: &Signer, plan: &Plan, local: &Local, how: How) -> Vec<String
     local.variants.iter().map(|variant| &variant.name).filter(wants).cloned().collect()
 }
 
-fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, output: Output) {
+fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, output: Output) -> Value {
     let page = publish::page(hub, &local.repo, &local.branch);
     let status = if !published.pull_requests.is_empty() {
         for (branch, url) in &published.pull_requests {
@@ -102,7 +150,7 @@ fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, outp
     report["signed"] = json!(signed);
     let requests = published.pull_requests.iter().map(|(branch, url)| json!({"branch": branch, "url": url}));
     report["pull_requests"] = requests.collect();
-    output.json(&report);
+    report
 }
 
 /// Upstream's keys, and ours.

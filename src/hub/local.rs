@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
 
@@ -15,11 +14,11 @@ use super::name::Name;
 use super::page::{self, Facts};
 use super::proof::Proof;
 use super::signature::Signer;
-use crate::agent::project::git_root;
 use crate::base::plural;
 use crate::check::{self, Severity};
 use crate::evidence;
 use crate::project::TorchProject;
+use crate::variant::provenance::commit_and;
 
 /// All that is to be published.
 #[derive(Debug)]
@@ -55,6 +54,13 @@ impl Local {
         let repo = repo(&project, options.repo)?;
         let source = source(&project.root, options.allow_dirty)?;
         let variants = variants(&project)?;
+        let dirty = variants.iter().find(|variant| variant.metadata.is_dirty() && !options.allow_dirty);
+        if let Some(Variant { name, .. }) = dirty {
+            bail!(
+                "{name} was built from changes that no commit held, and the Hub's library warns of such a variant: \
+                 `kernels build --torch` builds it from the commit; --allow-dirty publishes it as it is"
+            );
+        }
         let benchmarks = benchmarks(&project.root)?;
         let proof = Proof::of(dir, &project, &variants, options.evidence)?;
         ensure!(
@@ -171,27 +177,18 @@ fn benchmarks(root: &Path) -> Result<Vec<File>> {
 
 /// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.
 fn source(root: &Path, allow_dirty: bool) -> Result<Option<String>> {
-    if git_root(root).is_none() {
-        return Ok(None);
-    }
-    let git = |arguments: &[&str]| -> Result<String, String> {
-        let mut command = Command::new("git");
-        command.args(["-c", "core.fsmonitor=false", "-C"]).arg(root).args(arguments).env("LC_ALL", "C");
-        let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-    };
-    let known = git(&["rev-parse", "--verify", "HEAD"])
-        .and_then(|commit| Ok((commit, git(&["status", "--porcelain", "--", ".", ":(exclude)build"])?)));
-    match known {
-        Ok((commit, edited)) if edited.is_empty() => Ok(Some(commit)),
-        Ok((commit, _)) if allow_dirty => Ok(Some(format!("{commit}, with changes that no commit holds"))),
-        Err(_) if allow_dirty => Ok(None),
-        Ok((_, edited)) => bail!(
+    match commit_and(root, &["status", "--porcelain", "--", ".", ":(exclude)build"]) {
+        None => Ok(None),
+        Some(Ok((commit, edited))) if edited.is_empty() => Ok(Some(commit)),
+        Some(Ok((commit, _))) if allow_dirty => Ok(Some(format!("{commit}, with changes that no commit holds"))),
+        Some(Err(_)) if allow_dirty => Ok(None),
+        Some(Ok((_, edited))) => bail!(
             "git has {} that no commit holds, so nobody could find the sources of what is published: commit them, or add \
              --allow-dirty\n{edited}",
             plural(edited.lines().count(), "change")
         ),
-        Err(why) => bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display()),
+        Some(Err(why)) => {
+            bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display())
+        }
     }
 }
