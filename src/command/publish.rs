@@ -47,15 +47,14 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
             for name in &signs {
                 output.line(format!("  {} {name}", style::good("sign")));
             }
-            match &trial {
-                Ok(trial) => output.line(format!("  {} {}", style::good("load"), trial.variant)),
-                Err(why) => not_loaded(why, output),
-            }
             let mut report = report("dry_run", &local, &hub, &plan);
             report["signs"] = json!(signs);
-            report["loaded"] = match &trial {
-                Ok(trial) => json!({"variant": trial.variant, "would": true}),
-                Err(why) => json!({"variant": null, "why": why}),
+            report["loads"] = match &trial {
+                Ok(trial) => {
+                    output.line(format!("  {} {}", style::good("load"), trial.variant));
+                    json!({"variant": trial.variant})
+                }
+                Err(why) => not_loaded(why, output),
             };
             output.json(&report);
             return Ok(ExitCode::SUCCESS);
@@ -73,45 +72,30 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     };
     let published = publish::publish(&hub, &local, how, &tell)?;
     warn(&published.plan, &local, output);
-    let report = done(&published, &local, &signs, &hub, output);
-    loaded(&published, trial.err().as_deref(), report, output);
+    let mut report = done(&published, &local, &signs, &hub, output);
+    report["loaded"] = loaded(&published, trial.err().as_deref(), output);
+    output.json(&report);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the Hub's library loaded what was published, and prints the report.
-fn loaded(published: &Published, why: Option<&str>, mut report: Value, output: Output) {
-    let why = if published.changed_nothing() {
-        Some("nothing was changed")
-    } else if !published.pull_requests.is_empty() {
-        Some("a proposal is loaded when it is merged")
-    } else {
-        why
-    };
-    report["loaded"] = match (&published.loaded, why) {
-        (Some(loaded), _) => {
-            output.line(format!(
-                "  {} {} through get_kernel: library {}, torch {}, {}",
-                style::good("loaded"),
-                loaded.variant,
-                loaded.library,
-                loaded.torch,
-                plural(loaded.names.len(), "name")
-            ));
-            json!(loaded)
-        }
-        (None, why) => {
-            let why = why.unwrap_or("the variants were there already");
-            if published.compared > 0 {
-                not_loaded(why, output);
-            }
-            json!({"variant": null, "why": why})
-        }
-    };
-    output.json(&report);
+/// What the Hub's library loaded, or why it did not, which nobody should overlook.
+fn loaded(published: &Published, why: Option<&str>, output: Output) -> Value {
+    if let Some(loaded) = &published.loaded {
+        let (names, library) = (plural(loaded.names.len(), "name"), &loaded.library);
+        let with = style::faint(format!("library {library}, torch {}", loaded.torch));
+        output.line(format!("  {} {} through get_kernel: {names}, {with}", style::good("loaded"), loaded.variant));
+        return json!(loaded);
+    }
+    if published.compared == 0 {
+        let why = if published.pull_requests.is_empty() { "no variant was changed" } else { "it was proposed alone" };
+        return json!({"variant": null, "why": why});
+    }
+    not_loaded(why.unwrap_or_default(), output)
 }
 
-fn not_loaded(why: &str, output: Output) {
+fn not_loaded(why: &str, output: Output) -> Value {
     output.note(format!("{} not loaded through get_kernel: {why}", style::warning("warning")));
+    json!({"variant": null, "why": why})
 }
 
 /// The variants whose metadata.json has no such signature on the Hub.
@@ -166,6 +150,8 @@ fn report(status: &str, local: &Local, hub: &Hub, plan: &Plan) -> Value {
         "variants": local.variants.iter().map(|variant| &variant.name).collect::<Vec<_>>(),
         "proved": local.proof.is_whole(),
         "gaps": local.proof.gaps,
+        "benchmarks": local.benchmarks.iter().map(|file| &file.path).collect::<Vec<_>>(),
+        "benchmarks_left_out": local.left_out,
         "plan": plan,
     })
 }
@@ -214,6 +200,12 @@ fn warn(plan: &Plan, local: &Local, output: Output) {
     }
     if !local.proof.is_whole() {
         output.note(format!("{} published as not verified: no evidence covers it", style::warning("warning")));
+    }
+    for file in &local.left_out {
+        output.note(format!(
+            "{} {file} is not published: `kernels benchmark` stops at a file without a class of kernels.benchmark.Benchmark",
+            style::warning("note")
+        ));
     }
     if local.source.is_none() {
         output.note(format!("{} the sources lie in no git repository; the commit names none", style::warning("note")));

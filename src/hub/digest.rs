@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256, Sha512};
 use walkdir::WalkDir;
@@ -73,7 +73,15 @@ pub(crate) struct Digest {
 
 impl Metadata {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).context("it is not a metadata.json that this version of kernels can read")
+        let read: Self =
+            serde_json::from_slice(bytes).context("it is not a metadata.json that this version of kernels can read")?;
+        let minver = read.kernels_minver.as_deref().unwrap_or("0.0.0");
+        ensure!(
+            minver.split('.').map(str::parse::<u64>).filter(Result::is_ok).count() == 3
+                && minver.matches('.').count() == 2,
+            "kernels-minver of this metadata.json is `{minver}`, and the library takes three numbers, such as 0.17.2"
+        );
+        Ok(read)
     }
 
     /// Whether it was built from changes that no commit holds, of which the library warns.

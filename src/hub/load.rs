@@ -1,6 +1,7 @@
 //! Loads what is to be published through `get_kernel` of the Hub's library, before anybody else can: in a confined Python
 //! without network and without the token, from an empty cache that holds what was read back.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,16 +30,10 @@ os._exit(0)  # what torch does at its end is not judged here
 /// How long importing torch and the kernel may take.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Of the environment: what the library would look elsewhere for, and what the kernel's code is not to see.
-const LEFT_OUT: [&str; 8] = [
-    "KERNELS_CACHE",
-    "LOCAL_KERNELS",
-    "HF_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "HF_TOKEN_PATH",
-    "HF_OIDC_ID_TOKEN",
-    "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
-    "HF_ENDPOINT",
-];
+const LEFT_OUT: &str = "KERNELS_CACHE LOCAL_KERNELS HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_TOKEN_PATH HF_OIDC_ID_TOKEN \
+                        ACTIONS_ID_TOKEN_REQUEST_TOKEN";
+/// Folders of the library and of torch, all of them the scratch folder.
+const FOLDERS: &str = "HF_HOME TMPDIR XDG_CACHE_HOME TRITON_CACHE_DIR CUDA_CACHE_PATH";
 
 /// The Python to load it with, and the variant that its library would choose.
 #[derive(Clone, Debug)]
@@ -72,7 +67,7 @@ impl Trial {
     }
 
     fn find(local: &Local, named: Option<&PathBuf>) -> Result<Self> {
-        let python = Interpreter::find(named, "loading it through get_kernel")?.path;
+        let python = Interpreter::find(named, "--python")?.path;
         let system = System::here(Some(&python));
         let loader = Loader::of(&system);
         ensure!(
@@ -104,17 +99,15 @@ impl Trial {
         let script = scratch.join("script").join("load.py");
         std::fs::create_dir_all(scratch.join("script")).and_then(|()| std::fs::write(&script, SCRIPT))?;
         let word = format!("loaded-{}:", crate::base::disk::unique());
-        let env =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let mut env: Vec<(String, String)> = env.filter(|(name, _)| !LEFT_OUT.contains(&&**name)).collect();
-        let own = scratch.to_str().context("the folder for temporary files is not UTF-8")?;
-        for name in ["HF_HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"] {
-            env.push((name.to_owned(), own.to_owned()));
-        }
-        env.push(("HF_HUB_CACHE".to_owned(), scratch.join(CACHE).display().to_string()));
-        for name in ["HF_HUB_OFFLINE", "PYTHONDONTWRITEBYTECODE"] {
-            env.push((name.to_owned(), "1".to_owned()));
-        }
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let mut env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
+        env.retain(|(name, _)| LEFT_OUT.split(' ').all(|other| other != name));
+        let mut set = |names: &str, value: &str| {
+            env.extend(names.split(' ').map(|name| (name.to_owned(), value.to_owned())));
+        };
+        set(FOLDERS, scratch.to_str().context("the folder for temporary files is not UTF-8")?);
+        set("HF_HUB_CACHE", &scratch.join(CACHE).to_string_lossy());
+        set("HF_HUB_OFFLINE PYTHONDONTWRITEBYTECODE", "1");
         let ended = supervise::run(&Job {
             program: &self.python,
             arguments: &[script, local.repo.to_string().into(), commit.into(), (&word).into()],

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 
 use super::Repo;
+use super::benchmark;
 use super::built::Variant;
 use super::digest::METADATA;
-use super::file::{File, is_inside};
+use super::file::File;
 use super::name::Name;
 use super::page::{self, Facts};
 use super::proof::Proof;
@@ -29,6 +30,8 @@ pub(crate) struct Local {
     pub(crate) branch: String,
     pub(crate) variants: Vec<Variant>,
     pub(crate) benchmarks: Vec<File>,
+    /// Benchmarks of the project that are not published, since upstream's command would stop at them.
+    pub(crate) left_out: Vec<String>,
     pub(crate) page: File,
     pub(crate) proof: Proof,
     /// The commit of the sources, with a remark if they were edited since.
@@ -61,7 +64,7 @@ impl Local {
                  `kernels build --torch` builds it from the commit; --allow-dirty publishes it as it is"
             );
         }
-        let benchmarks = benchmarks(&project.root)?;
+        let (benchmarks, left_out) = benchmark::files(&project.root)?;
         let proof = Proof::of(dir, &project, &variants, options.evidence)?;
         ensure!(
             proof.is_whole() || options.unproved,
@@ -95,6 +98,7 @@ impl Local {
             branch,
             variants,
             benchmarks,
+            left_out,
             page,
             proof,
             source,
@@ -157,22 +161,6 @@ fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
         project.root.display()
     );
     names.into_iter().map(|name| Variant::read(project, &folder.join(&name), name)).collect()
-}
-
-/// `benchmarks/benchmark*.py`, which upstream's `kernels benchmark` runs.
-fn benchmarks(root: &Path) -> Result<Vec<File>> {
-    let folder = root.join("benchmarks");
-    let mut paths: Vec<PathBuf> = fs::read_dir(&folder).into_iter().flatten().flatten().map(|one| one.path()).collect();
-    paths.sort();
-    let mut files = Vec::new();
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("benchmark") && name.ends_with(".py") && path.is_file() {
-            is_inside(root, &path)?;
-            files.push(File::of_disk(format!("benchmarks/{name}"), &path)?);
-        }
-    }
-    Ok(files)
 }
 
 /// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.

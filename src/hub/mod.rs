@@ -2,6 +2,7 @@
 //!
 //! Everything goes through [`Hub`], which is one endpoint with one token.
 
+mod benchmark;
 mod branch;
 mod built;
 pub(crate) mod cache;

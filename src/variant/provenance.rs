@@ -78,17 +78,10 @@ impl Provenance {
     /// Of a build here and now, from these files of the project; with a remark if git does not tell.
     pub(super) fn of(root: &Path, files: &[&Path]) -> (Self, Option<String>) {
         let version = concat!("kernels-harness ", env!("CARGO_PKG_VERSION")).to_owned();
-        let of = |kernel| Self { kernel_builder: Builder { version, state: None }, kernel };
-        match state(root, files) {
-            None => (of(None), None),
-            Some(Ok((commit, edited))) => match Commit::try_from(commit) {
-                Ok(commit) => (of(Some(State { commit, dirty: !edited.is_empty() })), None),
-                Err(why) => (of(None), Some(format!("metadata.json names no commit: {why}"))),
-            },
-            Some(Err(why)) => {
-                (of(None), Some(format!("metadata.json names no commit: git names none of {}: {why}", root.display())))
-            }
-        }
+        let found = state(root, files).transpose();
+        let remark = found.as_ref().err().map(|why| format!("git names no commit for metadata.json: {why}"));
+        let kernel = found.unwrap_or_default();
+        (Self { kernel_builder: Builder { version, state: None }, kernel }, remark)
     }
 
     /// What an earlier build wrote, if that is still true of the same sources: it was of a commit that HEAD descends from.
@@ -110,21 +103,23 @@ impl Provenance {
 
     /// For a person.
     pub(crate) fn shown(&self) -> String {
-        let state = |state: &State| {
-            let dirty = if state.dirty { ", with changes that no commit holds" } else { "" };
-            format!(" (commit {}{dirty})", state.commit.0)
+        let of = |state: &Option<State>| {
+            let Some(State { commit, dirty }) = state else { return String::new() };
+            format!(" {}{}", commit.0, if *dirty { " with changes that no commit holds" } else { "" })
         };
-        let [builder, kernel] = [&self.kernel_builder.state, &self.kernel].map(|one| one.as_ref().map(state));
-        let kernel = kernel.unwrap_or_else(|| " without git".to_owned());
-        format!("by {}{}, from sources{kernel}", self.kernel_builder.version, builder.unwrap_or_default())
+        format!("by {}{}, from commit{}", self.kernel_builder.version, of(&self.kernel_builder.state), of(&self.kernel))
     }
 }
 
 /// The commit of a project, and what was changed since in these of its files; none outside of a repository. What git ignores
 /// and a compiler reads is no commit's either.
-fn state(root: &Path, files: &[&Path]) -> Option<Result<(String, String), String>> {
+fn state(root: &Path, files: &[&Path]) -> Option<Result<State, String>> {
     let files: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
-    commit_and(root, &[&["--literal-pathspecs", "status", "--porcelain", "--ignored", "--"], files.as_slice()].concat())
+    let question = [&["--literal-pathspecs", "status", "--porcelain", "--ignored", "--"], files.as_slice()].concat();
+    let state = |(commit, changes): (String, String)| {
+        Ok(State { commit: Commit::try_from(commit)?, dirty: !changes.is_empty() })
+    };
+    Some(commit_and(root, &question)?.and_then(state))
 }
 
 /// The commit of a project, and what git says to a question; none outside of a repository.

@@ -27,6 +27,7 @@ mod deep;
 mod freshness;
 mod kernels;
 mod launchers;
+mod loaded;
 mod own_operation;
 mod publish;
 mod skill;
