@@ -10,13 +10,23 @@ use super::Hub;
 use super::cache;
 use super::fault::Fault;
 use super::file::{Entry, File};
-use super::load::{CACHE, Loaded};
+use super::load::{CACHE, Loaded, Trial};
 use super::local::Local;
 use super::plan::{Change, MAIN, Target};
-use super::publish::How;
 use super::read::{Refs, Revision};
 use super::write::{Commit, Committed};
 use crate::base::plural;
+
+/// What the command line says of the Hub.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How<'a> {
+    pub(crate) private: bool,
+    pub(crate) pull_request: bool,
+    pub(crate) tag: Option<&'a str>,
+    pub(crate) force: bool,
+    /// How a change is loaded before it can be seen, if there is a way.
+    pub(crate) trial: Option<&'a Trial>,
+}
 
 /// How often a branch is looked at anew, after somebody else changed it or an answer was lost.
 const ROUNDS: u32 = 4;

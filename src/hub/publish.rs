@@ -4,25 +4,15 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
 
+pub(crate) use super::branch::How;
 use super::branch::{Publisher, Settled};
-use super::load::{Loaded, Trial};
+use super::load::Loaded;
 use super::local::Local;
 use super::plan::{Change, MAIN, Target};
 use super::public::{self, Api};
 use super::read::Refs;
 use super::{Hub, Repo, signature};
 use crate::base::repo::version_of;
-
-/// What the command line says of the Hub.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How<'a> {
-    pub(crate) private: bool,
-    pub(crate) pull_request: bool,
-    pub(crate) tag: Option<&'a str>,
-    pub(crate) force: bool,
-    /// How a change is loaded before it can be seen, if there is a way.
-    pub(crate) trial: Option<&'a Trial>,
-}
 
 /// What would be done.
 #[derive(Debug, Serialize)]
