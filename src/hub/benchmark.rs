@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::file::{File, is_inside};
-use crate::project::{Argument, KERNEL_TOML, Operation, OracleRef, Project, Role};
+use crate::project::{Argument, KERNEL_TOML, Operation, OracleRef, Project};
 
 const SCRIPT: &str = include_str!("benchmark_cases.py");
 /// The longest bench of an operation; each case is timed more than a hundred times.
@@ -59,14 +59,8 @@ fn operation(project: &Project, operation: &Operation) -> Result<Value> {
     let case = |case| -> Result<Value> {
         let bound = operation.bind(case)?;
         let tensors = bound.tensors.iter().map(|one| {
-            let role = match one.role {
-                Role::Input => "input",
-                Role::Output => "output",
-                Role::InOut => "inout",
-                Role::Scratch => "scratch",
-            };
             let integers = one.integers.as_ref().map(|numbers| [numbers.first, numbers.last]);
-            let spec = json!({"role": role, "dtype": one.dtype.name(), "shape": one.shape, "strides": one.strides,
+            let spec = json!({"role": one.role, "dtype": one.dtype.name(), "shape": one.shape, "strides": one.strides,
                 "span": one.span(), "integers": integers});
             (one.name.clone(), spec)
         });

@@ -76,12 +76,14 @@ def bound(function, tensors, case, names):
     """What the function takes, by the names of its parameters: an output where it has no default, a number, a tensor."""
     given = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        is_output = name in tensors and case["tensors"][name]["role"] == "output"
+        is_output = name in tensors and case["tensors"][name]["role"] == "Output"
         if name in tensors and not (is_output and parameter.default is not parameter.empty):
             given[name] = tensors[name]
         elif name in case["values"] and name not in names:
             number = case["values"][name]
             given[name] = int(number) if number == int(number) and name != "eps" else number
+        elif name == "approximate" and "tanh" in case["values"]:  # as torch's gelu names it
+            given[name] = "tanh" if case["values"]["tanh"] else "none"
         elif parameter.default is parameter.empty and name in names:
             given[name] = None
         elif parameter.default is parameter.empty:
@@ -91,7 +93,7 @@ def bound(function, tensors, case, names):
 
 def outputs(returned, tensors, case):
     """{name: tensor}, of what was returned, or written where it was to be."""
-    names = [name for name, spec in case["tensors"].items() if spec["role"] in ("output", "inout")]
+    names = [name for name, spec in case["tensors"].items() if spec["role"] in ("Output", "InOut")]
     if isinstance(returned, dict):
         return returned
     returned = [returned] if isinstance(returned, torch.Tensor) else list(returned or [tensors[name] for name in names])
@@ -104,8 +106,8 @@ class Cases(Benchmark):
     seed = 0
 
     def prepare(self, operation, case):
-        tensors = {name: drawn(spec, self.device) for name, spec in case["tensors"].items() if spec["role"] != "scratch"}
-        inputs = {name: tensor for name, tensor in tensors.items() if case["tensors"][name]["role"] != "output"}
+        tensors = {name: drawn(spec, self.device) for name, spec in case["tensors"].items() if spec["role"] != "Scratch"}
+        inputs = {name: tensor for name, tensor in tensors.items() if case["tensors"][name]["role"] != "Output"}
         function, reference = getattr(self.kernel, operation["name"]), reference_of(operation)
         values = case["values"] | dict.fromkeys(set(operation["tensors"]) - set(case["tensors"]))
         wide = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}

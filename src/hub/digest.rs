@@ -76,9 +76,9 @@ impl Metadata {
         let read: Self =
             serde_json::from_slice(bytes).context("it is not a metadata.json that this version of kernels can read")?;
         let minver = read.kernels_minver.as_deref().unwrap_or("0.0.0");
+        let numbers: Vec<_> = minver.split('.').map(str::parse::<u64>).collect();
         ensure!(
-            minver.split('.').map(str::parse::<u64>).filter(Result::is_ok).count() == 3
-                && minver.matches('.').count() == 2,
+            numbers.len() == 3 && numbers.iter().all(Result::is_ok),
             "kernels-minver of this metadata.json is `{minver}`, and the library takes three numbers, such as 0.17.2"
         );
         Ok(read)

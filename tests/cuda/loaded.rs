@@ -78,7 +78,8 @@ for name in names:
         parsed.append(variants.parse_variant(name))
     except ValueError:
         pass
-for torch, cuda in systems:
+for torch, cuda, python in systems:
+    variants._is_unsupported_free_threaded_build = lambda: python == "python3.14t"
     backend = backends.CUDA(version=Version(cuda)) if cuda else backends.CPU()
     accepted, _ = variants._resolve_variant_for_system(parsed, backend, "x86_64", "linux", Version(torch), True, None)
     answers.append([variant.variant_str for variant in accepted])
@@ -104,8 +105,16 @@ fn variants_are_chosen_and_ordered_as_the_library_does() {
         ["torch-stable-abi-cu130-x86_64-linux", "notes", "torch211-cu130", "tvm-ffi01-cu130-x86_64-linux"]
             .map(str::to_owned),
     );
-    let systems =
-        [("2.9", "12.8"), ("2.11", "13.0"), ("2.12", "12.6"), ("2.12", "13.2"), ("2.15", "14.0"), ("2.12", "")];
+    let systems = [
+        ("2.9", "12.8", "python3.9"),
+        ("2.11", "13.0", "python3.12"),
+        ("2.12", "12.6", "python3.12"),
+        ("2.12", "13.2", "python3.14"),
+        ("2.12", "13.2", "python3.14t"),
+        ("2.12", "13.2", "python3.15t"),
+        ("2.15", "14.0", "python3.12"),
+        ("2.12", "", "python3.12"),
+    ];
     let asked = json!([names, systems]).to_string();
     let theirs = Ran::ok(torches.newest().args(["-c", RESOLVE, &asked]));
     let theirs: Vec<Vec<String>> = serde_json::from_str(theirs.out.trim()).unwrap();
@@ -114,16 +123,17 @@ fn variants_are_chosen_and_ordered_as_the_library_does() {
         "backend": {"type": "cuda"}});
     let files = names.iter().map(|name| (format!("build/{name}/metadata.json"), metadata.to_string()));
     server.put_all("v1", files);
-    for ((torch, cuda), theirs) in systems.iter().zip(theirs) {
-        let packages = demo.test.root().join("venv/lib/python3.12/site-packages");
+    for (at, ((torch, cuda, python), theirs)) in systems.iter().zip(theirs).enumerate() {
+        let venv = demo.test.root().join(format!("venv-{at}"));
+        let packages = venv.join("lib").join(python).join("site-packages");
         let cuda = if cuda.is_empty() { "None".to_owned() } else { format!("'{cuda}'") };
         write(&packages.join("torch/version.py"), format!("__version__ = '{torch}.0'\ncuda: Optional[str] = {cuda}\n"));
         let mut command = demo.command(&server, "hub variants acme/demo@1 --only-compatible --json");
-        let ran = Ran::ok(command.env("VIRTUAL_ENV", demo.test.root().join("venv")).env("CUDA_VISIBLE_DEVICES", ""));
+        let ran = Ran::ok(command.env("VIRTUAL_ENV", venv).env("CUDA_VISIBLE_DEVICES", ""));
         let report: Value = serde_json::from_str(&ran.out).unwrap();
         let rows = report["variants"].as_array().unwrap();
         let ours: Vec<&str> = rows.iter().map(|row| row["variant"].as_str().unwrap()).collect();
-        assert_eq!(ours, theirs, "torch {torch}, CUDA {cuda}");
+        assert_eq!(ours, theirs, "torch {torch}, CUDA {cuda}, {python}");
         assert!(rows.iter().enumerate().all(|(at, row)| row["preferred"] == (at == 0)), "{rows:#?}");
     }
 }
