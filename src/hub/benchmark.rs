@@ -14,8 +14,9 @@ const SCRIPT: &str = include_str!("benchmark_cases.py");
 /// The longest bench of an operation; each case is timed more than a hundred times.
 const MOST: usize = 8;
 
-/// The files, and those of the project that `kernels benchmark` would stop at.
-pub(super) fn files(root: &Path) -> Result<(Vec<File>, Vec<String>)> {
+/// The files, and those of the project that `kernels benchmark` would stop at. What is written times functions of these names
+/// alone: an operation that the module does not offer, such as a gradient, is nobody's to call.
+pub(super) fn files(root: &Path, names: Option<&[String]>) -> Result<(Vec<File>, Vec<String>)> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(root.join("benchmarks")).into_iter().flatten().flatten().map(|one| one.path()).collect();
     paths.sort();
@@ -34,9 +35,12 @@ pub(super) fn files(root: &Path) -> Result<(Vec<File>, Vec<String>)> {
     }
     if files.is_empty() && root.join(KERNEL_TOML).is_file() {
         let project = Project::open(root)?;
-        let operations =
-            project.spec.operations.iter().map(|one| operation(&project, one)).collect::<Result<Value>>()?;
-        let text = SCRIPT.replace("@OPERATIONS@", &operations.to_string());
+        let offered = project.spec.operations.iter().filter(|one| names.is_none_or(|names| names.contains(&one.name)));
+        let operations = offered.map(|one| operation(&project, one)).collect::<Result<Vec<Value>>>()?;
+        if operations.is_empty() {
+            return Ok((files, left_out));
+        }
+        let text = SCRIPT.replace("@OPERATIONS@", &Value::from(operations).to_string());
         files.push(File::of_text("benchmarks/benchmark_cases.py".to_owned(), text.into_bytes()));
     }
     Ok((files, left_out))

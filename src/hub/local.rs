@@ -64,7 +64,8 @@ impl Local {
                  `kernels build --torch` builds it from the commit; --allow-dirty publishes it as it is"
             );
         }
-        let (benchmarks, left_out) = benchmark::files(&project.root)?;
+        let names = variants.first().and_then(|variant| variant.names("__init__"));
+        let (benchmarks, left_out) = benchmark::files(&project.root, names.as_deref())?;
         let proof = Proof::of(dir, &project, &variants, options.evidence)?;
         ensure!(
             proof.is_whole() || options.unproved,
