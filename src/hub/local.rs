@@ -57,13 +57,7 @@ impl Local {
         let repo = repo(&project, options.repo)?;
         let source = source(&project.root, options.allow_dirty)?;
         let variants = variants(&project)?;
-        let dirty = variants.iter().find(|variant| variant.metadata.is_dirty() && !options.allow_dirty);
-        if let Some(Variant { name, .. }) = dirty {
-            bail!(
-                "{name} was built from changes that no commit held, and the Hub's library warns of such a variant: \
-                 `kernels build --torch` builds it from the commit; --allow-dirty publishes it as it is"
-            );
-        }
+        are_clean(&variants, options.allow_dirty)?;
         let names = variants.first().and_then(|variant| variant.names("__init__"));
         let (benchmarks, left_out) = benchmark::files(&project.root, names.as_deref())?;
         let proof = Proof::of(dir, &project, &variants, options.evidence)?;
@@ -162,6 +156,17 @@ fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
         project.root.display()
     );
     names.into_iter().map(|name| Variant::read(project, &folder.join(&name), name)).collect()
+}
+
+/// Refuses variants of changes that no commit holds, unless they are allowed.
+fn are_clean(variants: &[Variant], allow_dirty: bool) -> Result<()> {
+    if let Some(Variant { name, .. }) = variants.iter().find(|one| one.metadata.is_dirty() && !allow_dirty) {
+        bail!(
+            "{name} was built from changes that no commit held, and the Hub's library warns of such a variant: \
+             `kernels build --torch` builds it from the commit; --allow-dirty publishes it as it is"
+        );
+    }
+    Ok(())
 }
 
 /// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.

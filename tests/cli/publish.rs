@@ -263,6 +263,13 @@ fn nothing_is_sent_of_a_project_that_is_not_in_order() {
     edit(&format!("{top}/__init__.py"), "scale", "stale", &["__init__.py has another digest"]);
     edit(&format!("{top}/metadata.json"), "sha256", "md5", &["md5, which is not known"]);
     edit(&format!("{top}/metadata.json"), "\"digest\"", "\"digests\"", &["has no digests"]);
+    let provenance = |commit: &str| {
+        let kernel = json!({"kernel-builder": {"version": "1"}, "kernel": {"commit": commit, "dirty": true}});
+        format!("\"provenance\":{kernel},\"digest\"")
+    };
+    let dirty = provenance(&"5a".repeat(20));
+    edit(&format!("{top}/metadata.json"), "\"digest\"", &dirty, &["changes that no commit held", "--allow-dirty"]);
+    edit(&format!("{top}/metadata.json"), "\"digest\"", &provenance("5a5a"), &["`5a5a` is not a commit of 40 or 64"]);
     write(&path(&top).join("mine.txt"), "mine");
     refused(" --unproved", &["mine.txt is not in the list"]);
     fs::remove_file(path(&top).join("mine.txt")).unwrap();
