@@ -37,6 +37,10 @@ pub(crate) struct Publish {
     /// key of cosign, both through `cosign`, or with an SSH key. What is signed on the Hub stays so, unless --force is given
     #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) sign: Option<String>,
+    /// The Python whose library `kernels` loads what is published before it can be seen; it needs torch as well [default:
+    /// `KERNELS_PYTHON`, the active environment's, python3, if it has both]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Option<PathBuf>,
     /// Publish although git has changes that no commit holds
     #[arg(long)]
     pub(crate) allow_dirty: bool,

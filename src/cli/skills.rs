@@ -24,7 +24,7 @@ pub(crate) enum Skills {
     /// Find skills by their text: installed and embedded ones, or those of a source (from elsewhere: uses the network)
     #[command(
         aliases = ["search", "f"],
-        after_help = "Examples:\n  kernels skills find layer norm\n  kernels skills find release --in ./skills\n\nFinds the skills whose name, description or SKILL.md has every word, in upper or lower case, and prints\nthe first line of SKILL.md that has one where name and description do not. Exit 1 where there is none.\nWith an address after --in, as `add` takes it, the network is used."
+        after_help = "Examples:\n  kernels skills find layer norm\n  kernels skills find release --in ./skills\n\nFinds the skills whose name, description or SKILL.md has every word, in upper or lower case, and\nprints the first line of SKILL.md that has one where name and description do not. Exit 1 where\nthere is none. With an address after --in, as `add` takes it, the network is used."
     )]
     Find(Find),
     /// Write a new skill: a folder with a SKILL.md that is valid, to be edited

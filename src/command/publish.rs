@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::base::plural;
 use crate::cli::hub::Publish;
 use crate::hub::Hub;
+use crate::hub::load::Trial;
 use crate::hub::local::{Local, Options};
 use crate::hub::plan::Change;
 use crate::hub::publish::{self, How, Plan, Published};
@@ -28,12 +29,14 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     };
     let signer = arguments.sign.as_deref().map(Signer::parse).transpose()?;
     let mut local = Local::read(&arguments.dir, options)?;
+    let trial = Trial::prepare(&local, arguments.python.as_ref())?;
     let hub = Hub::open(Some(&local.repo))?;
     let how = How {
         private: arguments.private,
         pull_request: arguments.create_pr,
         tag: arguments.tag.as_deref(),
         force: arguments.force,
+        trial: trial.as_ref().ok(),
     };
     let mut signs = Vec::new();
     if arguments.dry_run || signer.is_some() {
@@ -46,6 +49,13 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
             }
             let mut report = report("dry_run", &local, &hub, &plan);
             report["signs"] = json!(signs);
+            report["loads"] = match &trial {
+                Ok(trial) => {
+                    output.line(format!("  {} {}", style::good("load"), trial.variant));
+                    json!({"variant": trial.variant})
+                }
+                Err(why) => not_loaded(why, output),
+            };
             output.json(&report);
             return Ok(ExitCode::SUCCESS);
         }
@@ -62,8 +72,30 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     };
     let published = publish::publish(&hub, &local, how, &tell)?;
     warn(&published.plan, &local, output);
-    done(&published, &local, &signs, &hub, output);
+    let mut report = done(&published, &local, &signs, &hub, output);
+    report["loaded"] = loaded(&published, trial.err().as_deref(), output);
+    output.json(&report);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the Hub's library loaded, or why it did not, which nobody should overlook.
+fn loaded(published: &Published, why: Option<&str>, output: Output) -> Value {
+    if let Some(loaded) = &published.loaded {
+        let (names, library) = (plural(loaded.names.len(), "name"), &loaded.library);
+        let with = style::faint(format!("library {library}, torch {}", loaded.torch));
+        output.line(format!("  {} {} through get_kernel: {names}, {with}", style::good("loaded"), loaded.variant));
+        return json!(loaded);
+    }
+    if published.compared == 0 {
+        let why = if published.pull_requests.is_empty() { "no variant was changed" } else { "it was proposed alone" };
+        return json!({"variant": null, "why": why});
+    }
+    not_loaded(why.unwrap_or_default(), output)
+}
+
+fn not_loaded(why: &str, output: Output) -> Value {
+    output.note(format!("{} not loaded through get_kernel: {why}", style::warning("warning")));
+    json!({"variant": null, "why": why})
 }
 
 /// The variants whose metadata.json has no such signature on the Hub.
@@ -73,7 +105,7 @@ fn unsigned(signer: &Signer, plan: &Plan, local: &Local, how: How) -> Vec<String
     local.variants.iter().map(|variant| &variant.name).filter(wants).cloned().collect()
 }
 
-fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, output: Output) {
+fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, output: Output) -> Value {
     let page = publish::page(hub, &local.repo, &local.branch);
     let status = if !published.pull_requests.is_empty() {
         for (branch, url) in &published.pull_requests {
@@ -102,7 +134,7 @@ fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, outp
     report["signed"] = json!(signed);
     let requests = published.pull_requests.iter().map(|(branch, url)| json!({"branch": branch, "url": url}));
     report["pull_requests"] = requests.collect();
-    output.json(&report);
+    report
 }
 
 /// Upstream's keys, and ours.
@@ -118,6 +150,8 @@ fn report(status: &str, local: &Local, hub: &Hub, plan: &Plan) -> Value {
         "variants": local.variants.iter().map(|variant| &variant.name).collect::<Vec<_>>(),
         "proved": local.proof.is_whole(),
         "gaps": local.proof.gaps,
+        "benchmarks": local.benchmarks.iter().map(|file| &file.path).collect::<Vec<_>>(),
+        "benchmarks_left_out": local.left_out,
         "plan": plan,
     })
 }
@@ -166,6 +200,12 @@ fn warn(plan: &Plan, local: &Local, output: Output) {
     }
     if !local.proof.is_whole() {
         output.note(format!("{} published as not verified: no evidence covers it", style::warning("warning")));
+    }
+    for file in &local.left_out {
+        output.note(format!(
+            "{} {file} is not published: `kernels benchmark` stops at a file without a class of kernels.benchmark.Benchmark",
+            style::warning("note")
+        ));
     }
     if local.source.is_none() {
         output.note(format!("{} the sources lie in no git repository; the commit names none", style::warning("note")));

@@ -32,7 +32,10 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Sync, output: Output) -
         there => there,
     };
     let manifest = manifest.with_context(|| {
-        format!("there is no {}; `kernels skills sync --init` writes one from what is installed", path.display())
+        format!(
+            "there is no {}, and no skills-lock.json beside it; `kernels skills sync --init` writes one from what is installed",
+            path.display()
+        )
     })?;
     // A mistake in the file stops the command before anything is changed.
     let wanted = manifest.names().map(|name| manifest.wanted(machine, name)).collect::<Result<Vec<_>>>()?;

@@ -30,6 +30,7 @@ pub(crate) struct Bounds {
 
 /// The folders that the tests may write to, and whether they use the card.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "confines nothing there"))]
 pub(crate) struct Cell<'a> {
     pub(crate) writes: &'a [PathBuf],
     /// The card's devices, and the part of /proc in which the driver names its threads.

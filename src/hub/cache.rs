@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::file::Entry;
+use super::read::Revision;
 use super::variants::{Kernel, Remote};
-use super::{Hub, token};
+use super::{Hub, Repo, token};
 use crate::base::disk;
 use crate::compile::parallel;
 use crate::report::file;
@@ -24,20 +25,29 @@ pub(crate) fn folder() -> Result<PathBuf> {
 
 /// Puts variants there, and returns the folder that `get_local_kernel` takes as well.
 pub(crate) fn keep(hub: &Hub, kernel: &Kernel, variants: &[&Remote]) -> Result<PathBuf> {
-    let repo = &kernel.repo;
-    let top = folder()?.join(format!("kernels--{}--{}", repo.owner, repo.name));
-    let (blobs, snapshot) = (top.join("blobs"), top.join("snapshots").join(&kernel.revision.commit));
+    let entries: Vec<&Entry> = variants.iter().flat_map(|variant| variant.entries()).collect();
+    fill(hub, (&kernel.repo, &kernel.revision), &entries, &folder()?)
+}
+
+/// Puts files of a commit into a cache.
+pub(super) fn fill(
+    hub: &Hub,
+    (repo, revision): (&Repo, &Revision),
+    entries: &[&Entry],
+    cache: &Path,
+) -> Result<PathBuf> {
+    let top = cache.join(format!("kernels--{}--{}", repo.owner, repo.name));
+    let (blobs, snapshot) = (top.join("blobs"), top.join("snapshots").join(&revision.commit));
     for folder in [&blobs, &snapshot, &top.join("refs")] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let entries: Vec<&Entry> = variants.iter().flat_map(|variant| variant.entries()).collect();
-    parallel::map(&entries, |entry| {
+    parallel::map(entries, |entry| {
         let name = entry.content_name();
         anyhow::ensure!(name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{} has a strange digest", entry.path);
         let blob = blobs.join(name);
         if !entry.is_in(&blob).unwrap_or_default() {
             let fresh = blobs.join(format!("{name}.{}.incomplete", disk::unique()));
-            let got = hub.download(repo, &kernel.revision.commit, entry, &fresh);
+            let got = hub.download(repo, &revision.commit, entry, &fresh);
             let put = got
                 .and_then(|()| fs::rename(&fresh, &blob).with_context(|| format!("cannot write {}", blob.display())));
             if put.is_err() {
@@ -47,9 +57,9 @@ pub(crate) fn keep(hub: &Hub, kernel: &Kernel, variants: &[&Remote]) -> Result<P
         }
         link(&snapshot, &entry.path, name)
     })?;
-    let name = &kernel.revision.name;
-    if *name != kernel.revision.commit && !name.contains('/') {
-        file::write(&top.join("refs").join(name), kernel.revision.commit.as_bytes())?;
+    let name = &revision.name;
+    if *name != revision.commit && !name.contains('/') {
+        file::write(&top.join("refs").join(name), revision.commit.as_bytes())?;
     }
     Ok(snapshot)
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256, Sha512};
 use walkdir::WalkDir;
 
 use crate::base::base64;
+use crate::variant::provenance::Provenance;
 
 pub(crate) const METADATA: &str = "metadata.json";
 /// What `cosign` writes beside it; neither of the two is in the list.
@@ -38,6 +39,9 @@ pub(crate) struct Metadata {
     /// Of the sources that it was built from; this program's own key.
     #[serde(default)]
     pub(crate) source_digest: Option<String>,
+    /// As the library, this refuses one that it cannot read.
+    #[serde(default)]
+    pub(crate) provenance: Option<Provenance>,
     #[serde(default)]
     pub(crate) digest: Option<Digest>,
 }
@@ -69,7 +73,20 @@ pub(crate) struct Digest {
 
 impl Metadata {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes).context("it is not a metadata.json that this version of kernels can read")
+        let read: Self =
+            serde_json::from_slice(bytes).context("it is not a metadata.json that this version of kernels can read")?;
+        let minver = read.kernels_minver.as_deref().unwrap_or("0.0.0");
+        let numbers: Vec<_> = minver.split('.').map(str::parse::<u64>).collect();
+        ensure!(
+            numbers.len() == 3 && numbers.iter().all(Result::is_ok),
+            "kernels-minver of this metadata.json is `{minver}`, and the library takes three numbers, such as 0.17.2"
+        );
+        Ok(read)
+    }
+
+    /// Whether it was built from changes that no commit holds, of which the library warns.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.provenance.as_ref().is_some_and(Provenance::is_dirty)
     }
 
     pub(crate) fn read(variant: &Path) -> Result<Self> {

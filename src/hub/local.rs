@@ -3,23 +3,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Result, bail, ensure};
 
 use super::Repo;
+use super::benchmark;
 use super::built::Variant;
 use super::digest::METADATA;
-use super::file::{File, is_inside};
+use super::file::File;
 use super::name::Name;
 use super::page::{self, Facts};
 use super::proof::Proof;
 use super::signature::Signer;
-use crate::agent::project::git_root;
 use crate::base::plural;
 use crate::check::{self, Severity};
 use crate::evidence;
 use crate::project::TorchProject;
+use crate::variant::provenance::commit_and;
 
 /// All that is to be published.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub(crate) struct Local {
     pub(crate) branch: String,
     pub(crate) variants: Vec<Variant>,
     pub(crate) benchmarks: Vec<File>,
+    /// Benchmarks of the project that are not published, since upstream's command would stop at them.
+    pub(crate) left_out: Vec<String>,
     pub(crate) page: File,
     pub(crate) proof: Proof,
     /// The commit of the sources, with a remark if they were edited since.
@@ -55,7 +57,9 @@ impl Local {
         let repo = repo(&project, options.repo)?;
         let source = source(&project.root, options.allow_dirty)?;
         let variants = variants(&project)?;
-        let benchmarks = benchmarks(&project.root)?;
+        are_clean(&variants, options.allow_dirty)?;
+        let names = variants.first().and_then(|variant| variant.names("__init__"));
+        let (benchmarks, left_out) = benchmark::files(&project.root, names.as_deref())?;
         let proof = Proof::of(dir, &project, &variants, options.evidence)?;
         ensure!(
             proof.is_whole() || options.unproved,
@@ -89,6 +93,7 @@ impl Local {
             branch,
             variants,
             benchmarks,
+            left_out,
             page,
             proof,
             source,
@@ -153,45 +158,31 @@ fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
     names.into_iter().map(|name| Variant::read(project, &folder.join(&name), name)).collect()
 }
 
-/// `benchmarks/benchmark*.py`, which upstream's `kernels benchmark` runs.
-fn benchmarks(root: &Path) -> Result<Vec<File>> {
-    let folder = root.join("benchmarks");
-    let mut paths: Vec<PathBuf> = fs::read_dir(&folder).into_iter().flatten().flatten().map(|one| one.path()).collect();
-    paths.sort();
-    let mut files = Vec::new();
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with("benchmark") && name.ends_with(".py") && path.is_file() {
-            is_inside(root, &path)?;
-            files.push(File::of_disk(format!("benchmarks/{name}"), &path)?);
-        }
+/// Refuses variants of changes that no commit holds, unless they are allowed.
+fn are_clean(variants: &[Variant], allow_dirty: bool) -> Result<()> {
+    if let Some(Variant { name, .. }) = variants.iter().find(|one| one.metadata.is_dirty() && !allow_dirty) {
+        bail!(
+            "{name} was built from changes that no commit held, and the Hub's library warns of such a variant: \
+             `kernels build --torch` builds it from the commit; --allow-dirty publishes it as it is"
+        );
     }
-    Ok(files)
+    Ok(())
 }
 
 /// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.
 fn source(root: &Path, allow_dirty: bool) -> Result<Option<String>> {
-    if git_root(root).is_none() {
-        return Ok(None);
-    }
-    let git = |arguments: &[&str]| -> Result<String, String> {
-        let mut command = Command::new("git");
-        command.args(["-c", "core.fsmonitor=false", "-C"]).arg(root).args(arguments).env("LC_ALL", "C");
-        let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-    };
-    let known = git(&["rev-parse", "--verify", "HEAD"])
-        .and_then(|commit| Ok((commit, git(&["status", "--porcelain", "--", ".", ":(exclude)build"])?)));
-    match known {
-        Ok((commit, edited)) if edited.is_empty() => Ok(Some(commit)),
-        Ok((commit, _)) if allow_dirty => Ok(Some(format!("{commit}, with changes that no commit holds"))),
-        Err(_) if allow_dirty => Ok(None),
-        Ok((_, edited)) => bail!(
+    match commit_and(root, &["status", "--porcelain", "--", ".", ":(exclude)build"]) {
+        None => Ok(None),
+        Some(Ok((commit, edited))) if edited.is_empty() => Ok(Some(commit)),
+        Some(Ok((commit, _))) if allow_dirty => Ok(Some(format!("{commit}, with changes that no commit holds"))),
+        Some(Err(_)) if allow_dirty => Ok(None),
+        Some(Ok((_, edited))) => bail!(
             "git has {} that no commit holds, so nobody could find the sources of what is published: commit them, or add \
              --allow-dirty\n{edited}",
             plural(edited.lines().count(), "change")
         ),
-        Err(why) => bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display()),
+        Some(Err(why)) => {
+            bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display())
+        }
     }
 }

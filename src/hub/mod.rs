@@ -2,11 +2,14 @@
 //!
 //! Everything goes through [`Hub`], which is one endpoint with one token.
 
+mod benchmark;
+mod branch;
 mod built;
 pub(crate) mod cache;
 pub(crate) mod digest;
 mod fault;
 mod file;
+pub(crate) mod load;
 pub(crate) mod loader;
 pub(crate) mod local;
 pub(crate) mod lock;

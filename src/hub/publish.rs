@@ -1,32 +1,18 @@
 //! Publishing: the branch of the version, then the page on `main`, then the tag. Each step looks at what is there and does
 //! what is missing, so that a run after an interrupted one completes it.
 
-use std::thread;
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
-use tempfile::TempDir;
 
-use super::fault::Fault;
+pub(crate) use super::branch::How;
+use super::branch::{Publisher, Settled};
+use super::load::Loaded;
 use super::local::Local;
 use super::plan::{Change, MAIN, Target};
 use super::public::{self, Api};
 use super::read::Refs;
-use super::write::Commit;
 use super::{Hub, Repo, signature};
-use crate::base::plural;
 use crate::base::repo::version_of;
-use crate::compile::parallel;
-
-/// What the command line says of the Hub.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How<'a> {
-    pub(crate) private: bool,
-    pub(crate) pull_request: bool,
-    pub(crate) tag: Option<&'a str>,
-    pub(crate) force: bool,
-}
 
 /// What would be done.
 #[derive(Debug, Serialize)]
@@ -47,6 +33,8 @@ pub(crate) struct Published {
     pub(crate) pull_requests: Vec<(String, String)>,
     /// How many files were read back and compared.
     pub(crate) compared: usize,
+    /// What the Hub's library loaded.
+    pub(crate) loaded: Option<Loaded>,
 }
 
 impl Published {
@@ -54,22 +42,6 @@ impl Published {
         let plan = &self.plan;
         !plan.creates_repository && plan.tag.is_none() && plan.branches.iter().all(Change::is_empty)
     }
-}
-
-/// How often a branch is looked at anew, after somebody else changed it or an answer was lost.
-const ROUNDS: u32 = 4;
-
-struct Settled {
-    commit: String,
-    pull_request: Option<String>,
-    compared: usize,
-}
-
-struct Publisher<'a> {
-    hub: &'a Hub,
-    local: &'a Local,
-    how: How<'a>,
-    tell: &'a (dyn Fn(&str) + Sync),
 }
 
 /// The plan, without any change. It refuses what would lose somebody else's files.
@@ -141,7 +113,8 @@ pub(crate) fn publish(hub: &Hub, local: &Local, how: How, tell: &(dyn Fn(&str) +
         tell(&format!("tag {tag}"));
         hub.tag(&local.repo, &first.commit, tag, &publisher.summary())?;
     }
-    Ok(Published { plan, commit: first.commit, pull_requests, compared: first.compared })
+    let Settled { commit, compared, loaded, .. } = first;
+    Ok(Published { plan, commit, pull_requests, compared, loaded })
 }
 
 /// The version's branch, then the page.
@@ -176,124 +149,6 @@ fn public_api(hub: &Hub, local: &Local, change: &Change) -> Result<Api> {
     let bytes = same.or_else(any).map(|entry| hub.bytes(&local.repo, base, entry)).transpose()?;
     let theirs = bytes.and_then(|bytes| public::names(&String::from_utf8_lossy(&bytes)));
     Ok(Api::of(ours, theirs.as_deref()))
-}
-
-impl Publisher<'_> {
-    /// Brings a branch to what it is to have.
-    fn settle(&self, target: &Target, mut seen: Option<(Change, Refs)>) -> Result<Settled> {
-        let repo = &self.local.repo;
-        for round in 1.. {
-            let (change, refs) = if let Some(seen) = seen.take() {
-                seen
-            } else {
-                let refs = self.hub.refs(repo)?;
-                (Change::of(self.hub, repo, target, &refs)?, refs)
-            };
-            change.protect(self.hub, repo, self.how.force)?;
-            if change.is_empty() && !change.new {
-                self.clear(&refs, target.branch)?;
-                return Ok(Settled { commit: change.base.unwrap_or_default(), pull_request: None, compared: 0 });
-            }
-            let error = match self.change(target, &change, &refs) {
-                Ok(settled) => return Ok(settled),
-                Err(error) => error,
-            };
-            // What is unknown, or was somebody else's doing, is looked at anew; a proposal would be made twice.
-            let again =
-                Fault::of(&error).is_some_and(|fault| fault.is_open() || [404, 409, 412].contains(&fault.status));
-            if !again || round == ROUNDS || self.how.pull_request {
-                return Err(error);
-            }
-            (self.tell)(&format!("looking at {} again: {error}", target.branch));
-            thread::sleep(Duration::from_millis(200) * round);
-        }
-        bail!("{} did not come to rest", target.branch)
-    }
-
-    /// One commit. A new branch appears with its commit on it and read back, and not before.
-    fn change(&self, target: &Target, change: &Change, refs: &Refs) -> Result<Settled> {
-        let (hub, repo) = (self.hub, &self.local.repo);
-        (self.tell)(&format!(
-            "{}: {} to add, {} to replace, {} to delete",
-            target.branch,
-            change.adds.len(),
-            change.replaces.len(),
-            change.deletes.len()
-        ));
-        let aside = aside(target.branch);
-        let branch = if change.new {
-            if refs.branches.contains_key(&aside) {
-                hub.delete_branch(repo, &aside)?;
-            }
-            hub.create_branch(repo, &aside, change.base.as_deref())?;
-            aside.as_str()
-        } else {
-            target.branch
-        };
-        let parent = match &change.base {
-            Some(base) => base.clone(),
-            None => hub.refs(repo)?.branches.remove(branch).context("the repository has no branch to begin from")?,
-        };
-        let changed =
-            |file: &&&super::file::File| change.adds.contains(&file.path) || change.replaces.contains(&file.path);
-        let commit = Commit {
-            branch,
-            parent: &parent,
-            summary: self.summary(),
-            description: self.local.source.as_ref().map_or_else(String::new, |source| format!("Sources: {source}")),
-            files: target.files.iter().filter(changed).copied().collect(),
-            deletes: change.deletes.iter().map(String::as_str).collect(),
-            pull_request: self.how.pull_request,
-        };
-        let done = hub.commit(repo, &commit, &|line| (self.tell)(line))?;
-        if self.how.pull_request {
-            let url = done.pull_request_url.context("the Hub's answer names no pull request")?;
-            return Ok(Settled { commit: done.commit_oid, pull_request: Some(url), compared: 0 });
-        }
-        let compared = self.read_back(target, &done.commit_oid)?;
-        if change.new {
-            ensure!(
-                hub.create_branch(repo, target.branch, Some(&done.commit_oid))?,
-                Fault::conflict(&format!(
-                    "somebody else made the branch {} in the meantime; publish again",
-                    target.branch
-                ))
-            );
-            hub.delete_branch(repo, &aside)?;
-        }
-        Ok(Settled { commit: done.commit_oid, pull_request: None, compared })
-    }
-
-    /// Downloads everything into an empty folder, and compares it with what was to be published.
-    fn read_back(&self, target: &Target, commit: &str) -> Result<usize> {
-        let repo = &self.local.repo;
-        (self.tell)(&format!("reading {} back", plural(target.files.len(), "file")));
-        let scratch = TempDir::with_prefix("kernels-read-back-").context("cannot make a folder for temporary files")?;
-        let there = self.hub.tree(repo, commit)?;
-        let numbered: Vec<(usize, _)> = target.files.iter().enumerate().collect();
-        parallel::map(&numbered, |(number, file)| {
-            let entry = there.get(&file.path).filter(|entry| file.is(entry));
-            let entry = entry.with_context(|| format!("{} is not in {commit} of {repo} as it was sent", file.path))?;
-            self.hub.download(repo, commit, entry, &scratch.path().join(number.to_string()))
-        })?;
-        Ok(target.files.len())
-    }
-
-    /// Removes what an interrupted run left.
-    fn clear(&self, refs: &Refs, branch: &str) -> Result<()> {
-        let aside = aside(branch);
-        if refs.branches.contains_key(&aside) { self.hub.delete_branch(&self.local.repo, &aside) } else { Ok(()) }
-    }
-
-    fn summary(&self) -> String {
-        let Local { name, version, variants, .. } = self.local;
-        format!("{name} version {version}: {}", plural(variants.len(), "variant"))
-    }
-}
-
-/// Where the first commit of a branch is made. The library takes only `v` and digits for a version.
-fn aside(branch: &str) -> String {
-    format!("kernels-publish-{branch}")
 }
 
 /// The page of a repository, for a message.

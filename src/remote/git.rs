@@ -257,7 +257,8 @@ fn why(revision: Option<&str>, said: &str) -> Error {
         _ if said.contains("terminal prompts disabled") || said.contains("Authentication failed") => {
             "\nit is private, or not there; git must be able to log in without asking (`git ls-remote` shows it)"
         }
-        _ => "",
+        _ if said.contains("resolve host") || said.contains("connect") => "\ncheck the address and the connection",
+        _ => "\ncheck the address: `git ls-remote` takes the same",
     };
     anyhow!("git cannot fetch it: {}{hint}", lines.join("; "))
 }

@@ -43,9 +43,13 @@ pub(super) fn wait(mut child: Child, folder: &Path, most: u64) -> Result<Result<
                 end(&mut child);
                 bail!("has more than {} MB; clone it yourself and name the skill's folder", most / 1_000_000);
             }
-            // A program that ssh leaves in the background keeps stderr open.
-            Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => break String::new(),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => match child.try_wait()? {
+                // A program that ssh leaves in the background keeps stderr open.
+                Some(status) if status.success() => break String::new(),
+                // What was said of a failure may be a moment behind it.
+                Some(_) => break ended.recv_timeout(GOODBYE).unwrap_or_default(),
+                None => {}
+            },
             said => break said.unwrap_or_default(),
         }
     };

@@ -6,13 +6,13 @@
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{patience, skill, too_slow};
 use crate::base::hex;
-use crate::base::http::{Bounds, Http, Response, encoded, joined, may_lead};
+use crate::base::http::{Bounds, Http, HttpError, Response, encoded, joined, may_lead};
 use crate::skill::address::Address;
 use crate::skill::archive::{MAX_ARCHIVE, read, read_of_site};
 use crate::skill::lint::is_valid_name;
@@ -154,13 +154,22 @@ impl Visit {
         if left < Duration::from_millis(1) {
             return too_slow();
         }
-        self.http.download(url, Bounds { bytes: most, time: left, attempts: 2 })
+        let got = self.http.download(url, Bounds { bytes: most, time: left, attempts: 2 });
+        got.map_err(|error| match error.downcast_ref() {
+            Some(HttpError::Unreachable { .. }) => anyhow!("{error}; check the address and the connection"),
+            _ => error,
+        })
     }
 
     fn get(&self, url: &str, most: u64) -> Result<Vec<u8>> {
         let response = self.ask(url, most)?;
         if !response.is_success() {
-            bail!("{url} answers {}", response.status);
+            let next = match response.status {
+                401 | 403 => "nothing is sent to log in: download it yourself, and add the file",
+                404 | 410 => "check the address",
+                _ => "try again later",
+            };
+            bail!("{url} answers {}; {next}", response.status);
         }
         response.bytes()
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::plan::Plan;
+use super::provenance::Provenance;
 use crate::base::base64;
 use crate::project::{KernelDepend, TorchProject};
 
@@ -33,6 +34,7 @@ struct Metadata<'a> {
     backend: Backend,
     /// A key of this program's own, which loaders pass over: by it evidence is found for the variant.
     source_digest: &'a str,
+    provenance: &'a Provenance,
     digest: &'a Digest,
 }
 
@@ -63,7 +65,13 @@ impl Digest {
     }
 }
 
-pub(super) fn text(project: &TorchProject, plan: &Plan, source_digest: &str, digest: &Digest) -> Result<String> {
+pub(super) fn text(
+    project: &TorchProject,
+    plan: &Plan,
+    source_digest: &str,
+    digest: &Digest,
+    provenance: &Provenance,
+) -> Result<String> {
     let build = &project.build;
     let metadata = Metadata {
         name: &build.name,
@@ -77,6 +85,7 @@ pub(super) fn text(project: &TorchProject, plan: &Plan, source_digest: &str, dig
         kernel_depends: &build.kernel_depends,
         backend: Backend { r#type: "cuda", archs: plan.archs.iter().map(ToString::to_string).collect() },
         source_digest,
+        provenance,
         digest,
     };
     let mut text = serde_json::to_string_pretty(&metadata).context("metadata.json")?;

@@ -9,6 +9,7 @@ mod metadata;
 mod object;
 mod place;
 mod plan;
+pub(crate) mod provenance;
 mod rename;
 mod sources;
 
@@ -22,7 +23,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::compile::key::Key;
 use crate::compile::parallel;
 use crate::compile::store::Store;
-use crate::project::{TorchProject, source_digest};
+use crate::project::{BUILD_TOML, TorchProject, source_digest};
 use crate::toolchain::{HostCompiler, Known, Toolchain, Torch, Version};
 
 use abi::{Needs, Violation};
@@ -30,6 +31,7 @@ use metadata::{Digest, METADATA};
 use object::Compiler;
 use place::{Existing, Stage};
 use plan::Plan;
+use provenance::Provenance;
 use sources::Sources;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +101,9 @@ pub(crate) fn build(project: &TorchProject, options: Options<'_>, tell: &(dyn Fn
     }
     let builder = Builder::new(project, options)?;
     let mut variant = builder.variant();
-    if builder.is_built(&variant.path)? {
+    let (provenance, remark) = builder.provenance();
+    variant.notes.extend(remark);
+    if builder.is_built(&variant.path, &provenance)? {
         return Ok(variant);
     }
     let torch = Torch::find(options.python, project.stable_abi)?;
@@ -108,7 +112,7 @@ pub(crate) fn build(project: &TorchProject, options: Options<'_>, tell: &(dyn Fn
     let objects = builder.compile(&torch, &store, tell)?;
     let linked =
         link::library(&builder.plan, &objects, &builder.toolchain, &builder.host, &torch, &store, options.force)?;
-    let backup = builder.install(&linked.path, &variant.path)?;
+    let backup = builder.install(&linked.path, &variant.path, &provenance)?;
     let mut device = Device::new();
     for (unit, made) in builder.plan.units.iter().zip(&objects) {
         for (arch, cubin) in &made.cubins {
@@ -211,8 +215,16 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Where it comes from: the commit, and whether it holds all that is compiled or packed.
+    fn provenance(&self) -> (Provenance, Option<String>) {
+        let package = sources::package_folder(self.project);
+        let code = self.sources.code.keys().map(PathBuf::as_path);
+        let files: Vec<&Path> = code.chain([package.as_path(), Path::new(BUILD_TOML)]).collect();
+        Provenance::of(&self.project.root, &files)
+    }
+
     /// Whether the variant is up to date. An error if the folder has foreign files.
-    fn is_built(&self, place: &Path) -> Result<bool> {
+    fn is_built(&self, place: &Path, provenance: &Provenance) -> Result<bool> {
         if self.options.force {
             return Ok(false);
         }
@@ -225,13 +237,15 @@ impl<'a> Builder<'a> {
                     && package.all(|path| files.contains_key(&*path.to_string_lossy()))
                     && files.contains_key(&self.library)
                     && files.contains_key("_ops.py");
-                Ok(whole && self.metadata(files)? == metadata)
+                let same = |one: &Provenance| self.metadata(files.clone(), one).map(|text| text == metadata);
+                let kept = || Provenance::kept(&metadata, &self.project.root);
+                Ok(whole && (same(provenance)? || kept().as_ref().map(same).transpose()?.unwrap_or(false)))
             }
         }
     }
 
-    fn metadata(&self, files: BTreeMap<String, String>) -> Result<String> {
-        metadata::text(self.project, &self.plan, &sources(self.project)?, &Digest::new(files))
+    fn metadata(&self, files: BTreeMap<String, String>, provenance: &Provenance) -> Result<String> {
+        metadata::text(self.project, &self.plan, &sources(self.project)?, &Digest::new(files), provenance)
     }
 
     fn compile(&self, torch: &Torch, store: &Store, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<object::Made>> {
@@ -257,7 +271,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Assembles the variant and renames it into place; returns the path of the backup.
-    fn install(&self, library: &Path, place: &Path) -> Result<Option<PathBuf>> {
+    fn install(&self, library: &Path, place: &Path, provenance: &Provenance) -> Result<Option<PathBuf>> {
         let stage = Stage::new(&self.out)?;
         let object = std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
         let ops = metadata::ops(&self.plan.id).into_bytes();
@@ -269,7 +283,7 @@ impl<'a> Builder<'a> {
             stage.write(&path, bytes, executable)?;
             files.insert(path.to_string_lossy().into_owned(), metadata::digest(bytes));
         }
-        let text = self.metadata(files)?;
+        let text = self.metadata(files, provenance)?;
         stage.write(Path::new(METADATA), text.as_bytes(), false)?;
         // Checked again, because compilation takes long.
         let foreign = matches!(place::look(place)?, Existing::Foreign(_));

@@ -312,6 +312,60 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
 }
 
 #[test]
+fn metadata_names_the_commit_that_holds_what_was_compiled() {
+    let project = Project::new();
+    let git = |arguments: &[&str]| {
+        let mut command = project.test.command_of("git");
+        let ran = Ran::ok(
+            command.current_dir(&project.root).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments),
+        );
+        ran.out.trim().to_owned()
+    };
+    // Whether the build wrote anything, and what metadata.json says of the sources.
+    let build = || {
+        let unchanged = project.report("")["unchanged"] == true;
+        let metadata = fs::read_to_string(project.variant().join("metadata.json")).unwrap();
+        let metadata: Value = serde_json::from_str(&metadata).unwrap();
+        let version = metadata["provenance"]["kernel-builder"]["version"].as_str().unwrap().to_owned();
+        assert!(version.starts_with("kernels-harness "), "{version}");
+        (unchanged, metadata["provenance"]["kernel"].clone())
+    };
+    let kernel = |commit: &str, dirty: bool| serde_json::json!({"commit": commit, "dirty": dirty});
+    assert_eq!(build(), (false, Value::Null));
+    git(&["init", "-q"]);
+    assert_eq!(build(), (true, Value::Null), "there is no commit yet, and nothing is lost by it");
+    project.write(".gitignore", "build/\nignored.cuh\n");
+    git(&["add", "-A", "."]);
+    git(&["commit", "-qm", "first"]);
+    let first = git(&["rev-parse", "HEAD"]);
+    assert_eq!(build(), (false, kernel(&first, false)));
+    // Other files and later commits do not make it another build.
+    project.write("notes.md", "not compiled");
+    assert_eq!(build(), (true, kernel(&first, false)));
+    git(&["add", "-A", "."]);
+    git(&["commit", "-qm", "notes"]);
+    assert_eq!(build(), (true, kernel(&first, false)));
+    // What no commit holds: edited, new, and new where git does not look.
+    let second = git(&["rev-parse", "HEAD"]);
+    project.edit("src/scale.cuh", "#pragma once", "#pragma once  // edited");
+    assert_eq!(build(), (false, kernel(&second, true)));
+    assert_eq!(build(), (true, kernel(&second, true)));
+    git(&["commit", "-qam", "edited"]);
+    let third = git(&["rev-parse", "HEAD"]);
+    assert_eq!(build(), (false, kernel(&third, false)));
+    for path in ["src/new.cuh", "src/ignored.cuh"] {
+        project.write(path, "#pragma once\n");
+        assert_eq!(build(), (false, kernel(&third, true)), "{path}");
+        fs::remove_file(project.root.join(path)).unwrap();
+        assert_eq!(build(), (false, kernel(&third, false)), "{path}");
+    }
+    // A commit that is no longer part of the history is named no more.
+    git(&["commit", "-q", "--amend", "-m", "again"]);
+    let again = git(&["rev-parse", "HEAD"]);
+    assert_eq!(build(), (false, kernel(&again, false)));
+}
+
+#[test]
 fn capabilities_of_each_kernel_are_kept_and_what_a_project_for_kernel_builder_has_is_understood() {
     let project = Project::new();
     project.write(

@@ -28,6 +28,7 @@ mod evals;
 mod freshness;
 mod kernels;
 mod launchers;
+mod loaded;
 mod own_operation;
 mod publish;
 mod skill;

@@ -54,6 +54,12 @@ impl Server {
         self.ask("/_put", &json!({"repo": "acme/demo", "branch": branch, "files": files}));
     }
 
+    /// The same of several files.
+    pub fn put_all(&self, branch: &str, files: impl Iterator<Item = (String, String)>) {
+        let files: Map<String, Value> = files.map(|(path, text)| (path, base64(text.as_bytes()).into())).collect();
+        self.ask("/_put", &json!({"repo": "acme/demo", "branch": branch, "files": files}));
+    }
+
     /// A file of `acme/demo`, as a reader gets it.
     pub fn text(&self, branch: &str, path: &str) -> String {
         self.answer("GET", &format!("/kernels/acme/demo/resolve/{branch}/{path}"), "")
@@ -126,8 +132,13 @@ impl Demo {
 
     /// Writes a variant whose package offers `names`.
     pub fn variant(&self, name: &str, names: &str) {
+        self.variant_of(name, &format!("__all__ = [{names}]\n\n\ndef scale(x):\n    return 2 * x\n"));
+    }
+
+    /// Writes a variant whose package is this code.
+    pub fn variant_of(&self, name: &str, code: &str) {
         let folder = self.root.join("build").join(name);
-        write(&folder.join("__init__.py"), format!("__all__ = [{names}]\n\n\ndef scale(x):\n    return 2 * x\n"));
+        write(&folder.join("__init__.py"), code);
         write(&folder.join("layers/__init__.py"), "");
         let library = folder.join(format!("{ID}.abi3.so"));
         let source = self.root.join("build/source.c");

@@ -10,6 +10,7 @@ use crate::base::repo::Pinned;
 use crate::hub::Hub;
 use crate::hub::variants::Kernel;
 use crate::report::Output;
+use crate::variant::provenance::Provenance;
 
 pub(super) fn run(hub: &Hub, pinned: &Pinned, output: Output) -> Result<ExitCode> {
     let kernel = Kernel::find(hub, pinned)?;
@@ -29,6 +30,7 @@ pub(super) fn run(hub: &Hub, pinned: &Pinned, output: Output) -> Result<ExitCode
         ("License", text(&metadata.license)),
         ("Upstream", text(&metadata.upstream)),
         ("Source", text(&metadata.source)),
+        ("Built", text(&metadata.provenance.as_ref().map(Provenance::shown))),
         ("Python dependencies", list(&metadata.python_depends)),
         ("Kernel dependencies", list(&depends)),
         ("Backends", backends.join(", ")),
@@ -46,6 +48,7 @@ pub(super) fn run(hub: &Hub, pinned: &Pinned, output: Output) -> Result<ExitCode
         "license": metadata.license,
         "upstream": metadata.upstream,
         "source": metadata.source,
+        "provenance": metadata.provenance,
         "python_depends": metadata.python_depends,
         "kernel_depends": metadata.kernel_depends,
         "backends": backends,

@@ -15,8 +15,16 @@ use crate::hub::read::Revision;
 use crate::hub::variants::{Kernel, Remote};
 use crate::report::{Output, style};
 
-/// A variant, whether the library would choose it by its name, and why it would not load it.
-type Judged<'a> = (&'a Remote, bool, Option<String>);
+/// A variant as the library judges it.
+struct Judged<'a> {
+    variant: &'a Remote,
+    /// Whether its name suits.
+    fits: bool,
+    /// Why it would not be loaded.
+    why: Option<String>,
+    /// Whether the library would warn that it was built from changes that no commit holds.
+    dirty: bool,
+}
 
 pub(super) fn run(hub: &Hub, arguments: &Variants, output: Output) -> Result<ExitCode> {
     let system = System::here(arguments.python.as_deref());
@@ -51,23 +59,22 @@ pub(super) fn run(hub: &Hub, arguments: &Variants, output: Output) -> Result<Exi
 /// The variants of one commit, in the order in which the library prefers them.
 fn judge<'a>(hub: &Hub, kernel: &'a Kernel, (system, loader): (&System, &Loader)) -> Result<Vec<Judged<'a>>> {
     let why = |variant: &Remote| match variant.name.unsuitable(system) {
-        Some(why) => Ok((false, Some(why))),
+        Some(why) => Ok((false, Some(why), false)),
         None => match kernel.metadata(hub, variant) {
-            Ok(metadata) => Ok((true, loader.refuses(&metadata))),
-            Err(error) => Ok((true, Some(format!("{error:#}")))),
+            Ok(metadata) => Ok((true, loader.refuses(&metadata), metadata.is_dirty())),
+            Err(error) => Ok((true, Some(format!("{error:#}")), false)),
         },
     };
     let all = parallel::map(&kernel.variants, why)?.into_iter().zip(&kernel.variants);
-    let mut all: Vec<Judged> = all.map(|((fits, why), variant)| (variant, fits, why)).collect();
-    all.sort_by_key(|(variant, fits, _)| (!fits, Reverse(variant.name.preference())));
+    let mut all: Vec<Judged> = all.map(|((fits, why, dirty), variant)| Judged { variant, fits, why, dirty }).collect();
+    all.sort_by_key(|one| (!one.fits, Reverse(one.variant.name.preference())));
     Ok(all)
 }
 
 fn list(kernel: &Kernel, judged: &[Judged], only_compatible: bool, output: Output) -> Vec<Value> {
     let mut rows = Vec::new();
-    for (at, (variant, fits, why)) in
-        judged.iter().enumerate().filter(|(_, (.., why))| !only_compatible || why.is_none())
-    {
+    for (at, one) in judged.iter().enumerate().filter(|(_, one)| !only_compatible || one.why.is_none()) {
+        let Judged { variant, fits, why, dirty } = one;
         let (name, preferred) = (&variant.name.text, at == 0 && *fits);
         let shown = match why {
             Some(why) if preferred => style::bad(format!("chosen by the library, which then refuses it: {why}")),
@@ -75,9 +82,10 @@ fn list(kernel: &Kernel, judged: &[Judged], only_compatible: bool, output: Outpu
             None if preferred => style::good("compatible, preferred"),
             None => style::good("compatible"),
         };
-        output.line(format!("  {name}  {shown}"));
+        let warns = if *dirty { ", with a warning: it was built from changes that no commit holds" } else { "" };
+        output.line(format!("  {name}  {shown}{warns}"));
         rows.push(json!({"revision": kernel.revision.name, "variant": name, "compatible": why.is_none(),
-            "preferred": preferred, "reason": why}));
+            "preferred": preferred, "reason": why, "dirty": dirty}));
     }
     rows
 }

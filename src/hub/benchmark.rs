@@ -1,0 +1,79 @@
+//! What upstream's `kernels benchmark` runs of a published kernel: the project's own classes, else one that is written of the
+//! bench cases of its kernel.toml.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::file::{File, is_inside};
+use crate::project::{Argument, KERNEL_TOML, Operation, OracleRef, Project};
+
+const SCRIPT: &str = include_str!("benchmark_cases.py");
+/// The longest bench of an operation; each case is timed more than a hundred times.
+const MOST: usize = 8;
+
+/// The files, and those of the project that `kernels benchmark` would stop at. What is written times functions of these names
+/// alone: an operation that the module does not offer, such as a gradient, is nobody's to call.
+pub(super) fn files(root: &Path, names: Option<&[String]>) -> Result<(Vec<File>, Vec<String>)> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(root.join("benchmarks")).into_iter().flatten().flatten().map(|one| one.path()).collect();
+    paths.sort();
+    let (mut files, mut left_out) = (Vec::new(), Vec::new());
+    for path in paths {
+        let name = format!("benchmarks/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if name.starts_with("benchmarks/benchmark") && name.ends_with(".py") && path.is_file() {
+            is_inside(root, &path)?;
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            if text.lines().any(|line| line.starts_with("class ") && line.contains("Benchmark)")) {
+                files.push(File::of_disk(name, &path)?);
+            } else {
+                left_out.push(name);
+            }
+        }
+    }
+    if files.is_empty() && root.join(KERNEL_TOML).is_file() {
+        let project = Project::open(root)?;
+        let offered = project.spec.operations.iter().filter(|one| names.is_none_or(|names| names.contains(&one.name)));
+        let operations = offered.map(|one| operation(&project, one)).collect::<Result<Vec<Value>>>()?;
+        if operations.is_empty() {
+            return Ok((files, left_out));
+        }
+        let text = SCRIPT.replace("@OPERATIONS@", &Value::from(operations).to_string());
+        files.push(File::of_text("benchmarks/benchmark_cases.py".to_owned(), text.into_bytes()));
+    }
+    Ok((files, left_out))
+}
+
+fn operation(project: &Project, operation: &Operation) -> Result<Value> {
+    let reference = match &operation.oracle {
+        OracleRef::Python { file, function } => {
+            let path = project.root.join(file);
+            is_inside(&project.root, &path)?;
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            json!({"text": text, "function": function})
+        }
+        OracleRef::Bundled(_) => Value::Null,
+    };
+    let mut cases = operation.cases(&operation.bench, 0)?;
+    let first = operation.dtypes.first().copied();
+    cases.retain(|case| Some(case.dtype) == first);
+    cases.truncate(MOST);
+    let case = |case| -> Result<Value> {
+        let bound = operation.bind(case)?;
+        let tensors = bound.tensors.iter().map(|one| {
+            let integers = one.integers.as_ref().map(|numbers| [numbers.first, numbers.last]);
+            let spec = json!({"role": one.role, "dtype": one.dtype.name(), "shape": one.shape, "strides": one.strides,
+                "span": one.span(), "integers": integers});
+            (one.name.clone(), spec)
+        });
+        Ok(json!({"label": case.label, "tensors": tensors.collect::<serde_json::Map<_, _>>(), "values": bound.values}))
+    };
+    let names = operation.arguments.iter().filter_map(|argument| match argument {
+        Argument::Tensor { name, .. } => Some(name),
+        _ => None,
+    });
+    Ok(json!({"name": operation.name, "reference": reference, "tensors": names.collect::<Vec<_>>(),
+        "cases": cases.iter().map(case).collect::<Result<Vec<_>>>()?}))
+}

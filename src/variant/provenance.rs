@@ -1,0 +1,137 @@
+//! `provenance` of metadata.json: which program built a variant, and from which commit. It has the keys of kernel-builder, and
+//! is read as strictly as the Hub's library reads it: a variant whose provenance cannot be read does not load.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::agent::project::git_root;
+
+/// The program, and the sources if they lie in git.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Provenance {
+    kernel_builder: Builder,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<State>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(try_from = "Read")]
+struct Builder {
+    version: String,
+    #[serde(flatten)]
+    state: Option<State>,
+}
+
+/// A commit, and whether there were changes that it does not hold.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct State {
+    #[serde(alias = "sha")]
+    commit: Commit,
+    dirty: bool,
+}
+
+/// A commit's whole name, by SHA-1 or SHA-256.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(try_from = "String")]
+struct Commit(String);
+
+#[derive(Deserialize)]
+struct Read {
+    version: String,
+    #[serde(default, alias = "sha", deserialize_with = "present")]
+    commit: Option<Commit>,
+    #[serde(default, deserialize_with = "present")]
+    dirty: Option<bool>,
+}
+
+/// `null` is no value.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl TryFrom<String> for Commit {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let whole = [40, 64].contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        whole.then(|| Self(name.to_ascii_lowercase())).ok_or(format!("`{name}` is not a commit of 40 or 64 digits"))
+    }
+}
+
+impl TryFrom<Read> for Builder {
+    type Error = &'static str;
+
+    fn try_from(Read { version, commit, dirty }: Read) -> Result<Self, Self::Error> {
+        let state = match (commit, dirty) {
+            (Some(commit), Some(dirty)) => Some(State { commit, dirty }),
+            (None, None) => None,
+            _ => return Err("`commit` and `dirty` of kernel-builder go together"),
+        };
+        Ok(Self { version, state })
+    }
+}
+
+impl Provenance {
+    /// Of a build here and now, from these files of the project; with a remark if git does not tell.
+    pub(super) fn of(root: &Path, files: &[&Path]) -> (Self, Option<String>) {
+        let version = concat!("kernels-harness ", env!("CARGO_PKG_VERSION")).to_owned();
+        let found = state(root, files).transpose();
+        let remark = found.as_ref().err().map(|why| format!("git names no commit for metadata.json: {why}"));
+        let kernel = found.unwrap_or_default();
+        (Self { kernel_builder: Builder { version, state: None }, kernel }, remark)
+    }
+
+    /// What an earlier build wrote, if that is still true of the same sources: it was of a commit that HEAD descends from.
+    pub(super) fn kept(metadata: &str, root: &Path) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Written {
+            provenance: Provenance,
+        }
+        let written = serde_json::from_str::<Written>(metadata).ok()?.provenance;
+        let commit = &written.kernel.as_ref().filter(|_| !written.is_dirty())?.commit.0;
+        git(root, &["merge-base", "--is-ancestor", commit, "HEAD"]).ok()?;
+        Some(written)
+    }
+
+    /// Whether it was built from changes that no commit holds, of which the Hub's library warns.
+    pub(crate) fn is_dirty(&self) -> bool {
+        [&self.kernel_builder.state, &self.kernel].into_iter().flatten().any(|state| state.dirty)
+    }
+
+    /// For a person.
+    pub(crate) fn shown(&self) -> String {
+        let of = |state: &Option<State>| {
+            let Some(State { commit, dirty }) = state else { return String::new() };
+            format!(" {}{}", commit.0, if *dirty { " with changes that no commit holds" } else { "" })
+        };
+        format!("by {}{}, from commit{}", self.kernel_builder.version, of(&self.kernel_builder.state), of(&self.kernel))
+    }
+}
+
+/// The commit of a project, and what was changed since in these of its files; none outside of a repository. What git ignores
+/// and a compiler reads is no commit's either.
+fn state(root: &Path, files: &[&Path]) -> Option<Result<State, String>> {
+    let files: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
+    let question = [&["--literal-pathspecs", "status", "--porcelain", "--ignored", "--"], files.as_slice()].concat();
+    let state = |(commit, changes): (String, String)| {
+        Ok(State { commit: Commit::try_from(commit)?, dirty: !changes.is_empty() })
+    };
+    Some(commit_and(root, &question)?.and_then(state))
+}
+
+/// The commit of a project, and what git says to a question; none outside of a repository.
+pub(crate) fn commit_and(root: &Path, question: &[&str]) -> Option<Result<(String, String), String>> {
+    git_root(root)?;
+    Some(git(root, &["rev-parse", "--verify", "HEAD"]).and_then(|commit| Ok((commit, git(root, question)?))))
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("git");
+    command.args(["-c", "core.fsmonitor=false", "-C"]).arg(root).args(arguments).env("LC_ALL", "C");
+    let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
