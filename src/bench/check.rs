@@ -6,75 +6,15 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use anyhow::{Result, bail};
 
-use super::draw::{content, distinct, drawn};
-use super::ring::{Round, step};
+use super::slots::{Round, Slots};
 use crate::base::cores;
-use crate::gpu::contents::Region;
-use crate::project::{Bound, BoundTensor, Operation, Project};
+use crate::project::{Operation, Project};
 use crate::verify::compare::{Scope as Compared, compare};
 use crate::verify::finding::Kind;
 use crate::verify::judge::{damaged, judge};
-use crate::verify::layout::{Layout, runs};
 use crate::verify::path::Fault;
 use crate::verify::reference::oracle_for;
-use crate::verify::slot::{Slot, results, tensors};
-
-/// What is in a slot of a case.
-#[derive(Clone, Debug)]
-pub(super) struct Slots<'a> {
-    pub(super) bound: &'a Bound,
-    pub(super) layout: &'a Layout,
-    /// Each tensor without dimensions of stride 0, and where it lies.
-    pub(super) tensors: Vec<(BoundTensor, Region)>,
-}
-
-impl<'a> Slots<'a> {
-    /// Of a case with so many slots, one behind the other.
-    pub(super) fn new(bound: &'a Bound, layout: &'a Layout, slots: u32) -> Self {
-        let tensors = bound.tensors.iter().zip(&layout.starts).map(|(tensor, at)| {
-            let tensor = distinct(tensor);
-            let dimensions = if tensor.span() == tensor.elements() {
-                vec![(tensor.elements(), 1)]
-            } else {
-                tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect()
-            };
-            let region = Region { at: *at, step: step(layout), slots, size: tensor.dtype.size() as u64, dimensions };
-            (tensor, region)
-        });
-        Self { bound, layout, tensors: tensors.collect() }
-    }
-
-    /// The content of a slot before a round, computed on the host.
-    pub(super) fn expected(&self, round: &Round, slot: u32) -> Slot {
-        let mut bytes = filled(usize::try_from(self.layout.bytes).unwrap_or(0), round.around);
-        for (index, (tensor, region)) in self.tensors.iter().enumerate() {
-            if !tensor.role.is_given() {
-                continue;
-            }
-            let drawn = drawn(tensor, content(tensor, index, round.seed), slot);
-            let start = usize::try_from(region.at).unwrap_or(0);
-            let mut from = 0;
-            runs(tensor, |run| {
-                let length = run.len();
-                bytes[start + run.start..start + run.end].copy_from_slice(&drawn[from..from + length]);
-                from += length;
-            });
-        }
-        Slot { bytes }
-    }
-}
-
-/// Bytes that repeat a word, written on all cores.
-fn filled(length: usize, word: u32) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    let share = length.div_ceil(cores()).next_multiple_of(4).max(1 << 20);
-    std::thread::scope(|scope| {
-        for piece in bytes.chunks_mut(share) {
-            scope.spawn(move || piece.as_chunks_mut::<4>().0.fill(word.to_le_bytes()));
-        }
-    });
-    bytes
-}
+use crate::verify::slot::{results, tensors};
 
 /// A slot after a round.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod rotation;
 mod rounds;
 mod ruler;
 pub(crate) mod run;
+mod slots;
 mod spread;
 
 pub use result::{Against, BenchReport, Beside, CaseBench, Residency, Samples, Spread};

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::check::Slots;
 use super::draw::{content, distinct};
+use super::slots::{Round, Slots, step};
 use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
 use crate::gpu::{Buffer, Device, GpuError};
@@ -21,35 +21,6 @@ impl Images {
     /// Two images of as many bytes.
     pub(super) fn new(device: &Device, bytes: u64) -> Result<Self, GpuError> {
         Ok(Self { memory: device.allocate(bytes)?, kept: device.allocate(bytes)? })
-    }
-}
-
-/// Bytes from one slot to the next: an odd number of pages, so that slots whose size is a power of two use different memory
-/// channels.
-pub(super) fn step(layout: &Layout) -> u64 {
-    layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2)
-}
-
-/// What the host draws for a round, after the round before: no launch can know it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
-    /// The seed of the inputs.
-    pub(super) seed: u64,
-    /// The word around the tensors.
-    pub(super) around: u32,
-    /// The words in place of what the timed and the repeated launches write; their bytes differ.
-    blanks: [u32; 2],
-}
-
-impl Round {
-    /// Another one.
-    pub(super) fn draw() -> Self {
-        use std::hash::{BuildHasher, Hasher};
-        // From the system's random numbers: nine digits of a seed could be tried on the card within a launch.
-        let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-        let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
-        let blank = low(word());
-        Self { seed: word(), around: low(word()), blanks: [blank, blank ^ (low(word()) | 0x0101_0101)] }
     }
 }
 

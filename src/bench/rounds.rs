@@ -4,11 +4,12 @@
 
 use anyhow::{Result, bail};
 
-use super::check::{Kept, Slots};
+use super::check::Kept;
 use super::clock::Clock;
 use super::result::Residency;
-use super::ring::{Ring, Round};
+use super::ring::Ring;
 use super::roof::Roof;
+use super::slots::{Round, Slots};
 use crate::gpu::{Device, GpuError, Graph, State};
 use crate::verify::finding::Kind;
 use crate::verify::judge::{damaged, differing};

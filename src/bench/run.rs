@@ -2,13 +2,14 @@
 
 use anyhow::{Result, bail};
 
-use super::check::{Check, Checker, Slots};
+use super::check::{Check, Checker};
 use super::health::Health;
 use super::result::{BenchReport, CaseBench, Residency, Samples, Spread};
-use super::ring::{Images, Ring, most_bytes, step};
+use super::ring::{Images, Ring, most_bytes};
 use super::roof::Roof;
 use super::rotation::Rotation;
 use super::rounds::{self, Rounds};
+use super::slots::{Slots, step};
 use super::spread::per_launch;
 use crate::base::plural;
 use crate::compile::{Build, Kernel};

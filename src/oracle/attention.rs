@@ -13,6 +13,7 @@
 //!
 //! All of it times `|v|`, summed. The roundings of many probabilities average out, which a sum of worst cases does not show:
 //! for the whole output, [`Oracle::relative_norm`] bounds the norm by that of independent errors.
+#![allow(clippy::inline_always, reason = "what is compiled for wide registers is inlined where they are chosen")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -56,7 +56,7 @@ impl Stages<'_> {
             let mut outcomes = Vec::new();
             for judge in judges {
                 match judge.join() {
-                    Ok(judged) => outcomes.extend(judged?),
+                    Ok(some) => outcomes.extend(some?),
                     Err(_) => bail!("comparing the results of a case panicked"),
                 }
             }

@@ -1,0 +1,94 @@
+//! The slots of a case: where they lie, what the host draws for a round, and what is in one before it.
+
+use super::draw::{content, distinct, drawn};
+use crate::base::cores;
+use crate::gpu::contents::Region;
+use crate::project::{Bound, BoundTensor};
+use crate::verify::layout::{Layout, runs};
+use crate::verify::slot::Slot;
+
+/// Bytes from one slot to the next: an odd number of pages, so that slots whose size is a power of two use different memory
+/// channels.
+pub(super) fn step(layout: &Layout) -> u64 {
+    layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2)
+}
+
+/// What the host draws for a round, after the round before: no launch can know it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// The seed of the inputs.
+    pub(super) seed: u64,
+    /// The word around the tensors.
+    pub(super) around: u32,
+    /// The words in place of what the timed and the repeated launches write; their bytes differ.
+    pub(super) blanks: [u32; 2],
+}
+
+impl Round {
+    /// Another one.
+    pub(super) fn draw() -> Self {
+        use std::hash::{BuildHasher, Hasher};
+        // From the system's random numbers: nine digits of a seed could be tried on the card within a launch.
+        let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
+        let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
+        let blank = low(word());
+        Self { seed: word(), around: low(word()), blanks: [blank, blank ^ (low(word()) | 0x0101_0101)] }
+    }
+}
+
+/// What is in a slot of a case.
+#[derive(Clone, Debug)]
+pub(super) struct Slots<'a> {
+    pub(super) bound: &'a Bound,
+    pub(super) layout: &'a Layout,
+    /// Each tensor without dimensions of stride 0, and where it lies.
+    pub(super) tensors: Vec<(BoundTensor, Region)>,
+}
+
+impl<'a> Slots<'a> {
+    /// Of a case with so many slots, one behind the other.
+    pub(super) fn new(bound: &'a Bound, layout: &'a Layout, slots: u32) -> Self {
+        let tensors = bound.tensors.iter().zip(&layout.starts).map(|(tensor, at)| {
+            let tensor = distinct(tensor);
+            let dimensions = if tensor.span() == tensor.elements() {
+                vec![(tensor.elements(), 1)]
+            } else {
+                tensor.shape.iter().copied().zip(tensor.strides.iter().copied()).collect()
+            };
+            let region = Region { at: *at, step: step(layout), slots, size: tensor.dtype.size() as u64, dimensions };
+            (tensor, region)
+        });
+        Self { bound, layout, tensors: tensors.collect() }
+    }
+
+    /// The content of a slot before a round, computed on the host.
+    pub(super) fn expected(&self, round: &Round, slot: u32) -> Slot {
+        let mut bytes = filled(usize::try_from(self.layout.bytes).unwrap_or(0), round.around);
+        for (index, (tensor, region)) in self.tensors.iter().enumerate() {
+            if !tensor.role.is_given() {
+                continue;
+            }
+            let drawn = drawn(tensor, content(tensor, index, round.seed), slot);
+            let start = usize::try_from(region.at).unwrap_or(0);
+            let mut from = 0;
+            runs(tensor, |run| {
+                let length = run.len();
+                bytes[start + run.start..start + run.end].copy_from_slice(&drawn[from..from + length]);
+                from += length;
+            });
+        }
+        Slot { bytes }
+    }
+}
+
+/// Bytes that repeat a word, written on all cores.
+fn filled(length: usize, word: u32) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let share = length.div_ceil(cores()).next_multiple_of(4).max(1 << 20);
+    std::thread::scope(|scope| {
+        for piece in bytes.chunks_mut(share) {
+            scope.spawn(move || piece.as_chunks_mut::<4>().0.fill(word.to_le_bytes()));
+        }
+    });
+    bytes
+}
