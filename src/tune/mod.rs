@@ -29,7 +29,7 @@ use tuned::{judged, label};
 
 /// The most cases of kernel.toml that a candidate is verified with besides those that are timed, and their most bytes.
 const VERIFIED: usize = 24;
-const LARGE: u64 = 256 << 20;
+const LARGE: u64 = 32 << 20;
 
 /// Candidates that are verified at once, and memory for each, in sizes of the largest case.
 const MOST_BESIDE: usize = 4;
@@ -207,8 +207,8 @@ fn tune(
     let first = changes.first().context("no row may be tried")?;
     let present = first.present.clone();
     let [guards, verified] = affected(project, texts, place, first, group, card.arch)?;
-    let timed = group.iter().chain(&guards).map(|seen| child::case(seen, true));
-    let cases: Vec<TuneCase> = timed.chain(verified.iter().map(|seen| child::case(seen, false))).collect();
+    let cases = |of: &[Seen], timed| -> Vec<TuneCase> { of.iter().map(|seen| child::case(seen, timed)).collect() };
+    let (deciding, guarded, others) = (cases(group, true), cases(&guards, true), cases(&verified, false));
     let mut trials = vec![Trial::new(project, texts, present.clone(), None)?];
     for change in changes {
         trials.push(Trial::new(project, texts, change.row.clone(), Some(change))?);
@@ -216,7 +216,8 @@ fn tune(
     let largest = group.iter().chain(&guards).map(|seen| seen.bytes).max().unwrap_or(0);
     let beside =
         usize::try_from(card.memory_bytes / (SLOTS * largest).max(1)).unwrap_or(MOST_BESIDE).clamp(1, MOST_BESIDE);
-    let bench = Bench { ordinal, arch: card.arch, beside, cases: &cases, deciding: group.len(), tell };
+    let bench =
+        Bench { ordinal, arch: card.arch, beside, deciding: &deciding, guards: &guarded, others: &others, tell };
     bench.prove(&mut trials)?;
     ensure!(
         trials[0].is_alive(),

@@ -36,7 +36,7 @@ pub(crate) enum Outcome {
     Behind,
     /// Not timed: it does not compile, or is over a budget.
     NotBuilt,
-    /// Not timed: a finding of `kernels verify`.
+    /// A finding of `kernels verify`: not timed, or where the guards showed it, not timed any more.
     Wrong,
     /// Not timed again: its launches are those of the present row.
     SameLaunch,
@@ -72,9 +72,10 @@ pub(crate) struct Bench<'a> {
     pub(crate) arch: u32,
     /// How many are verified at once: as many as the card's memory has room for.
     pub(crate) beside: usize,
-    pub(crate) cases: &'a [TuneCase],
-    /// How many of these, from the first on, decide.
-    pub(crate) deciding: usize,
+    /// Those that decide, those in which nothing may be slower, and others, which are verified alone.
+    pub(crate) deciding: &'a [TuneCase],
+    pub(crate) guards: &'a [TuneCase],
+    pub(crate) others: &'a [TuneCase],
     /// How many are done, of how many, and what is being done.
     pub(crate) tell: &'a (dyn Fn(usize, usize, &str) + Sync),
 }
@@ -198,33 +199,44 @@ impl Bench<'_> {
                 Err(why) => trial.end(Outcome::NotBuilt, why),
             }
         }
-        let mut built: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
-        let all = built.len();
-        done.store(0, std::sync::atomic::Ordering::Relaxed);
-        for some in built.chunks_mut(self.beside) {
-            let folders: Vec<PathBuf> = some.iter().map(|trial| trial.folder()).collect();
-            let verify = |folder: &PathBuf| {
-                count("verifying", all);
-                Ok(child::carry_out::<VerifyReport>(folder, self.ordinal, self.cases, None))
-            };
-            for (trial, report) in some.iter_mut().zip(parallel::map(&folders, verify)?) {
-                match report {
-                    Ok(report) if report.passed() => {}
-                    Ok(report) => {
-                        let said: Vec<String> = report.findings.iter().take(2).map(ToString::to_string).collect();
-                        trial.end(Outcome::Wrong, said.join("\n"));
-                    }
-                    Err(why) => trial.end(Outcome::Wrong, format!("{why:#}")),
-                }
-            }
-        }
+        self.verify(trials, &[self.deciding, self.others].concat());
         Ok(())
     }
 
+    /// Verifies those that are left, some at once.
+    fn verify(&self, trials: &mut [Trial], cases: &[TuneCase]) {
+        let mut alive: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
+        let all = alive.len();
+        for (number, some) in alive.chunks_mut(self.beside).enumerate() {
+            (self.tell)(number * self.beside, all, "verifying");
+            std::thread::scope(|scope| {
+                for trial in some {
+                    scope.spawn(|| self.verify_one(trial, cases));
+                }
+            });
+        }
+    }
+
+    fn verify_one(&self, trial: &mut Trial, cases: &[TuneCase]) {
+        match child::carry_out::<VerifyReport>(&trial.folder(), self.ordinal, cases, None) {
+            Ok(report) if report.passed() => {}
+            Ok(report) => {
+                let said: Vec<String> = report.findings.iter().take(2).map(ToString::to_string).collect();
+                trial.end(Outcome::Wrong, said.join("\n"));
+            }
+            Err(why) => trial.end(Outcome::Wrong, format!("{why:#}")),
+        }
+    }
+
     /// Times the first, which is the present row, and all others that are right, a turn each after the other, until one is
-    /// left or all turns were made.
+    /// left, the better of two is clear, or all turns were made. The first turn has the cases that decide alone; who is left
+    /// is verified with the guards before these are timed.
     pub(crate) fn time(&self, trials: &mut [Trial]) -> Result<()> {
         for turn in 0..TURNS {
+            if turn == 1 && !self.guards.is_empty() {
+                self.verify(trials, self.guards);
+            }
+            let cases = if turn == 0 { self.deciding.to_vec() } else { [self.deciding, self.guards].concat() };
             let mut order: Vec<usize> = (0..trials.len()).filter(|at| trials[*at].is_alive()).collect();
             if order.len() < 2 {
                 break;
@@ -235,7 +247,7 @@ impl Bench<'_> {
             let count = order.len();
             for (number, at) in order.into_iter().enumerate() {
                 (self.tell)(number, count, &format!("turn {} of {TURNS}: timing {}", turn + 1, trials[at].row));
-                self.turn(&mut trials[at])?;
+                self.turn(&mut trials[at], &cases)?;
             }
             let Some((present, others)) = trials.split_first_mut() else { break };
             anyhow::ensure!(
@@ -253,13 +265,16 @@ impl Bench<'_> {
             if turn + 1 < TURNS {
                 halve(trials);
             }
+            if turn > 0 && is_clear(trials) {
+                break;
+            }
         }
         Ok(())
     }
 
     /// A turn of one candidate.
-    fn turn(&self, trial: &mut Trial) -> Result<()> {
-        let report: BenchReport = match child::carry_out(&trial.folder(), self.ordinal, self.cases, Some(ROUNDS)) {
+    fn turn(&self, trial: &mut Trial, cases: &[TuneCase]) -> Result<()> {
+        let report: BenchReport = match child::carry_out(&trial.folder(), self.ordinal, cases, Some(ROUNDS)) {
             Ok(report) => report,
             Err(why) => {
                 trial.end(Outcome::Wrong, format!("{why:#}"));
@@ -270,29 +285,33 @@ impl Bench<'_> {
             trial.end(Outcome::Wrong, finding.to_string());
             return Ok(());
         }
-        let first = trial.cases.is_empty();
-        for (at, case) in report.cases.into_iter().enumerate() {
+        for case in report.cases {
             let rounds = case.rounds.context("a bench without its rounds")?;
             let times = rounds.kernel.iter().zip(&rounds.copy).map(|(kernel, copy)| kernel / copy);
-            if first {
-                let decides = self.cases[..self.deciding]
-                    .iter()
-                    .any(|one| (&one.operation, one.dtype, &one.values) == (&case.operation, case.dtype, &case.values));
-                trial.cases.push(Timed {
-                    decides,
-                    name: (case.operation, case.case),
-                    residency: case.residency,
-                    times: Vec::new(),
-                    us: Vec::new(),
-                    launches: case.launches,
-                });
-            }
-            let of_case = trial.cases.get_mut(at).context("a bench with other cases than before")?;
-            of_case.times.extend(times);
-            of_case.us.extend(rounds.kernel);
+            let decides = self
+                .deciding
+                .iter()
+                .any(|one| (&one.operation, one.dtype, &one.values) == (&case.operation, case.dtype, &case.values));
+            let name = (case.operation, case.case);
+            let known = trial.cases.iter().position(|one| (&one.name, one.residency) == (&name, case.residency));
+            let at = known.unwrap_or_else(|| {
+                let (residency, launches) = (case.residency, case.launches);
+                trial.cases.push(Timed { name, decides, residency, times: Vec::new(), us: Vec::new(), launches });
+                trial.cases.len() - 1
+            });
+            trial.cases[at].times.extend(times);
+            trial.cases[at].us.extend(rounds.kernel);
         }
         Ok(())
     }
+}
+
+/// Whether two are left, the present row and one that is faster by several times what both scatter.
+fn is_clear(trials: &[Trial]) -> bool {
+    let alive: Vec<&Trial> = trials.iter().filter(|trial| trial.is_alive()).collect();
+    let [present, other] = alive[..] else { return false };
+    let ((own, scatter), (before, its)) = (other.score(), present.score());
+    before / own - 1.0 > 4.0 * scatter.max(its).max(LEAST_GAIN)
 }
 
 /// Leaves out who is behind the best, or behind the present row, by more than both scatter, and of the rest the slower half.
