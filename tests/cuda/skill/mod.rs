@@ -255,7 +255,7 @@ fn no_page_says_a_figure_that_nothing_holds() {
         "2,039 GB/s over 108 SMs",
         "6 bytes an element and 2 TB/s",
         "320 GB/s over 40 SMs",
-        "(an H100's reaches 86 to 90 % of it from 130 MB on",
+        "(an H100's reaches 85 to 90 % of it from 130 MB on",
         "2048 % 6 = 2",
     ];
     let said = trials::said();
