@@ -44,6 +44,7 @@ impl Cell<'_> {
     #[cfg(target_os = "linux")]
     pub(crate) fn become_confined(&self, command: &mut Command) -> anyhow::Error {
         use std::os::unix::process::CommandExt;
+        drop_watching();
         let scoped = match files::restrict_and_scope(&self.allowed(), self.bounds.map(|bounds| bounds.port)) {
             Ok((status, scoped)) => {
                 command.env("KERNELS_HELD", format!("{status:?}"));
@@ -80,6 +81,16 @@ impl Cell<'_> {
             allowed.push((PathBuf::from("/proc"), Right::Device));
         }
         allowed
+    }
+}
+
+/// Takes from what this process becomes the capabilities by which root reads the memory and the environment of processes that
+/// Landlock keeps from it (`CAP_PERFMON` does so from Linux 6.14 on). Another user has none of them, and nothing to drop.
+#[cfg(target_os = "linux")]
+fn drop_watching() {
+    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+    for capability in [CapabilitySet::PERFMON, CapabilitySet::SYS_PTRACE, CapabilitySet::SYS_ADMIN] {
+        let _ = remove_capability_from_bounding_set(capability);
     }
 }
 

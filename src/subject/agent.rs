@@ -194,7 +194,8 @@ impl Agent {
     /// What it reads and reaches. The user's folders are hidden, but for programs.
     fn bounds(&self, errand: &Errand, program: &Path, port: u16, env: &mut Env) -> Result<Bounds> {
         let real = |path: &Path| path.canonicalize().ok();
-        let users = [std::env::home_dir(), std::env::current_dir().ok(), Some(SESSION.into())].into_iter().flatten();
+        let users = [std::env::home_dir(), account_home(), std::env::current_dir().ok(), Some(SESSION.into())];
+        let users = users.into_iter().flatten();
         let hidden = users.chain(errand.hidden.iter().cloned()).filter_map(|path| real(&path));
         let hidden: Vec<PathBuf> = hidden.filter(|path| path.parent().is_some()).collect();
         let mut shown: Vec<PathBuf> = errand.path.clone();
@@ -262,6 +263,13 @@ impl Seen {
             text.contains(skill) && (LOADERS.contains(&&*tool.to_lowercase()) || text.contains(SKILL_MD))
         })
     }
+}
+
+/// The home that the system has for this user, whatever `HOME` says.
+fn account_home() -> Option<PathBuf> {
+    let (accounts, user) = (fs::read_to_string("/etc/passwd").ok()?, rustix::process::getuid().as_raw().to_string());
+    let fields = accounts.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    fields.filter(|fields| fields.get(2) == Some(&&*user)).find_map(|fields| Some(PathBuf::from(fields.get(5)?)))
 }
 
 fn count(steps: &[Seen], counts: impl Fn(&Seen) -> bool) -> u32 {

@@ -131,7 +131,7 @@ fn skills_eval_agent_that_is_hostile() {
     let root = root.display();
     let commands = [
         format!("echo x > {root}/planted; echo x > {root}/bin/planted; echo x > /dev/shm/kernels-planted; ls {root}"),
-        format!("cat {root}/home/.ssh/id {root}/project/tasks/answer/solution/answer.txt; cat /proc/*/environ; env"),
+        format!("cat {root}/home/.ssh/id {root}/project/tasks/answer/solution/answer.txt; cat /proc/*/environ | tr '\\0' '\\n' | grep -a KEY; env"),
         format!("echo x > /dev/tcp/127.0.0.1/{port}; echo x > /dev/udp/127.0.0.1/{port} && echo sent"),
         "for path in v1/files 'v1/files#/messages' v1/x/../messages; do curl -s --path-as-is -d '{}' \
          -H \"x-api-key: $ANTHROPIC_API_KEY\" \"$ANTHROPIC_BASE_URL/$path\"; done; curl -s -d '{}' -H \"x-api-key: \
