@@ -11,8 +11,10 @@ use super::case::{CaseOutcome, Launched, Prepared};
 use super::select::Chosen;
 use crate::base::cores;
 
-/// Bytes of slots that the host holds at a time; a single larger case is let in alone.
+/// Bytes of slots that the host holds at a time, if it has the memory; a single larger case is let in alone.
 const MOST_BYTES: u64 = 12 << 30;
+/// Up to this many code paths are verified at once, each in a process of its own, and half of the memory is for others.
+const SHARES: u64 = 8;
 
 /// The stages of a case. Drawing and judging run on several threads.
 pub(super) struct Stages<'a> {
@@ -29,6 +31,18 @@ pub(super) fn threads() -> usize {
     (cores() / 4).clamp(1, 6)
 }
 
+/// The share of this machine's memory that one code path may hold, at most [`MOST_BYTES`].
+fn most_bytes() -> u64 {
+    #[cfg(target_os = "linux")]
+    let memory = {
+        let all = rustix::system::sysinfo();
+        all.totalram * u64::from(all.mem_unit)
+    };
+    #[cfg(not(target_os = "linux"))]
+    let memory = MOST_BYTES;
+    (memory / SHARES).min(MOST_BYTES)
+}
+
 impl Stages<'_> {
     /// The outcomes of all cases in their order, up to one after which the context is lost.
     pub(super) fn run(
@@ -36,7 +50,7 @@ impl Stages<'_> {
         cases: &[Chosen],
         mut launch: impl FnMut(&Chosen, Option<Prepared>) -> Result<Launched>,
     ) -> Result<Vec<(usize, CaseOutcome)>> {
-        let room = &Room::default();
+        let room = &Room { most: most_bytes(), ..Room::default() };
         let next = &AtomicUsize::new(0);
         let (launched, to_judge) = channel();
         let to_judge = &Mutex::new(to_judge);
@@ -68,7 +82,9 @@ impl Stages<'_> {
     }
 
     fn drawing(&self, cases: &[Chosen], next: &AtomicUsize, room: &Room, drawn: &Sender<Drawn>) {
-        while let Some((index, chosen)) = at(cases, next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(chosen) = cases.get(index) else { return };
             let bytes = (self.bytes)(chosen);
             if !room.enter(bytes) || drawn.send((index, bytes, (self.draw)(chosen))).is_err() {
                 return;
@@ -120,13 +136,10 @@ fn launching(
 type Drawn = (usize, u64, Result<Option<Prepared>>);
 type Judged = Vec<(usize, CaseOutcome)>;
 
-fn at(cases: &[Chosen], index: usize) -> Option<(usize, &Chosen)> {
-    cases.get(index).map(|chosen| (index, chosen))
-}
-
 /// The memory for cases under way.
 #[derive(Debug, Default)]
 struct Room {
+    most: u64,
     used: Mutex<Used>,
     changed: Condvar,
 }
@@ -153,7 +166,7 @@ impl Room {
     /// Waits until there is room; false once it is closed.
     fn enter(&self, bytes: u64) -> bool {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = |used: &mut Used| !used.closed && used.bytes > 0 && used.bytes + bytes > MOST_BYTES;
+        let full = |used: &mut Used| !used.closed && used.bytes > 0 && used.bytes + bytes > self.most;
         let mut used = self.changed.wait_while(used, full).unwrap_or_else(PoisonError::into_inner);
         used.bytes += bytes;
         !used.closed
