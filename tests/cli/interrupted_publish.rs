@@ -23,7 +23,7 @@ enum Fault {
 }
 
 /// Those that end a publish, before what is asked for is done and after. Those that pass come at each request of another test.
-const FAULTS: [(Fault, bool); 10] = [
+const FAULTS: [(Fault, bool); 12] = [
     (Fault::Kill, false),
     (Fault::Status(401), true),
     (Fault::Status(403), false),
@@ -34,6 +34,8 @@ const FAULTS: [(Fault, bool); 10] = [
     (Fault::Status(404), false),
     (Fault::Status(409), true),
     (Fault::Status(412), false),
+    (Fault::Status(400), false),
+    (Fault::Status(422), false),
 ];
 
 /// Runs it with a program before curl that kills `kernels` at its N-th request. Whether it did.
@@ -120,8 +122,7 @@ fn a_first_version_is_whole_or_absent_whatever_happens_at_any_request() {
         }
         settled(&demo, &server, &wanted, &format!("request {at}"));
     });
-    // Their number depends on how far a publish came before it was killed.
-    count(&made, 100, "the first publish of a version, one a run");
+    count(&made, 120, "the first publish of a version, one a run");
 }
 
 #[test]
