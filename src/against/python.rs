@@ -1,9 +1,11 @@
 //! The Python that has torch and the peers.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
+
+use crate::toolchain;
 
 /// Prints whether the Python is recent enough and has torch, without loading it.
 const LOOK: &str =
@@ -22,18 +24,9 @@ impl Interpreter {
     /// # Errors
     /// It cannot be started, is older than 3.10, or has no torch.
     pub(crate) fn find(named: Option<&PathBuf>, flag: &str) -> Result<Self> {
-        let of_environment = || {
-            let folder = std::env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty())?;
-            Some(PathBuf::from(folder).join("bin").join("python"))
-        };
-        let set = || std::env::var_os("KERNELS_PYTHON").filter(|path| !path.is_empty());
-        let path = named
-            .cloned()
-            .or_else(|| set().map(PathBuf::from))
-            .or_else(of_environment)
-            .unwrap_or_else(|| PathBuf::from("python3"));
+        let path = Self::chosen(named);
         let next = "name one that has torch with --python, or activate its environment";
-        let output = Command::new(&path)
+        let output = toolchain::python(&path)
             .args(["-c", LOOK])
             .stdin(Stdio::null())
             .output()
@@ -47,5 +40,15 @@ impl Interpreter {
             }
             _ => bail!("{flag}: {} is not a working Python ({}); {next}", path.display(), output.status),
         }
+    }
+
+    /// The same, of which nothing is known yet.
+    pub(crate) fn chosen(named: Option<&PathBuf>) -> PathBuf {
+        let of_environment = || {
+            let folder = std::env::var_os("VIRTUAL_ENV").filter(|folder| !folder.is_empty())?;
+            Some(PathBuf::from(folder).join("bin").join("python"))
+        };
+        let set = || std::env::var_os("KERNELS_PYTHON").filter(|path| !path.is_empty()).map(PathBuf::from);
+        named.cloned().or_else(set).or_else(of_environment).unwrap_or_else(|| PathBuf::from("python3"))
     }
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::against::Interpreter;
 use crate::base::plural;
 use crate::cli::hub::Publish;
 use crate::hub::Hub;
@@ -30,6 +31,7 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     let signer = arguments.sign.as_deref().map(Signer::parse).transpose()?;
     let mut local = Local::read(&arguments.dir, options)?;
     let trial = Trial::prepare(&local, arguments.python.as_ref())?;
+    let python = Interpreter::chosen(arguments.python.as_ref());
     let hub = Hub::open(Some(&local.repo))?;
     let how = How {
         private: arguments.private,
@@ -37,6 +39,7 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
         tag: arguments.tag.as_deref(),
         force: arguments.force,
         trial: trial.as_ref().ok(),
+        python: &python,
     };
     let mut signs = Vec::new();
     if arguments.dry_run || signer.is_some() {
@@ -86,9 +89,8 @@ fn loaded(published: &Published, why: Option<&str>, output: Output) -> Value {
         output.line(format!("  {} {} through get_kernel: {names}, {with}", style::good("loaded"), loaded.variant));
         return json!(loaded);
     }
-    if published.compared == 0 {
-        let why = if published.pull_requests.is_empty() { "no variant was changed" } else { "it was proposed alone" };
-        return json!({"variant": null, "why": why});
+    if published.compared == 0 && published.pull_requests.is_empty() {
+        return json!({"variant": null, "why": "no variant was changed"});
     }
     not_loaded(why.unwrap_or_default(), output)
 }

@@ -1,5 +1,6 @@
 //! Brings a branch of the Hub to what it is to have: one commit, which is made aside, read back and loaded before it can be seen.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::write::{Commit, Committed};
 use crate::base::plural;
 
 /// What the command line says of the Hub.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct How<'a> {
     pub(crate) private: bool,
     pub(crate) pull_request: bool,
@@ -26,6 +27,8 @@ pub(crate) struct How<'a> {
     pub(crate) force: bool,
     /// How a change is loaded before it can be seen, if there is a way.
     pub(crate) trial: Option<&'a Trial>,
+    /// The Python that sends large files by Xet, if the Hub wants that.
+    pub(crate) python: &'a Path,
 }
 
 /// How often a branch is looked at anew, after somebody else changed it or an answer was lost.
@@ -91,12 +94,13 @@ impl Publisher<'_> {
             change.replaces.len(),
             change.deletes.len()
         ));
+        let loads = self.how.trial.is_some() && target.branch != MAIN;
         if self.how.pull_request {
+            let loaded = if loads { self.load_unsent(target)? } else { None };
             let done = self.commit(target, change, target.branch)?;
             let url = done.pull_request_url.context("the Hub's answer names no pull request")?;
-            return Ok(Settled { commit: done.commit_oid, pull_request: Some(url), ..Settled::default() });
+            return Ok(Settled { commit: done.commit_oid, pull_request: Some(url), loaded, ..Settled::default() });
         }
-        let loads = self.how.trial.is_some() && target.branch != MAIN;
         let tried = if change.new || loads { self.try_aside(target, change, refs, loads)? } else { Settled::default() };
         let aside = aside(target.branch);
         if change.new {
@@ -129,15 +133,19 @@ impl Publisher<'_> {
         let (compared, loaded) = self.read_back(target, &commit, loads)?;
         if let Some(Err(error)) = loaded {
             hub.delete_branch(repo, &aside)?;
-            return Err(error).with_context(|| {
-                format!(
-                    "the Hub's library does not load what was to be published, and nothing of it can be seen on {}: mend it, \
-                     `kernels build --torch`, and publish again",
-                    target.branch
-                )
-            });
+            return Err(error).with_context(|| not_loaded(target));
         }
         Ok(Settled { commit, pull_request: None, compared, loaded: loaded.transpose()? })
+    }
+
+    /// Loads what is to be proposed: who proposes it makes no branch, from which it could be read back.
+    fn load_unsent(&self, target: &Target) -> Result<Option<Loaded>> {
+        let Some(trial) = self.how.trial else { return Ok(None) };
+        (self.tell)(&format!("loading {}", trial.variant));
+        let scratch = TempDir::with_prefix("kernels-unsent-").context("cannot make a folder for temporary files")?;
+        let commit = "0".repeat(40);
+        cache::lay(&self.local.repo, &commit, &target.files, &scratch.path().join(CACHE))?;
+        trial.load(self.local, &commit, scratch.path()).with_context(|| not_loaded(target)).map(Some)
     }
 
     fn commit(&self, target: &Target, change: &Change, branch: &str) -> Result<Committed> {
@@ -155,6 +163,7 @@ impl Publisher<'_> {
             files: target.files.iter().filter(changed).copied().collect(),
             deletes: change.deletes.iter().map(String::as_str).collect(),
             pull_request: self.how.pull_request,
+            python: self.how.python,
         };
         hub.commit(repo, &commit, &|line| (self.tell)(line))
     }
@@ -190,6 +199,14 @@ impl Publisher<'_> {
         let Local { name, version, variants, .. } = self.local;
         format!("{name} version {version}: {}", plural(variants.len(), "variant"))
     }
+}
+
+fn not_loaded(target: &Target) -> String {
+    format!(
+        "the Hub's library does not load what was to be published, and nothing of it can be seen on {}: mend it, \
+         `kernels build --torch`, and publish again",
+        target.branch
+    )
 }
 
 /// Where the first commit of a branch is made. The library takes only `v` and digits for a version.

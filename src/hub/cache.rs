@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use super::file::Entry;
+use super::file::{Entry, File};
 use super::read::Revision;
 use super::variants::{Kernel, Remote};
 use super::{Hub, Repo, token};
@@ -62,6 +62,18 @@ pub(super) fn fill(
         file::write(&top.join("refs").join(name), revision.commit.as_bytes())?;
     }
     Ok(snapshot)
+}
+
+/// Puts files into a cache that are on no Hub yet, as those of this commit.
+pub(super) fn lay(repo: &Repo, commit: &str, files: &[&File], cache: &Path) -> Result<()> {
+    let snapshot = cache.join(format!("kernels--{}--{}", repo.owner, repo.name)).join("snapshots").join(commit);
+    for file in files {
+        let place = snapshot.join(&file.path);
+        let folder = place.parent().unwrap_or(&snapshot);
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&place, file.bytes()?).with_context(|| format!("cannot write {}", place.display()))?;
+    }
+    Ok(())
 }
 
 /// A relative link from a snapshot to a blob.

@@ -147,8 +147,8 @@ impl Entry {
     }
 }
 
-/// Refuses a link that leads out of the project: what lies there, a token for example, is not to be published.
-pub(super) fn is_inside(root: &Path, path: &Path) -> Result<()> {
+/// What a path leads to, which must be in the project: what lies elsewhere, a token for example, is not to be published.
+pub(super) fn is_inside(root: &Path, path: &Path) -> Result<PathBuf> {
     let real = |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
     let to = real(path)?;
     ensure!(
@@ -157,7 +157,7 @@ pub(super) fn is_inside(root: &Path, path: &Path) -> Result<()> {
         path.display(),
         to.display()
     );
-    Ok(())
+    Ok(to)
 }
 
 /// The name that git gives to a file's content.

@@ -99,15 +99,9 @@ impl Trial {
         let script = scratch.join("script").join("load.py");
         std::fs::create_dir_all(scratch.join("script")).and_then(|()| std::fs::write(&script, SCRIPT))?;
         let word = format!("loaded-{}:", crate::base::disk::unique());
-        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        let mut env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
-        env.retain(|(name, _)| LEFT_OUT.split(' ').all(|other| other != name));
-        let mut set = |names: &str, value: &str| {
-            env.extend(names.split(' ').map(|name| (name.to_owned(), value.to_owned())));
-        };
-        set(FOLDERS, scratch.to_str().context("the folder for temporary files is not UTF-8")?);
-        set("HF_HUB_CACHE", &scratch.join(CACHE).to_string_lossy());
-        set("HF_HUB_OFFLINE PYTHONDONTWRITEBYTECODE", "1");
+        let mut env = environment(scratch)?;
+        env.push(("HF_HUB_CACHE".to_owned(), scratch.join(CACHE).to_string_lossy().into_owned()));
+        env.push(("HF_HUB_OFFLINE".to_owned(), "1".to_owned()));
         let ended = supervise::run(&Job {
             program: &self.python,
             arguments: &[script, local.repo.to_string().into(), commit.into(), (&word).into()],
@@ -127,6 +121,17 @@ impl Trial {
         ensure!(loaded.missing.is_empty(), "its `__all__` names what it does not have: {}", loaded.missing.join(", "));
         Ok(loaded)
     }
+}
+
+/// The environment for a library of the Hub: this process's, with the scratch folder for what it keeps, and without the token.
+pub(super) fn environment(scratch: &Path) -> Result<Vec<(String, String)>> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    let mut env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();
+    env.retain(|(name, _)| LEFT_OUT.split(' ').all(|other| other != name));
+    let folder = scratch.to_str().context("the folder for temporary files is not UTF-8")?;
+    env.extend(FOLDERS.split(' ').map(|name| (name.to_owned(), folder.to_owned())));
+    env.push(("PYTHONDONTWRITEBYTECODE".to_owned(), "1".to_owned()));
+    Ok(env)
 }
 
 /// The cache's folder in the scratch folder.

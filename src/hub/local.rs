@@ -82,7 +82,7 @@ impl Local {
         let branch = options.branch.or(project.build.branch.as_deref());
         let branch = branch.map_or_else(|| format!("v{}", project.version), str::to_owned);
         ensure!(
-            branch != "main" && !branch.is_empty() && !branch.contains(char::is_whitespace) && !branch.starts_with('-'),
+            is_of_a_version(&branch),
             "variants go to a branch of a version, such as v{}, and not to `{branch}`",
             project.version
         );
@@ -109,6 +109,16 @@ impl Local {
         }
         Ok(())
     }
+}
+
+/// Whether variants may go to a branch of this name: not to the page's, and to none that the Hub would take for another.
+fn is_of_a_version(branch: &str) -> bool {
+    let is_part = |part: &str| {
+        let plain = part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && !part.contains("..");
+        plain && part.starts_with(|c: char| c.is_ascii_alphanumeric()) && !part.ends_with(".lock")
+    };
+    let named = ["main", "head"].iter().any(|name| branch.eq_ignore_ascii_case(name));
+    branch.split('/').all(is_part) && !named && !branch.starts_with("refs/")
 }
 
 fn passes_check(dir: &Path) -> Result<()> {

@@ -55,11 +55,8 @@ impl Locked {
         let pinned = pinned(&self.dependency)?;
         let commit = self.lock.commit.clone();
         ensure!(is_commit(&commit), "{LOCK} names {commit:?} as the commit of {}, which is none", pinned.repo);
-        let name = match &self.dependency.version {
-            Some(version) => format!("v{version}"),
-            None => pinned.revision.unwrap_or_else(|| commit.clone()),
-        };
-        Kernel::at(hub, &pinned.repo, Revision { name, commit })
+        // Under the commit's own name: what a project's file says of a version is not to be what others find in the cache.
+        Kernel::at(hub, &pinned.repo, Revision { name: commit.clone(), commit })
     }
 
     pub(crate) fn commit(&self) -> &str {

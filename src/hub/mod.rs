@@ -25,6 +25,7 @@ mod template;
 mod token;
 pub(crate) mod variants;
 mod write;
+mod xet;
 
 use std::env;
 

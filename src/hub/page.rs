@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +13,7 @@ use super::built::Variant;
 use super::file::is_inside;
 use super::proof::Proof;
 use super::template;
-use crate::base::{hex, plural};
+use crate::base::{disk, hex, plural};
 use crate::evidence::page;
 use crate::project::TorchProject;
 use crate::report::figure;
@@ -22,6 +21,8 @@ use crate::report::markdown::{cell, row, titles};
 
 /// The project's own page, a template.
 const CARD: &str = "CARD.md";
+/// Its most bytes.
+const LARGEST: u64 = 1 << 20;
 /// Used where the project has none.
 const PLAIN: &str = "---\nlibrary_name: kernels\nlicense: {{ license }}\ntags:\n- kernels\n---\n\n# {{ name }}\n\n\
     ```python\nfrom kernels import get_kernel\n\nmodule = get_kernel(\"{{ repo_id }}\", version={{ version }})\n```\n\
@@ -41,10 +42,13 @@ pub(super) struct Facts<'a> {
 
 pub(super) fn text(facts: &Facts) -> Result<String> {
     let path = facts.dir.join(CARD);
-    let card = match fs::read_to_string(&path) {
-        Ok(card) => is_inside(facts.dir, &path).map(|()| card)?,
-        Err(_) if !path.exists() => PLAIN.to_owned(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    let card = if path.symlink_metadata().is_ok() {
+        let read = disk::read_plain(&is_inside(facts.dir, &path)?, LARGEST).map(String::from_utf8);
+        read.map_err(Error::from)
+            .and_then(|text| Ok(text?))
+            .with_context(|| format!("cannot read {}", path.display()))?
+    } else {
+        PLAIN.to_owned()
     };
     let card = template::render(&card, &values(facts)).with_context(|| path.display().to_string())?;
     let mut text = format!("{}\n\n## Verification\n\n", card.trim_end());

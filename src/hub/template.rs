@@ -16,16 +16,21 @@ struct Reader<'a> {
     whole: &'a str,
     rest: &'a str,
     line: usize,
+    depth: usize,
 }
+
+/// More tags inside of each other are refused, and more steps: a card of a few bytes could ask for any number of them.
+const DEEPEST: usize = 32;
+const MOST: usize = 1 << 20;
 
 /// The text with its variables filled in.
 pub(super) fn render(text: &str, values: &Map<String, Value>) -> Result<String> {
-    let mut reader = Reader { whole: text, rest: text, line: 1 };
+    let mut reader = Reader { whole: text, rest: text, line: 1, depth: 0 };
     let (nodes, end) = reader.nodes()?;
     ensure!(end.is_none(), "line {}: {{% {} %}} ends nothing", reader.line, end.unwrap_or_default());
-    let mut out = String::new();
-    write(&nodes, values, &mut out)?;
-    Ok(out)
+    let mut page = Page { text: String::new(), steps: 0 };
+    page.write(&nodes, values)?;
+    Ok(page.text)
 }
 
 impl<'a> Reader<'a> {
@@ -46,6 +51,14 @@ impl<'a> Reader<'a> {
 
     /// Everything up to an `else` or `end` of another's, which is returned.
     fn nodes(&mut self) -> Result<(Vec<Node>, Option<&'a str>)> {
+        self.depth += 1;
+        ensure!(self.depth <= DEEPEST, "line {}: more than {DEEPEST} tags inside of each other", self.line);
+        let nodes = self.level();
+        self.depth -= 1;
+        nodes
+    }
+
+    fn level(&mut self) -> Result<(Vec<Node>, Option<&'a str>)> {
         let mut nodes = Vec::new();
         loop {
             let start = ["{{", "{%", "{#"].iter().filter_map(|open| self.rest.find(open)).min();
@@ -99,37 +112,52 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn write(nodes: &[Node], values: &Map<String, Value>, out: &mut String) -> Result<()> {
-    let of = |name: &str, line: usize| {
-        let known = || values.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        values.get(name).with_context(|| format!("line {line}: `{name}` is not known; a card has {}", known()))
-    };
-    for node in nodes {
-        match node {
-            Node::Text(text) => out.push_str(text),
-            Node::Name(name, line) => match of(name, *line)? {
-                Value::String(text) => out.push_str(text),
-                Value::Null => {}
-                other => *out += &other.to_string(),
-            },
-            Node::If { name, line, wanted, then, or } => {
-                let value = of(name, *line)?;
-                let empty = value.is_null()
-                    || *value == false
-                    || value.as_str() == Some("")
-                    || value.as_array().is_some_and(Vec::is_empty);
-                write(if empty == *wanted { or } else { then }, values, out)?;
-            }
-            Node::For { item, list, line, body } => {
-                for value in of(list, *line)?.as_array().into_iter().flatten() {
-                    let mut inner = values.clone();
-                    inner.insert(item.clone(), value.clone());
-                    write(body, &inner, out)?;
+/// What is written of a card.
+struct Page {
+    text: String,
+    steps: usize,
+}
+
+impl Page {
+    fn write(&mut self, nodes: &[Node], values: &Map<String, Value>) -> Result<()> {
+        let of = |name: &str, line: usize| {
+            let known = || values.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            values.get(name).with_context(|| format!("line {line}: `{name}` is not known; a card has {}", known()))
+        };
+        for node in nodes {
+            self.steps += 1;
+            ensure!(
+                self.steps.max(self.text.len()) <= MOST,
+                "the page would be longer than {MOST} bytes, or take as many steps"
+            );
+            match node {
+                Node::Text(text) => self.text.push_str(text),
+                Node::Name(name, line) => match of(name, *line)? {
+                    Value::String(text) => self.text.push_str(text),
+                    Value::Null => {}
+                    other => self.text += &other.to_string(),
+                },
+                Node::If { name, line, wanted, then, or } => {
+                    let value = of(name, *line)?;
+                    let empty = value.is_null()
+                        || *value == false
+                        || value.as_str() == Some("")
+                        || value.as_array().is_some_and(Vec::is_empty);
+                    self.write(if empty == *wanted { or } else { then }, values)?;
+                }
+                Node::For { item, list, line, body } => {
+                    for value in of(list, *line)?.as_array().into_iter().flatten() {
+                        self.steps += 1;
+                        ensure!(self.steps <= MOST, "line {line}: the card takes more than {MOST} steps");
+                        let mut inner = values.clone();
+                        inner.insert(item.clone(), value.clone());
+                        self.write(body, &inner)?;
+                    }
                 }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -154,6 +182,8 @@ mod tests {
             ("{% endfor %}", "ends nothing"),
             ("\n\n{% macro x %}", "line 3"),
             ("{{ name", "not closed"),
+            (&"{% if name %}".repeat(100_000), "inside of each other"),
+            (&[&*"{% for x in all %}".repeat(30), &*"{% endfor %}".repeat(30)].concat(), "steps"),
         ] {
             assert!(shown(text).unwrap_err().contains(error), "{text}");
         }

@@ -1,6 +1,7 @@
 //! What changes the Hub: a repository, a branch, a tag, a commit with its large files.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::fault::Fault;
 use super::file::{Content, File};
+use super::read::is_commit;
 use super::{Hub, Repo};
 use crate::base::http::{Body, Method, Request, Response, encoded, is_private};
 use crate::base::{base64, plural};
@@ -23,13 +25,21 @@ pub(super) struct Commit<'a> {
     pub(super) deletes: Vec<&'a str>,
     /// Propose the change instead of making it.
     pub(super) pull_request: bool,
+    /// The Python that sends large files by Xet, if the Hub wants that.
+    pub(super) python: &'a Path,
+}
+
+impl Commit<'_> {
+    /// What tells the Hub that the change is proposed by somebody who perhaps must not write there.
+    pub(super) fn query(&self) -> &'static str {
+        if self.pull_request { "?create_pr=1" } else { "" }
+    }
 }
 
 /// What became of it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Committed {
-    #[serde(default)]
     pub(super) commit_oid: String,
     pub(super) pull_request_url: Option<String>,
 }
@@ -76,6 +86,8 @@ struct Action {
 const QUESTIONS: usize = 256;
 /// The only transfer that is offered: each file by one request.
 const BASIC: &str = "basic";
+/// What a Hub may want instead.
+const XET: &str = "xet";
 const LFS: &str = "application/vnd.git-lfs+json";
 
 impl Hub {
@@ -136,7 +148,7 @@ impl Hub {
     /// Sends the large files, then the commit.
     pub(super) fn commit(&self, repo: &Repo, commit: &Commit, tell: &dyn Fn(&str)) -> Result<Committed> {
         let large = self.large(repo, commit)?;
-        self.send_large(repo, commit.branch, &large, tell)?;
+        self.send_large(repo, commit, &large, tell)?;
         let mut lines = vec![json!({"key": "header", "value": {
             "summary": commit.summary, "description": commit.description, "parentCommit": commit.parent}})];
         for file in &commit.files {
@@ -150,12 +162,14 @@ impl Hub {
         }
         lines.extend(commit.deletes.iter().map(|path| json!({"key": "deletedFile", "value": {"path": path}})));
         let body = lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-        let query = if commit.pull_request { "?create_pr=1" } else { "" };
-        let url = self.api(repo, &format!("commit/{}{query}", encoded(commit.branch)));
+        let url = self.api(repo, &format!("commit/{}{}", encoded(commit.branch), commit.query()));
         let request = self.request(Method::Post, url).header("Content-Type", "application/x-ndjson").once();
         let answer = self.http().send(&request.body(Body::Bytes(body.as_bytes())));
         let tried = format!("committing to {} of {repo}", commit.branch);
-        self.expect(&tried, answer)?.json()
+        let done: Committed = self.expect(&tried, answer)?.json()?;
+        // It becomes the name of a folder when it is read back.
+        ensure!(is_commit(&done.commit_oid), "{tried}: the Hub's answer names {:?} as the commit", done.commit_oid);
+        Ok(done)
     }
 
     /// Those of the files that the Hub wants through LFS.
@@ -167,7 +181,7 @@ impl Hub {
                 .iter()
                 .map(|file| json!({"path": file.path, "size": file.size, "sample": base64(&file.sample)}))
                 .collect();
-            let url = self.api(repo, &format!("preupload/{}", encoded(commit.branch)));
+            let url = self.api(repo, &format!("preupload/{}{}", encoded(commit.branch), commit.query()));
             let tried = format!("asking {repo} how files are sent");
             let modes: Modes = self.post(url, &json!({"files": listed}), &tried)?.json()?;
             for file in files {
@@ -186,13 +200,13 @@ impl Hub {
         Ok(large)
     }
 
-    fn send_large(&self, repo: &Repo, branch: &str, files: &[&File], tell: &dyn Fn(&str)) -> Result<()> {
+    fn send_large(&self, repo: &Repo, commit: &Commit, files: &[&File], tell: &dyn Fn(&str)) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
         let objects: Vec<Value> = files.iter().map(|file| json!({"oid": file.sha256, "size": file.size})).collect();
         let body = json!({"operation": "upload", "transfers": [BASIC], "objects": objects, "hash_algo": "sha256",
-            "ref": {"name": branch}})
+            "ref": {"name": commit.branch}})
         .to_string();
         let url = format!("{}/kernels/{repo}.git/info/lfs/objects/batch", self.endpoint());
         let request = self.request(Method::Post, url).header("Accept", LFS).header("Content-Type", LFS);
@@ -200,13 +214,17 @@ impl Hub {
         let batch: Batch =
             self.expect(&tried, self.http().send(&request.body(Body::Bytes(body.as_bytes()))))?.json()?;
         let other = batch.transfer.as_deref().filter(|transfer| *transfer != BASIC);
+        if other == Some(XET) {
+            tell(&format!("{} by Xet", plural(files.len(), "large file")));
+            return self.send_by_xet(repo, commit, files);
+        }
         // A file in parts has their size and addresses among its headers, whatever the answer is called.
         let parts = batch.objects.iter().flat_map(|object| object.actions.values());
         let in_parts = || parts.clone().any(|action| action.header.contains_key("chunk_size")).then_some("multipart");
         if let Some(transfer) = other.or_else(in_parts) {
             bail!(
                 "{tried}: the Hub wants them by `{transfer}`, and this version of kernels sends large files by LFS in one \
-                 piece alone; nothing was sent: update kernels, or use `kernel-builder upload`"
+                 piece, or by Xet; nothing was sent: update kernels, or use `kernel-builder upload`"
             );
         }
         for file in files {

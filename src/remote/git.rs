@@ -27,9 +27,11 @@ const LISTED: u64 = 64_000_000;
 const KEPT: [&str; 6] =
     ["GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
 /// Settings that a user's configuration does not change here. A large object is streamed, not held in memory.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    // What is fetched is gone with this process.
+    "core.fsync=none",
     "core.bigFileThreshold=32m",
     "gc.auto=0",
     "maintenance.auto=false",

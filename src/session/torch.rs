@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::against::Interpreter;
 use crate::project::{InvalidProject, TorchProject};
 use crate::report::check::{Check, Status};
-use crate::toolchain::{Torch, Version};
+use crate::toolchain::{self, Torch, Version};
 use crate::variant::{self, Options, Protected, Variant};
 
 const GROUP: &str = "torch";
@@ -82,9 +82,8 @@ fn build(dir: &Path, python: Option<&Interpreter>, required: bool) -> Result<Var
 
 fn load(variant: &Variant, python: &Interpreter, required: bool) -> Check {
     let cuda = Version::parse(&variant.compiler).map_or(0, |version| version.major);
-    let command = &mut Command::new(&python.path);
-    // Python looks for modules in the current folder first.
-    command.current_dir("/").args(["-c", LOAD]).arg(&variant.path).arg(cuda.to_string());
+    let command = &mut toolchain::python(&python.path);
+    command.args(["-c", LOAD]).arg(&variant.path).arg(cuda.to_string());
     match output(command) {
         Ok(output) if output.status.success() => Check::passed(GROUP, "load", last(&output.stdout, 1)),
         Ok(output) if output.status.code() == Some(CANNOT) => cannot("load", &last(&output.stdout, 1), required),

@@ -22,6 +22,15 @@ use std::process::Command;
 
 use thiserror::Error;
 
+/// A Python that takes no module from the current folder, where it would look first: it may be a stranger's project.
+pub(crate) fn python(path: &Path) -> Command {
+    // A bare name is found in PATH, and any other path is one from here.
+    let here = Some(path).filter(|path| path.components().count() > 1).and_then(|path| std::path::absolute(path).ok());
+    let mut command = Command::new(here.as_deref().unwrap_or(path));
+    command.current_dir("/");
+    command
+}
+
 /// A usable CUDA compiler.
 #[derive(Clone, Debug)]
 pub struct Toolchain {

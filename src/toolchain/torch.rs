@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::candidate::site_packages;
 use super::host::in_path;
@@ -177,7 +177,7 @@ fn is_script(program: &Path) -> bool {
 /// The folder of torch according to a Python.
 fn asked(python: &Path) -> Vec<PathBuf> {
     const QUESTION: &str = "import importlib.util as u; s = u.find_spec('torch'); print(s.origin if s else '')";
-    let output = Command::new(python).args(["-c", QUESTION]).stdin(Stdio::null()).output();
+    let output = super::python(python).args(["-c", QUESTION]).stdin(Stdio::null()).output();
     let Ok(output) = output else {
         return Vec::new();
     };

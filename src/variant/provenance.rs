@@ -130,7 +130,12 @@ pub(crate) fn commit_and(root: &Path, question: &[&str]) -> Option<Result<(Strin
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new("git");
-    command.args(["-c", "core.fsmonitor=false", "-C"]).arg(root).args(arguments).env("LC_ALL", "C");
+    // A project may be a stranger's clone, with a bare repository among its files whose settings name programs to run.
+    command
+        .args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "-C"])
+        .arg(root)
+        .args(arguments)
+        .env("LC_ALL", "C");
     let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::hub::{Demo, Server, VARIANTS, base64};
-use crate::support::{exists, picture, write};
+use crate::support::{Ran, exists, picture, write};
 
 /// A Hub with `acme/demo`, version 1.
 fn published() -> (Server, Demo) {
@@ -236,4 +237,143 @@ fn dependencies_in_a_circle_are_locked_once() {
     demo.run(&server, "hub lock").expect(0, &["acme/demo"]);
     let lock: Value = serde_json::from_str(&fs::read_to_string(demo.root.join("kernels.lock")).unwrap()).unwrap();
     assert_eq!(lock.as_array().unwrap().len(), 1);
+}
+
+/// What a Hub, or a project that somebody else wrote, has this machine run, write or wait for.
+#[test]
+fn a_strangers_project_runs_nothing_before_it_is_built() {
+    let (server, demo) = published();
+    // Python looks for modules in the current folder first.
+    for name in ["warnings", "contextlib", "threading", "types", "abc"] {
+        let ran = demo.root.join("ran");
+        write(&demo.root.join(format!("{name}.py")), format!("open('{}', 'w')\nraise SystemExit(0)\n", ran.display()));
+    }
+    // A bare repository among the files of a clone, whose settings name a program that git is to run.
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(&demo.root).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
+        assert!(command.output().unwrap().status.success(), "git {arguments:?}");
+    };
+    git(&["init", "-q", "--bare", "."]);
+    let bare = ["--git-dir=.", "--work-tree=."];
+    git(&[&bare[..], &["add", "-f", "build.toml"]].concat());
+    git(&[&bare[..], &["commit", "-qm", "first"]].concat());
+    let filter = format!("touch '{}'; cat", demo.root.join("ran").display());
+    git(&["config", "--file", "config", "filter.x.clean", &filter]);
+    git(&["config", "--file", "config", "core.bare", "false"]);
+    git(&["config", "--file", "config", "core.worktree", "."]);
+    write(&demo.root.join("info/attributes"), "* filter=x\n");
+    fs::create_dir(demo.test.project.join(".git")).unwrap();
+    write(&demo.root.join("build.toml"), fs::read_to_string(demo.root.join("build.toml")).unwrap());
+    let path = std::env::var_os("PATH").unwrap();
+    for (typed, code) in [
+        ("publish --unproved --dry-run", 1),
+        ("publish --unproved --dry-run --allow-dirty", 0),
+        ("publish --unproved --dry-run --allow-dirty --python python3", 1),
+        ("hub variants acme/demo@1", 0),
+        ("hub variants acme/demo@1 --python python3", 0),
+    ] {
+        let ran = Ran::of(demo.command(&server, typed).env("PATH", &path));
+        assert_eq!(ran.code, code, "{typed}: {ran:#?}");
+        assert!(!demo.root.join("ran").exists(), "{typed}");
+    }
+}
+
+#[test]
+fn what_a_project_says_is_no_branch_of_another_kind_and_no_version_of_the_cache() {
+    let (server, demo) = published();
+    let manifest = demo.root.join("build.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    for branch in
+        ["refs/heads/main", "refs/pr/1", "Main", "HEAD", "a..b", "v1/", "-v1", "v1.lock", "v1\\u001b[8m", "v 1"]
+    {
+        let with = text.replace("repo-id", &format!("branch = \"{branch}\"\nrepo-id"));
+        assert_ne!(with, text);
+        write(&manifest, with);
+        demo.run(&server, "publish --unproved --dry-run").expect(1, &["variants go to a branch of a version"]);
+    }
+    write(&manifest, &text);
+    // A lock names any commit as that of a version: one that somebody proposed, for example.
+    let commit = || server.state()["repos"]["acme/demo"]["branches"]["v1"]["commit"].as_str().unwrap().to_owned();
+    let proposed = commit();
+    demo.variant(VARIANTS[0], "\"scale\", \"more\"");
+    demo.publish(&server, "");
+    demo.run(&server, DOWNLOAD).expect(0, &["downloaded acme/demo at v1"]);
+    let cache = demo.test.home.join(".cache/huggingface/hub/kernels--acme--demo");
+    let version = || fs::read_to_string(cache.join("refs/v1")).unwrap();
+    assert_eq!(version(), commit());
+    for dependency in [
+        json!({"repo-id": "acme/demo", "version": 1}),
+        json!({"repo-id": "acme/demo", "revision": "v1"}),
+        json!({"repo-id": "acme/demo", "revision": ".."}),
+        json!({"repo-id": "acme/demo", "revision": "\u{1b}[8m"}),
+    ] {
+        write(
+            &demo.root.join("kernels.lock"),
+            json!([{"dependency": dependency, "lock": {"commit": proposed}}]).to_string(),
+        );
+        demo.run(&server, "hub download . --all-variants").expect(0, &["downloaded acme/demo at", &proposed]);
+        assert_eq!((version(), crate::support::list(&cache.join("refs")).len()), (commit(), 1));
+    }
+    // A file that is to be written leads elsewhere.
+    let secret = demo.test.outside().join("secret");
+    write(&secret, "mine");
+    write(&demo.root.join("pyproject.toml"), "[tool.kernels.dependencies]\n\"acme/demo\" = 1\n");
+    fs::remove_file(demo.root.join("kernels.lock")).unwrap();
+    symlink(&secret, demo.root.join("kernels.lock")).unwrap();
+    demo.run(&server, "hub lock").expect(1, &["kernels.lock", "no regular file"]);
+    assert_eq!(fs::read_to_string(secret).unwrap(), "mine");
+}
+
+#[test]
+fn a_card_ends_whatever_it_asks_for() {
+    let (server, demo) = published();
+    let card = demo.root.join("CARD.md");
+    let loops = [&*"{% for f in functions %}".repeat(30), &*"{% endfor %}".repeat(30)].concat();
+    demo.variant(VARIANTS[0], "\"scale\", \"more\"");
+    demo.variant(VARIANTS[1], "\"scale\", \"more\"");
+    for (text, says) in [("{% if name %}".repeat(70_000), "inside of each other"), (loops, "steps")] {
+        write(&card, text);
+        demo.run(&server, "publish --unproved --dry-run").expect(1, &["CARD.md", says]);
+    }
+    // One that nobody writes to.
+    fs::remove_file(&card).unwrap();
+    assert!(Command::new("mkfifo").arg(&card).status().unwrap().success());
+    demo.run(&server, "publish --unproved --dry-run").expect(1, &["CARD.md", "not a regular file"]);
+}
+
+#[test]
+fn a_hubs_answers_to_a_commit_lead_nowhere_and_control_no_terminal() {
+    let (server, demo) = published();
+    let planted = demo.test.outside().join("planted");
+    let of_commit = |old: &str, new: &str| {
+        server.lie(&json!({"of": "POST /api/kernels/acme/demo/commit", "replace": {old: new}}));
+    };
+    for (number, to) in
+        [format!("{}/", planted.display()), "../../../../".to_owned(), "x".to_owned()].iter().enumerate()
+    {
+        demo.variant(VARIANTS[0], &format!("\"scale\", \"n{number}\""));
+        of_commit("\"commitOid\": \"", &format!("\"commitOid\": \"{to}"));
+        demo.run(&server, "publish --unproved").expect(1, &["committing to v1", "as the commit"]);
+        assert!(!planted.exists());
+    }
+    demo.variant(VARIANTS[0], "\"scale\", \"last\"");
+    of_commit("/discussions/", "/\\u001b[8m\\u202e\\r");
+    let ran = demo.run(&server, "publish --unproved --create-pr");
+    ran.expect(0, &["proposed"]);
+    assert!(!ran.out.contains(['\u{1b}', '\u{202e}', '\r']), "{ran:?}");
+    server.lie(&json!({}));
+    // A file that is a folder as well.
+    let top = format!("build/{}", VARIANTS[0]);
+    server.put("v1", &format!("{top}/__init__.py/more.py"), Some("x"));
+    demo.run(&server, DOWNLOAD).expect(1, &["__init__.py"]);
+    // The first variant by name tells of all.
+    let top = format!("build/{}", VARIANTS[1]);
+    let metadata = server.text("v1", &format!("{top}/metadata.json"));
+    let hidden =
+        metadata.replace("Apache-2.0", "MIT\\u001b[8m\\u202e").replacen('{', "{\"source\": \"\\u001b[2J\",", 1);
+    server.put("v1", &format!("{top}/metadata.json"), Some(&hidden));
+    let ran = demo.run(&server, "hub info acme/demo");
+    ran.expect(0, &["MIT"]);
+    assert!(!ran.out.contains(['\u{1b}', '\u{202e}']), "{ran:?}");
 }

@@ -33,3 +33,4 @@ mod own_operation;
 mod publish;
 mod skill;
 mod verify_published;
+mod xet;

@@ -1,6 +1,6 @@
 """A Kernel Hub on loopback, in memory: history, branches, tags, pull requests, LFS, and the faults that a test asks for.
 
-    server.py          stdout: its port
+    server.py [CAS]    stdout: its port. With the address of a content-addressed store, large files are wanted by Xet, and lie there
 
 POST /_fault {"at": N, "every": M, "after": true, "status": 503}   the N-th request from now on fails, and after it each M-th: with
                                            this status, else its connection is cut; before what it asks for is done, or after
@@ -12,13 +12,15 @@ POST /_lie {"of": "GET /api", "replace": {TEXT: TEXT}, "headers": {NAME: VALUE},
 GET  /_state       branches, tags, files, the requests so far, and what a reader could have seen half of
 """
 
-import base64, functools, hashlib, json, re, sys, threading
+import base64, functools, hashlib, json, re, sys, threading, time, urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 LOCK = threading.RLock()
 REPOS, OBJECTS, FAULTS, LIE, LOG, HALF, MADE, LOOKED = {}, {}, {}, {}, [], [], [], set()
 WRITER, READER = "Bearer hf_secret", "Bearer hf_reader"
+CAS = sys.argv[1] if len(sys.argv) > 1 else None
+STORED = {}
 
 
 class Answer(Exception):
@@ -39,6 +41,18 @@ def pointer(data):
 @functools.cache
 def sha256(data):
     return hashlib.sha256(data)
+
+
+def stored(sha256_of):
+    """The bytes of a file that lies in the store, and its name there."""
+    ask = lambda path: urllib.request.urlopen(f"{CAS}/simulation/{path}").read()
+    if sha256_of not in STORED:
+        for entry in json.loads(ask("file_entries")):
+            name = entry["file_hash"]
+            name = name if isinstance(name, str) else "".join("%016x" % part for part in name)
+            data = ask(f"files/{name}/data")
+            STORED[sha256(data).hexdigest()] = (data, name)
+    return STORED.get(sha256_of)
 
 
 class Repo:
@@ -226,7 +240,8 @@ class Hub(BaseHTTPRequestHandler):
                 objects = [one | actions(one["oid"]) for one in json.loads(body)["objects"]]
                 for one in objects if FAULTS.get("lfs") == "parts" else []:
                     one["actions"]["upload"]["header"] = {"chunk_size": "1000", "00001": f"{other}/_lfs/part"}
-                raise Answer(200, {"transfer": FAULTS["lfs"] if FAULTS.get("lfs") == "xet" else "basic", "objects": objects})
+                xet = CAS or FAULTS.get("lfs") == "xet"
+                raise Answer(200, {"transfer": "xet" if xet else "basic", "objects": json.loads(body)["objects"] if xet else objects})
             case [_, "api", "kernels", owner, name, *rest]:
                 self.api(method, self.repo(owner, name), rest, body)
 
@@ -244,7 +259,9 @@ class Hub(BaseHTTPRequestHandler):
         data, lfs = files[path]
         if lfs:
             oid = sha256(data).hexdigest()
-            raise Answer(302, b"", X_Repo_Commit=commit, X_Linked_ETag=f'"{oid}"', X_Linked_Size=str(len(data)),
+            token = f"http://{self.headers['Host']}/api/kernels/acme/demo/xet-read-token/{commit}"
+            xet = {"X_Xet_Hash": stored(oid)[1], "X_Xet_Refresh_Route": token} if CAS and stored(oid) else {}
+            raise Answer(302, b"", X_Repo_Commit=commit, X_Linked_ETag=f'"{oid}"', X_Linked_Size=str(len(data)), **xet,
                          Location=f"http://localhost:{self.server.server_port}/_cdn/{oid}")
         raise Answer(200, data, X_Repo_Commit=commit, ETag=f'"{blob(data)}"')
 
@@ -257,10 +274,15 @@ class Hub(BaseHTTPRequestHandler):
             case ["GET", "refs"]:
                 refs = lambda kind, all: [{"name": name, "ref": f"refs/{kind}/{name}", "targetCommit": commit} for name, commit in all.items()]
                 raise Answer(200, {"branches": refs("heads", repo.branches), "tags": refs("tags", repo.tags), "converts": []})
+            case ["GET", "xet-read-token", _]:
+                self.store("xet_reads")
             case ["GET", "tree", revision, *folder]:
                 self.tree(repo, revision, "/".join(folder))
         self.may_write()
         match [method, *rest]:
+            case ["GET", "xet-write-token", revision]:
+                repo.at(revision)
+                self.store("xet_writes")
             case ["POST", "branch", branch]:
                 if branch in repo.branches:
                     raise Answer(409, {"error": "Reference already exists"})
@@ -283,6 +305,11 @@ class Hub(BaseHTTPRequestHandler):
                                               "shouldIgnore": False} for file in json.loads(body)["files"]]})
             case ["POST", "commit", branch]:
                 self.commit(repo, branch, [json.loads(line) for line in body.splitlines()])
+
+    def store(self, token):
+        until = int(time.time()) + 3600
+        raise Answer(200, {"casUrl": CAS, "accessToken": token, "exp": until}, X_Xet_Cas_Url=CAS, X_Xet_Access_Token=token,
+                     X_Xet_Token_Expiration=str(until))
 
     def tree(self, repo, revision, folder):
         _, files = repo.at(revision)
@@ -319,6 +346,8 @@ class Hub(BaseHTTPRequestHandler):
                 case "file":
                     files[value["path"]] = (base64.b64decode(value["content"], validate=True), False)
                 case "lfsFile":
+                    if CAS and stored(value["oid"]):
+                        OBJECTS[value["oid"]] = stored(value["oid"])[0]
                     if len(OBJECTS.get(value["oid"], b"")) != value["size"]:
                         raise Answer(400, {"error": f"{value['path']} was never uploaded"})
                     files[value["path"]] = (OBJECTS[value["oid"]], True)

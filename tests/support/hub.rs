@@ -22,9 +22,18 @@ pub struct Server {
 
 impl Server {
     pub fn new() -> Self {
+        Self::of(None)
+    }
+
+    /// One that keeps large files by Xet, in the store of this address.
+    pub fn with_store(address: &str) -> Self {
+        Self::of(Some(address))
+    }
+
+    fn of(store: Option<&str>) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hub/server.py");
         let mut command = Command::new("python3");
-        let mut child = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.arg(script).args(store).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         Self { port: line.trim().parse().unwrap(), child }
