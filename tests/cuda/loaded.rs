@@ -49,6 +49,17 @@ fn what_the_library_does_not_load_is_never_seen_on_the_hub() {
     ran.expect(1, &["does not load", "Python ended with 0", "loaded- None", "held"]);
     assert_eq!(branches(), before);
     assert_eq!(server.state()["half"], json!([]));
+    // What is proposed is loaded before anybody can look at it.
+    let propose = || Ran::of(publish(&server, &demo, &torches, Some(&python)).arg("--create-pr"));
+    propose().expect(1, &["does not load", "Python ended with 0", "loaded- None", "held"]);
+    assert_eq!(server.state()["repos"]["acme/demo"]["pulls"], json!({}));
+    demo.variant_of(VARIANTS[0], "__all__ = [\"scale\"]\n\n\ndef scale(x):\n    return 3 * x\n");
+    let report: Value = serde_json::from_str(&propose().out).unwrap();
+    assert_eq!(
+        (&report["status"], &report["loaded"]["variant"]),
+        (&json!("pull_request_created"), &json!(VARIANTS[0]))
+    );
+    assert_eq!(branches(), before);
     // What is the same is not loaded again, and it says so; a Python without the library is said before anything is asked.
     demo.variant(VARIANTS[0], "\"scale\"");
     let report: Value = serde_json::from_str(&run().out).unwrap();

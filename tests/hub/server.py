@@ -307,8 +307,8 @@ class Hub(BaseHTTPRequestHandler):
                 self.commit(repo, branch, [json.loads(line) for line in body.splitlines()])
 
     def store(self, token):
-        until = int(time.time()) + 3600
-        raise Answer(200, {"casUrl": CAS, "accessToken": token, "exp": until}, X_Xet_Cas_Url=CAS, X_Xet_Access_Token=token,
+        until, cas = int(time.time()) + 3600, CAS or "http://127.0.0.1:9"
+        raise Answer(200, {"casUrl": cas, "accessToken": token, "exp": until}, X_Xet_Cas_Url=cas, X_Xet_Access_Token=token,
                      X_Xet_Token_Expiration=str(until))
 
     def tree(self, repo, revision, folder):
