@@ -237,12 +237,12 @@ fn a_metadata_json_is_read_and_refused_as_the_library_does() {
 
 /// Upstream's own command, on a torch that was built for the CPU: it takes one with CUDA for a card. It is given a folder, since
 /// library 0.17.2 asks the Hub for a model of this name.
-const BENCHMARK: &str = r#"
+const BENCHMARK: &str = r"
 import torch
 torch.version.cuda = None
 from kernels.cli import main
 main()
-"#;
+";
 
 #[test]
 fn upstreams_command_times_the_cases_of_kernel_toml_and_stops_at_a_wrong_result() {

@@ -63,7 +63,7 @@ fn prepare() -> Option<(Torches, Store)> {
     Some((torches, Store::new()?))
 }
 
-/// A Python with hf_xet and without torch, so that nothing is loaded.
+/// A Python with `hf_xet` and without torch, so that nothing is loaded.
 fn python(demo: &Demo, torches: &Torches) -> PathBuf {
     let of_torch = PathBuf::from(torches.newest().get_program());
     let (from, to) = (of_torch.parent().unwrap().parent().unwrap(), demo.test.root().join("python"));
