@@ -1,11 +1,12 @@
 //! Links the units of an architecture to a shared object.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::key::Key;
+use super::key::{Key, sha256};
 use super::share::OBJECT;
 use super::store::Store;
 use super::unit::Made;
@@ -17,7 +18,8 @@ const LIBRARY: &str = "library.so";
 /// Links, or takes the library from the cache.
 ///
 /// Uses the host compiler directly: nvcc would only add a device link, which non-relocatable code does not need. The CUDA
-/// runtime is linked statically, with hidden symbols.
+/// runtime is linked statically, with hidden symbols. The library is kept by the objects' contents, not by what they were
+/// compiled from: the cubins beside them must have the library's symbols (see `Store::keep`).
 pub(super) fn library(
     units: &[Made],
     toolchain: &Toolchain,
@@ -25,11 +27,7 @@ pub(super) fn library(
     store: &Store,
     force: bool,
 ) -> Result<PathBuf> {
-    let mut key = Key::new("kernels library 1");
-    for unit in units {
-        key.field(&unit.found.key);
-    }
-    let key = key.finish();
+    let key = key(units)?;
     let unchanged = !force && units.iter().all(|unit| unit.seconds.is_none());
     if unchanged && let Some((folder, ())) = store.get::<()>(&key) {
         store.touch(&key);
@@ -67,5 +65,21 @@ pub(super) fn library(
         };
         bail!("the units do not link ({}):\n{}{hint}", output.status, said.trim());
     }
+    if self::key(units)? != key {
+        bail!(
+            "another `kernels build --force` replaced objects in the cache while they were linked; run the build again"
+        );
+    }
     Ok(store.put(&key, &work, &[LIBRARY], ())?.join(LIBRARY))
+}
+
+fn key(units: &[Made]) -> Result<String> {
+    let mut key = Key::new("kernels library 2");
+    for unit in units {
+        let object = unit.found.folder.join(OBJECT);
+        let bytes =
+            fs::read(&object).with_context(|| format!("cannot read {}; run the build again", object.display()))?;
+        key.field(&unit.found.key).field(sha256(&bytes));
+    }
+    Ok(key.finish())
 }

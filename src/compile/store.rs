@@ -90,21 +90,31 @@ impl Store {
     }
 
     /// Stores a compilation: the named files of a work folder, with what it read and the key over that.
-    pub(crate) fn keep<Facts: Serialize>(
+    ///
+    /// An entry that another process stored meanwhile stays, if it is `good`: symbols of anonymous namespaces carry a digest of
+    /// the project's path, so objects of two compilations differ, and a library may be linked with the first one already.
+    pub(crate) fn keep<Facts: Serialize + DeserializeOwned>(
         &self,
         base: &str,
         (read, key): (Read, String),
-        work: &Work,
-        files: &[&str],
+        (work, files): (&Work, &[&str]),
         facts: Facts,
+        good: impl Fn(&Path, &Facts) -> bool,
     ) -> Result<Found<Facts>> {
         let mut lists = self.list(base);
         lists.retain(|known| *known != read);
         lists.insert(0, read.clone());
         lists.truncate(LISTS);
         self.set_list(base, &lists, work)?;
-        let folder = self.put(&key, work, files, &facts)?;
-        Ok(Found { key, folder, facts, read })
+        let (fresh, place) = (fresh(work, files, &facts)?, self.place(&key)?);
+        // Fails where there is an entry: the first of several processes wins.
+        if fs::rename(&fresh, &place).is_err() {
+            if let Some((folder, facts)) = self.get(&key).filter(|(folder, facts)| good(folder, facts)) {
+                return Ok(Found { key, folder, facts, read });
+            }
+            put_in_place(&fresh, &place)?;
+        }
+        Ok(Found { key, folder: place, facts, read })
     }
 
     /// Moves the named files of a work folder into the cache.
@@ -115,28 +125,14 @@ impl Store {
         files: &[&str],
         facts: Facts,
     ) -> Result<PathBuf> {
-        let fresh = work.path.join("entry");
-        let full = || {
-            format!(
-                "cannot write to the cache in {}; free some space there, or set KERNELS_CACHE to another folder",
-                work.path.display()
-            )
-        };
-        fs::create_dir(&fresh).with_context(full)?;
-        let mut digests = BTreeMap::new();
-        for name in files {
-            let to = fresh.join(name);
-            fs::rename(work.path.join(name), &to).with_context(full)?;
-            digests.insert((*name).to_owned(), sha256(&fs::read(&to)?));
-            // Read-only, because users get these paths.
-            fs::set_permissions(&to, fs::Permissions::from_mode(0o444)).with_context(full)?;
-        }
-        let entry = Entry { files: digests, facts };
-        fs::write(fresh.join(ENTRY), serde_json::to_vec(&entry)?).with_context(full)?;
-        let place = self.objects.join(key);
-        create(&self.objects)?;
-        replace(&fresh, &place).with_context(|| format!("cannot put {} in place", place.display()))?;
+        let (fresh, place) = (fresh(work, files, facts)?, self.place(key)?);
+        put_in_place(&fresh, &place)?;
         Ok(place)
+    }
+
+    fn place(&self, key: &str) -> Result<PathBuf> {
+        create(&self.objects)?;
+        Ok(self.objects.join(key))
     }
 
     /// A manifest; empty if absent or unreadable.
@@ -235,6 +231,33 @@ impl Drop for Work {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// An entry with the named files of a work folder, inside it.
+fn fresh<Facts: Serialize>(work: &Work, files: &[&str], facts: Facts) -> Result<PathBuf> {
+    let fresh = work.path.join("entry");
+    let full = || {
+        format!(
+            "cannot write to the cache in {}; free some space there, or set KERNELS_CACHE to another folder",
+            work.path.display()
+        )
+    };
+    fs::create_dir(&fresh).with_context(full)?;
+    let mut digests = BTreeMap::new();
+    for name in files {
+        let to = fresh.join(name);
+        fs::rename(work.path.join(name), &to).with_context(full)?;
+        digests.insert((*name).to_owned(), sha256(&fs::read(&to)?));
+        // Read-only, because users get these paths.
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o444)).with_context(full)?;
+    }
+    let entry = Entry { files: digests, facts };
+    fs::write(fresh.join(ENTRY), serde_json::to_vec(&entry)?).with_context(full)?;
+    Ok(fresh)
+}
+
+fn put_in_place(fresh: &Path, place: &Path) -> Result<()> {
+    replace(fresh, place).with_context(|| format!("cannot put {} in place", place.display()))
 }
 
 /// Replaces `place` by `fresh`; the old content (damaged, or from a concurrent process) moves to the path of `fresh`.

@@ -120,12 +120,13 @@ impl<'a> Compiler<'a> {
         let path = self.root.join(source);
         let begun = (arch == self.first).then(|| self.hosts.begin(source));
         let mut part = if begun.is_some() { Part::Whole } else { Part::Device };
+        let good = |folder: &Path, facts: &Facts| !force && facts.are_of(&folder.join(CUBIN), arch);
         for _ in 0..5 {
             let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let base = self.base(source, &bytes, arch);
             if !force
                 && let Some(found) = store.recall::<Facts>(&base, |read| self.key(&base, read))
-                && found.facts.are_of(&found.folder.join(CUBIN), arch)
+                && good(&found.folder, &found.facts)
             {
                 self.offer(begun, source, &bytes, &found);
                 return Ok(Made { found, seconds: None });
@@ -161,7 +162,7 @@ impl<'a> Compiler<'a> {
             }
             let facts = facts(&said, &work, arch).with_context(|| format!("{} for sm_{arch}", source.display()))?;
             let files = [OBJECT, CUBIN, PTX];
-            let found = store.keep(&base, (read, key), &work, &files, facts)?;
+            let found = store.keep(&base, (read, key), (&work, &files), facts, good)?;
             self.offer(begun, source, &bytes, &found);
             return Ok(Made { found, seconds });
         }

@@ -18,7 +18,7 @@ pub(super) enum Right {
     Run,
     /// Everything.
     Write,
-    /// To read, write and control, but not to create.
+    /// To read, write and control, but not to create. The driver names its threads by files in /proc, which it truncates.
     Device,
 }
 
@@ -29,7 +29,7 @@ impl Right {
             Self::Read => read,
             Self::Run => read | AccessFs::Execute,
             Self::Write => AccessFs::from_all(VERSION),
-            Self::Device => read | AccessFs::WriteFile | AccessFs::IoctlDev,
+            Self::Device => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,
         }
     }
 }

@@ -179,7 +179,7 @@ fn compile(
             && !read.headers.is_empty()
             && let Some(key) = key(&read)
         {
-            let _ = store.keep(&base, (read, key), &scratch, &[], ());
+            let _ = store.keep(&base, (read, key), (&scratch, &[]), (), |_, ()| true);
         }
         return Ok(Outcome::Clean);
     };

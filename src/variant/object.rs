@@ -143,7 +143,7 @@ impl<'a> Compiler<'a> {
         let cubins = if unit.cuda { collect(&work.path, &unit.flags)? } else { Vec::new() };
         let names: Vec<String> = cubins.iter().map(|arch| cubin(arch)).collect();
         let files: Vec<&str> = std::iter::once(OBJECT).chain(names.iter().map(String::as_str)).collect();
-        let found = self.store.keep(&base, (read, key), &work, &files, Facts { said, cubins })?;
+        let found = self.store.keep(&base, (read, key), (&work, &files), Facts { said, cubins }, |_, _| !self.force)?;
         Ok(Made::of(found, seconds))
     }
 

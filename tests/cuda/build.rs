@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use crate::support::{Ran, Test, cuda, snapshot, write};
 use kernels::base::arch::{self, Limits};
@@ -188,21 +189,27 @@ fn a_build_says_what_became_of_each_kernel() {
     );
 }
 
-#[test]
-fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
-    let project = Project::new().shared();
-    let report = project.json("--arch 90");
+/// Every kernel's symbol is in the cubin, the PTX and the library of its architecture.
+fn holds_its_symbols(report: &Value) {
     let holds = |path: &Value, symbol: &str| {
         let bytes = fs::read(path.as_str().unwrap()).unwrap();
         bytes.windows(symbol.len()).any(|window| window == symbol.as_bytes())
     };
     let target = &report["targets"][0];
-    for (_, _, kernel) in kernels(&report) {
+    for (_, _, kernel) in kernels(report) {
         let symbol = kernel["symbol"].as_str().unwrap();
         for file in [&target["library"], &target["units"][0]["cubin"], &target["units"][0]["ptx"]] {
             assert!(holds(file, symbol), "{symbol} is not in {file}");
         }
     }
+}
+
+#[test]
+fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
+    let project = Project::new().shared();
+    let report = project.json("--arch 90");
+    holds_its_symbols(&report);
+    let target = &report["targets"][0];
     let library = target["library"].as_str().unwrap();
     let listed = Command::new("nm").args(["-D", "--defined-only", library]).output().unwrap();
     let exported: Vec<String> = String::from_utf8(listed.stdout)
@@ -212,6 +219,33 @@ fn the_cubin_the_ptx_and_the_library_hold_the_same_symbols() {
         .filter(|symbol| symbol.starts_with("cu") || symbol == "launch")
         .collect();
     assert_eq!(exported, ["launch"], "the runtime's own symbols stay inside");
+}
+
+/// The same sources in several folders: symbols of an anonymous namespace carry a digest of the path.
+#[test]
+fn checkouts_that_build_at_once_leave_a_cache_whose_parts_fit() {
+    let project = Project::new();
+    let roots = ["a", "b", "c", "d"].map(|name| project.test.project.join(name));
+    for root in &roots {
+        project.lay(root, &["scale.cu"]);
+        write(&root.join("src/scale.cu"), UNIT);
+        write(&root.join("include/kernels.cuh"), HEADER);
+    }
+    let build = |root: &PathBuf| Ran::ok(project.command("build --json --arch 90").current_dir(root));
+    thread::scope(|scope| {
+        for root in &roots {
+            scope.spawn(move || build(root));
+        }
+    });
+    for root in &roots {
+        holds_its_symbols(&serde_json::from_str(&build(root).out).unwrap());
+    }
+    // Compiled anew in one of them, the others have its objects.
+    holds_its_symbols(
+        &serde_json::from_str(&Ran::ok(project.command("build --json --force --arch 90").current_dir(&roots[1])).out)
+            .unwrap(),
+    );
+    holds_its_symbols(&serde_json::from_str(&build(&roots[2]).out).unwrap());
 }
 
 #[test]
