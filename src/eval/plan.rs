@@ -8,6 +8,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::prepared;
 use super::task::Task;
 use crate::base::bundle;
 use crate::skill::source::Skill;
@@ -56,7 +57,7 @@ impl fmt::Display for Arm {
 }
 
 /// What a run was asked for, and what pins it: written first into its journal.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Header {
     /// The version of this program.
     #[serde(default)]
@@ -72,6 +73,8 @@ pub(crate) struct Header {
     pub(crate) runs: u32,
     pub(crate) timeout_s: f64,
     pub(crate) max_turns: u32,
+    #[serde(default = "max_tokens")]
+    pub(crate) max_tokens: u32,
     pub(crate) seed: u64,
     /// The skills by arm.
     #[serde(default)]
@@ -79,6 +82,11 @@ pub(crate) struct Header {
     /// The digests of the tasks by id.
     #[serde(default)]
     pub(crate) digests: BTreeMap<String, String>,
+}
+
+/// What a run took before it could be said.
+fn max_tokens() -> u32 {
+    8192
 }
 
 /// A skill's identity.
@@ -140,6 +148,11 @@ impl Plan {
             tree: skill.digest.to_string(),
         };
         header.skills = arms.iter().filter_map(|(arm, skill)| Some((arm.to_string(), pin(skill.as_ref()?)))).collect();
+        for subject in &subjects {
+            if let Subject::Dir(path) = subject {
+                prepared::check(path, &tasks, &header.skills)?;
+            }
+        }
         header.digests = tasks.iter().map(|task| (task.id.clone(), task.digest.clone())).collect();
         Ok(Self { header, tasks, arms, subjects })
     }
