@@ -305,7 +305,7 @@ pub(crate) struct Generate {
     /// A trace of an agent's work, or one skill to improve
     #[arg(long, value_name = "TRACE|SKILL")]
     pub(crate) from: Vec<PathBuf>,
-    /// Who writes: exec:COMMAND, which reads the question from stdin and prints the answer; http:URL#MODEL; or a coding agent
+    /// Who writes: exec:COMMAND, which reads the question from stdin and prints the answer; `http:URL#MODEL`; or a coding agent
     #[arg(long, value_name = "AGENT", required_unless_present = "digest")]
     pub(crate) writer: Option<String>,
     /// Folders of tasks whose solutions and tests must not be in the skill

@@ -8,7 +8,6 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::prepared;
 use super::task::Task;
 use crate::base::bundle;
 use crate::skill::source::Skill;
@@ -53,6 +52,17 @@ impl fmt::Display for Arm {
             Self::Inline => f.write_str("inline"),
             Self::Old(path) => write!(f, "old={}", path.display()),
         }
+    }
+}
+
+/// What a subject is asked in an arm.
+pub(super) fn prompt(task: &str, arm: &Arm, skill: Option<&Skill>) -> String {
+    match (arm, skill) {
+        (Arm::Forced, Some(skill)) => {
+            format!("Use the skill `{}`: read its SKILL.md before anything else.\n\n{task}", skill.name)
+        }
+        (Arm::Inline, Some(skill)) => format!("{}\n\n{task}", skill.text()),
+        _ => task.to_owned(),
     }
 }
 
@@ -148,11 +158,6 @@ impl Plan {
             tree: skill.digest.to_string(),
         };
         header.skills = arms.iter().filter_map(|(arm, skill)| Some((arm.to_string(), pin(skill.as_ref()?)))).collect();
-        for subject in &subjects {
-            if let Subject::Dir(path) = subject {
-                prepared::check(path, &tasks, &header.skills)?;
-            }
-        }
         header.digests = tasks.iter().map(|task| (task.id.clone(), task.digest.clone())).collect();
         Ok(Self { header, tasks, arms, subjects })
     }

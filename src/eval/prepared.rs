@@ -8,8 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::desk;
-use super::plan::{Arm, Pin, Plan};
-use super::run::prompt;
+use super::plan::{Arm, Pin, Plan, prompt};
 use super::task::Task;
 use crate::base::scratch::Scratch;
 

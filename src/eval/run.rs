@@ -11,7 +11,7 @@ use super::desk::Desk;
 use super::files::Files;
 use super::harm;
 use super::lab::Lab;
-use super::plan::{Arm, Header, Plan, Unit};
+use super::plan::{Arm, Header, Plan, Unit, prompt};
 use super::prepared;
 use super::row::{Key, Row};
 use super::task::{Judge, Task};
@@ -19,7 +19,6 @@ use super::verdict::{Outcome, Verdict};
 use super::verifier;
 use crate::journal::Journal;
 use crate::model;
-use crate::skill::source::Skill;
 use crate::subject::{End, Errand, Outcome as Did, Step, Subject};
 
 /// The kind of event that holds a row.
@@ -31,6 +30,11 @@ const MACHINE: &str = "machine";
 
 /// Starts a run in a folder, or with `resume` goes on with the one that is there. `tell` hears each row, and how many are left.
 pub(crate) fn run(plan: &Plan, folder: &Path, resume: bool, tell: &mut dyn FnMut(&Row, usize)) -> Result<Vec<Row>> {
+    for subject in &plan.subjects {
+        if let Subject::Dir(path) = subject {
+            prepared::check(path, &plan.tasks, &plan.header.skills)?;
+        }
+    }
     let lab = Lab::find(plan.tasks.iter().map(|task| &task.about))?;
     let (mut journal, mut rows) = if resume {
         let (journal, events) = Journal::open(folder)?;
@@ -127,16 +131,6 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
         }
     }
     Ok(row)
-}
-
-pub(super) fn prompt(task: &str, arm: &Arm, skill: Option<&Skill>) -> String {
-    match (arm, skill) {
-        (Arm::Forced, Some(skill)) => {
-            format!("Use the skill `{}`: read its SKILL.md before anything else.\n\n{task}", skill.name)
-        }
-        (Arm::Inline, Some(skill)) => format!("{}\n\n{task}", skill.text()),
-        _ => task.to_owned(),
-    }
 }
 
 fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, journal: &Journal) -> Result<Did> {
