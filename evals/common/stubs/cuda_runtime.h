@@ -140,7 +140,7 @@ inline bool release() {
 }
 
 inline void run_block() {
-  for (unsigned i = 0; i < block.count; ++i) block.fibers[i].state = kReady, block.fibers[i].begun = false;
+  for (unsigned i = 0; i < block.count; ++i) block.fibers[i].state = kReady, block.fibers[i].begun = false, block.fibers[i].turn = 0;
   while (release())
     for (volatile unsigned i = 0; i < block.count; ++i) {
       Fiber& f = block.fibers[i];

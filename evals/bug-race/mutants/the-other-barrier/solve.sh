@@ -3,5 +3,5 @@ here=$(dirname "$0")
 bash "$here/../../../common/mutate" "$here/../../solution" \
   kernel_src/cumulative_share.cu \
   '    __syncthreads();
-    float before' \
-  '    float before'
+    for (int w = 0; w < warp; ++w)' \
+  '    for (int w = 0; w < warp; ++w)'

@@ -21,9 +21,10 @@ __global__ void __launch_bounds__(kThreads) cumulative_share_kernel(float* out, 
       const float below = __shfl_up_sync(0xffffffffu, scan, d);
       if (lane >= d) scan += below;
     }
+    float before = __shfl_up_sync(0xffffffffu, scan, 1);  // not scan - own: that is NaN at an infinity
+    if (lane == 0) before = 0.0f;
     if (lane == 31) sums[warp] = scan;
     __syncthreads();
-    float before = scan - own;
     for (int w = 0; w < warp; ++w) before += sums[w];
     if (threadIdx.x == kThreads - 1) total = before + own;
     __syncthreads();  // all have the sums, and the total is there
