@@ -250,7 +250,7 @@ fn skills_generate_writer_http() {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut seen = Vec::new();
-            let mut part = [0; 65536];
+            let mut part = vec![0; 65536];
             while !String::from_utf8_lossy(&seen).contains("Form of the answer") {
                 let count = stream.read(&mut part).unwrap();
                 seen.extend_from_slice(&part[..count]);
