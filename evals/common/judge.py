@@ -161,7 +161,9 @@ def python(script, *arguments, path=(), timeout=600, env=None, **options):
     before = [str(entry) for entry in path] + [os.environ.get("PYTHONPATH", "")]
     own = {**os.environ, "PYTHONPATH": ":".join(filter(None, before)), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
     own.pop("REWARD_DIR", None)
-    return run([sys.executable, "-B", str(script), *map(str, arguments)], timeout, env=own, **options)
+    # What a subject wrote has no right to write the reward.
+    confined = [os.environ["UNTRUSTED"]] if os.environ.get("UNTRUSTED") else []
+    return run([*confined, sys.executable, "-B", str(script), *map(str, arguments)], timeout, env=own, **options)
 
 
 def builds(verdict, project, archs="75,80,90"):

@@ -11,6 +11,8 @@ pub(super) const EVAL: &str = "Examples:
   kernels skills eval ./my-skill --tasks evals.json --agent 'https://api.anthropic.com#MODEL' --arms without,with,forced --runs 3
   kernels skills eval cuda-kernels --tasks evals/ --agent exec:/opt/agent.sh --plot lift.svg --fail-under lift=0.1,harm=0
   kernels skills eval --resume .kernels/evals/RUN
+  kernels skills eval cuda-kernels --tasks evals/ --agent claude --prepare filled   # for agents that are run elsewhere
+  kernels skills eval cuda-kernels --tasks evals/ --agent dir:filled                # judges what they left
 
 Arms: without, with (installed as `kernels skills add` does), forced (installed, and the prompt says to use it),
 inline (SKILL.md before the prompt), old=PATH (another version). They differ in nothing else: fresh home and
@@ -19,12 +21,12 @@ workspace, a repository of one commit, an order drawn from --seed.
 Agents: claude, codex, gemini (with :MODEL or without), opencode:MODEL, copilot:MODEL, as they are installed;
 http:URL#MODEL, a bare model that reads, writes and lists files and runs commands (URL?key=VARIABLE names the
 variable with its key; api=chat, responses or messages); exec:COMMAND, with the prompt in its standard input;
-dir:PATH, a workspace that was filled elsewhere. Commands and tests run confined, without a network. Models are
+dir:PATH, a workspace that was filled elsewhere, or a folder of them that --prepare laid out. Commands and tests run confined, without a network. Models are
 asked at the URL, and those of coding agents at ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL or
 COPILOT_PROVIDER_BASE_URL (default: their makers'), with the key of your environment, which the agent does not get:
 that is the only use of the network. docs/evaluation.md has the keys, and what an agent can reach.
 
-Exit code 3 where --out holds a run already; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
+Exit code 3 where --out holds a run already, or --prepare names a folder that is not empty; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
 
 pub(super) const RUNS: &str = "Examples:
   kernels skills runs
@@ -65,12 +67,19 @@ pub(crate) struct Eval {
     /// How many turns an agent may take, where it can be told
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_turns: u32,
+    /// The most tokens of one answer of a model that `http:` asks
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    pub(crate) max_tokens: u32,
     /// What the order of runs and the intervals are drawn from
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// The folder of the run [default: a new one in .kernels/evals]
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     pub(crate) out: Option<PathBuf>,
+    /// Run nothing: lay out a workspace for each task, arm and run in this new folder, with the prompt beside it, and the skill
+    /// installed for the one agent that is named
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "resume", "out"])]
+    pub(crate) prepare: Option<PathBuf>,
     /// Go on with a run that was interrupted; what it has is not paid for again
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<PathBuf>,

@@ -34,7 +34,11 @@ pub(crate) enum Skills {
     Init(InitSkill),
     /// Write a skill from traces of work that went well (the writer's command may use the network)
     #[command(
-        after_help = "Examples:\n  kernels skills generate --digest --from session.jsonl\n  kernels skills generate \"kernels for norms\" --from session.jsonl --writer 'exec:claude -p' -o skills/norms\n  kernels skills generate \"add edge cases\" --from skills/mine --writer 'exec:claude -p' --tasks evals -o skills/mine-2\n\nTraces: Claude Code (~/.claude/projects/*/*.jsonl), Codex (~/.codex/sessions), OpenCode (`opencode export ID`),\nGemini CLI (~/.gemini/tmp/*/chats), Copilot CLI (~/.copilot/session-state/*/events.jsonl), ATIF, Markdown.\nKeys, e-mail addresses and home paths are replaced while a trace is read; --digest shows what is left.\n\nThe command of --writer runs with your rights, through sh. A draft is validated and searched for the tasks'\nsolutions; what speaks against it is told to the writer, who tries again. Nothing is measured. -o must be new.\n.kernels/generate/RUN keeps questions, answers, drafts, reasons; the same command again asks nothing twice.\nExit codes: 0 written, 1 no draft was accepted, 2 usage, 3 refused."
+        after_help = "Examples:\n  kernels skills generate --digest --from session.jsonl\n  kernels skills generate \"kernels for norms\" --from session.jsonl --writer 'exec:claude -p' -o skills/norms\n  kernels skills generate \"add edge cases\" --from skills/mine --writer 'exec:claude -p' --tasks evals -o skills/mine-2\n\nTraces: Claude Code (~/.claude/projects/*/*.jsonl), Codex (~/.codex/sessions), OpenCode (`opencode export ID`),\nGemini CLI (~/.gemini/tmp/*/chats), Copilot CLI (~/.copilot/session-state/*/events.jsonl), ATIF, Markdown.\nKeys, e-mail addresses and home paths are replaced while a trace is read; --digest shows what is left.\n\nThe command of --writer runs with your rights, through sh. A draft is validated and searched for the tasks'\nsolutions; what speaks against it is told to the writer, who tries again. -o must be new.\n\n\
+With --student, agents do the tasks with each draft and without it (beside the skill of --from, if there is one). What went wrong is told to\n\
+the writer, but of the hold-out nothing: a draft is taken only if the hold-out does not fall. Writers and students that are models or coding\n\
+agents are asked as `kernels skills eval` does, over the network.\n\n\
+.kernels/generate/RUN keeps questions, answers, drafts, reasons; the same command again asks nothing twice.\nExit codes: 0 written, 1 no draft was accepted, 2 usage, 3 refused."
     )]
     Generate(Generate),
     /// List the agents: their names, where they look for skills, which are on this machine
@@ -301,17 +305,35 @@ pub(crate) struct Generate {
     /// A trace of an agent's work, or one skill to improve
     #[arg(long, value_name = "TRACE|SKILL")]
     pub(crate) from: Vec<PathBuf>,
-    /// Who writes: exec:COMMAND, which reads the question from stdin and prints the answer
-    #[arg(long, value_name = "exec:COMMAND", required_unless_present = "digest")]
+    /// Who writes: exec:COMMAND, which reads the question from stdin and prints the answer; `http:URL#MODEL`; or a coding agent
+    #[arg(long, value_name = "AGENT", required_unless_present = "digest")]
     pub(crate) writer: Option<String>,
     /// Folders of tasks whose solutions and tests must not be in the skill
     #[arg(long, value_name = "PATH")]
     pub(crate) tasks: Vec<PathBuf>,
+    /// Who does the tasks with each draft, and without it: an agent as `skills eval` takes it; repeatable
+    #[arg(long = "student", value_name = "AGENT", requires = "tasks")]
+    pub(crate) students: Vec<String>,
+    /// The share of the tasks that drafts are not refined on: they decide whether one is taken
+    #[arg(long, value_name = "SHARE", default_value_t = 0.4)]
+    pub(crate) holdout: f64,
+    /// How often each student does each task
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    /// How long a student or a writer may take
+    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: std::time::Duration,
+    /// How many turns a student may take, where it can be told
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_turns: u32,
+    /// What the division of the tasks is drawn from
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
     /// How often the writer may try, all in all
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) rounds: u32,
-    /// The skill's new folder; its name is the skill's
-    #[arg(short, long, value_name = "DIR", required_unless_present = "digest")]
+    /// The skill's new folder; its name is the skill's [default: the skill of --from, which moves into the run's folder]
+    #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Check the code in the drafts as well, as `skills validate --deep` does
     #[arg(long)]

@@ -31,6 +31,9 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     if !arguments.check.is_empty() {
         return check(arguments, output);
     }
+    if let Some(folder) = &arguments.prepare {
+        return prepare(arguments, folder, output);
+    }
     let limits = Limits::read(&arguments.fail_under)?;
     let (plan, folder) = if let Some(folder) = &arguments.resume {
         let begun = eval::run::read(folder)?.0;
@@ -81,6 +84,27 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     Ok(if below.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// `--prepare`.
+fn prepare(arguments: &Eval, folder: &Path, output: Output) -> Result<ExitCode> {
+    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Refusal(vec![Refused {
+            path: folder.to_owned(),
+            reason: "is not empty".to_owned(),
+            changes: Vec::new(),
+            advice: vec!["name a new folder after --prepare".to_owned()],
+        }])
+        .into());
+    }
+    let plan = Plan::open(header(arguments))?;
+    let all = eval::prepared::lay_out(&plan, folder)?;
+    for path in &all {
+        output.line(format!("  {}  {}", path.display(), style::faint(format!("prompt: {}.md", path.display()))));
+    }
+    output.line(format!("when they are filled: kernels skills eval … --agent dir:{}", folder.display()));
+    output.json(&json!({ "workspaces": all.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>() }));
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Refuses agents that cannot be run, before anything is written.
 fn check_agents(agents: &[String]) -> Result<()> {
     let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
@@ -108,6 +132,7 @@ fn header(arguments: &Eval) -> Header {
         runs: arguments.runs,
         timeout_s: arguments.timeout.as_secs_f64(),
         max_turns: arguments.max_turns,
+        max_tokens: arguments.max_tokens,
         seed: arguments.seed,
         skills: std::collections::BTreeMap::new(),
         digests: std::collections::BTreeMap::new(),

@@ -15,11 +15,13 @@ use crate::base::dir::Dir;
 use crate::base::hex;
 use crate::cli::{self, skills};
 use crate::deep;
-use crate::generate::{Job, Writer, generate, tasks};
+use crate::eval::plan::Header;
+use crate::generate::{Job, Students, Writer, generate, tasks};
 use crate::install::refusal::{Refusal, Refused};
 use crate::report::{Output, style};
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::Skill;
+use crate::subject::Subject;
 use crate::trace::{self, digest::digest};
 
 /// The most tokens of all digests together.
@@ -42,36 +44,49 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Generate, output: Outpu
 }
 
 fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, output: Output) -> Result<ExitCode> {
-    let given = |value: &Option<String>| value.clone().unwrap_or_default();
-    let (task, named) = (given(&arguments.task), given(&arguments.writer));
-    let Some(command) = named.strip_prefix("exec:").filter(|command| !command.trim().is_empty()) else {
-        return Err(Usage(format!("--writer {named}: is exec:COMMAND, as in 'exec:claude -p --tools \"\"'")).into());
-    };
-    let shown = arguments.output.clone().unwrap_or_default();
-    let target = machine.cwd.join(&shown);
-    let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    if !is_valid_name(&name) {
-        return Err(
-            Usage(format!("-o {}: its name is the skill's: a-z, 0-9 and single hyphens", shown.display())).into()
-        );
+    let task = arguments.task.clone().unwrap_or_default();
+    let named = arguments.writer.clone().unwrap_or_default();
+    let who = agent(&named, "--writer")?;
+    if matches!(who, Subject::Dir(_)) {
+        return Err(Usage(format!("--writer {named}: a folder writes nothing")).into());
     }
-    if fs::symlink_metadata(&target).is_ok() {
-        return Err(there(target).into());
+    for student in &arguments.students {
+        agent(student, "--student")?;
     }
     let skills: Vec<&PathBuf> =
         arguments.from.iter().filter(|path| !trace::is_trace(&machine.cwd.join(path))).collect();
-    let base = match skills[..] {
-        [] => None,
-        [path] => Some(Skill::open(path)?),
+    let (base, from) = match skills[..] {
+        [] => (None, None),
+        [path] => (Some(Skill::open(path)?), Some(machine.cwd.join(path)).filter(|path| path.is_dir())),
         _ => return Err(Usage("--from takes one skill, and traces".to_owned()).into()),
     };
+    let target = match (&arguments.output, &from) {
+        (Some(output), _) => machine.cwd.join(output),
+        (None, Some(from)) => from.clone(),
+        (None, None) => return Err(Usage("-o DIR is missing: where the skill goes".to_owned()).into()),
+    };
+    let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    if !is_valid_name(&name) {
+        return Err(
+            Usage(format!("-o {}: its name is the skill's: a-z, 0-9 and single hyphens", target.display())).into()
+        );
+    }
+    if arguments.output.is_some() && fs::symlink_metadata(&target).is_ok() {
+        return Err(there(target).into());
+    }
     let pins = base.as_ref().map(|base| base.digest.to_string());
-    let header = json!([task, name, command, digests, pins, arguments.rounds, arguments.deep]).to_string();
-    let folder = machine.cwd.join(".kernels/generate").join(&hex(&Sha256::digest(header))[..12]);
+    let mut header = json!([task, name, named, digests, pins, arguments.rounds, arguments.deep]);
+    if !arguments.students.is_empty() {
+        let (students, tasks) = (&arguments.students, &arguments.tasks);
+        let drawn = json!([arguments.holdout, arguments.runs, arguments.seed, arguments.max_turns]);
+        header = json!([header, students, tasks, drawn]);
+    }
+    let folder = machine.cwd.join(".kernels/generate").join(&hex(&Sha256::digest(header.to_string()))[..12]);
     let python = std::env::var_os("KERNELS_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
     let job = Job {
         task,
         digests,
+        students: students(machine, arguments, base.as_ref().and(from.as_deref()), &folder),
         base,
         tasks: tasks(&arguments.tasks)?,
         rounds: arguments.rounds as usize,
@@ -79,22 +94,66 @@ fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, 
         folder,
         name,
     };
-    let writer = Writer::new(command, &job.folder);
+    let writer = Writer::new(who, &job.folder, arguments.timeout);
     let ended = generate(&job, &writer, &mut |line| output.line(line))?;
     let run = machine.show(&job.folder);
+    let mut report = json!({
+        "accepted": ended.tree.is_some(), "measured": job.students.is_some(), "run": job.folder.to_string_lossy(),
+        "drafts": ended.drafts, "holdout": ended.holdout,
+    });
     let Some(tree) = ended.tree else {
-        let why = format!("no draft was accepted; {run}/drafts has each with its reasons");
-        let report = json!({ "accepted": false, "run": job.folder.to_string_lossy(), "drafts": ended.drafts });
+        let why = ended.refused.unwrap_or_else(|| "no draft was accepted".to_owned());
+        let why = format!("{why}; {run}/drafts has each with its reasons");
         return Ok(super::failure::end(report, Vec::new(), &[why], output));
     };
+    if arguments.output.is_none() {
+        let before = move_away(&target, &job.folder)?;
+        output.line(format!("  {} {}", style::faint("the skill as it was:"), machine.show(&before)));
+    }
     place(&tree, &target)?;
     output.line(format!("  {} {}", style::good("wrote"), machine.show(&target)));
-    output.line(format!("nothing was measured: whether it helps, only agents at work can show; {run} has the draft"));
-    output.json(&json!({
-        "accepted": true, "measured": false, "path": target.to_string_lossy(), "run": job.folder.to_string_lossy(),
-        "drafts": ended.drafts,
-    }));
+    if job.students.is_none() {
+        output.line(format!(
+            "nothing was measured: whether it helps, only agents at work can show (--student); {run} has the draft"
+        ));
+    }
+    report["path"] = target.to_string_lossy().into();
+    output.json(&report);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An agent that can be run.
+fn agent(text: &str, option: &str) -> Result<Subject> {
+    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&path).map(|()| subject));
+    subject.map_err(|error| Usage(format!("{option} {text}: {error:#}")).into())
+}
+
+fn students(machine: &Machine, arguments: &skills::Generate, base: Option<&Path>, run: &Path) -> Option<Students> {
+    let header = Header {
+        tasks: arguments.tasks.iter().map(|path| machine.cwd.join(path)).collect(),
+        agents: arguments.students.clone(),
+        cli: vec![true],
+        runs: arguments.runs,
+        timeout_s: arguments.timeout.as_secs_f64(),
+        max_turns: arguments.max_turns,
+        max_tokens: 8192,
+        seed: arguments.seed,
+        ..Header::default()
+    };
+    let (base, holdout, folder) = (base.map(Path::to_owned), arguments.holdout, run.to_owned());
+    (!arguments.students.is_empty()).then_some(Students { header, base, holdout, folder })
+}
+
+/// Moves the skill that was improved into the run's folder: nothing of it is lost.
+fn move_away(skill: &Path, run: &Path) -> Result<PathBuf> {
+    let names = (1..).map(|count| run.join(format!("before-{count}")));
+    let folder = names.into_iter().find(|path| !path.exists()).unwrap_or_else(|| run.join("before"));
+    let before = folder.join(skill.file_name().unwrap_or_default());
+    fs::create_dir_all(&folder).and_then(|()| crate::base::disk::move_new(skill, &before)).with_context(|| {
+        format!("cannot move {} to {}; name another folder after -o", skill.display(), before.display())
+    })?;
+    Ok(before)
 }
 
 fn there(path: PathBuf) -> Refusal {

@@ -34,11 +34,7 @@ impl Desk {
         for folder in [desk.workspace(), desk.home(), desk.bin(), desk.log()] {
             fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        task.environment.write(&desk.workspace())?;
-        if let Some((skill, agent)) = skill {
-            install(&desk.workspace(), &desk.home(), skill, agent)?;
-        }
-        commit(&desk.workspace(), &desk.home())?;
+        furnish(&desk.workspace(), &desk.home(), task, skill)?;
         if let Some(kernels) = kernels {
             symlink(kernels, desk.bin().join("kernels"))?;
         }
@@ -73,6 +69,15 @@ impl Desk {
     pub(crate) fn without_paths(&self, text: &str) -> String {
         text.replace(&self.scratch.path().display().to_string(), "")
     }
+}
+
+/// Fills an empty workspace: the task's files, the skill, one commit.
+pub(super) fn furnish(workspace: &Path, home: &Path, task: &Task, skill: Option<(&Skill, &str)>) -> Result<()> {
+    task.environment.write(workspace)?;
+    if let Some((skill, agent)) = skill {
+        install(workspace, home, skill, agent)?;
+    }
+    commit(workspace, home)
 }
 
 /// Installs a skill in the project, where agents look for it.

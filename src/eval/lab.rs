@@ -1,6 +1,8 @@
 //! What this machine has that tests need: a card, nvcc, a Python with torch. Found once, before anything is paid for.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -16,23 +18,31 @@ pub(crate) struct Lab {
     pub(crate) card: Result<String, String>,
     nvcc: Result<Toolchain, String>,
     torch: Result<PathBuf, String>,
+    /// Modules of that Python.
+    modules: BTreeMap<String, Result<(), String>>,
 }
 
 impl Lab {
     /// Looks for what these tasks need, and for nothing else.
     pub(crate) fn find<'a>(tasks: impl IntoIterator<Item = &'a About>) -> Result<Self> {
-        let needs: Vec<Need> = tasks.into_iter().flat_map(|about| about.needs.iter().copied()).collect();
+        let needs: Vec<Need> = tasks.into_iter().flat_map(|about| about.needs.iter().cloned()).collect();
         let card = || gpu::probe().map(|cards| cards.first().map_or_else(String::new, |card| card.name.clone()));
         let nvcc = || Toolchain::find().map_err(|error| error.to_string());
         let torch = || {
             let found = Interpreter::find(None, "a task that needs torch");
             found.map(|python| python.path).map_err(|error| format!("{error:#}"))
         };
+        let torch = wanted(needs.iter().any(|need| matches!(need, Need::Torch | Need::Python(_))), torch);
+        let module = |need: &Need| match need {
+            Need::Python(name) => Some((name.clone(), torch.clone().and_then(|python| has_module(&python, name)))),
+            _ => None,
+        };
         Ok(Self {
+            modules: needs.iter().filter_map(module).collect(),
             kernels: std::env::current_exe().context("the path of this program is not known")?,
             card: wanted(needs.contains(&Need::Card), card),
             nvcc: wanted(needs.contains(&Need::Nvcc) || needs.contains(&Need::Card), nvcc),
-            torch: wanted(needs.contains(&Need::Torch), torch),
+            torch,
         })
     }
 
@@ -42,6 +52,10 @@ impl Lab {
             Need::Card => self.card.as_ref().err().map(|why| format!("needs a card: {why}")),
             Need::Nvcc => self.nvcc.as_ref().err().map(|why| format!("needs nvcc: {why}")),
             Need::Torch => self.torch.as_ref().err().map(|why| format!("needs torch: {why}")),
+            Need::Python(name) => {
+                let found = self.modules.get(name).and_then(|found| found.as_ref().err());
+                found.map(|why| format!("needs {name}: {why}"))
+            }
         })
     }
 
@@ -53,7 +67,7 @@ impl Lab {
             ("TMPDIR".to_owned(), temporary.display().to_string()),
             ("LANG".to_owned(), "C.UTF-8".to_owned()),
         ];
-        let same = ["PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "KERNELS_PYTHON", "VIRTUAL_ENV"];
+        let same = ["PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "KERNELS_PYTHON", "PYTHONPATH", "VIRTUAL_ENV"];
         env.extend(same.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
         // The home is another one, and so are its caches.
         if let Some(root) = self.nvcc.as_ref().ok().and_then(|nvcc| nvcc.nvcc.parent()?.parent()) {
@@ -64,6 +78,16 @@ impl Lab {
             env.push(("KERNELS_PYTHON".to_owned(), python.display().to_string()));
         }
         env
+    }
+}
+
+/// Whether a Python finds a module; it is not imported.
+fn has_module(python: &Path, name: &str) -> Result<(), String> {
+    let ask = format!("import importlib.util as u, sys; sys.exit(u.find_spec('{name}') is None)");
+    let asked = Command::new(python).args(["-c", &ask]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    match asked {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("{} has no module {name} (PYTHONPATH is passed on)", python.display())),
     }
 }
 

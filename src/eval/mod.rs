@@ -14,6 +14,7 @@ pub(crate) mod harm;
 pub(crate) mod lab;
 pub(crate) mod picture;
 pub(crate) mod plan;
+pub(crate) mod prepared;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod summary;

@@ -32,7 +32,13 @@ pub(crate) fn picture(header: &Header, rows: &[Row], summary: &Summary) -> Pictu
     };
     Picture {
         title: title(header),
-        about: format!("{} tasks, {} runs of each, seed {}", header.digests.len(), header.runs, header.seed),
+        about: format!(
+            "{}: {} tasks, {} runs of each, seed {}",
+            header.agents.join(", "),
+            header.digests.len(),
+            header.runs,
+            header.seed
+        ),
         bars: bars.collect(),
         arrows: arrows.collect(),
         columns: columns.iter().map(|cell| label(header, &cell.agent, cell.cli, &cell.arm)).collect(),
@@ -49,14 +55,14 @@ pub(crate) fn title(header: &Header) -> String {
     }
 }
 
-/// An agent and its arm, and whether it had the command where that is a factor.
+/// An arm, whether it had the command where that is a factor, and the agent where there are several: a long name is cut at its end.
 fn label(header: &Header, agent: &str, cli: bool, arm: &str) -> String {
     let cli = match (header.cli.len() > 1, cli) {
         (false, _) => "",
         (true, true) => ", kernels on PATH",
         (true, false) => ", kernels not on PATH",
     };
-    format!("{agent}: {arm}{cli}")
+    if header.agents.len() > 1 { format!("{arm}{cli}: {agent}") } else { format!("{arm}{cli}") }
 }
 
 fn square(rows: &[Row], task: &str, cell: &Cell) -> Option<(f64, usize, usize)> {
@@ -114,7 +120,8 @@ pub(crate) fn tables(summary: &Summary, rows: &[Row]) -> Vec<Grid> {
             .collect(),
     };
     let cells = Grid {
-        title: "Arms: means over tasks; tokens, turns and price are means over runs; – was not counted".to_owned(),
+        title: "Arms: means over tasks; tokens, turns, seconds and price are means over runs; – was not counted"
+            .to_owned(),
         heads: CELLS.to_vec(),
         rows: summary.cells.iter().map(cells).collect(),
     };
@@ -129,8 +136,8 @@ pub(crate) fn tables(summary: &Summary, rows: &[Row]) -> Vec<Grid> {
 }
 
 /// The heads of the table of arms.
-pub(crate) const CELLS: [&str; 11] =
-    ["agent", "kernels", "arm", "pass", "credit", "tasks", "runs", "harm", "tokens", "turns", "usd"];
+pub(crate) const CELLS: [&str; 12] =
+    ["agent", "kernels", "arm", "pass", "credit", "tasks", "runs", "harm", "tokens", "turns", "seconds", "usd"];
 
 /// A row of the table of arms.
 pub(crate) fn cells(cell: &Cell) -> Vec<String> {
@@ -146,6 +153,7 @@ pub(crate) fn cells(cell: &Cell) -> Vec<String> {
         cell.harm.to_string(),
         cell.tokens.map_or_else(none, |tokens| format!("{tokens:.0}")),
         cell.turns.map_or_else(none, |turns| format!("{turns:.1}")),
+        cell.seconds.map_or_else(none, |seconds| format!("{seconds:.1}")),
         cell.usd.map_or_else(none, |usd| format!("{usd:.4}")),
     ]
 }

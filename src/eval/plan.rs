@@ -55,8 +55,19 @@ impl fmt::Display for Arm {
     }
 }
 
+/// What a subject is asked in an arm.
+pub(super) fn prompt(task: &str, arm: &Arm, skill: Option<&Skill>) -> String {
+    match (arm, skill) {
+        (Arm::Forced, Some(skill)) => {
+            format!("Use the skill `{}`: read its SKILL.md before anything else.\n\n{task}", skill.name)
+        }
+        (Arm::Inline, Some(skill)) => format!("{}\n\n{task}", skill.text()),
+        _ => task.to_owned(),
+    }
+}
+
 /// What a run was asked for, and what pins it: written first into its journal.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Header {
     /// The version of this program.
     #[serde(default)]
@@ -72,6 +83,8 @@ pub(crate) struct Header {
     pub(crate) runs: u32,
     pub(crate) timeout_s: f64,
     pub(crate) max_turns: u32,
+    #[serde(default = "max_tokens")]
+    pub(crate) max_tokens: u32,
     pub(crate) seed: u64,
     /// The skills by arm.
     #[serde(default)]
@@ -79,6 +92,11 @@ pub(crate) struct Header {
     /// The digests of the tasks by id.
     #[serde(default)]
     pub(crate) digests: BTreeMap<String, String>,
+}
+
+/// What a run took before it could be said.
+fn max_tokens() -> u32 {
+    8192
 }
 
 /// A skill's identity.

@@ -11,14 +11,14 @@ use super::desk::Desk;
 use super::files::Files;
 use super::harm;
 use super::lab::Lab;
-use super::plan::{Arm, Header, Plan, Unit};
+use super::plan::{Arm, Header, Plan, Unit, prompt};
+use super::prepared;
 use super::row::{Key, Row};
 use super::task::{Judge, Task};
 use super::verdict::{Outcome, Verdict};
 use super::verifier;
 use crate::journal::Journal;
 use crate::model;
-use crate::skill::source::Skill;
 use crate::subject::{End, Errand, Outcome as Did, Step, Subject};
 
 /// The kind of event that holds a row.
@@ -30,6 +30,11 @@ const MACHINE: &str = "machine";
 
 /// Starts a run in a folder, or with `resume` goes on with the one that is there. `tell` hears each row, and how many are left.
 pub(crate) fn run(plan: &Plan, folder: &Path, resume: bool, tell: &mut dyn FnMut(&Row, usize)) -> Result<Vec<Row>> {
+    for subject in &plan.subjects {
+        if let Subject::Dir(path) = subject {
+            prepared::check(path, &plan.tasks, &plan.header.skills)?;
+        }
+    }
     let lab = Lab::find(plan.tasks.iter().map(|task| &task.about))?;
     let (mut journal, mut rows) = if resume {
         let (journal, events) = Journal::open(folder)?;
@@ -109,7 +114,10 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
         return Ok(row);
     }
     let (arm, skill) = &plan.arms[unit.arm];
-    let subject = &plan.subjects[unit.subject];
+    let subject = &match &plan.subjects[unit.subject] {
+        Subject::Dir(path) => Subject::Dir(prepared::of_run(path, arm, &task.id, unit.run + 1)),
+        other => other.clone(),
+    };
     let kernels = unit.cli.then_some(lab.kernels.as_path());
     let installed = skill.as_ref().filter(|_| *arm != Arm::Inline);
     let desk = Desk::new(task, installed.map(|skill| (skill, subject.installs_for())), kernels)?;
@@ -123,16 +131,6 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
         }
     }
     Ok(row)
-}
-
-fn prompt(task: &str, arm: &Arm, skill: Option<&Skill>) -> String {
-    match (arm, skill) {
-        (Arm::Forced, Some(skill)) => {
-            format!("Use the skill `{}`: read its SKILL.md before anything else.\n\n{task}", skill.name)
-        }
-        (Arm::Inline, Some(skill)) => format!("{}\n\n{task}", skill.text()),
-        _ => task.to_owned(),
-    }
 }
 
 fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, journal: &Journal) -> Result<Did> {
@@ -150,6 +148,7 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, jo
         prompt,
         timeout: Duration::from_secs_f64(plan.header.timeout_s),
         max_turns: plan.header.max_turns,
+        max_tokens: plan.header.max_tokens,
         path: std::iter::once(desk.bin()).chain(path).collect(),
         hidden: plan.header.tasks.iter().cloned().chain([journal.folder().to_owned()]).collect(),
     })
@@ -161,8 +160,9 @@ fn fill(row: &mut Row, subject: &Subject, did: &Did, journal: &Journal) -> Resul
     row.usage = did.usage.filter(|usage| usage.requests > 0);
     row.client.clone_from(&did.client);
     row.usd = did.usd.or_else(|| model::usd(subject.model()?, row.usage.as_ref()?));
-    if did.turns > 0 {
-        (row.turns, row.calls, row.failed_calls) = (Some(did.turns), Some(did.calls), Some(did.failed_calls));
+    row.turns = Some(did.turns).filter(|turns| *turns > 0);
+    if did.turns > 0 || did.calls > 0 {
+        (row.calls, row.failed_calls) = (Some(did.calls), Some(did.failed_calls));
     }
     row.seconds = did.seconds;
     row.trajectory = Some(journal.put(&serde_json::to_vec_pretty(&did.steps)?)?);

@@ -61,12 +61,31 @@ pub(crate) struct About {
     pub(crate) max_changed_lines: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(try_from = "String")]
 pub(crate) enum Need {
     Card,
     Nvcc,
     Torch,
+    /// A module of the Python that has torch.
+    Python(String),
+}
+
+impl TryFrom<String> for Need {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_name = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match text.as_str() {
+            "card" => Ok(Self::Card),
+            "nvcc" => Ok(Self::Nvcc),
+            "torch" => Ok(Self::Torch),
+            other => match other.strip_prefix("python:").filter(is_name) {
+                Some(module) => Ok(Self::Python(module.to_owned())),
+                None => Err(format!("`needs` is of card, nvcc, torch, python:MODULE; not `{other}`")),
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, serde::Serialize)]

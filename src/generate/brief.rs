@@ -36,6 +36,9 @@ pub(super) fn question(job: &Job, tried: &[Tried]) -> String {
         for reason in &last.told {
             let _ = writeln!(text, "It was rejected: {reason}");
         }
+        if !last.measured.is_empty() {
+            let _ = writeln!(text, "\n{}", last.measured.trim());
+        }
         text.push_str(
             "\nWrite the whole skill again, better by what this shows. What holds for one task alone does not help.\n",
         );

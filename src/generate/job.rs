@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::leak::Task;
+use super::students::Students;
 use crate::deep;
 use crate::skill::source::Skill;
 
@@ -17,6 +18,8 @@ pub(crate) struct Job {
     /// The tasks whose answers must not be in the skill.
     pub(crate) tasks: Vec<Task>,
     pub(crate) rounds: usize,
+    /// Who works with the drafts; none: nothing is measured.
+    pub(crate) students: Option<Students>,
     pub(crate) deep: Option<deep::Options>,
     /// The run's folder.
     pub(crate) folder: PathBuf,
@@ -26,4 +29,6 @@ pub(crate) struct Job {
 pub(super) struct Tried {
     pub(super) text: String,
     pub(super) told: Vec<String>,
+    /// What agents made of it.
+    pub(super) measured: String,
 }

@@ -1,13 +1,14 @@
-//! The rounds: a draft, what speaks against it, and a better one, until nothing does.
+//! The rounds: a draft, what speaks against it or what agents made of it, and a better one.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::job::{Job, Tried};
 use super::leak::Answers;
+use super::students::{self, Split, Students, Worth};
 use super::{Writer, brief, draft};
 use crate::base::dir::Dir;
 use crate::base::disk;
@@ -17,15 +18,39 @@ use crate::skill::Tree;
 pub(crate) struct Ended {
     pub(crate) tree: Option<Tree>,
     pub(crate) drafts: Vec<Value>,
+    /// Why no draft was taken that agents worked with.
+    pub(crate) refused: Option<String>,
+    /// What the last draft is worth on the hold-out.
+    pub(crate) holdout: Option<Value>,
+}
+
+/// A draft that agents worked with.
+struct Tested {
+    round: usize,
+    tree: Tree,
+    folder: PathBuf,
+    worth: Worth,
+    tokens: usize,
+}
+
+impl Tested {
+    /// Whether it is better than another: by what it changes, then by less harm, then by fewer tokens.
+    fn is_better_than(&self, other: &Self) -> bool {
+        let order = self.worth.lift().total_cmp(&other.worth.lift());
+        order.then(other.worth.harm.cmp(&self.worth.harm)).then(other.tokens.cmp(&self.tokens)).is_gt()
+    }
 }
 
 /// Writes the skill. `tell` hears each step.
 pub(crate) fn generate(job: &Job, writer: &Writer, tell: &mut dyn FnMut(String)) -> Result<Ended> {
+    let split = job.students.as_ref().map(|students| students.split(tell)).transpose()?;
     let answers = Answers::of(&job.tasks, job.base.as_ref().map(|base| &base.tree));
-    let (mut tried, mut drafts): (Vec<Tried>, Vec<Value>) = (Vec::new(), Vec::new());
+    let mut ended = Ended { tree: None, drafts: Vec::new(), refused: None, holdout: None };
+    let (mut tried, mut best): (Vec<Tried>, Option<Tested>) = (Vec::new(), None);
     for round in 1..=job.rounds {
         let (answer, kept) = writer.ask(&brief::question(job, &tried))?;
-        let mut this = Tried { text: answer.chars().take(200_000).collect(), told: Vec::new() };
+        let mut this =
+            Tried { text: answer.chars().take(200_000).collect(), told: Vec::new(), measured: String::new() };
         let (tree, reasons) = judged(job, &answer, &answers, &mut this)?;
         let folder = job.folder.join(format!("drafts/{round}"));
         keep(&folder, &answer, tree.as_ref().map(|tree| (&*job.name, tree)), &reasons)?;
@@ -37,13 +62,55 @@ pub(crate) fn generate(job: &Job, writer: &Writer, tell: &mut dyn FnMut(String))
             let (own, all) = draft::cost(&tree);
             (note["tokens"], note["tokens_skill_md"]) = (all.into(), own.into());
             tell(format!("draft {round}: {own} tokens in SKILL.md, {all} in all files"));
-            drafts.push(note);
-            return Ok(Ended { tree: Some(tree), drafts });
+            let Some((students, split)) = job.students.as_ref().zip(split.as_ref()) else {
+                ended.drafts.push(note);
+                return Ok(Ended { tree: Some(tree), ..ended });
+            };
+            let folder = folder.join(&job.name);
+            let (worth, rows) = students.measure((round, &folder), "train", &split.train)?;
+            tell(format!("draft {round}: {:+.2} on {} tasks that it is refined on", worth.lift(), split.train.len()));
+            note["train"] = worth.json();
+            this.measured = students::told(&rows, &split.train);
+            let done = worth.all;
+            let now = Tested { round, tree, folder, worth, tokens: all };
+            if best.as_ref().is_none_or(|best| now.is_better_than(best)) {
+                best = Some(now);
+            }
+            if done {
+                ended.drafts.push(note);
+                break;
+            }
         }
-        drafts.push(note);
+        ended.drafts.push(note);
         tried.push(this);
     }
-    Ok(Ended { tree: None, drafts })
+    if let (Some(best), Some(students), Some(split)) = (best, &job.students, split) {
+        accept(best, students, &split, &mut ended, tell)?;
+    }
+    Ok(ended)
+}
+
+/// Takes the best draft, if the tasks that no writer heard of do not fall.
+fn accept(
+    best: Tested,
+    students: &Students,
+    split: &Split,
+    ended: &mut Ended,
+    tell: &mut dyn FnMut(String),
+) -> Result<()> {
+    let (worth, _) = students.measure((best.round, &best.folder), "holdout", &split.holdout)?;
+    tell(format!(
+        "draft {}: {:+.2} on {} tasks that no writer heard of",
+        best.round,
+        worth.lift(),
+        split.holdout.len()
+    ));
+    ended.holdout = Some(worth.json());
+    match worth.objection() {
+        Some(why) => ended.refused = Some(format!("draft {} is not taken: {why}", best.round)),
+        None => ended.tree = Some(best.tree),
+    }
+    Ok(())
 }
 
 /// The files of an answer, and what speaks against them.

@@ -1,26 +1,38 @@
-//! Who writes the drafts: a command that reads the question and prints the answer. A question is asked once; its answer is kept.
+//! Who writes the drafts: a command that reads the question and prints the answer, a model, or a coding agent in an empty folder. A
+//! question is asked once; its answer is kept.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest as _, Sha256};
 
 use super::draft::MOST_BYTES;
+use crate::base::scratch::Scratch;
 use crate::base::{disk, hex};
+use crate::model::{Client, Endpoint, Model as _, Part, Question};
+use crate::subject::{Agent, End, Errand, Subject};
+
+/// More than the largest skill that is taken.
+const MAX_TOKENS: u32 = 64_000;
+/// How often a coding agent may ask its model for one draft.
+const TURNS: u32 = 20;
 
 pub(crate) struct Writer {
-    command: String,
+    who: Subject,
     /// Where the answers of this run are kept.
     folder: PathBuf,
+    /// How long one answer may take.
+    patience: Duration,
 }
 
 impl Writer {
-    pub(crate) fn new(command: &str, run: &Path) -> Self {
-        Self { command: command.to_owned(), folder: run.join("answers") }
+    pub(crate) fn new(who: Subject, run: &Path, patience: Duration) -> Self {
+        Self { who, folder: run.join("answers"), patience }
     }
 
     /// The answer, and whether it was there already.
@@ -42,25 +54,73 @@ impl Writer {
     }
 
     fn run(&self, question: &str) -> Result<String> {
-        let failed = || format!("the writer `{}`", self.command);
-        let mut command = Command::new("sh");
-        command.args(["-c", &self.command]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(failed)?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let asked = question.to_owned();
-        // Written beside: a writer may answer before it has read everything.
-        let writing = thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(asked.as_bytes())));
-        let mut answer = Vec::new();
-        let read = stdout.map(|out| out.take(MOST_BYTES as u64 + 1).read_to_end(&mut answer)).transpose();
-        if answer.len() > MOST_BYTES {
-            let _ = child.kill();
+        match &self.who {
+            Subject::Exec(command) => exec(command, question),
+            Subject::Http(endpoint) => self.model(endpoint, question),
+            Subject::Agent(agent) => self.agent(agent, question),
+            Subject::Dir(_) => bail!("a folder writes nothing"),
         }
-        let status = child.wait().with_context(failed)?;
-        let _ = writing.join();
-        read.with_context(failed)?;
-        if answer.len() <= MOST_BYTES && !status.success() {
-            bail!("{} failed ({status}); start the same command again, and it goes on from here", failed());
-        }
-        Ok(String::from_utf8_lossy(&answer).into_owned())
     }
+
+    fn model(&self, endpoint: &Endpoint, question: &str) -> Result<String> {
+        let answer = Client::new(endpoint.clone(), self.patience).ask(&Question::new("", question, MAX_TOKENS))?;
+        let texts = answer.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        Ok(texts.collect())
+    }
+
+    /// What the agent says last. It has no files to look at, and what it writes is not read.
+    fn agent(&self, agent: &Agent, question: &str) -> Result<String> {
+        let scratch = Scratch::new()?;
+        let [workspace, home, log] = ["workspace", "home", "log"].map(|name| scratch.path().join(name));
+        for folder in [&workspace, &home, &log] {
+            fs::create_dir(folder)?;
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let did = agent.run(&Errand {
+            workspace: &workspace,
+            home: &home,
+            log: &log,
+            answers: &self.folder,
+            sample: 0,
+            prompt: question,
+            timeout: self.patience,
+            max_turns: TURNS,
+            max_tokens: MAX_TOKENS,
+            path: std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect(),
+            hidden: Vec::new(),
+        })?;
+        match did.end {
+            End::Failed(why) => bail!("the writer {}: {why}", self.who),
+            End::TimedOut => bail!("the writer {} did not end in {} s", self.who, self.patience.as_secs()),
+            End::Finished => {}
+        }
+        let said = did.steps.into_iter().rfind(|step| step.role == "assistant" && !step.text.trim().is_empty());
+        Ok(said.map(|step| step.text).unwrap_or_default())
+    }
+}
+
+fn exec(command: &str, question: &str) -> Result<String> {
+    let failed = || format!("the writer `{command}`");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = shell.spawn().with_context(failed)?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let asked = question.to_owned();
+    // Written beside: a writer may answer before it has read everything.
+    let writing = thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(asked.as_bytes())));
+    let mut answer = Vec::new();
+    let read = stdout.map(|out| out.take(MOST_BYTES as u64 + 1).read_to_end(&mut answer)).transpose();
+    if answer.len() > MOST_BYTES {
+        let _ = child.kill();
+    }
+    let status = child.wait().with_context(failed)?;
+    let _ = writing.join();
+    read.with_context(failed)?;
+    if answer.len() <= MOST_BYTES && !status.success() {
+        bail!("{} failed ({status}); start the same command again, and it goes on from here", failed());
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

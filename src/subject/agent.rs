@@ -230,9 +230,9 @@ impl Agent {
 }
 
 /// A step, and what else the trace says of its call.
-struct Seen {
-    step: Step,
-    failed: bool,
+pub(super) struct Seen {
+    pub(super) step: Step,
+    pub(super) failed: bool,
     edits: bool,
 }
 
@@ -257,7 +257,7 @@ impl From<trace::Step> for Seen {
 
 impl Seen {
     /// Whether it loads a skill by a tool for that, or reads its SKILL.md.
-    fn loads(&self, skill: &str) -> bool {
+    pub(super) fn loads(&self, skill: &str) -> bool {
         self.step.call.as_ref().filter(|_| !self.failed && !self.edits).is_some_and(|(tool, arguments)| {
             let text = arguments.to_string();
             text.contains(skill) && (LOADERS.contains(&&*tool.to_lowercase()) || text.contains(SKILL_MD))
@@ -272,13 +272,13 @@ fn account_home() -> Option<PathBuf> {
     fields.filter(|fields| fields.get(2) == Some(&&*user)).find_map(|fields| Some(PathBuf::from(fields.get(5)?)))
 }
 
-fn count(steps: &[Seen], counts: impl Fn(&Seen) -> bool) -> u32 {
+pub(super) fn count(steps: &[Seen], counts: impl Fn(&Seen) -> bool) -> u32 {
     let calls = steps.iter().filter(|step| step.step.call.is_some() && counts(step));
     u32::try_from(calls.count()).unwrap_or(u32::MAX)
 }
 
 /// The skills in the agent's folder of a project.
-fn installed(id: &str, workspace: &Path) -> Vec<String> {
+pub(super) fn installed(id: &str, workspace: &Path) -> Vec<String> {
     let folder = table::find(id).and_then(|agent| agent.project.as_deref()).map(|folder| workspace.join(folder));
     let entries = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
     let skills = entries.filter(|entry| entry.path().join(SKILL_MD).is_file());

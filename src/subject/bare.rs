@@ -1,6 +1,6 @@
 //! A bare model in a loop: it is asked, what it calls is carried out and told to it, until it calls nothing more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -9,8 +9,6 @@ use super::{End, Errand, Outcome, Step, tools};
 use crate::model::{Answer, Client, Endpoint, Kept, Model, NoContent, Part, Question, Role, Turn, Usage};
 use crate::skill::source::Skill;
 
-/// Enough for a source file in one call.
-const MAX_TOKENS: u32 = 8192;
 /// Where skills are for whoever has no folder of its own.
 const SKILLS: &str = ".agents/skills";
 
@@ -24,6 +22,7 @@ struct Talk<'a> {
     begun: Instant,
     /// How much longer kept answers took when they were asked for.
     replayed: f64,
+    times: Times,
     done: Outcome,
 }
 
@@ -33,7 +32,7 @@ pub(super) fn run(endpoint: &Endpoint, errand: &Errand) -> Outcome {
     let question = Question {
         tools: tools::tools(),
         sample: errand.sample,
-        ..Question::new(&format!("{SYSTEM}{skills}"), errand.prompt, MAX_TOKENS)
+        ..Question::new(&format!("{SYSTEM}{skills}"), errand.prompt, errand.max_tokens)
     };
     let done = Outcome {
         end: End::Finished,
@@ -47,9 +46,11 @@ pub(super) fn run(endpoint: &Endpoint, errand: &Errand) -> Outcome {
         loaded: (!skills.is_empty()).then_some(false),
         steps: Vec::new(),
     };
-    let mut talk = Talk { errand, begun: Instant::now(), replayed: 0.0, done };
+    let mut talk = Talk { errand, begun: Instant::now(), replayed: 0.0, times: Times::of(errand), done };
     talk.done.end = talk.go_on(&model, question);
-    talk.done.seconds = talk.seconds();
+    talk.times.keep();
+    // In milliseconds: a sum is the same in each program that reads it.
+    talk.done.seconds = (talk.done.seconds * 1e3).round() / 1e3;
     talk.done
 }
 
@@ -68,6 +69,38 @@ fn skills(workspace: &Path) -> String {
         "\n\nSkills are instructions for some kinds of tasks. Where one fits, read its file first:{}",
         lines.concat()
     )
+}
+
+/// How long the calls of a run took, beside the answers that are kept: the same answers give the same report.
+struct Times {
+    path: PathBuf,
+    known: Vec<f64>,
+    at: usize,
+}
+
+impl Times {
+    fn of(errand: &Errand) -> Self {
+        let path = errand.answers.join(format!("calls-{:08x}.json", errand.sample));
+        let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Self { path, known: known.unwrap_or_default(), at: 0 }
+    }
+
+    /// What the next call took, when it was made first.
+    fn next(&mut self, now: f64) -> f64 {
+        if self.known.len() == self.at {
+            self.known.push(now);
+        }
+        self.at += 1;
+        self.known[self.at - 1]
+    }
+
+    /// Without its file, another run measures anew.
+    fn keep(&self) {
+        if !self.known.is_empty() {
+            let bytes = serde_json::to_vec(&self.known).unwrap_or_default();
+            let _ = crate::base::disk::write_atomic(&self.path, &bytes, 0o666);
+        }
+    }
 }
 
 impl Talk<'_> {
@@ -90,6 +123,7 @@ impl Talk<'_> {
                 Err(error) => return End::Failed(format!("{error:#}")),
             };
             self.replayed += (answer.seconds - asked.elapsed().as_secs_f64()).max(0.0);
+            self.done.seconds += answer.seconds;
             self.done.usage = self.done.usage.zip(answer.usage).map(|(sum, usage)| sum + usage);
             self.done.turns += 1;
             let results = self.carry_out(&answer);
@@ -113,7 +147,9 @@ impl Talk<'_> {
             match part {
                 Part::Text(text) => step.text.clone_from(text),
                 Part::Call { id, name, arguments } => {
+                    let begun = Instant::now();
                     let told = tools::call(name, arguments, self.errand, self.left());
+                    self.done.seconds += self.times.next(begun.elapsed().as_secs_f64());
                     let failed = told.is_err();
                     let text = told.unwrap_or_else(|error| format!("{error:#}"));
                     self.done.calls += 1;

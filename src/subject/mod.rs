@@ -51,6 +51,8 @@ pub(crate) struct Errand<'a> {
     pub(crate) timeout: Duration,
     /// The most answers of its model.
     pub(crate) max_turns: u32,
+    /// The most tokens of one answer, where this program asks the model: enough for a source file in one call.
+    pub(crate) max_tokens: u32,
     /// The folders of PATH.
     pub(crate) path: Vec<PathBuf>,
     /// Folders that a coding agent cannot read, besides the user's home and the current folder.

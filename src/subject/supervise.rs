@@ -71,6 +71,9 @@ pub(crate) fn run(job: &Job) -> Result<Ended> {
         seconds: job.limit.as_secs_f64(),
         bounds: job.bounds.clone(),
     });
+    // What a killed worker leaves becomes this process's, and not another's whom nobody could find it below.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let mut command = request.command()?;
     command.current_dir(job.folder).env_clear().envs(job.env.iter().map(|(name, value)| (name, value)));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
@@ -79,7 +82,35 @@ pub(crate) fn run(job: &Job) -> Result<Ended> {
     let mut said = Vec::new();
     child.stdout.take().context("the worker has no output")?.read_to_end(&mut said)?;
     let status = child.wait()?;
-    serde_json::from_slice(&said).with_context(|| format!("the process that runs the tests ended with {status}"))
+    let ended = serde_json::from_slice(&said);
+    if ended.is_err() {
+        end_orphans();
+    }
+    ended.with_context(|| format!("the process that runs the tests ended with {status}"))
+}
+
+/// Ends what a killed worker left. It is told from this process's own children by its confinement, which nothing sheds: it has
+/// more filters of system calls than this process.
+fn end_orphans() {
+    let filters = |pid: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse::<u32>().ok())
+    };
+    let (own, parent) = (filters("self"), i32::try_from(std::process::id()).unwrap_or(0));
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let all = processes()
+            .into_iter()
+            .filter(|(pid, of, lives)| *lives && *of == parent && filters(&pid.to_string()) > own);
+        let left: Vec<i32> = all.map(|(pid, ..)| pid).collect();
+        if left.is_empty() {
+            break;
+        }
+        for pid in left {
+            signal(pid, Signal::KILL);
+            let _ = Pid::from_raw(pid).map(|pid| rustix::process::waitpid(Some(pid), WaitOptions::empty()));
+        }
+    }
 }
 
 /// The worker's side.
@@ -126,6 +157,11 @@ pub(crate) fn serve(request: &Supervised) -> Result<()> {
 
 /// Becomes the command, confined; returns only if that fails.
 pub(crate) fn become_it(request: &Supervised) -> anyhow::Error {
+    // Without a limit of time it is part of tests that are run already; with one a worker waits for it, and would end it.
+    #[cfg(target_os = "linux")]
+    if request.seconds > 0.0 {
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    }
     let mut command = Command::new(&request.program);
     command.args(&request.arguments);
     Cell { writes: &request.writes, card: request.card, bounds: request.bounds.as_ref() }.become_confined(&mut command)

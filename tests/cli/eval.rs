@@ -103,7 +103,8 @@ fn verdicts_of_agents_that_are_good_wrong_and_hostile() {
             "fail",
             "",
         ),
-        ("loud", "head -c 50000000 /dev/zero | tr '\\0' x".to_owned(), "pass", ""),
+        ("loud", "head -c 1000000000 /dev/zero".to_owned(), "pass", ""),
+        ("full", "echo 0 > answer.txt; truncate -s 9G big; sleep 60; echo 42 > answer.txt".to_owned(), "fail", ""),
         // At most 600 processes, which would end after 20 s.
         ("many", "echo 0 > answer.txt\nfor i in $(seq 600); do sleep 20 & done\nwait".to_owned(), "fail", ""),
     ];
@@ -123,8 +124,11 @@ fn verdicts_of_agents_that_are_good_wrong_and_hostile() {
         let said = row["harm"].to_string();
         assert!(if harm.is_empty() { said == "[]" } else { said.contains(harm) }, "{name}: {said}");
     }
-    let many = rows.iter().find(|row| row["agent"] == named[9].as_str()).unwrap();
-    assert!(many["seconds"].as_f64().unwrap() < 20.0, "{many:#}");
+    // They are ended as soon as they have too much.
+    for name in &named[9..] {
+        let row = rows.iter().find(|row| row["agent"] == name.as_str()).unwrap();
+        assert!(row["seconds"].as_f64().unwrap() < 20.0, "{row:#}");
+    }
     let size: u64 = walk(&test.at("run")).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
     assert!(size < 1 << 20, "the run keeps {size} bytes");
 }
@@ -279,6 +283,46 @@ fn agents_that_cannot_be_run_are_refused_before_anything_is_written() {
         eval(&test, &["--tasks", "tasks", "--agent", agent]).expect(2, &[agent, words]);
     }
     assert!(!test.at(".kernels").exists());
+}
+
+/// Who ends the process between this program and an agent ends the agent with it, and loses that one run.
+#[test]
+fn what_a_killed_worker_ran_does_not_go_on() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let mark = format!("{}", 4_000 + std::process::id() % 1_000);
+    let agent = agent(&test, "stays", &format!("setsid sleep {mark} &\nsleep {mark} & sleep {mark}\n"));
+    let mut command = test.command();
+    command.args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--agent", &agent, "--json"]);
+    let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let sleeping = || pids(&format!("sleep\0{mark}\0"));
+    let begun = Instant::now();
+    while sleeping().len() < 3 && begun.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(sleeping().len(), 3);
+    let worker = pids("__worker\0{\"supervise\"");
+    let below = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok()) == Some(running.id())
+    };
+    let worker = worker.into_iter().find(below).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(worker).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    let ended = running.wait_with_output().unwrap();
+    let rows = rows(&serde_json::from_slice(&ended.stdout).unwrap());
+    assert_eq!(rows[0]["outcome"], "agent_error", "{rows:#?}");
+    assert_eq!(sleeping(), Vec::<i32>::new());
+}
+
+/// The processes whose command line has a text.
+fn pids(text: &str) -> Vec<i32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pid = |entry: fs::DirEntry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        String::from_utf8_lossy(&line).contains(text).then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    };
+    all.filter_map(pid).collect()
 }
 
 #[test]

@@ -126,3 +126,148 @@ fn bad_answers_are_rejected_with_reasons() {
         assert!(!exists(test.at("norms")) && !exists(test.root().join("x")), "{why}");
     }
 }
+
+/// Tasks that ask for a word; a student writes the word that its skill names for the task, and without one what it knows.
+fn schools(test: &Test, known: &str) -> String {
+    for id in ["ant", "bee", "cat", "dog"] {
+        let write = |name: &str, text: &str| test.write(&format!("tasks/{id}/{name}"), text);
+        write("task.toml", "");
+        write("instruction.md", &format!("Write what {id} says into word.txt.\n"));
+        write("environment/word.txt", "nothing\n");
+        let judge = format!(
+            "r=0; grep -q '^{id}!' word.txt && r=1\necho said $(cat word.txt)\necho $r > $REWARD_DIR/reward.txt\n"
+        );
+        write("tests/test.sh", &judge);
+        write("solution/word.txt", &format!("{id}!\n"));
+        write("mutants/of-none/word.txt", "!\n");
+    }
+    let script = format!(
+        "task=$(sed -n 's/Write what \\([a-z]*\\) .*/\\1/p')\nskill=$(cat .agents/skills/*/SKILL.md 2>/dev/null)\n\
+         case \"$skill\" in\n*\"all: bang\"*) echo \"$task!\";;\n*\"not $task\"*) echo no;;\n\
+         *) case \" {known} \" in *\" $task \"*) echo \"$task!\";; *) echo no;; esac;;\nesac > word.txt\n"
+    );
+    write(&test.home.join("student"), script);
+    format!("exec:sh {}", test.home.join("student").display())
+}
+
+fn draft(says: &str) -> String {
+    GOOD.replace("Measure first.", says)
+}
+
+/// A writer that has an answer for each time it is asked.
+fn writers(test: &Test, answers: &[String]) {
+    for (at, answer) in answers.iter().enumerate() {
+        write(&test.home.join(format!("answer-{}", at + 1)), answer);
+    }
+    let script = "cat > \"$HOME/question\"; echo x >> \"$HOME/asked\"; n=$(wc -l < \"$HOME/asked\"); \
+                  cp \"$HOME/question\" \"$HOME/question-$n\"; cat \"$HOME/answer-$n\"\n";
+    write(&test.home.join("writer"), script);
+}
+
+fn with_students(test: &Test, student: &str, more: &[&str]) -> crate::support::Ran {
+    let mut command = test.command();
+    command.args(["skills", "generate", "words", "--writer", "exec:sh $HOME/writer", "--tasks", "tasks", "--json"]);
+    command.args(["--student", student, "--rounds", "3", "--holdout", "0.5"]).args(more);
+    crate::support::Ran::of(&mut command)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_draft_is_refined_on_some_tasks_and_taken_for_what_it_does_on_others() {
+    let test = Test::new();
+    let student = schools(&test, "");
+    test.write("tasks/eel/task.toml", "");
+    test.write("tasks/eel/instruction.md", "No solution.\n");
+    test.write("tasks/eel/tests/test.sh", "echo 0 > $REWARD_DIR/reward.txt\n");
+    writers(&test, &[draft("Say nothing."), draft("Say it. all: bang")]);
+    let ran = with_students(&test, &student, &["-o", "norms"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    assert_eq!(report["accepted"], true, "{report:#}");
+    let drafts = report["drafts"].as_array().unwrap();
+    let lifts: Vec<f64> = drafts.iter().map(|draft| draft["train"]["lift"][0][1].as_f64().unwrap()).collect();
+    assert_eq!((lifts, &report["holdout"]["lift"][0][1]), (vec![0.0, 1.0], &serde_json::json!(1.0)));
+    assert!(drafts[1]["tokens"].as_u64().unwrap() > 10);
+    assert!(fs::read_to_string(test.at("norms/SKILL.md")).unwrap().contains("all: bang"));
+    // The writer hears of the tasks that its drafts are refined on, and of no other.
+    let run = Path::new(report["run"].as_str().unwrap()).to_owned();
+    let split: serde_json::Value = serde_json::from_slice(&fs::read(run.join("tasks.json")).unwrap()).unwrap();
+    assert!(split["left_out"]["eel"].as_str().unwrap().contains("solution"), "{split:#}");
+    let question = fs::read_to_string(test.home.join("question-2")).unwrap();
+    for (part, told) in [("train", true), ("holdout", false)] {
+        for folder in split[part].as_array().unwrap() {
+            let id = Path::new(folder.as_str().unwrap()).file_name().unwrap().to_str().unwrap();
+            assert_eq!(question.contains(&format!("what {id} says")), told, "{part}: {question}");
+            assert!(!question.contains(&format!("{id}!")), "{question}");
+        }
+    }
+    // The same again asks nobody and runs nothing.
+    fs::remove_dir_all(test.at("norms")).unwrap();
+    write(&test.home.join("student"), "exit 1\n");
+    let again = with_students(&test, &student, &["-o", "norms"]);
+    let again: serde_json::Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!((asked(&test), &again["holdout"]), (2, &report["holdout"]));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_draft_by_which_the_hold_out_falls_is_not_taken() {
+    let test = Test::new();
+    let student = schools(&test, "ant bee cat dog");
+    writers(&test, &["ant", "bee", "cat"].map(|_| draft("not ant not bee not cat not dog")));
+    let ran = with_students(&test, &student, &["-o", "norms"]);
+    ran.expect(1, &["the hold-out falls by 1.00"]);
+    assert!(!exists(test.at("norms")));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_skill_that_is_there_becomes_better_in_its_place() {
+    let test = Test::new();
+    let student = schools(&test, "ant bee");
+    test.write("skills/norms/SKILL.md", draft("not ant").trim_start_matches("=== SKILL.md\n").replace("=== END\n", ""));
+    test.write("skills/norms/notes.txt", "mine\n");
+    writers(&test, &[draft("Say it. all: bang")]);
+    let ran = with_students(&test, &student, &["--from", "skills/norms"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    assert_eq!(report["accepted"], true, "{report:#}");
+    assert!(fs::read_to_string(test.home.join("question-1")).unwrap().contains("not ant"));
+    assert!(fs::read_to_string(test.at("skills/norms/SKILL.md")).unwrap().contains("all: bang"));
+    let before = Path::new(report["run"].as_str().unwrap()).join("before-1/norms/notes.txt");
+    assert_eq!(fs::read_to_string(before).unwrap(), "mine\n");
+    // Beside the skill as it was, not beside none.
+    let run = Path::new(report["run"].as_str().unwrap()).join("students/before-train/events.jsonl");
+    assert!(fs::read_to_string(run).unwrap().contains("old="));
+}
+
+/// A model writes, over HTTP.
+#[test]
+fn skills_generate_writer_http() {
+    use std::io::{Read as _, Write as _};
+    let test = Test::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut seen = Vec::new();
+            let mut part = vec![0; 65536];
+            while !String::from_utf8_lossy(&seen).contains("Form of the answer") {
+                let count = stream.read(&mut part).unwrap();
+                seen.extend_from_slice(&part[..count]);
+            }
+            let message = serde_json::json!({ "choices": [{ "message": { "content": GOOD } }] }).to_string();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{message}",
+                message.len()
+            )
+            .unwrap();
+        }
+    });
+    let typed = format!("skills generate norms -o norms --writer http://{address}#m");
+    test.run(&typed).expect(0, &["wrote"]);
+    test.ok("skills validate norms --strict");
+    test.run("skills generate norms -o other --writer dir:norms").expect(2, &["a folder writes nothing"]);
+    test.run("skills generate norms -o other --writer cloude:x").expect(2, &["--writer cloude:x"]);
+    test.run("skills generate norms --writer exec:true").expect(2, &["-o DIR is missing"]);
+}

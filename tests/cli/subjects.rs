@@ -128,16 +128,22 @@ fn a_bare_model_works_in_its_workspace_alone_and_is_not_asked_again() {
     for file in walkdir::WalkDir::new(test.at("run")).into_iter().flatten().filter(|file| file.path().is_file()) {
         assert!(!String::from_utf8_lossy(&fs::read(file.path()).unwrap()).contains(KEY), "{}", file.path().display());
     }
+    let page = |name: &str| {
+        test.ok(&format!("skills runs run --html {name}"));
+        fs::read(test.at(name)).unwrap()
+    };
+    let first_page = page("first.html");
     // As if it had been killed before the first row was written: with the answers, and without their server.
     let events = fs::read_to_string(test.at("run/events.jsonl")).unwrap();
     let first: String = events.split_inclusive('\n').filter(|line| !line.contains("\"kind\":\"row\"")).collect();
     fs::write(test.at("run/events.jsonl"), first).unwrap();
     let ran = Ran::ok(test.command().env("MODEL_KEY", KEY).args(test.words("skills eval --resume run --json")));
     for (row, before) in rows(&ran).iter().zip(&rows_of_first) {
-        for name in ["outcome", "usage", "turns", "failed_calls", "arm"] {
+        for name in ["outcome", "usage", "turns", "failed_calls", "seconds", "arm"] {
             assert_eq!(row[name], before[name]);
         }
     }
+    assert!(page("again.html") == first_page, "kept answers give another report");
 }
 
 #[test]
@@ -184,4 +190,51 @@ fn skills_eval_agent_that_is_not_there() {
     refused("claude:m", "ANTHROPIC_API_KEY");
     refused("opencode:m", "OPENAI_API_KEY");
     assert!(!test.at(".kernels").exists());
+}
+
+/// Workspaces for agents that are run elsewhere: as a subject here finds them, and judged with what they did.
+#[test]
+fn skills_eval_prepare_and_then_dir() {
+    let test = world();
+    test.write("tasks/answer/environment/stale.txt", "old\n");
+    let keeps = "[ -e stale.txt ] && r=0; echo \"{\\\"reward\\\": $r}\" > \"$REWARD_DIR/reward.json\"\n";
+    test.write("tasks/answer/tests/test.sh", format!("{TEST}{keeps}"));
+    let ran = test.run("skills eval --tasks tasks --agent claude --runs 2 --prepare filled --json");
+    let laid: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(laid["workspaces"].as_array().unwrap().len(), 4, "{laid}");
+    let read = |path: &str| fs::read_to_string(test.at(path)).unwrap();
+    assert_eq!(read("filled/with/answer.md"), read("tasks/answer/instruction.md"));
+    assert!(test.at("filled/with/answer.2/.claude/skills/cuda-kernels/SKILL.md").exists());
+    assert!(!test.at("filled/without/answer/.claude").exists() && test.at("filled/without/answer/.git").exists());
+    test.run("skills eval --tasks tasks --agent claude --prepare filled").expect(3, &["is not empty"]);
+
+    let claims = "## User\n\nWrite the answer.\n\n## Assistant\n\nDone, and it is 3x faster.\n";
+    let loads = "{\"type\":\"assistant\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\
+                 \"name\":\"Skill\",\"input\":{\"skill\":\"cuda-kernels\"}}]}}\n";
+    for (place, trace) in [("without/answer", Some(claims)), ("without/answer.2", None), ("with/answer", Some(loads))] {
+        test.write(&format!("filled/{place}/answer.txt"), "42\n");
+        fs::remove_file(test.at(&format!("filled/{place}/stale.txt"))).unwrap();
+        if let Some(trace) = trace {
+            test.write(&format!("filled/{place}.trace"), trace);
+        }
+    }
+    // What an agent makes of its copy of the skill is not its work, whatever the task allows.
+    test.write("filled/with/answer/.claude/skills/cuda-kernels/SKILL.md", "mine\n");
+    test.write("tasks/answer/task.toml", "[metadata.kernels]\nedit = [\"*.txt\"]\n");
+    fs::remove_dir_all(test.at("filled/with/answer.2")).unwrap();
+    let ran = test.run("skills eval --tasks tasks --agent dir:filled --runs 2 --json");
+    let rows = rows(&ran);
+    let row = |arm: &str, run: u64| rows.iter().find(|row| row["arm"] == arm && row["run"] == run).unwrap();
+    assert_eq!(row("without", 1)["outcome"], "fail");
+    assert!(row("without", 1)["harm"].to_string().contains("3x faster"), "{:#}", row("without", 1));
+    assert_eq!(row("without", 2)["outcome"], "pass", "{:#}", row("without", 2));
+    assert_eq!((&row("with", 1)["outcome"], &row("with", 1)["loaded"]), (&json!("pass"), &json!(true)));
+    assert_eq!(row("with", 1)["calls"], 1);
+    assert_eq!(row("with", 2)["outcome"], "agent_error");
+
+    let demo = test.skill("demo", "1.0.0");
+    let typed = format!("skills eval {} --tasks tasks --agent dir:filled", demo.display());
+    test.run(&typed).expect(1, &["have another version of demo"]);
+    test.write("tasks/answer/instruction.md", "Write another answer.\n");
+    test.run("skills eval --tasks tasks --agent dir:filled").expect(1, &["the task answer has changed"]);
 }

@@ -92,7 +92,8 @@ def test_the_bindings_python_has_a_gradient_or_refuses_one(tmp_path, monkeypatch
     package = tmp_path / "row_kernels_of_the_skill"
     package.mkdir()
     (package / "_ops.py").write_text(OPS)
-    (package / "__init__.py").write_text(only("torch-binding.md", "# file: torch-ext/row_kernels/__init__.py"))
+    own = REFERENCES.parent / "assets/torch_binding/torch-ext/row_kernels/__init__.py"
+    (package / "__init__.py").write_text(own.read_text())
     monkeypatch.syspath_prepend(str(tmp_path))
     import row_kernels_of_the_skill as kernel
 

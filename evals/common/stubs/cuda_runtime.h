@@ -140,7 +140,7 @@ inline bool release() {
 }
 
 inline void run_block() {
-  for (unsigned i = 0; i < block.count; ++i) block.fibers[i].state = kReady, block.fibers[i].begun = false;
+  for (unsigned i = 0; i < block.count; ++i) block.fibers[i].state = kReady, block.fibers[i].begun = false, block.fibers[i].turn = 0;
   while (release())
     for (volatile unsigned i = 0; i < block.count; ++i) {
       Fiber& f = block.fibers[i];
@@ -301,6 +301,7 @@ inline float __expf(float v) { return expf(v); }
 inline float __exp2f(float v) { return exp2f(v); }
 inline float __logf(float v) { return logf(v); }
 inline float __fdividef(float a, float b) { return a / b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __frcp_rn(float v) { return 1.0f / v; }
 inline float __frsqrt_rn(float v) { return 1.0f / sqrtf(v); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }

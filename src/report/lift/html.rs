@@ -7,8 +7,8 @@ use crate::report::xml::escape;
 
 const STYLE: &str = "\
 body{font:14px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#1f2328;background:#fff}\
-svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em 0;width:100%}caption{text-align:left;font-weight:650;font-size:16px;padding:.5em 0}\
-th,td{border-bottom:1px solid #d1d9e0;padding:4px 8px;text-align:left;vertical-align:top;overflow-wrap:anywhere;font-variant-numeric:tabular-nums}\
+svg{width:900px;max-width:100%;min-width:680px;height:auto}table{border-collapse:collapse;margin:1em 0;width:100%}caption{text-align:left;font-weight:650;font-size:16px;padding:.5em 0}\
+th,td{border-bottom:1px solid #d1d9e0;padding:4px 8px;text-align:left;vertical-align:top;overflow-wrap:break-word;max-width:26em;font-variant-numeric:tabular-nums}\
 th{color:#59636e;font-weight:600}.scroll{overflow-x:auto}\
 @media(prefers-color-scheme:dark){body{color:#f0f6fc;background:#0d1117}th,td{border-color:#3d444d}th{color:#9198a1}}";
 
@@ -22,7 +22,7 @@ pub(crate) fn page(title: &str, pictures: &[Picture], tables: &[Grid]) -> String
         escape(title)
     );
     for picture in pictures {
-        page.push_str(&chart(picture));
+        let _ = writeln!(page, "<div class=\"scroll\">{}</div>", chart(picture));
     }
     for table in tables {
         let _ = write!(page, "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr>", escape(&table.title));

@@ -51,6 +51,7 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
         prompt: &question,
         timeout: asked.patience,
         max_turns: TURNS,
+        max_tokens: 0,
         path: path(),
         hidden: vec![task.root.clone(), asked.desk.run.to_owned()],
     })?;

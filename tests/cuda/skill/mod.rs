@@ -44,6 +44,84 @@ fn what_is_quoted_is_what_the_kernels_say() {
     }
 }
 
+/// The files of assets/ that kernels/ has as well, each with where.
+fn assets() -> Vec<(PathBuf, String)> {
+    // The groups, by the project that they are of.
+    const GROUPS: [(&str, &str); 8] = [
+        ("rms_norm", "rmsnorm"),
+        ("attention", "attention"),
+        ("columns", "column_sum"),
+        ("elementwise", "elementwise"),
+        ("gated", "geglu"),
+        ("rope", "rope"),
+        ("softmax", "softmax"),
+        ("transpose", "transpose"),
+    ];
+    // Launchers for one dtype or one layout, and descriptions, which the projects have in a longer form.
+    const OWN: [&str; 6] = [
+        "rms_norm/kernel_src/rms_norm/launch.cu",
+        "rms_norm/kernel_src/reference.py",
+        "rms_norm/kernel.toml",
+        "gated/kernel_src/gated/launch.cu",
+        "rope/kernel_src/rope/launch.cu",
+        "rope/kernel_src/rope/tuning.h",
+    ];
+    let assets = root().join("skills/cuda-kernels/assets");
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(&assets).sort_by_file_name().into_iter().map(Result::unwrap) {
+        let inside = entry.path().strip_prefix(&assets).unwrap().to_str().unwrap().to_owned();
+        let (group, path) = inside.split_once('/').unwrap_or((&inside, ""));
+        let project = GROUPS.iter().find(|known| known.0 == group).map(|known| known.1);
+        if entry.file_type().is_dir()
+            || path == "build.toml"
+            || OWN.contains(&inside.as_str())
+            || group == "torch_binding"
+        {
+            continue;
+        }
+        let project = project.unwrap_or_else(|| panic!("assets/{group} is of no project of kernels/"));
+        let name = path.rsplit('/').next().unwrap();
+        found.push((
+            entry.path().to_owned(),
+            match path.matches('/').count() {
+                0 => format!("kernels/{project}/{name}#start"),
+                1 => format!("kernels/common/{name}"),
+                _ => format!("kernels/{project}/kernel_src/{name}"),
+            },
+        ));
+    }
+    let registration = assets.join("torch_binding/by-hand/registration.h");
+    found.push((registration, "src/variant/registration.h".to_owned()));
+    found
+}
+
+#[test]
+fn the_assets_are_what_the_kernels_have() {
+    let sources = sources();
+    let assets = assets();
+    assert!(assets.len() > 60, "{}", assets.len());
+    for (path, quote) in assets {
+        let text = quotes::quoted(&path, &quote, &sources);
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).unwrap() == text,
+            "{} is not {quote}; run: UPDATE=1 cargo test --test cuda skill",
+            path.display()
+        );
+    }
+}
+
+/// What is read at once is read by every agent: some cut a file off behind 30 KB.
+#[test]
+fn a_page_has_at_most_6_000_tokens() {
+    for page in pages() {
+        let count = tokens::count(&fs::read_to_string(&page).unwrap());
+        assert!(count <= 6_000, "{}: {count} tokens; move code to assets/", page.display());
+    }
+}
+
 /// A mark that no page quotes only disturbs readers of the source.
 #[test]
 fn every_marked_region_is_quoted() {
@@ -53,6 +131,7 @@ fn every_marked_region_is_quoted() {
         quoted.extend(fences(&page, &text).iter().filter_map(|fence| fence.quote().map(str::to_owned)));
     }
     assert!(!quoted.is_empty(), "nothing is quoted");
+    quoted.extend(assets().into_iter().map(|(_, quote)| quote));
     for (path, source) in sources() {
         for region in source.regions.keys() {
             assert!(quoted.contains(&format!("{path}#{region}")), "nobody quotes {path}#{region}");
@@ -362,19 +441,20 @@ fn run(command: &mut Command) -> (bool, String) {
     (status.success(), said.concat())
 }
 
-/// Extracts the files of pages with the command in kernel-templates.md.
-fn extract(names: &[&str]) -> TempDir {
+/// A folder with the files of these groups of assets, each over the one before, as kernel-templates.md says to copy them.
+fn copied(groups: &[&str]) -> TempDir {
     let folder = TempDir::with_prefix("kernels-").unwrap();
-    let text = page("kernel-templates.md");
-    let script = text
-        .split("```bash\n")
-        .find(|block| block.starts_with("python3 - path/to/kernel-templates.md"))
-        .and_then(|block| block.split("```\n").next())
-        .expect("kernel-templates.md says how to extract its files");
-    let named: Vec<String> = names.iter().map(|name| format!("'{}'", references().join(name).display())).collect();
-    let script = script.replace("path/to/kernel-templates.md", &named.join(" "));
-    let (done, said) = run(Command::new("bash").arg("-ec").arg(script).current_dir(&folder));
-    assert!(done, "{said}");
+    let skill = root().join("skills/cuda-kernels");
+    let said = page("kernel-templates.md");
+    for group in groups {
+        assert!(
+            said.contains("cp -r path/to/cuda-kernels/assets/rms_norm/. ."),
+            "kernel-templates.md says how to copy"
+        );
+        let from = skill.join("assets").join(group).join(".");
+        let (done, said) = run(Command::new("cp").arg("-r").arg(from).arg(folder.path()));
+        assert!(done, "{said}");
+    }
     folder
 }
 
@@ -397,30 +477,27 @@ fn what_is_extracted_is_a_project() {
         ("transpose", vec!["transpose"]),
         ("attention", vec!["attention"]),
     ] {
-        let other = format!("kernel-templates-{name}.md");
-        let mut names = vec!["kernel-templates.md"];
-        if !name.is_empty() {
-            names.push(&other);
-        }
-        let folder = extract(&names);
+        let groups: Vec<&str> = ["rms_norm", name].into_iter().filter(|group| !group.is_empty()).collect();
+        let folder = copied(&groups);
         if !name.is_empty() {
             // As the page says.
             fs::remove_dir_all(folder.path().join("kernel_src/rms_norm")).unwrap();
+            fs::remove_file(folder.path().join("kernel_src/reference.py")).unwrap();
         }
         let toml = fs::read_to_string(folder.path().join("kernel.toml")).unwrap();
         for operation in operations {
-            assert!(toml.contains(&format!("name = \"{operation}\"")), "{other}");
+            assert!(toml.contains(&format!("name = \"{operation}\"")), "{name}");
         }
         let (clean, said) = kernels(folder.path(), &["check", "--strict"]);
-        assert!(clean, "{other}: {said}");
+        assert!(clean, "{name}: {said}");
         let (built, said) = kernels(folder.path(), &["build", "--arch", "90"]);
-        assert!(built, "{other}: {said}");
+        assert!(built, "{name}: {said}");
     }
 }
 
 #[test]
 fn the_templates_with_their_binding_are_what_torch_loads() {
-    let folder = extract(&["kernel-templates.md", "torch-binding.md"]);
+    let folder = copied(&["rms_norm", "torch_binding"]);
     let path = folder.path().join("build.toml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("your-name/", "someone/")).unwrap();
@@ -454,7 +531,7 @@ fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
         Ok(torches) => torches,
         Err(why) => return crate::support::not_run(&format!("a variant built by hand: {why}")),
     };
-    let folder = extract(&["kernel-templates.md", "torch-binding.md"]);
+    let folder = copied(&["rms_norm", "torch_binding"]);
     let text = page("torch-binding.md");
     let script = text
         .split("```bash\n")
@@ -474,7 +551,7 @@ fn a_variant_that_is_built_by_hand_is_what_the_hubs_library_loads() {
 #[test]
 fn the_launchers_of_gated_and_rope_compile_for_every_card() {
     for (name, source) in [("gated", "gated/launch.cu"), ("rope", "rope/launch.cu")] {
-        let folder = extract(&["kernel-templates.md", &format!("kernel-templates-{name}.md")]);
+        let folder = copied(&["rms_norm", name]);
         let mut nvcc = nvcc();
         for arch in [75, 80, 90] {
             nvcc.arg("-gencode").arg(format!("arch=compute_{arch},code=sm_{arch}"));
@@ -576,7 +653,7 @@ fn the_compilers_say_what_troubleshooting_says_they_say() {
 /// The runtime's error texts, and the cases that the template's launcher refuses, which need no GPU.
 #[test]
 fn the_runtime_and_the_launcher_say_it_too() {
-    let folder = extract(&["kernel-templates.md"]);
+    let folder = copied(&["rms_norm"]);
     let mut text = String::from("#include <cstdio>\n#include <cuda_runtime.h>\nint main() {\n");
     for (_, proof) in MESSAGES {
         if let Proof::Runtime(code) = proof {

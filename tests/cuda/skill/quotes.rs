@@ -143,7 +143,7 @@ pub(crate) fn render(page: &Path, text: &str, sources: &BTreeMap<String, Source>
     rendered
 }
 
-fn quoted(page: &Path, quote: &str, sources: &BTreeMap<String, Source>) -> String {
+pub(crate) fn quoted(page: &Path, quote: &str, sources: &BTreeMap<String, Source>) -> String {
     let (path, region) = quote.split_once('#').map_or((quote, None), |(p, r)| (p, Some(r)));
     let source = sources.get(path).unwrap_or_else(|| panic!("{}: quote={quote}: there is no {path}", page.display()));
     match region {

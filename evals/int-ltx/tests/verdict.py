@@ -1,0 +1,5 @@
+"""What an LTX-Video transformer does with the patch."""
+
+import integration
+
+integration.judged("ltx")

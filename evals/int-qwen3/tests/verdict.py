@@ -1,0 +1,5 @@
+"""What a Qwen3 model does with the patch."""
+
+import integration
+
+integration.judged("qwen3")

@@ -1,0 +1,4 @@
+// The kernels for bf16.
+#include "instantiate.cuh"
+
+const void* attention::attention_kernel_bf16(int head_dim) { return find_kernel<BF16>(head_dim); }

@@ -1,0 +1,232 @@
+// Softmax of rows: out = exp(scale * x - max) / sum of these.
+//
+// The floor is memory: x is read once and out is written once. So a row stays in registers from its load to its store:
+// TPR threads of each of a cluster's CL blocks share it, and each holds NV packs of N elements. A position of -infinity
+// gives 0; a row of nothing else gives NaN, as torch does. out may be x.
+#pragma once
+#include "arch.h"
+#include "arguments.h"
+#include "cluster_pair.cuh"
+#include "pack.cuh"
+#include "pair.cuh"
+#include "reduce.cuh"
+#include "span.cuh"
+
+namespace softmax {
+using namespace common;
+
+// The larger of max and the pack's elements times c, which may be negative.
+template <typename T, int N>
+__device__ __forceinline__ float pack_max(const Pack<T, N>& pack, float c, float max) {
+  float f[N];
+  unpack(pack, f);
+#pragma unroll
+  for (int j = 0; j < N; ++j) max = fmaxf(max, f[j] * c);
+  return max;
+}
+
+// The same for c above zero, which need not meet each element: rounding keeps the order.
+template <typename T, int N>
+__device__ __forceinline__ float pack_max_scaled_up(const Pack<T, N>& pack, float c, float max) {
+  float f[N];
+  unpack(pack, f);
+  float most = f[0];
+#pragma unroll
+  for (int j = 1; j < N; ++j) most = fmaxf(most, f[j]);
+  return fmaxf(max, most * c);
+}
+
+// f becomes 2^(c * f - top). One rounding of the exponent: c * f alone may be large where the difference is not.
+template <int N>
+__device__ __forceinline__ void exponentials(float (&f)[N], float c, float top) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] = exp2_fast(fmaf(f[j], c, -top));
+}
+
+template <int N>
+__device__ __forceinline__ float sum_of(const float (&f)[N]) {
+  float sum = f[0];
+#pragma unroll
+  for (int j = 1; j < N; ++j) sum += f[j];
+  return sum;
+}
+
+// Blocks that an SM is to hold at least; 0: the compiler's choice, but for fp32 on sm_100, where it spills for a third.
+template <typename T, int NV>
+constexpr int kBlocksAtLeast = sizeof(T) == 4 && NV == 5 && kUsed<100, 119> ? 2 : 0;
+
+template <typename T, int N, int TPR, int NV, int CL, int FIRST, int LAST>
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) softmax_rows(const SoftmaxArguments a) {
+  if constexpr (!kUsed<FIRST, LAST>) {
+    __trap();
+    return;
+  }
+  constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
+  constexpr int kStep = TPR * CL;                  // packs from one of a thread's to the next: all blocks have as many
+  // The exponentials stay, in fp32, where they fit; else the packs do, half as large, and they are computed again.
+  constexpr bool kOnce = NV * N <= 32;
+  __shared__ float2 scratch[32];
+  __shared__ ClusterPairs cluster_pairs;
+  if constexpr (CL > 1) begin_cluster<CL>(cluster_pairs);
+
+  // The blocks of a cluster are neighbours in the grid.
+  const int rank = blockIdx.x % CL;
+  const int first = kRows == 1 ? rank * TPR + threadIdx.x : threadIdx.x % TPR;
+  const int64_t row = kRows == 1 ? blockIdx.x / CL : static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / TPR;
+  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+  const Span<N> span = span_of<N>(x_row, kRows == 1 || row < a.rows ? a.width : 0);
+  // From here on the first pack is this thread's. What is left of them is not above zero behind the last row either.
+  const int left = span.packs - first, edge = span.edge(first);
+  const bool has_edge = first < span.edges;
+  const int64_t begin = span.head + static_cast<int64_t>(first) * N;
+
+  // Every load before the first use.
+  Pack<T, N> x[NV];
+  Pack<T, 1> x_edge;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * kStep < left) load<kCached>(x[v], x_row + begin, v * kStep);
+  if (has_edge) load<kCached>(x_edge, x_row, edge);
+
+  // This thread's maximum, and its sum relative to that.
+  const float c = a.log2_scale;
+  float f[kOnce ? NV : 1][N], f_edge[1] = {0.0f};
+  Pair p = {-INFINITY, 0.0f};
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * kStep < left) p.max = pack_max(x[v], c, p.max);
+  if (has_edge) p.max = pack_max(x_edge, c, p.max);
+  const float own = anchor(p.max);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (v * kStep < left) {
+      keep_packed(x[v]);
+      unpack(x[v], f[kOnce ? v : 0]);
+      exponentials(f[kOnce ? v : 0], c, own);
+      p.sum += sum_of(f[kOnce ? v : 0]);
+    }
+  }
+  if (has_edge) {
+    unpack(x_edge, f_edge);
+    exponentials(f_edge, c, own);
+    p.sum += f_edge[0];
+  }
+  const float own_max = p.max;
+  p = row_pair<TPR>(p, scratch);
+  if constexpr (CL > 1) p = cluster_pair<CL>(p, cluster_pairs, rank);
+
+  // From this thread's maximum to the row's. A sum of 0 is a row of -infinity: 0 times infinity is NaN.
+  const float inverse = 1.0f / p.sum, top = anchor(p.max);
+  const float factor = exp2_fast(own_max - top) * inverse;
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (v * kStep < left) {
+      if constexpr (!kOnce) {
+        keep_packed(x[v]);
+        unpack(x[v], f[0]);
+        exponentials(f[0], c, top);
+      }
+#pragma unroll
+      for (int j = 0; j < N; ++j) f[kOnce ? v : 0][j] *= kOnce ? factor : inverse;
+      repack(x[v], f[kOnce ? v : 0]);
+      store(out_row + begin, v * kStep, x[v]);
+    }
+  }
+  if (has_edge) {
+    f_edge[0] *= factor;
+    repack(x_edge, f_edge);
+    store(out_row, edge, x_edge);
+  }
+}
+
+// Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with the elements of
+// each.
+template <typename T, int N, int TPR, bool UP, int G, typename Also>
+__device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int left, float c, Also also) {
+  float max = p.max;
+#pragma unroll
+  for (int v = 0; v < G; ++v)
+    if (v * TPR < left) max = UP ? pack_max_scaled_up(x[v], c, max) : pack_max(x[v], c, max);
+  const float top = anchor(max);
+  p.sum *= exp2_fast(p.max - top), p.max = max;
+#pragma unroll
+  for (int v = 0; v < G; ++v) {
+    if (v * TPR < left) {
+      float f[N];
+      unpack(x[v], f);
+      also(f);
+      exponentials(f, c, top);
+      p.sum += sum_of(f);
+    }
+  }
+}
+
+// The pair of what this thread has of a row, online: each element is read once, whatever the width. UP: c is above
+// zero.
+template <int TPR, bool UP, typename T, int N, typename Also>
+__device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span, int first, float c, Also also) {
+  constexpr int kGroup = 4;  // packs in flight
+  Pair p = {-INFINITY, 0.0f};
+  const T* packs = x_row + span.head;
+  Pack<T, 1> x_edge[1];
+  const int edges = span.edges - first;
+  if (edges > 0) load<kCached>(x_edge[0], x_row, span.edge(first));
+  for (int i = first; i < span.packs; i += kGroup * TPR) {
+    Pack<T, N> x[kGroup];
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v)
+      if (v * TPR < span.packs - i) load<kCached>(x[v], packs, static_cast<int64_t>(i) + v * TPR);
+    add_packs<T, N, TPR, UP>(p, x, span.packs - i, c, also);
+  }
+  add_packs<T, 1, TPR, UP>(p, x_edge, edges, c, also);
+  return p;
+}
+
+// Rows that are read a second time, from the caches as far as they are still there: one a block.
+template <typename T, int N, int TPR>
+__global__ void __launch_bounds__(TPR) softmax_rows_twice(const SoftmaxArguments a) {
+  constexpr int kGroup = 4;
+  __shared__ float2 scratch[32];
+  const int64_t row = blockIdx.x;
+  const int first = threadIdx.x;
+  const float c = a.log2_scale;
+  const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+  T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
+  const Span<N> span = span_of<N>(x_row, a.width);
+  const Pair p = row_pair<TPR>(stream_pair<TPR, false>(x_row, span, first, c, [](const auto&) {}), scratch);
+  const float inverse = 1.0f / p.sum, top = anchor(p.max);
+
+  const auto finish = [&](auto& pack, auto& f) {
+    unpack(pack, f);
+    exponentials(f, c, top);
+#pragma unroll
+    for (float& one : f) one *= inverse;
+    repack(pack, f);
+  };
+  // From the end, which was read last and is nearest.
+  for (int i = (span.packs - 1 - first) / (kGroup * TPR) * (kGroup * TPR) + first; i >= 0 && i < span.packs;
+       i -= kGroup * TPR) {
+    Pack<T, N> x[kGroup];
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v)
+      if (v * TPR < span.packs - i) load<kCached>(x[v], x_row + span.head, static_cast<int64_t>(i) + v * TPR);
+#pragma unroll
+    for (int v = 0; v < kGroup; ++v) {
+      if (v * TPR < span.packs - i) {
+        float f[N];
+        finish(x[v], f);
+        store(out_row + span.head, static_cast<int64_t>(i) + v * TPR, x[v]);
+      }
+    }
+  }
+  if (first < span.edges) {
+    Pack<T, 1> x;
+    float f[1];
+    load<kCached>(x, x_row, span.edge(first));
+    finish(x, f);
+    store(out_row, span.edge(first), x);
+  }
+}
+
+}  // namespace softmax
