@@ -1,6 +1,7 @@
 # Describes torch modules as tasks: `kernels search import`. A request a line on stdin, an answer a line on the standard output
 # of the start. The process is confined: the module's code is a stranger's.
 import contextlib
+import copy
 import importlib.util
 import inspect
 import itertools
@@ -27,6 +28,8 @@ RESERVED = {"T", "size", "min", "max", "ceil_div", "stream", "dtype", "out", "in
 SEEDS = 5
 # Elements of all tensors and operations of the cases that are verified, and of what the filters run.
 SMALL, FILTERED, MOST = (60_000, 3e7), (2_000_000, 3e8), 20_000_000
+# Elements of a row by which its errors are judged.
+ROW = 16
 # Seconds for the filters.
 PATIENCE = 20.0
 
@@ -252,7 +255,7 @@ def small(sizes, limits, first=None):
         name = first if first in open_ and value > 4 else max(open_, key=lambda name: change.get(name, sizes.config[name]))
         value = change.get(name, sizes.config[name])
         for other in (value // 2, value // 2 + 1, value * 3 // 4, value - 1):
-            if 0 < other < value and sizes.shoot({**change, name: other}):
+            if 0 < other < value and has_rows(sizes, sizes.shoot({**change, name: other})):
                 change[name] = other
                 break
         else:
@@ -267,12 +270,21 @@ def drawn(sizes, least):
         value = least.get(name, sizes.config[name])
         tried = sorted({1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 31, 32, 33, 48, 64, 65, 96, 100, 127, 128, 130, 256, value // 2, value})
         tried = [other for other in tried if 0 < other <= max(value, min(sizes.config[name], 33))]
-        good = [other for other in tried if sizes.shoot({**least, name: other})]
+        good = [other for other in tried if has_rows(sizes, sizes.shoot({**least, name: other}))]
         if not good:
             return None
         after = [other for other in tried if other >= good[0]]
         found[name] = f"{good[0]}..{good[-1]}" if after == good and len(good) > 2 else good
     return found
+
+
+def has_rows(sizes, shot):
+    """Whether rows of the output are long: the budget of errors is that of a row's largest element, and a row of one element that
+    cancels has none."""
+    if shot is None:
+        return False
+    pairs = zip(shot.results, sizes.base.results, strict=True)
+    return all(not one.dim() or one.shape[-1] >= min(ROW, base.shape[-1]) for one, base in pairs)
 
 
 def choose(found, rng):
@@ -405,7 +417,7 @@ class Task:
                 result = self.module.module.forward_fn(**given)
             else:
                 inputs, states = self.parts(given, shot)
-                result = torch.func.functional_call(shot.model.double(), states, tuple(inputs))
+                result = torch.func.functional_call(copy.deepcopy(shot.model).double(), states, tuple(inputs))
         return [result] if torch.is_tensor(result) else list(result)
 
     @staticmethod
@@ -500,6 +512,8 @@ class Task:
             if result.dtype not in DTYPES:
                 raise Unfit("dtype", f"the output is {result.dtype}")
             shape = shaped(self.names, self.shots, lambda shot, at=at: shot.results[at], name)
+            if self.flattens(shape):
+                shape = [" * ".join(f"({one})" if " " in one else one for one in shape if one != "1")]
             outputs.append({"name": name, "role": "output", "dtype": DTYPES[result.dtype], "shape": shape or ["1"]})
         tables = self.tables(outputs)
         return {
@@ -509,6 +523,11 @@ class Task:
             "tables": tables,
             "notes": self.notes,
         }
+
+    def flattens(self, shape):
+        """Whether an output of short rows is one row, of which all elements are judged by the largest."""
+        results = self.sizes.base.results
+        return len(results) == 1 and len(shape) > 1 and results[0].shape[-1] < ROW <= results[0].numel()
 
     def values(self, change):
         """The values of all names in a case."""
@@ -604,6 +623,8 @@ class Task:
                     f"    result = torch.func.functional_call(model, {{{held}}}, ({given},))"]
         if any(one.dim() == 0 for one in shot.results):
             body.append("    result = result.reshape(1)")
+        elif self.flattens(shot.results[0].shape):
+            body.append("    result = result.reshape(-1)")
         lines = ["", "", "# What `kernels verify` calls, with float64 tensors and the sizes, all by name.",
                  f"def kernels_reference({head}, **sizes):", *body, "    return result", ""]
         return "\n".join(lines) if self.module.functional else MODEL + "\n".join(lines)

@@ -135,11 +135,10 @@ pub(crate) fn launcher(operation: &str) -> String {
 }
 
 /// build.toml of a project with one source.
-pub(crate) fn build_toml(operation: &str, license: Option<&str>) -> String {
+pub(crate) fn build_toml(operation: &str, license: &str) -> String {
     let name = operation.replace('_', "-");
-    let license = license.map(|license| format!("license = \"{license}\"\n")).unwrap_or_default();
     format!(
-        "[general]\nname = \"{name}\"\nversion = 1\nedition = 5\n{license}backends = [\"cuda\"]\n\n[torch]\nsrc = []\n\n\
+        "[general]\nname = \"{name}\"\nversion = 1\nedition = 5\nlicense = \"{license}\"\nbackends = [\"cuda\"]\n\n[torch]\nsrc = []\n\n\
          [kernel.{operation}]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"{operation}.cu\"]\n"
     )
 }

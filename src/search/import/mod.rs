@@ -334,7 +334,8 @@ fn write(folder: &Path, module: &Module, described: &Described, finite_only: Opt
     let text = text.with_context(|| format!("cannot read {}", module.file.display()))?;
     let source = String::from_utf8(text).with_context(|| format!("{} is not UTF-8", module.file.display()))?;
     let license = module.license.as_ref().map(fs::read_to_string).transpose()?;
-    let spdx = license.as_ref().map(|text| if text.contains("Apache License") { "Apache-2.0" } else { "other" });
+    let is_apache = license.as_ref().is_some_and(|text| text.contains("Apache License"));
+    let spdx = if is_apache { "Apache-2.0" } else { "other" };
     let operation = &module.operation;
     let mut files = vec![
         ("build.toml".to_owned(), described::build_toml(operation, spdx)),
