@@ -27,7 +27,7 @@ RESERVED = {"T", "size", "min", "max", "ceil_div", "stream", "dtype", "out", "in
             "float", "double", "char", "long", "short", "operator", "new", "delete", "template", "register", "default", "switch"}
 SEEDS = 5
 # Elements of all tensors and operations of the cases that are verified, and of what the filters run.
-SMALL, FILTERED, MOST = (60_000, 3e7), (2_000_000, 3e8), 20_000_000
+SMALL, DRAWN, FILTERED, MOST = (60_000, 3e7), (400_000, 3e8), (2_000_000, 3e8), 20_000_000
 # Elements of a row by which its errors are judged.
 ROW = 16
 # Seconds for the filters.
@@ -275,6 +275,24 @@ def drawn(sizes, least):
             return None
         after = [other for other in tried if other >= good[0]]
         found[name] = f"{good[0]}..{good[-1]}" if after == good and len(good) > 2 else good
+    return bounded(sizes, found)
+
+
+def bounded(sizes, found):
+    """The same with fewer large sizes, so that the largest together are no large case."""
+    for _ in range(64):
+        ends = {name: [*map(int, values.split(".."))] if isinstance(values, str) else values for name, values in found.items()}
+        shot = sizes.shoot({name: values[-1] for name, values in ends.items()})
+        if shot is None or (shot.elements() <= DRAWN[0] and (shot.flops or 0) <= DRAWN[1]):
+            break
+        name = max(ends, key=lambda name: ends[name][-1] / ends[name][0])
+        first, last = ends[name][0], ends[name][-1]
+        if first == last:
+            break
+        if isinstance(found[name], str):
+            found[name] = f"{first}..{max(first, last // 2)}"
+        else:
+            found[name] = found[name][:-1]
     return found
 
 
