@@ -51,13 +51,11 @@ pub(super) fn measure(project: &Project, ordinal: usize) -> Result<BTreeMap<Stri
     command.arg("--force-overwrite").arg("--log-file").arg(log.path()).arg(own).args(arguments);
     let ended = job::wait(job::scrubbed(&mut command), LIMIT)?;
     let text = fs::read_to_string(log.path())?;
-    match parse(&text) {
-        Some(metrics) => Ok(metrics),
-        None => {
-            let last = text.lines().rfind(|line| line.contains("==")).unwrap_or("it measured no launch").to_owned();
-            bail!("ncu: {}", ended.filter(|death| !death.text.is_empty()).map_or(last, |death| death.text))
-        }
+    if let Some(metrics) = parse(&text) {
+        return Ok(metrics);
     }
+    let last = text.lines().rfind(|line| line.contains("==")).unwrap_or("it measured no launch").to_owned();
+    bail!("ncu: {}", ended.filter(|death| !death.text.is_empty()).map_or(last, |death| death.text))
 }
 
 /// The first row of values, by the names of its columns.

@@ -21,18 +21,20 @@ pub(super) fn run(arguments: &Import, output: Output) -> Result<ExitCode> {
         _ => Vec::new(),
     };
     let python = Interpreter::find(None, "search import")?;
-    let mut importer = Importer::new(python, &arguments.out, arguments.seed)?;
-    let progress = Progress::new(output);
+    let mut maker = Importer::new(python, &arguments.out, arguments.seed)?;
+    let line = Progress::new(output);
     let mut all: Vec<Imported> = Vec::new();
     for (number, module) in modules.iter().enumerate() {
-        progress.tell(&format!("{} of {}: {} {}", number + 1, modules.len(), module.name, module.title));
-        let imported = importer.import(module)?;
-        progress.above(|| show(&imported, output));
+        line.tell(&format!("{} of {}: {} {}", number + 1, modules.len(), module.name, module.title));
+        let imported = maker.import(module)?;
+        line.above(|| show(&imported, output));
         all.push(imported);
     }
-    progress.done();
+    line.done();
     let mut counts: BTreeMap<Outcome, u64> = BTreeMap::new();
-    all.iter().for_each(|one| *counts.entry(one.outcome).or_default() += 1);
+    for one in &all {
+        *counts.entry(one.outcome).or_default() += 1;
+    }
     if output.is_json() {
         output.json(&json!({"out": arguments.out, "tasks": all}));
     } else {

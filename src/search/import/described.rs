@@ -47,7 +47,7 @@ pub(crate) struct Table {
 }
 
 impl Described {
-    /// The names of sizes, which the launcher takes as int64_t behind its tensors.
+    /// The names of sizes, which the launcher takes as `int64_t` behind its tensors.
     fn sizes(&self) -> Vec<&str> {
         self.tables.first().map(|table| table.values.keys().map(String::as_str).collect()).unwrap_or_default()
     }
