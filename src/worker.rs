@@ -31,6 +31,8 @@ pub(crate) enum Request {
     Cases(Cases),
     /// Carry out one job of a search, and leave its result in the run's folder.
     Search(SearchJob),
+    /// Carry out one job of a list, on a node of a cluster that says which.
+    SearchArray(SearchArray),
     /// Verify or time some cases of a project, and print the report as JSON.
     Tune(TuneJob),
 }
@@ -64,6 +66,14 @@ pub(crate) struct SearchJob {
     pub(crate) run: PathBuf,
     /// The job's name in it.
     pub(crate) key: String,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct SearchArray {
+    /// The run's folder.
+    pub(crate) run: PathBuf,
+    /// The name of the list in it.
+    pub(crate) batch: String,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

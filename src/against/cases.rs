@@ -3,7 +3,9 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::project::{Argument, Bound, BoundArgument, Case, CaseSet, Operation, OracleRef, Project, Role};
+use crate::project::{
+    Argument, Bound, BoundArgument, BoundTensor, Case, CaseSet, Integers, Operation, OracleRef, Project, Role,
+};
 use crate::worker::Cases;
 
 /// A project's sources, its operations, and their bound cases less those that are drawn at random.
@@ -75,6 +77,7 @@ pub(super) fn case(project: &Project, operation: &Operation, case: &Case, bound:
                 "shape": tensor.shape,
                 "strides": tensor.strides,
                 "offset": tensor.offset,
+                "range": range(tensor),
             })
         })
         .collect();
@@ -112,6 +115,14 @@ pub(super) fn case(project: &Project, operation: &Operation, case: &Case, bound:
         "arguments": arguments,
         "reference": reference,
     })
+}
+
+/// The smallest and the largest value of an input, where kernel.toml says so.
+#[allow(clippy::cast_precision_loss, reason = "binding limits it to 2^53")]
+fn range(tensor: &BoundTensor) -> Option<[f64; 2]> {
+    let from = tensor.integers.as_ref()?;
+    let unit = if tensor.dtype.is_float() { Integers::UNIT } else { 1.0 };
+    Some([from.first as f64 * unit, from.last as f64 * unit])
 }
 
 /// As kernel.toml names it.

@@ -66,7 +66,8 @@ impl Functions {
         let slot =
             File::options().read(true).write(true).create_new(true).open(scratch.path().join(SLOT)).context(WRITE)?;
         let request = json!({"where": place, "variant": variant, "device": card});
-        let mut driver = Driver::confined(python, &request, scratch.path())?;
+        let mut driver = Driver::confined(python, "published.py", scratch.path())?;
+        driver.ask(&request);
         match answer(&mut driver, LOADING)? {
             Answer::Ready(ready) => Ok(Self { driver, scratch, slot, ready }),
             Answer::Cannot(why) => bail!("{} was not loaded: {why}", variant.file_name().unwrap_or_default().display()),

@@ -2,12 +2,14 @@
 //! launches of each in CUDA graphs over the same rotating tensors, and replays them in turn.
 
 mod cases;
+mod describe;
 pub(crate) mod functions;
 mod peer;
 mod program;
 mod python;
 
 pub(crate) use cases::cases;
+pub(crate) use describe::Describer;
 pub(crate) use peer::{Peer, UnknownPeer};
 pub(crate) use python::Interpreter;
 

@@ -22,6 +22,7 @@ macro_rules! files {
 
 /// The driver and its package, file by file, without what Python caches beside them.
 const FILES: &[(&str, &str)] = files![
+    "describe.py",
     "driver.py",
     "peers/__init__.py",
     "peers/candidate.py",
@@ -77,32 +78,32 @@ impl Driver {
         if !online {
             command.env("HF_HUB_OFFLINE", "1");
         }
-        Self::spawn("the driver of --against", command, folder, request)
+        let mut driver = Self::spawn("the driver of --against", command, folder)?;
+        driver.ask(request);
+        Ok(driver)
     }
 
-    /// Starts the one that runs a stranger's code: without network, and writing to `scratch` alone.
-    pub(super) fn confined(python: &Interpreter, request: &Value, scratch: &Path) -> Result<Self> {
+    /// Starts one that runs a stranger's code: without network, and writing to `scratch` alone.
+    pub(super) fn confined(python: &Interpreter, script: &'static str, scratch: &Path) -> Result<Self> {
         let folder = sources()?;
-        let arguments = vec![folder.path().join("published.py")];
+        let arguments = vec![folder.path().join(script)];
         let confined = Confined { program: python.path.clone(), arguments, scratch: scratch.to_owned() };
         let mut command = Request::Confined(confined).command()?;
         command.envs(CACHES.split(' ').map(|name| (name, scratch))).env("HF_HUB_OFFLINE", "1");
         for name in SECRETS.split(' ') {
             command.env_remove(name);
         }
-        Self::spawn("the process of --kernel-toml", command, folder, request)
+        Self::spawn(script, command, folder)
     }
 
-    fn spawn(name: &'static str, mut command: Command, folder: TempDir, request: &Value) -> Result<Self> {
+    fn spawn(name: &'static str, mut command: Command, folder: TempDir) -> Result<Self> {
         let printed = tempfile::tempfile()?;
         command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(printed.try_clone()?).spawn().with_context(|| format!("starting {name}"))?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("{name} has no pipes");
         };
-        let mut driver = Self { name, child, requests, answers: lines(answers), printed, _folder: folder };
-        driver.ask(request);
-        Ok(driver)
+        Ok(Self { name, child, requests, answers: lines(answers), printed, _folder: folder })
     }
 
     /// Sends a line. A process that died before it read this is reported by `line`.

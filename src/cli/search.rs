@@ -7,6 +7,11 @@ use clap::{Args, Subcommand};
 /// The commands of a search.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Search {
+    /// Make projects of torch modules, to be searched for kernels
+    #[command(
+        after_help = "Examples:\n  kernels search import --from robust-kbench --out tasks/\n  kernels search import --module m.py --shapes s.toml --out tasks/\n\nA module has `Model` and `get_inputs`, as KernelBench's have, and perhaps `forward_fn`; s.toml has the arguments of\nboth under [bench], and others under each [[verify]]. The module becomes reference.py, which computes in double\nprecision what is right; parameters become inputs; the launcher's source compiles and refuses every call.\nFilters name worthless tasks: constant-output, output-range, output-std, output-axes, input-impact.\nWhat torch computes in the task's own type on the CPU is judged as a candidate would be. Both take the torch\nof KERNELS_PYTHON, else of python3.\n\nThe module is read in a confined process; its project's reference.py runs with your rights afterwards.\nExit codes: 0 all are projects, 1 some are not or torch's own result fails, 2 usage."
+    )]
+    Import(Import),
     /// Start a run: make candidates of a project's kernels, and keep what the harness believes
     #[command(
         after_help = "Examples:\n  kernels search run kernels/rmsnorm --proposer dir:proposals --out runs/1\n  kernels search run my-kernel --proposer 'exec:./mutate.py' --budget evals=200,minutes=60\n\nEach candidate is applied to a copy, compared with earlier ones, checked, compiled, verified, timed beside a\ncopy of the same bytes, and, where it is better, confirmed in a fresh process beside torch. Without a card it\nis compiled, and the later stages are reported as not judged. docs/search.md says what is believed and what\nis not."
@@ -46,6 +51,29 @@ pub(crate) struct Of {
     pub(crate) run: PathBuf,
 }
 
+/// `kernels search import`.
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// A checkout of robust-kbench, or a folder of tasks in its format
+    #[arg(long, value_name = "ROBUST_KBENCH", conflicts_with_all = ["module", "shapes"])]
+    pub(crate) from: Option<PathBuf>,
+    /// Only the tasks of this name (level_1-task_40), or with this in their title, repeatable
+    #[arg(long, value_name = "TEXT", requires = "from")]
+    pub(crate) only: Vec<String>,
+    /// A torch module: a Python file with `Model` and `get_inputs`
+    #[arg(long, value_name = "FILE", requires = "shapes", required_unless_present = "from")]
+    pub(crate) module: Option<PathBuf>,
+    /// The arguments of `Model` and `get_inputs`: [bench] and [[verify]] of a TOML file
+    #[arg(long, value_name = "FILE", requires = "module")]
+    pub(crate) shapes: Option<PathBuf>,
+    /// The folder of the projects; one that is there is not touched
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) out: PathBuf,
+    /// The seed of the cases by which torch's own result is judged
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
 /// `kernels search run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
@@ -81,6 +109,14 @@ pub(crate) struct Run {
     /// What confirmed candidates are timed beside, in a Python with torch: `kernels bench --against`
     #[arg(long, value_name = "PEER", value_delimiter = ',', default_value = "torch,compile,compile-max,liger")]
     pub(crate) against: Vec<String>,
+    /// Where candidates are compiled and judged: local (all cards of this machine), or slurm, with options of sbatch behind a
+    /// colon ("slurm:--partition=gpu --account=lab"). The nodes need the run's folder, this program, and its cache; no variable
+    /// that holds a key goes there
+    #[arg(long, value_name = "ENGINE", default_value = "local")]
+    pub(crate) engine: String,
+    /// The most cards that --engine slurm uses at once
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) cards: u32,
     /// A run of another task, whose best kernel the operator `transplant` takes
     #[arg(long, value_name = "RUN")]
     pub(crate) donor: Vec<PathBuf>,

@@ -32,6 +32,7 @@ pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
         }
         Request::Verify(request) => return verify(&request, output),
         Request::Search(job) => search::evaluate::serve(&job)?,
+        Request::SearchArray(array) => search::engine::serve(&array)?,
         Request::Tune(job) => output.json(&tune::child::serve(&job)?),
         Request::Cases(request) => output.json(&against::cases(&request)?),
     }

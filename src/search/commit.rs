@@ -174,6 +174,11 @@ fn judged(search: &mut Ledger, id: u32, done: &Done<Verdict>) -> Result<()> {
     };
     match &done.result {
         None => new.attempts.push(Attempt::failed(Stage::Verify, vec![death(done.died.as_ref())], done.seconds())),
+        Some(verdict) if search.state.run.is_other_card(&verdict.card) => {
+            let why = format!("it was judged on {}, which is not the run's card", verdict.card);
+            new.attempts =
+                [Stage::VerifyFew, Stage::Verify, Stage::Bench].map(|stage| Attempt::not_judged(stage, &why)).into();
+        }
         Some(verdict) => {
             new.attempts.clone_from(&verdict.attempts);
             new.summary = verdict.summary;

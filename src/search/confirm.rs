@@ -9,7 +9,7 @@ use super::evaluate::Verdict;
 use super::event::{self, Attempt, Caught, Confirmed, Outcome, Stage, Summary};
 use super::job::{self, Done, Job, Work};
 use super::ledger::Ledger;
-use super::state::State;
+use super::state::{Candidate, State};
 
 /// A gain over the parent, and a part of the roof, from which on a candidate is measured twice.
 const LARGE: f64 = 1.5;
@@ -49,11 +49,15 @@ fn measured(search: &Ledger, id: u32, run: u32, not: Option<usize>) -> Result<(D
     let code = candidate.compiled.as_ref().and_then(|compiled| compiled.code.clone()).unwrap_or_default();
     let settings = &search.state.run.settings;
     let place = search.places.card(not);
-    let work = Work::Confirm { ordinal: place.number, against: settings.against.clone() };
+    // Of a finalist, once: none is faster so far.
+    let us = |one: &Candidate| one.summary().map_or(f64::INFINITY, |summary| summary.us);
+    let profiled = run == 1 && search.state.candidates.iter().all(|one| us(candidate) <= us(one));
+    let engine = search.places.engine();
+    let work = Work::Confirm { ordinal: engine.ordinal(place.number), against: settings.against.clone(), profiled };
     // Peers may compile for minutes.
     let patience = settings.patience.saturating_mul(2);
     let job = Job { work, tree, arch: search.state.run.arch, patience };
-    let done = job::carry_out(&search.folder, &format!("confirm-{code}-{run}"), &job)?;
+    let done = job::carry_out(engine, &search.folder, &format!("confirm-{code}-{run}"), &job)?;
     Ok((done, place.number))
 }
 
@@ -67,6 +71,7 @@ fn confirmed(search: &Ledger, id: u32, runs: &[Done<Verdict>]) -> Result<Confirm
         speedup: None,
         why: None,
         best: BTreeMap::new(),
+        profile: None,
         timed: Vec::new(),
         card: String::new(),
         started: runs.first().map_or(0.0, |done| done.started),
@@ -85,6 +90,12 @@ fn confirmed(search: &Ledger, id: u32, runs: &[Done<Verdict>]) -> Result<Confirm
             verdict.attempts.iter().filter(|one| one.outcome == Outcome::Failed).flat_map(|one| one.findings.clone()),
         );
         new.card.clone_from(&verdict.card);
+        if search.state.run.is_other_card(&verdict.card) {
+            new.why = Some(format!("it was timed on {}, which is not the run's card", verdict.card));
+            speedups.push(None);
+            continue;
+        }
+        new.profile = new.profile.or_else(|| verdict.profile.clone());
         new.timed.extend(verdict.timed.as_ref().map(|report| search.put(report)).transpose()?);
         let slower = |known: &Summary| verdict.summary.is_some_and(|summary| summary.us > known.us);
         if new.summary.as_ref().is_none_or(slower) {

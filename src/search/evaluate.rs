@@ -1,6 +1,7 @@
 //! What a child process does for a search: compiles a candidate, judges it on a card, or times it beside others. It
 //! reads the run's folder and writes one result into it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -13,6 +14,8 @@ use serde_json::Value;
 use super::event::{Attempt, Caught, Stage, Summary};
 use super::facts::Facts;
 use super::job::{self, Done, Job, Work};
+use super::machine::Machine;
+use super::profile;
 use super::sources::Sources;
 use super::task;
 use crate::against::{self, Interpreter, Peer};
@@ -44,7 +47,7 @@ pub(crate) struct Built {
 }
 
 /// What a card said of it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Verdict {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) summary: Option<Summary>,
@@ -54,6 +57,9 @@ pub(crate) struct Verdict {
     /// Of a confirmation, the comparison with other implementations.
     #[serde(default)]
     pub(crate) beside: Option<Beside>,
+    /// Of a confirmation, what Nsight Compute measured, or why it was not run.
+    #[serde(default)]
+    pub(crate) profile: Option<Result<BTreeMap<String, f64>, String>>,
 }
 
 /// How a candidate compares with the best of other implementations.
@@ -61,7 +67,7 @@ pub(crate) struct Verdict {
 pub(crate) struct Beside {
     pub(crate) speedup: Option<f64>,
     pub(crate) why: Option<String>,
-    pub(crate) best: std::collections::BTreeMap<String, u32>,
+    pub(crate) best: BTreeMap<String, u32>,
 }
 
 /// Carries out a job and publishes its result.
@@ -73,6 +79,10 @@ pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
     let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let job: Job = serde_json::from_slice(&text).with_context(|| format!("cannot read {}", file.display()))?;
     let started = job::now();
+    if let Work::Machine = &job.work {
+        let result = Some(Machine::here());
+        return job::publish(run, key, &Done { result, died: None, started, ended: job::now() });
+    }
     let sources: Sources = serde_json::from_slice(&Journal::get(run, &job.tree)?)?;
     let project = task::materialise(&run.join(task::FOLDER), &sources)?;
     match &job.work {
@@ -85,10 +95,11 @@ pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
             let result = Some(judged(&project, *ordinal)?);
             job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
         }
-        Work::Confirm { ordinal, against } => {
-            let result = Some(confirmed(&project, *ordinal, against)?);
+        Work::Confirm { ordinal, against, profiled } => {
+            let result = Some(confirmed(&project, *ordinal, against, *profiled)?);
             job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
         }
+        Work::Machine => Ok(()),
     }
 }
 
@@ -172,8 +183,7 @@ fn card(ordinal: usize) -> Result<Card, String> {
 
 /// `verify` and `bench`.
 fn judged(scratch: &Scratch, ordinal: usize) -> Result<Verdict> {
-    let mut verdict =
-        Verdict { attempts: Vec::new(), summary: None, verified: None, timed: None, card: String::new(), beside: None };
+    let mut verdict = Verdict::default();
     let card = match card(ordinal) {
         Ok(card) => card,
         Err(why) => {
@@ -262,13 +272,14 @@ fn summary(report: &BenchReport) -> Option<Summary> {
 }
 
 /// `bench` again, beside other implementations in turns.
-fn confirmed(scratch: &Scratch, ordinal: usize, against: &[String]) -> Result<Verdict> {
+fn confirmed(scratch: &Scratch, ordinal: usize, against: &[String], profiled: bool) -> Result<Verdict> {
     let card = card(ordinal).map_err(|why| anyhow::anyhow!("no card: {why}"))?;
     let session = Session::open(&folder(scratch), &card, false, &|_| {})?;
     let choice = Choice { ordinal, native_only: true, ..Choice::default() };
     let start = Instant::now();
     let mut report = session.bench(&choice, ROUNDS, &|_| {})?;
     let mut beside = Beside::default();
+    let profiled = profiled && report.findings.is_empty();
     if report.findings.is_empty() {
         beside = match compare(&session, &mut report, &choice, against) {
             Ok(()) => speedup(&report),
@@ -282,6 +293,7 @@ fn confirmed(scratch: &Scratch, ordinal: usize, against: &[String]) -> Result<Ve
         timed: Some(serde_json::to_value(&report)?),
         card: card.name,
         beside: Some(beside),
+        profile: profiled.then(|| profile::measure(&session.project, ordinal).map_err(|why| format!("{why:#}"))),
     })
 }
 

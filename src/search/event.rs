@@ -47,6 +47,13 @@ pub(crate) struct Run {
     pub(crate) arch: u32,
 }
 
+impl Run {
+    /// Whether times of this card are not to be compared with the run's. None is named where nothing was judged.
+    pub(crate) fn is_other_card(&self, name: &str) -> bool {
+        !name.is_empty() && self.card.as_ref().is_ok_and(|card| card.name != name)
+    }
+}
+
 /// `generation`: candidates that are made and judged at the same time, planned from the state before.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Generation {
@@ -286,6 +293,9 @@ pub(crate) struct Confirmed {
     /// In how many cases each peer was the best one.
     #[serde(default)]
     pub(crate) best: BTreeMap<String, u32>,
+    /// What Nsight Compute measured of a finalist, or why it was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<Result<BTreeMap<String, f64>, String>>,
     /// The blobs of the reports of `kernels bench --against … --json`.
     #[serde(default)]
     pub(crate) timed: Vec<String>,

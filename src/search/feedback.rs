@@ -4,6 +4,7 @@
 
 use super::event::{Outcome, Stage};
 use super::facts::Facts;
+use super::profile;
 use super::state::Candidate;
 use crate::base::plural;
 
@@ -98,6 +99,9 @@ fn times(candidate: &Candidate) -> Vec<String> {
         summary.us,
         stage.name(),
     )];
+    if let Some(Ok(metrics)) = candidate.confirmed.as_ref().and_then(|confirmed| confirmed.profile.as_ref()) {
+        all.push(profile::sentence(metrics));
+    }
     if summary.launches > 1 {
         all.push(format!("One call makes up to {}, with memory between them.", plural(summary.launches, "launch")));
     }

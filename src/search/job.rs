@@ -1,5 +1,5 @@
 //! Jobs: the parts of an evaluation, each in a child process of its own, `kernels __worker`, so that a candidate that
-//! crashes or hangs costs itself alone, and so that another machine can carry the same job out.
+//! crashes or hangs costs itself alone. An engine has them carried out, here or on another machine.
 //!
 //! A job is a file `jobs/KEY.json` of the run's folder and its result a file `results/KEY.json`, made beside it and linked
 //! to its name: the first one wins, however often a job is run. The key names what is evaluated by its content. What has a
@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::machine::Machine;
 use crate::base::disk;
-use crate::worker::{Request, SearchJob};
 
 /// What a child process does.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -29,8 +29,21 @@ pub(crate) enum Work {
     Compile,
     /// `verify` and `bench`, on the card of this number.
     Judge { ordinal: usize },
-    /// `bench` beside other implementations.
-    Confirm { ordinal: usize, against: Vec<String> },
+    /// `bench` beside other implementations; `profiled`: Nsight Compute looks at a launch as well.
+    Confirm {
+        ordinal: usize,
+        against: Vec<String>,
+        #[serde(default)]
+        profiled: bool,
+    },
+    /// Says what the machine has.
+    Machine,
+}
+
+impl Work {
+    pub(super) fn needs_card(&self) -> bool {
+        !matches!(self, Self::Compile)
+    }
 }
 
 /// A job as its file has it.
@@ -96,8 +109,28 @@ pub(crate) fn publish(run: &Path, key: &str, done: &impl Serialize) -> Result<()
     }
 }
 
-/// Carries a job out in a child process here, or takes its result if there is one.
-pub(crate) fn carry_out<T: DeserializeOwned + Serialize>(run: &Path, key: &str, job: &Job) -> Result<Done<T>> {
+/// Carries out jobs whose files are written.
+pub(super) trait Engine: std::fmt::Debug + Send + Sync {
+    /// Returns when the job has a result, or how it ended without one.
+    fn carry_out(&self, run: &Path, key: &str, job: &Job) -> Result<Option<Death>>;
+
+    /// How many compilations and how many cards it uses at once, where the run's card is known.
+    fn places(&self) -> (usize, usize);
+
+    /// The number by which a job knows the card of a place.
+    fn ordinal(&self, place: usize) -> usize;
+
+    /// The machine on which jobs run.
+    fn machine(&self, run: &Path) -> Result<Machine>;
+}
+
+/// Has a job carried out, or takes its result if there is one.
+pub(super) fn carry_out<T: DeserializeOwned + Serialize>(
+    engine: &dyn Engine,
+    run: &Path,
+    key: &str,
+    job: &Job,
+) -> Result<Done<T>> {
     if let Some(done) = known(run, key) {
         return Ok(done);
     }
@@ -105,9 +138,7 @@ pub(crate) fn carry_out<T: DeserializeOwned + Serialize>(run: &Path, key: &str, 
     disk::write_atomic(&file, &serde_json::to_vec(job)?, 0o666)
         .with_context(|| format!("cannot write {}", file.display()))?;
     let started = now();
-    let request = Request::Search(SearchJob { run: run.to_owned(), key: key.to_owned() });
-    let mut command = request.command()?;
-    let death = wait(scrubbed(&mut command), Duration::from_secs(job.patience.into()))?;
+    let death = engine.carry_out(run, key, job)?;
     if known::<T>(run, key).is_none() {
         let died = death.unwrap_or_else(|| Death { kind: "crashed".to_owned(), text: "no result".to_owned() });
         publish(run, key, &Done::<T> { result: None, died: Some(died), started, ended: now() })?;
@@ -128,7 +159,7 @@ pub(crate) fn job_file(run: &Path, key: &str) -> PathBuf {
     run.join("jobs").join(format!("{key}.json"))
 }
 
-fn result_file(run: &Path, key: &str) -> PathBuf {
+pub(super) fn result_file(run: &Path, key: &str) -> PathBuf {
     run.join("results").join(format!("{key}.json"))
 }
 
@@ -165,7 +196,7 @@ pub(crate) fn scrubbed(command: &mut Command) -> &mut Command {
 
 /// Runs a command in a process group of its own to its end, or ends the whole group after a time. None where it ended with
 /// exit code 0.
-fn wait(command: &mut Command, patience: Duration) -> Result<Option<Death>> {
+pub(super) fn wait(command: &mut Command, patience: Duration) -> Result<Option<Death>> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().context("cannot start a child process of this program")?;
     let stderr = child.stderr.take();

@@ -1,17 +1,17 @@
-//! Where jobs run on this machine: so many compilers at once, and one job a card.
+//! Where jobs run: so many compilations at once, and one job a card, on the machines of an engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::base;
-use crate::gpu;
+use super::job::Engine;
 
-/// The machine's processors and cards, shared by all threads of a run.
+/// The processors and cards of an engine, shared by all threads of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Places(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    engine: Arc<dyn Engine>,
     compilers: Pool,
     cards: Pool,
     /// A lock for each code that is judged, so that the same code is judged once.
@@ -33,12 +33,15 @@ pub(crate) struct Place<'a> {
 }
 
 impl Places {
-    /// All processors and cards of this machine.
-    pub(crate) fn here(cards: bool) -> Self {
-        let count = if cards { gpu::probe().map_or(0, |cards| cards.len()) } else { 0 };
-        // A compilation runs several compilers by itself.
-        let compilers = Pool::new((base::cores() / 2).max(1));
-        Self(Arc::new(Inner { compilers, cards: Pool::new(count), codes: Mutex::default() }))
+    /// Those of an engine; `cards`: whether the run has a card at all.
+    pub(super) fn new(engine: Arc<dyn Engine>, cards: bool) -> Self {
+        let (compilers, count) = engine.places();
+        let (compilers, cards) = (Pool::new(compilers), Pool::new(if cards { count } else { 0 }));
+        Self(Arc::new(Inner { engine, compilers, cards, codes: Mutex::default() }))
+    }
+
+    pub(super) fn engine(&self) -> &dyn Engine {
+        self.0.engine.as_ref()
     }
 
     pub(crate) fn has_card(&self) -> bool {

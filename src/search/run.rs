@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use super::commit;
 use super::confirm;
+use super::engine;
 use super::event::{self, Ended, Generation, Plan, Resumed, Run};
 use super::job;
 use super::ledger::Ledger;
@@ -25,10 +26,8 @@ use super::state::{Candidate, State};
 use super::task::Task;
 use crate::base::arch;
 use crate::base::bundle;
-use crate::gpu;
 use crate::journal::Journal;
 use crate::project::Project;
-use crate::toolchain::Toolchain;
 
 /// A best candidate at this part of the roof ends a run.
 const ROOF: f64 = 0.97;
@@ -46,6 +45,7 @@ impl Search {
     /// Starts a run of a project in a new folder.
     pub(crate) fn start(project: &Path, folder: &Path, settings: Settings) -> Result<Self> {
         let proposers = parsed(&settings)?;
+        engine::named(&settings.engine)?;
         // Errors of a proposer's folder, before anything is written.
         let newest = arch::defaults().last().copied().unwrap_or(90);
         sources(&proposers, &Project::open(project)?, newest)?;
@@ -55,21 +55,21 @@ impl Search {
         let folder = folder.canonicalize().with_context(|| format!("cannot read {}", folder.display()))?;
         job::make_folders(&folder)?;
         let task = Task::freeze(project, &folder)?;
-        let cards = gpu::probe();
-        let card = cards.map(|mut cards| cards.swap_remove(0));
+        let engine = engine::of(&settings.engine, &folder, settings.cards)?;
+        let machine = engine.machine(&folder)?;
         let run = Run {
             project: task.project.name.clone(),
             folder: project.display().to_string(),
             task: task.digest.clone(),
             editable: task.editable.clone(),
-            arch: card.as_ref().map_or(newest, |card| card.arch),
-            card,
-            compiler: Toolchain::find().map(|found| found.version).map_err(|why| why.to_string()),
+            arch: machine.arch(),
+            card: machine.card,
+            compiler: machine.compiler,
             version: bundle::version().to_owned(),
             settings,
         };
         let state = State { run, generations: 0, candidates: Vec::new(), ended: None, seconds: 0.0 };
-        let places = Places::here(state.run.card.is_ok());
+        let places = Places::new(engine, state.run.card.is_ok());
         let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };
         let run = ledger.state.run.clone();
         ledger.write(event::RUN, &run)?;
@@ -89,8 +89,8 @@ impl Search {
                 task.root.display()
             );
         }
-        let here = gpu::probe().map(|mut cards| cards.swap_remove(0));
-        match (&state.run.card, &here) {
+        let engine = engine::of(&state.run.settings.engine, &folder, state.run.settings.cards)?;
+        match (&state.run.card, &engine.machine(&folder)?.card) {
             (Ok(known), Ok(card)) if known.name != card.name => bail!(
                 "the run was made on {}, and this machine has {}: times of different cards are not comparable. Resume it \
                  there, or start a new run",
@@ -105,7 +105,7 @@ impl Search {
         let proposers = parsed(&settings)?;
         proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         let before = state.seconds;
-        let places = Places::here(state.run.card.is_ok());
+        let places = Places::new(engine, state.run.card.is_ok());
         let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };
         if ledger.state.ended.is_some() || settings != ledger.state.run.settings {
             ledger.write(event::RESUMED, &Resumed { version: bundle::version().to_owned(), settings })?;

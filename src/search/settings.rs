@@ -25,8 +25,11 @@ pub(crate) struct Settings {
     /// The folder of models' answers, where it is not the run's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answers: Option<String>,
-    /// How candidates are run: `local`.
+    /// Where jobs are carried out: `local`, `slurm`, or `slurm:` and options of sbatch.
     pub(crate) engine: String,
+    /// The most cards that another engine than `local` uses at once.
+    #[serde(default)]
+    pub(crate) cards: u32,
 }
 
 /// A run ends at the first of these that is reached.

@@ -85,7 +85,7 @@ fn stages(
     let built: Done<Built> = {
         let _place = places.compiler();
         doing(&format!("candidate {id}: compiling"));
-        job::carry_out(desk.run, &format!("compile-{tree}"), &job(Work::Compile))?
+        job::carry_out(places.engine(), desk.run, &format!("compile-{tree}"), &job(Work::Compile))?
     };
     let code = built.result.as_ref().and_then(|built| built.code.clone());
     let passed =
@@ -99,8 +99,8 @@ fn stages(
     let _one = lock.lock().unwrap_or_else(PoisonError::into_inner);
     let place = places.card(None);
     doing(&format!("candidate {id}: on card {}", place.number));
-    let work = job(Work::Judge { ordinal: place.number });
-    let verdict = job::carry_out(desk.run, &format!("judge-{code}"), &work)?;
+    let work = job(Work::Judge { ordinal: places.engine().ordinal(place.number) });
+    let verdict = job::carry_out(places.engine(), desk.run, &format!("judge-{code}"), &work)?;
     send(Step::Judged(Box::new(verdict)));
     Ok(())
 }

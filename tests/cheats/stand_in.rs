@@ -347,4 +347,39 @@ fn a_search_ends_with_the_right_elite_and_every_finding_by_name() {
     let good = command(&["show", "4", out]);
     assert!(good["confirmed"]["speedup"].is_null() && good["confirmed"]["why"].is_string(), "{good:#}");
     assert_eq!(good["confirmed"]["runs"], 2);
+    let (waited, idle) = waits(&run_folder);
+    assert!(
+        waited >= 4 && idle < 2.0,
+        "{waited} candidates waited for the card, which was idle for {idle:.2} s meanwhile"
+    );
+}
+
+/// How many compiled candidates waited for the card, and the longest time that it had nothing to do meanwhile: what is left of a
+/// wait is a process to start.
+fn waits(run: &Path) -> (usize, f64) {
+    let text = fs::read_to_string(run.join("events.jsonl")).unwrap();
+    let (mut ready, mut waits, mut busy) = (std::collections::BTreeMap::new(), Vec::new(), Vec::new());
+    for line in text.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (data, time) = (&event["data"], |key: &str| event["data"][key].as_f64().unwrap());
+        match event["kind"].as_str().unwrap() {
+            "compiled" => drop(ready.insert(data["candidate"].as_u64().unwrap(), time("ended"))),
+            "judged" if time("started") > 0.0 => {
+                waits.push((ready[&data["candidate"].as_u64().unwrap()], time("started")));
+                busy.push((time("started"), time("ended")));
+            }
+            "confirmed" => busy.push((time("started"), time("ended"))),
+            _ => {}
+        }
+    }
+    busy.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    let idle = |(from, to): &(f64, f64)| {
+        let (mut at, mut idle) = (*from, 0.0);
+        for (start, end) in busy.iter().filter(|(start, _)| start < to) {
+            idle += (start - at).max(0.0);
+            at = at.max(*end);
+        }
+        idle + (to - at).max(0.0)
+    };
+    (waits.len(), waits.iter().map(idle).fold(0.0, f64::max))
 }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod export;
+mod import;
 mod run;
 mod show;
 mod site;
@@ -21,6 +22,7 @@ use crate::search::state::{Candidate, State};
 
 pub(super) fn run(command: &Command, output: Output) -> Result<ExitCode> {
     match command {
+        Command::Import(arguments) => import::run(arguments, output),
         Command::Run(arguments) => run::run(arguments, output),
         Command::Resume(arguments) => run::resume(arguments, output),
         Command::Status(arguments) => status::run(&arguments.run, output),

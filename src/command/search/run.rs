@@ -27,7 +27,8 @@ pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
         against: arguments.against.iter().filter(|peer| !peer.is_empty()).cloned().collect(),
         donors: arguments.donor.iter().map(absolute).collect::<Result<_>>()?,
         answers: arguments.answers.as_ref().map(absolute).transpose()?,
-        engine: "local".to_owned(),
+        engine: arguments.engine.clone(),
+        cards: arguments.cards.max(1),
     };
     let search = Search::start(&arguments.dir, &arguments.out, settings)?;
     let state = search.state();

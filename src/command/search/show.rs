@@ -9,6 +9,7 @@ use super::{candidate, sources, state, status};
 use crate::cli::search::Show;
 use crate::report::{Output, style, unified};
 use crate::search::event::Outcome;
+use crate::search::profile;
 use crate::search::state::{Candidate, State};
 
 pub(super) fn run(arguments: &Show, output: Output) -> Result<ExitCode> {
@@ -91,6 +92,11 @@ fn figures(shown: &Candidate, output: Output) {
         }
         if let (Some(_), Some(why)) = (confirmed.speedup, &confirmed.why) {
             output.line(style::warning(format!("  {why}")));
+        }
+        match &confirmed.profile {
+            Some(Ok(metrics)) => output.line(format!("  {}", profile::sentence(metrics))),
+            Some(Err(why)) => output.line(style::faint(format!("  Nsight Compute was not run: {why}"))),
+            None => {}
         }
     }
 }

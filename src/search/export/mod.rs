@@ -29,6 +29,7 @@ enum Cell {
     Number(Option<f64>),
     Whole(Option<i64>),
     Flag(Option<bool>),
+    List(Vec<String>),
 }
 
 /// The files of an export, by name.
@@ -160,7 +161,6 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
     let text = |text: Option<&str>| Cell::Text(text.map(str::to_owned));
     let number = |number: Option<f64>| Cell::Number(number.filter(|number| number.is_finite()));
     let whole = |number: u64| Cell::Whole(i64::try_from(number).ok());
-    let list = |value: Value| Cell::Text(Some(value.to_string()));
     let reports = Reports::read(run, candidate)?;
     let tree = candidate.tree().map(|tree| Journal::get(run, tree)).transpose()?;
     let sources: Option<Sources> = tree.map(|bytes| serde_json::from_slice(&bytes)).transpose()?;
@@ -171,12 +171,13 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
     let timed = reports.confirmed.first().or(reports.timed.as_ref());
     let cases = |of: fn(&CaseBench) -> String| {
         let all = timed.iter().flat_map(|report| &report.cases).map(of).collect::<std::collections::BTreeSet<_>>();
-        json!(all)
+        Cell::List(all.into_iter().collect())
     };
     let best = candidate.confirmed.as_ref().filter(|_| confirmed).and_then(|one| one.best.iter().max_by_key(|(_, count)| **count));
     let verified = candidate.attempts().any(|one| one.stage == Stage::Verify && one.outcome == Outcome::Passed);
     let paths = reports.verified.as_ref().map(|report| report.paths.as_slice()).unwrap_or_default();
     let cost = candidate.proposed.as_ref().map(|proposed| &proposed.cost);
+    let profile = candidate.confirmed.as_ref().and_then(|one| one.profile.as_ref()?.as_ref().ok());
     let failure = candidate.failure();
     let kinds: std::collections::BTreeSet<&str> = failure.iter().flat_map(|one| &one.findings).map(|one| one.kind.as_str()).collect();
     let card = state.run.card.as_ref().ok();
@@ -196,12 +197,12 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
         ("Correct", Cell::Flag(correct(candidate))),
         ("Max_Diff", number(paths.iter().map(|path| path.worst).max_by(f64::total_cmp))),
         ("Error", Cell::Text(error(candidate))),
-        ("NCU_Profile", text(None)),
+        ("NCU_Profile", Cell::Text(profile.map(|metrics| json!(metrics).to_string()))),
         ("Torch_Profile", text(None)),
         ("Clang_Tidy", text(None)),
         ("__index_level_0__", whole(candidate.id().into())),
-        ("Dtype", list(cases(|case| case.dtype.name().to_owned()))),
-        ("Shapes", list(cases(|case| case.case.clone()))),
+        ("Dtype", cases(|case| case.dtype.name().to_owned())),
+        ("Shapes", cases(|case| case.case.clone())),
         ("Card", text(card.map(|card| card.name.as_str()))),
         ("Driver", text(card.and_then(|card| card.driver.as_deref()))),
         ("Roof_Fraction", number(summary.map(|summary| summary.roof))),
@@ -209,9 +210,9 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
         ("Best_Baseline", text(best.map(|(name, _)| name.as_str()))),
         ("Verified_Cases", if verified { whole(paths.iter().map(|path| path.cases).sum()) } else { Cell::Whole(None) }),
         ("Stage", text(failure.map(|failed| failed.stage.name()))),
-        ("Findings", list(json!(kinds))),
+        ("Findings", Cell::List(kinds.into_iter().map(str::to_owned).collect())),
         ("Standing", Cell::Text(json!(candidate.standing()).as_str().map(str::to_owned))),
-        ("Parent_IDs", list(json!(candidate.plan.parents))),
+        ("Parent_IDs", Cell::List(candidate.plan.parents.iter().map(u32::to_string).collect())),
         ("Generation", whole(candidate.generation.into())),
         ("Island", whole(candidate.plan.island.into())),
         ("Operator", text(Some(&candidate.plan.operator))),

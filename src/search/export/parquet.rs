@@ -1,5 +1,5 @@
-//! A table as one Parquet file: optional columns of texts, numbers and truth values, plain and uncompressed, one row group. What
-//! readers of Parquet need of the format, and no more: <https://parquet.apache.org/docs/file-format/>.
+//! A table as one Parquet file: optional columns of texts, numbers, truth values, and lists, plain and uncompressed, one row
+//! group. What readers of Parquet need of the format, and no more: <https://parquet.apache.org/docs/file-format/>.
 
 use super::Cell;
 
@@ -13,9 +13,12 @@ const BOOLEAN: i32 = 0;
 const INT64: i32 = 2;
 const DOUBLE: i32 = 5;
 const BYTE_ARRAY: i32 = 6;
-/// A column that may be empty; the converted type of a text; encodings.
+/// Columns that have one value, may be empty, or have several; the converted types of a text and a list; encodings.
+const REQUIRED: i32 = 0;
 const OPTIONAL: i32 = 1;
+const REPEATED: i32 = 2;
 const UTF8: i32 = 0;
+const LIST: i32 = 3;
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
 
@@ -23,6 +26,7 @@ const RLE: i32 = 3;
 struct Chunk {
     offset: i64,
     bytes: i64,
+    values: i64,
 }
 
 /// The file. Every row has these columns, in their order.
@@ -32,12 +36,15 @@ pub(super) fn file(names: &[&str], rows: &[Vec<Cell>]) -> Vec<u8> {
     for at in 0..names.len() {
         let column: Vec<&Cell> = rows.iter().filter_map(|row| row.get(at)).collect();
         let offset = file.len();
+        let mut count = 0;
         for page in pages(&column) {
-            let values = body(page);
-            file.extend(header(page.len(), values.len()));
-            file.extend(values);
+            let values = page.iter().map(|cell| cell.values()).sum::<usize>();
+            let body = body(page);
+            file.extend(header(values, body.len()));
+            file.extend(body);
+            count += values;
         }
-        chunks.push(Chunk { offset: whole(offset), bytes: whole(file.len() - offset) });
+        chunks.push(Chunk { offset: whole(offset), bytes: whole(file.len() - offset), values: whole(count) });
     }
     let first = rows.first().map(Vec::as_slice).unwrap_or_default();
     let footer = footer(names, first, &chunks, whole(rows.len()));
@@ -60,7 +67,11 @@ fn pages<'a, 'b>(column: &'b [&'a Cell]) -> Vec<&'b [&'a Cell]> {
     let mut pages = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, cell) in column.iter().enumerate() {
-        let more = if let Cell::Text(Some(text)) = cell { text.len() } else { 8 };
+        let more = match cell {
+            Cell::Text(Some(text)) => text.len(),
+            Cell::List(all) => all.iter().map(|text| text.len() + 4).sum(),
+            _ => 8,
+        };
         if at > start && (bytes + more > PAGE || at - start >= ROWS) {
             pages.push(&column[start..at]);
             (start, bytes) = (at, 0);
@@ -71,22 +82,20 @@ fn pages<'a, 'b>(column: &'b [&'a Cell]) -> Vec<&'b [&'a Cell]> {
     pages
 }
 
-/// A page without its header: which values are there, and those that are.
+/// A page without its header: for lists, which values go on with one; which values are there; and those that are.
 fn body(page: &[&Cell]) -> Vec<u8> {
-    let there: Vec<bool> = page.iter().map(|cell| cell.is_there()).collect();
-    // One run of bits: its count of groups of eight, and 1 for `bit-packed`.
-    let mut levels = Vec::new();
-    varint(&mut levels, (page.len().div_ceil(8) as u64) << 1 | 1);
-    levels.extend(bits(&there));
-    let mut body = u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
-    body.extend(levels);
+    let mut body = Vec::new();
+    if page.iter().any(|cell| matches!(cell, Cell::List(_))) {
+        let goes_on = page.iter().flat_map(|cell| (0..cell.values()).map(|at| at > 0));
+        levels(&mut body, &goes_on.collect::<Vec<_>>());
+    }
+    let there = page.iter().flat_map(|cell| std::iter::repeat_n(cell.is_there(), cell.values()));
+    levels(&mut body, &there.collect::<Vec<_>>());
     let mut flags = Vec::new();
     for cell in page {
         match cell {
-            Cell::Text(Some(text)) => {
-                body.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
-                body.extend(text.as_bytes());
-            }
+            Cell::Text(Some(text)) => texts(&mut body, std::slice::from_ref(text)),
+            Cell::List(all) => texts(&mut body, all),
             Cell::Number(Some(number)) => body.extend(number.to_le_bytes()),
             Cell::Whole(Some(number)) => body.extend(number.to_le_bytes()),
             Cell::Flag(Some(flag)) => flags.push(*flag),
@@ -95,6 +104,22 @@ fn body(page: &[&Cell]) -> Vec<u8> {
     }
     body.extend(bits(&flags));
     body
+}
+
+/// Levels of 0 and 1 as one run of bits: its count of groups of eight, and 1 for `bit-packed`.
+fn levels(body: &mut Vec<u8>, flags: &[bool]) {
+    let mut run = Vec::new();
+    varint(&mut run, (flags.len().div_ceil(8) as u64) << 1 | 1);
+    run.extend(bits(flags));
+    body.extend(u32::try_from(run.len()).unwrap_or(u32::MAX).to_le_bytes());
+    body.extend(run);
+}
+
+fn texts(body: &mut Vec<u8>, all: &[String]) {
+    for text in all {
+        body.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        body.extend(text.as_bytes());
+    }
 }
 
 /// Eight to a byte, the first one lowest.
@@ -120,7 +145,18 @@ fn footer(names: &[&str], first: &[Cell], chunks: &[Chunk], rows: i64) -> Vec<u8
     for ((name, cell), chunk) in names.iter().zip(first).zip(chunks) {
         let kind = cell.kind();
         let mut element = Thrift::default();
-        element.number(1, kind).number(3, OPTIONAL).text(4, name);
+        let path = if matches!(cell, Cell::List(_)) {
+            let (mut logical, mut group, mut list) = (Thrift::default(), Thrift::default(), Thrift::default());
+            logical.record(3, Thrift::default());
+            group.number(3, REQUIRED).text(4, name).number(5, 1).number(6, LIST).record(10, logical);
+            list.number(3, REPEATED).text(4, "list").number(5, 1);
+            schema.extend([group, list]);
+            element.number(1, kind).number(3, REQUIRED).text(4, "element");
+            vec![*name, "list", "element"]
+        } else {
+            element.number(1, kind).number(3, OPTIONAL).text(4, name);
+            vec![*name]
+        };
         if kind == BYTE_ARRAY {
             let mut logical = Thrift::default();
             logical.record(1, Thrift::default());
@@ -128,7 +164,7 @@ fn footer(names: &[&str], first: &[Cell], chunks: &[Chunk], rows: i64) -> Vec<u8
         }
         schema.push(element);
         let mut meta = Thrift::default();
-        meta.number(1, kind).numbers(2, &[PLAIN, RLE]).texts(3, &[name]).number(4, 0).long(5, rows);
+        meta.number(1, kind).numbers(2, &[PLAIN, RLE]).texts(3, &path).number(4, 0).long(5, chunk.values);
         meta.long(6, chunk.bytes).long(7, chunk.bytes).long(9, chunk.offset);
         let mut column = Thrift::default();
         column.long(2, chunk.offset).record(3, meta);
@@ -145,7 +181,7 @@ fn footer(names: &[&str], first: &[Cell], chunks: &[Chunk], rows: i64) -> Vec<u8
 impl Cell {
     fn kind(&self) -> i32 {
         match self {
-            Self::Text(_) => BYTE_ARRAY,
+            Self::Text(_) | Self::List(_) => BYTE_ARRAY,
             Self::Number(_) => DOUBLE,
             Self::Whole(_) => INT64,
             Self::Flag(_) => BOOLEAN,
@@ -158,7 +194,13 @@ impl Cell {
             Self::Number(cell) => cell.is_some(),
             Self::Whole(cell) => cell.is_some(),
             Self::Flag(cell) => cell.is_some(),
+            Self::List(all) => !all.is_empty(),
         }
+    }
+
+    /// How many levels it has: an empty list has one, which says so.
+    fn values(&self) -> usize {
+        if let Self::List(all) = self { all.len().max(1) } else { 1 }
     }
 }
 

@@ -8,8 +8,8 @@ CTYPES = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "
 class Tensor:
     """A tensor of a case with numbers for its sizes; strides and offset in elements."""
 
-    def __init__(self, name, role, dtype, shape, strides, offset):
-        self.name, self.role, self.dtype, self.shape, self.offset = name, role, dtype, shape, offset
+    def __init__(self, name, role, dtype, shape, strides, offset, range=None):
+        self.name, self.role, self.dtype, self.shape, self.offset, self.range = name, role, dtype, shape, offset, range
         if strides is None:
             strides, step = [], 1
             for size in reversed(shape):
@@ -75,6 +75,6 @@ class Given(Called):
         self.values, self.all, self.reference = given["values"], given["all"], given.get("reference")
         self.plan = [tuple(entry) for entry in given["arguments"]]
         self.tensors = {
-            spec["name"]: Tensor(spec["name"], spec["role"], spec["dtype"], spec["shape"], spec["strides"], spec["offset"])
+            spec["name"]: Tensor(*(spec.get(key) for key in ("name", "role", "dtype", "shape", "strides", "offset", "range")))
             for spec in given["tensors"]
         }

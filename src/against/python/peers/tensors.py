@@ -45,7 +45,11 @@ class Slots:
                 one[name] = view
             if spec.role in UNREAD:
                 continue
-            if buffer.is_floating_point():
+            if spec.range and buffer.is_floating_point():
+                buffer.uniform_(*spec.range)
+            elif spec.range:
+                buffer.random_(int(spec.range[0]), int(spec.range[1]) + 1)
+            elif buffer.is_floating_point():
                 around_one = any(word in name for word in AROUND_ONE)
                 buffer.normal_(1.0 if around_one else 0.0, 0.25 if around_one else 1.0)
             elif spec.shape:
