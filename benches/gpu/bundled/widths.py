@@ -57,13 +57,13 @@ def plain(name, tensors):
     return shape
 
 
-def modulated(tensors, norm):
-    """One modulation for all rows, for each of two halves, or for each row."""
+def modulated(tensors, rows_of_modulation, norm):
+    """One modulation for all rows, for each of two halves, or for each row, which then has so many rows more to read."""
 
     def shape(draw):
-        found = plain("width", tensors)(draw)
-        rows = found["rows"]
-        found["rows_per_modulation"] = draw.choice((rows, math.ceil(rows / 2), 1))
+        parts = draw.choice((1, 2, 0))
+        found = plain("width", tensors + (0 if parts else rows_of_modulation))(draw)
+        found["rows_per_modulation"] = math.ceil(found["rows"] / parts) if parts else 1
         return {**found, "norm": draw.randint(0, 1)} if norm else found
 
     return shape
@@ -81,9 +81,9 @@ DRAWN = {
     "add_rms_norm": ("rmsnorm", plain("width", 4)),
     "rms_norm_backward": ("rmsnorm_backward", plain("width", 3)),
     "layer_norm": ("adaln", plain("width", 2)),
-    "adaln": ("adaln", modulated(2, True)),
-    "gate_residual": ("adaln", modulated(3, False)),
-    "gate_residual_adaln": ("adaln", modulated(4, True)),
+    "adaln": ("adaln", modulated(2, 2, True)),
+    "gate_residual": ("adaln", modulated(3, 1, False)),
+    "gate_residual_adaln": ("adaln", modulated(4, 3, True)),
     "swiglu": ("geglu", plain("width", 3)),
     "geglu": ("geglu", plain("inner", 3)),
     "rope": ("rope", heads),

@@ -32,7 +32,7 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // or the width is no multiple of 16 bytes.
 #define ADALN_LAYOUTS(X) X(16, 1) X(32, 1) X(64, 2) X(256, 1) X(512, 1) X(512, 2)
 // The same for rows that are no whole number of 16 bytes, or begin between multiples of 16, at the same place in each tensor.
-#define ADALN_UNALIGNED_LAYOUTS(X) X(32, 4) X(1024, 2)
+#define ADALN_UNALIGNED_LAYOUTS(X) X(16, 1) X(32, 4) X(1024, 2)
 
 // What is compiled of groups, for accesses of 16 bytes: X(threads, packs, rows, gated, blocks, first),
 // where so many blocks are to stand on an SM, by code of the architecture `first` and above.
@@ -75,6 +75,7 @@ constexpr Tuning kTuning[] = {
     {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
     {75, 16, 2560, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
+    {75, kUnaligned, 16, {16, 1}, {16, 1}},
     {75, kUnaligned, 128, {32, 4}, {32, 4}},
     {75, kUnaligned, 2048, {1024, 2}, {1024, 2}},
     {75, kUnaligned, kAnyWidth, {1024, kReread}, {1024, kReread}},
@@ -106,6 +107,8 @@ constexpr GroupTuning kGroupTuning[] = {
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
     // [quote h100]
     {90, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {90, 152, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 192, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
     {90, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
     {90, 384, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
     {90, 512, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
