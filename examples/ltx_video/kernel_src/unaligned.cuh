@@ -6,7 +6,7 @@
 namespace common {
 
 // What one of the threads of a row has of it: packs between multiples of 16 bytes, and at most one of the elements beside them,
-// those before the first multiple and behind the last. They are fewer than a warp has threads.
+// those before the first multiple and behind the last. They are up to 14, and a row has no fewer threads.
 template <typename T>
 struct Share {
   static constexpr int N = 16 / sizeof(T);

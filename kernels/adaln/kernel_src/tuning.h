@@ -38,7 +38,6 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // where so many blocks are to stand on an SM, by code of the architecture `first` and above.
 #define ADALN_GROUP_LAYOUTS(X)  \
   X(128, 1, 2, false, 10, 80)  \
-  X(128, 2, 2, false, 7, 90)   \
   X(256, 1, 4, false, 4, 80)   \
   X(384, 1, 2, false, 4, 90)   \
   X(256, 2, 3, false, 3, 80)   \
@@ -95,7 +94,9 @@ struct GroupTuning {
 constexpr GroupTuning kGroupTuning[] = {
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
-    //   1152: adaln 84 (128 x 2 x 4 85, 256 x 1 x 4 80, r 75)
+    //   Every layout with the warps that the row needs, microseconds of 8192 rows: 1152 adaln 256 x 1 x 4 16.4 (384 x 1 x 2 16.8,
+    //         128 x 2 x 2 17.6, r 20.0), 1536 384 x 1 x 2 20.2 (256 x 1 x 4 20.7, 128 x 2 x 2 21.3, r 23.7); of 8960 x 5120: adaln
+    //         512 x 2 x 2 65.7 (384 x 2 x 2 72.2, 640 x 1 x 2 74.1, r 76.7), gated 512 x 2 x 1 130.4 (640 x 1 x 1 138.2, r 133.7)
     //   2048: adaln 98 at 44 MB, 99 at 132 (128 x 2 x 2 97, 99; r 91, 97); gated 97 at 88 MB, 99 at 264 (r 94, 98)
     //   3072: adaln 98 (384 x 1 x 3 97, 384 x 1 x 4 96, 128 x 3 x 2 95, r 82); gated 98 (r 85)
     //   4096: adaln 97 (256 x 2 x 3 96, 256 x 2 x 2 96, 512 x 1 x 4 94, 128 x 4 x 1 88, r 90); layer_norm 97 (512 x 1 x 2

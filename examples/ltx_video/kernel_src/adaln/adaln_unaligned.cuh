@@ -32,11 +32,11 @@ __device__ __forceinline__ void modulate_at(Pack<T, N>& x, const T* scale_row, c
   repack(x, f);
 }
 
-// A warp a row and several rows a block, or a block a row, of as many warps as it needs, up to TPR threads.
+// Rows of fewer than 128 threads share a block. Else a block a row, of as many warps as it needs, up to TPR threads.
 template <typename T, int TPR, int NV, bool GATED>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, TPR == 32 ? 5 : 1) adaln_unaligned(const Arguments a) {
+__global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_unaligned(const Arguments a) {
   constexpr int N = 16 / sizeof(T), kRows = kBlockThreads<TPR> / TPR;
-  static_assert(TPR == 32 || kRows == 1, "the elements beside the packs need a warp, and sums a warp or the block");
+  static_assert(TPR >= 16, "the elements beside the packs are up to 14");
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   wait_for_previous();
 

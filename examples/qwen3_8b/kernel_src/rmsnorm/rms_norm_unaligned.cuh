@@ -9,17 +9,17 @@
 
 namespace rmsnorm {
 
-// Few threads for a row: several rows a block, each of a warp. Else a block a row, of as many warps as it needs, up to
-// THREADS.
+// Rows of fewer than 128 threads share a block. Else a block a row, of as many warps as it needs, up to THREADS.
 template <typename T, int THREADS, int NV, bool ADD>
-__global__ void __launch_bounds__(kBlockThreads<THREADS>, THREADS == 32 ? 5 : 1) rms_norm_unaligned(const RowArguments a) {
+__global__ void __launch_bounds__(kBlockThreads<THREADS>, THREADS < 128 ? 5 : 1) rms_norm_unaligned(const RowArguments a) {
   wait_for_previous();
   constexpr int N = 16 / sizeof(T);
-  constexpr bool kWarp = THREADS == 32;
+  constexpr int kRows = kBlockThreads<THREADS> / THREADS;
+  static_assert(THREADS >= 16, "the elements beside the packs are up to 14");
   __shared__ alignas(16) float scratch[32];
 
-  const int thread = kWarp ? threadIdx.x % 32 : threadIdx.x, step = kWarp ? 32 : blockDim.x;
-  const int64_t row = kWarp ? static_cast<int64_t>(blockIdx.x) * (kBlockThreads<THREADS> / 32) + threadIdx.x / 32 : blockIdx.x;
+  const int thread = kRows > 1 ? threadIdx.x % THREADS : threadIdx.x, step = kRows > 1 ? THREADS : blockDim.x;
+  const int64_t row = kRows > 1 ? static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / THREADS : blockIdx.x;
   const int width = row < a.rows ? static_cast<int>(a.width) : 0;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   const Share<T> own(x_row, width, thread);
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(kBlockThreads<THREADS>, THREADS == 32 ? 5 : 1)
     if (v * step < own.left) add_squares(x[v], squares);
   if (own.beside) add_squares(one, squares);
   float total = squares[0] + squares[1];
-  if constexpr (kWarp) {
-    total = row_sum<32>(total, scratch);
+  if constexpr (kRows > 1) {
+    total = row_sum<THREADS>(total, scratch);
   } else {
     total = block_sum(total, scratch);
   }

@@ -38,7 +38,7 @@ struct Layout {
   X(1024, 8, kCached, 75)
 // What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads,
 // packs). Where tensors differ in that, rows are read twice, by words or elements.
-#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(32, 4) X(1024, 2)
+#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(16, 1) X(32, 2) X(32, 4) X(1024, 2)
 
 struct Tuning {
   int arch;           // of the compiled code: this one and later ones
@@ -91,6 +91,8 @@ constexpr Tuning kTuning[] = {
     {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
 
     // All cards.
+    {75, kUnaligned, 16, 0, {16, 1, kCachedLoads}},
+    {75, kUnaligned, 64, 0, {32, 2, kCachedLoads}},
     {75, kUnaligned, 128, 0, {32, 4, kCachedLoads}},
     {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}},
     {75, kUnaligned, kAnyWidth, 0, {512, 0, kCachedLoads}},
