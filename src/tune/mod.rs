@@ -201,9 +201,9 @@ fn affected(
 /// size: what that row's launches have in common is seen there first, in less time.
 fn smaller(operation: &Operation, tables: [&[Table]; 2], place: &Place, seen: &Seen, arch: u32) -> Seen {
     let takes = |one: &Seen| {
-        tables.iter().all(|tables| {
-            rows::places(tables, one).is_ok_and(|found| found.iter().any(|one| one.is_same_row(place)))
-        })
+        tables
+            .iter()
+            .all(|tables| rows::places(tables, one).is_ok_and(|found| found.iter().any(|one| one.is_same_row(place))))
     };
     let with = |one: &Seen, name: &str, value: f64| -> Option<Seen> {
         let mut values = one.case.values.clone();
@@ -249,7 +249,8 @@ fn tune(
     let (before, after) = (rows::tables(project, texts)?, rows::tables(project, &edited)?);
     let less = |seen: &Seen| {
         let operation = project.spec.operations.iter().find(|operation| operation.name == seen.operation);
-        operation.map_or_else(|| seen.clone(), |operation| smaller(operation, [&before, &after], &place, seen, card.arch))
+        operation
+            .map_or_else(|| seen.clone(), |operation| smaller(operation, [&before, &after], &place, seen, card.arch))
     };
     let smaller = cases(&group.iter().map(less).collect::<Vec<_>>(), true);
     let mut trials = vec![Trial::new(project, texts, present.clone(), None)?];
@@ -259,8 +260,7 @@ fn tune(
     let largest = group.iter().chain(&guards).map(|seen| seen.bytes).max().unwrap_or(0);
     let beside =
         usize::try_from(card.memory_bytes / (SLOTS * largest).max(1)).unwrap_or(MOST_BESIDE).clamp(1, MOST_BESIDE);
-    let bench =
-        Bench {
+    let bench = Bench {
         ordinal,
         arch: card.arch,
         beside,

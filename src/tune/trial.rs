@@ -143,7 +143,8 @@ impl Trial {
 
     /// Whether it was timed in the same cases as another.
     pub(crate) fn is_comparable(&self, other: &Self) -> bool {
-        let names = |of: &Self| of.cases.iter().filter(|case| case.decides).map(|case| case.name.clone()).collect::<Vec<_>>();
+        let names =
+            |of: &Self| of.cases.iter().filter(|case| case.decides).map(|case| case.name.clone()).collect::<Vec<_>>();
         names(self) == names(other)
     }
 

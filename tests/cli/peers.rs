@@ -40,7 +40,8 @@ fn widths_py_draws_the_same_shapes_of_a_seed_and_every_one_can_be_bound() {
     assert_eq!(rows.next(), Some("seed 7"));
     let rows: Vec<Value> = rows.map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 12 * 12);
-    let size = |row: &Value| ["width", "inner", "head_dim"].iter().find_map(|name| row["shape"][name].as_u64()).unwrap();
+    let size =
+        |row: &Value| ["width", "inner", "head_dim"].iter().find_map(|name| row["shape"][name].as_u64()).unwrap();
     for row in &rows {
         assert!((64..=16384).contains(&size(row)), "{row}");
         assert!((0.04..450.0).contains(&row["mb"].as_f64().unwrap()), "{row}");
