@@ -48,7 +48,7 @@ pub(crate) struct TuneJob {
 }
 
 /// A case with all its numbers.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct TuneCase {
     pub(crate) operation: String,
     pub(crate) dtype: DType,

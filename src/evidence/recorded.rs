@@ -262,7 +262,7 @@ impl Evidence {
 /// Whether a file of this name is the record of an operation: others have formats of their own; harness-<gpu>.json
 /// belongs to tests/cheats.
 fn of_an_operation(name: &str) -> bool {
-    !["peers-", "harness-", "e2e-", "trials-"].iter().any(|other| name.starts_with(other))
+    !["peers-", "harness-", "e2e-", "trials-", "widths-"].iter().any(|other| name.starts_with(other))
 }
 
 /// Sizes are written as `4096`, not as `4096.0`.

@@ -27,6 +27,9 @@ use trial::{Bench, Outcome, Trial};
 pub(crate) use tuned::{Tuned, edited, summary, write};
 use tuned::{judged, label};
 
+/// A case of no more bytes is small enough.
+const SMALL: u64 = 8 << 20;
+
 /// The most cases of kernel.toml that a candidate is verified with besides those that are timed, and their most bytes.
 const VERIFIED: usize = 24;
 const LARGE: u64 = 32 << 20;
@@ -194,6 +197,38 @@ fn affected(
     Ok(found)
 }
 
+/// The smallest case that takes the same row of both tables as this one, before and after a change, and differs from it in one
+/// size: what that row's launches have in common is seen there first, in less time.
+fn smaller(operation: &Operation, tables: [&[Table]; 2], place: &Place, seen: &Seen, arch: u32) -> Seen {
+    let takes = |one: &Seen| {
+        tables
+            .iter()
+            .all(|tables| rows::places(tables, one).is_ok_and(|found| found.iter().any(|one| one.is_same_row(place))))
+    };
+    let with = |one: &Seen, name: &str, value: f64| -> Option<Seen> {
+        let mut values = one.case.values.clone();
+        values.insert(name.to_owned(), value);
+        let cases = operation.cases(&[rows::set(one.case.dtype, &values)], 0).ok()?;
+        let case = cases.into_iter().next()?;
+        let case = crate::project::Case { offsets: one.case.offsets.clone(), inputs: one.case.inputs, ..case };
+        Seen::new(operation, case, arch).ok().filter(|less| (1..one.bytes).contains(&less.bytes) && takes(less))
+    };
+    let mut best = seen.clone();
+    for (name, value) in &seen.case.values {
+        let (mut one, mut value) = (seen.clone(), *value);
+        for factor in [0.5, 0.75] {
+            while one.bytes > SMALL && value > 1.0 {
+                let Some(less) = with(&one, name, (value * factor).floor()) else { break };
+                (one, value) = (less, (value * factor).floor());
+            }
+        }
+        if one.bytes < best.bytes {
+            best = one;
+        }
+    }
+    best
+}
+
 fn tune(
     project: &Project,
     (ordinal, card): (usize, &Card),
@@ -209,6 +244,15 @@ fn tune(
     let [guards, verified] = affected(project, texts, place, first, group, card.arch)?;
     let cases = |of: &[Seen], timed| -> Vec<TuneCase> { of.iter().map(|seen| child::case(seen, timed)).collect() };
     let (deciding, guarded, others) = (cases(group, true), cases(&guards, true), cases(&verified, false));
+    let mut edited = texts.clone();
+    edited.insert(first.file.clone(), first.apply(text, &[])?.text);
+    let (before, after) = (rows::tables(project, texts)?, rows::tables(project, &edited)?);
+    let less = |seen: &Seen| {
+        let operation = project.spec.operations.iter().find(|operation| operation.name == seen.operation);
+        operation
+            .map_or_else(|| seen.clone(), |operation| smaller(operation, [&before, &after], &place, seen, card.arch))
+    };
+    let smaller = cases(&group.iter().map(less).collect::<Vec<_>>(), true);
     let mut trials = vec![Trial::new(project, texts, present.clone(), None)?];
     for change in changes {
         trials.push(Trial::new(project, texts, change.row.clone(), Some(change))?);
@@ -216,8 +260,16 @@ fn tune(
     let largest = group.iter().chain(&guards).map(|seen| seen.bytes).max().unwrap_or(0);
     let beside =
         usize::try_from(card.memory_bytes / (SLOTS * largest).max(1)).unwrap_or(MOST_BESIDE).clamp(1, MOST_BESIDE);
-    let bench =
-        Bench { ordinal, arch: card.arch, beside, deciding: &deciding, guards: &guarded, others: &others, tell };
+    let bench = Bench {
+        ordinal,
+        arch: card.arch,
+        beside,
+        deciding: &deciding,
+        smaller: &smaller,
+        guards: &guarded,
+        others: &others,
+        tell,
+    };
     bench.prove(&mut trials)?;
     ensure!(
         trials[0].is_alive(),

@@ -72,8 +72,10 @@ pub(crate) struct Bench<'a> {
     pub(crate) arch: u32,
     /// How many are verified at once: as many as the card's memory has room for.
     pub(crate) beside: usize,
-    /// Those that decide, those in which nothing may be slower, and others, which are verified alone.
+    /// Those that decide, the smallest that take their row in their place, those in which nothing may be slower, and others,
+    /// which are verified alone.
     pub(crate) deciding: &'a [TuneCase],
+    pub(crate) smaller: &'a [TuneCase],
     pub(crate) guards: &'a [TuneCase],
     pub(crate) others: &'a [TuneCase],
     /// How many are done, of how many, and what is being done.
@@ -139,6 +141,13 @@ impl Trial {
         self.cases.first().map_or(0, |case| case.times.len())
     }
 
+    /// Whether it was timed in the same cases as another.
+    pub(crate) fn is_comparable(&self, other: &Self) -> bool {
+        let names =
+            |of: &Self| of.cases.iter().filter(|case| case.decides).map(|case| case.name.clone()).collect::<Vec<_>>();
+        names(self) == names(other)
+    }
+
     fn launches(&self) -> Vec<&Vec<String>> {
         self.cases.iter().map(|case| &case.launches).collect()
     }
@@ -199,12 +208,15 @@ impl Bench<'_> {
                 Err(why) => trial.end(Outcome::NotBuilt, why),
             }
         }
-        self.verify(trials, &[self.deciding, self.others].concat());
+        self.verify(trials, &[self.smaller, self.others].concat());
         Ok(())
     }
 
     /// Verifies those that are left, some at once.
     fn verify(&self, trials: &mut [Trial], cases: &[TuneCase]) {
+        if cases.is_empty() {
+            return;
+        }
         let mut alive: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
         let all = alive.len();
         for (number, some) in alive.chunks_mut(self.beside).enumerate() {
@@ -229,14 +241,18 @@ impl Bench<'_> {
     }
 
     /// Times the first, which is the present row, and all others that are right, a turn each after the other, until one is
-    /// left, the better of two is clear, or all turns were made. The first turn has the cases that decide alone; who is left
-    /// is verified with the guards before these are timed.
+    /// left, the better of two is clear, or all turns were made. The first turn has the smaller cases in place of those that
+    /// decide; who is left is verified with these and the guards before they are timed.
     pub(crate) fn time(&self, trials: &mut [Trial]) -> Result<()> {
+        let (smaller, all) = (self.smaller != self.deciding, [self.deciding, self.guards].concat());
         for turn in 0..TURNS {
-            if turn == 1 && !self.guards.is_empty() {
-                self.verify(trials, self.guards);
+            if turn == 1 {
+                self.verify(trials, if smaller { &all } else { self.guards });
+                for trial in trials.iter_mut().filter(|trial| trial.is_alive() && smaller) {
+                    trial.cases.clear();
+                }
             }
-            let cases = if turn == 0 { self.deciding.to_vec() } else { [self.deciding, self.guards].concat() };
+            let (cases, deciding) = if turn == 0 { (self.smaller, self.smaller) } else { (&all[..], self.deciding) };
             let mut order: Vec<usize> = (0..trials.len()).filter(|at| trials[*at].is_alive()).collect();
             if order.len() < 2 {
                 break;
@@ -247,7 +263,7 @@ impl Bench<'_> {
             let count = order.len();
             for (number, at) in order.into_iter().enumerate() {
                 (self.tell)(number, count, &format!("turn {} of {TURNS}: timing {}", turn + 1, trials[at].row));
-                self.turn(&mut trials[at], &cases)?;
+                self.turn(&mut trials[at], cases, deciding)?;
             }
             let Some((present, others)) = trials.split_first_mut() else { break };
             anyhow::ensure!(
@@ -273,7 +289,7 @@ impl Bench<'_> {
     }
 
     /// A turn of one candidate.
-    fn turn(&self, trial: &mut Trial, cases: &[TuneCase]) -> Result<()> {
+    fn turn(&self, trial: &mut Trial, cases: &[TuneCase], deciding: &[TuneCase]) -> Result<()> {
         let report: BenchReport = match child::carry_out(&trial.folder(), self.ordinal, cases, Some(ROUNDS)) {
             Ok(report) => report,
             Err(why) => {
@@ -288,8 +304,7 @@ impl Bench<'_> {
         for case in report.cases {
             let rounds = case.rounds.context("a bench without its rounds")?;
             let times = rounds.kernel.iter().zip(&rounds.copy).map(|(kernel, copy)| kernel / copy);
-            let decides = self
-                .deciding
+            let decides = deciding
                 .iter()
                 .any(|one| (&one.operation, one.dtype, &one.values) == (&case.operation, case.dtype, &case.values));
             let name = (case.operation, case.case);

@@ -72,7 +72,7 @@ pub(super) fn judged(trials: &[Trial], (place, card): (Place, &Card), group: &[S
     let change = best.and_then(|best| {
         let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
         // Those that were left out early have fewer rounds; the next best may be one of them.
-        let right = |trial: &&Trial| trial.rounds() > 0 && trial.outcome != Outcome::Wrong;
+        let right = |trial: &&Trial| trial.rounds() > 0 && trial.outcome != Outcome::Wrong && trial.is_comparable(best);
         let next = trials[1..].iter().filter(right).filter(|trial| !std::ptr::eq(*trial, best));
         let next = next.min_by(|one, other| one.score().0.total_cmp(&other.score().0));
         let next = next.map_or_else(String::new, |next| format!(", next best {} {}", next.row, share(next)));

@@ -9,8 +9,8 @@ use std::process::Command;
 use kernels::project::{BoundArgument, DType, Project};
 use serde_json::{Value, json};
 
-#[test]
-fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
+/// A script of benches/gpu; None where Python is too old for it, which is said.
+fn script(name: &str, arguments: &[&str]) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = |arguments: &[&str]| {
         Command::new("python3")
@@ -22,12 +22,43 @@ fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
     };
     if !python(&["-c", "import tomllib"]).status.success() {
         use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "\nnot run: peers.py --list, which needs Python 3.11 or later");
-        return;
+        let _ = writeln!(std::io::stderr(), "\nnot run: {name}, which needs Python 3.11 or later");
+        return None;
     }
-    let ran = python(&[root.join("benches/gpu/peers.py").to_str().unwrap(), "--list"]);
+    let path = root.join("benches/gpu").join(name);
+    let ran = python(&[&[path.to_str().unwrap()], arguments].concat());
     let said = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    Some(said)
+}
+
+#[test]
+fn widths_py_draws_the_same_shapes_of_a_seed_and_every_one_can_be_bound() {
+    let drawn = |arguments: &[&str]| script("widths.py", &[&["--list"], arguments].concat());
+    let Some(said) = drawn(&["--seed", "7", "--shapes", "12"]) else { return };
+    let mut rows = said.lines();
+    assert_eq!(rows.next(), Some("seed 7"));
+    let rows: Vec<Value> = rows.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 12 * 12);
+    let size =
+        |row: &Value| ["width", "inner", "head_dim"].iter().find_map(|name| row["shape"][name].as_u64()).unwrap();
+    for row in &rows {
+        assert!((64..=16384).contains(&size(row)), "{row}");
+        assert!((0.04..450.0).contains(&row["mb"].as_f64().unwrap()), "{row}");
+    }
+    // Some are no whole number of 16 bytes.
+    assert!((10..100).contains(&rows.iter().filter(|row| size(row) % 8 != 0).count()));
+    // Fewer shapes are the first ones; another seed has others.
+    let fewer = drawn(&["--seed", "7", "--shapes", "5", "--only", "softmax"]).unwrap();
+    let first: Vec<&str> = said.lines().filter(|line| line.contains("\"softmax\"")).take(5).collect();
+    assert_eq!(fewer.lines().skip(1).collect::<Vec<_>>(), first);
+    assert_ne!(drawn(&["--seed", "8", "--shapes", "5", "--only", "softmax"]).unwrap(), fewer);
+}
+
+#[test]
+fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let Some(said) = script("peers.py", &["--list"]) else { return };
     let mut listed: BTreeMap<(String, String), Value> = BTreeMap::new();
     for line in said.lines() {
         let row: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));

@@ -8,41 +8,20 @@
 
 namespace adaln {
 
-// Sums over a block of TPR threads (whole warps), one for each of its rows; every thread gets them. A kernel gives each
-// call a scratch of its own: there is no second barrier that would let one be written again.
-template <int TPR, int ROWS>
-__device__ __forceinline__ void block_sums(float (&v)[ROWS], float (&scratch)[ROWS][TPR / 32]) {
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-#pragma unroll
-    for (int d = 16; d > 0; d /= 2) v[r] += __shfl_xor_sync(0xffffffffu, v[r], d);
-    if (threadIdx.x % 32 == 0) scratch[r][threadIdx.x / 32] = v[r];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-    v[r] = 0.0f;
-#pragma unroll
-    for (int w = 0; w < TPR / 32; w += 4) {
-      const float4 s = *reinterpret_cast<const float4*>(scratch[r] + w);
-      v[r] += (s.x + s.y) + (s.z + s.w);
-    }
-  }
-}
-
 // In fp32, what fills an SM of 1,536 threads leaves a thread fewer registers than it needs.
 template <typename T, int TPR, int BLOCKS>
 constexpr int kGroupBlocks = sizeof(T) == 4 && TPR * BLOCKS == kSmThreads ? BLOCKS - 1 : BLOCKS;
 
-// A thread has NV packs of N elements of each row; BLOCKS blocks an SM bound the registers.
+// A thread has NV packs of N elements of each row, and a block as many warps as that takes, up to TPR threads; BLOCKS blocks of
+// so many an SM bound the registers.
 template <typename T, int N, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
 __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCKS> : 1) adaln_groups(const Arguments a) {
   if constexpr (!kUsed<FIRST>) {
     __trap();
     return;
   }
-  static_assert(TPR % 128 == 0, "sums are added up by fours");
-  __shared__ alignas(16) float scratch[ROWS][TPR / 32], scratch_of_squares[ROWS][TPR / 32];
+  __shared__ alignas(16) RowScratch<TPR / 32, ROWS> scratch, scratch_of_squares;
+  wait_for_previous();
 
   // Blocks are numbered modulation by modulation, so that none has rows of two.
   const uint32_t modulation = a.blocks_per_modulation.quotient(blockIdx.x);
@@ -50,7 +29,7 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
   const uint32_t end = min((modulation + 1) * a.rows_of_modulation, a.rows);
   if (begin >= end) return;  // the last modulation may have fewer rows than the others
   const uint32_t rows = end - begin;
-  const int first = threadIdx.x, left = static_cast<int>(a.packs) - first;
+  const int first = threadIdx.x, step = NV == 1 ? 0 : blockDim.x, left = static_cast<int>(a.packs) - first;
 
   Pack<T, N> x[ROWS][NV];
   {
@@ -59,17 +38,20 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
       for (int v = 0; v < NV; ++v)
-        if (r < rows && v * TPR < left) load<kCached>(x[r][v], row + r * a.x_stride, v * TPR);
+        if (r < rows && v * step < left) load<kCached>(x[r][v], row + r * a.x_stride, v * step);
   }
-  // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores.
+  // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores. Of two packs they
+  // would cost too many.
+  constexpr bool kLate = GATED && NV > 1;
   Modulation<T, N> m[NV];
-  {
+  const auto fetch_modulation = [&] {
     const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
     const T* shift_row = static_cast<const T*>(a.shift) + modulation * a.shift_stride;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left) fetch(m[v], scale_row, shift_row, first + v * TPR, a);
-  }
+      if (v * step < left) fetch(m[v], scale_row, shift_row, first + v * step, a);
+  };
+  if constexpr (!kLate) fetch_modulation();
   if constexpr (GATED) {
     const T* row = static_cast<const T*>(a.h) + begin * a.h_stride + first * N;
     T* sum_row = static_cast<T*>(a.sum) + begin * a.sum_stride + first * N;
@@ -78,15 +60,15 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
       for (int v = 0; v < NV; ++v)
-        if (r < rows && v * TPR < left) load<kCached>(h[r][v], row + r * a.h_stride, v * TPR);
+        if (r < rows && v * step < left) load<kCached>(h[r][v], row + r * a.h_stride, v * step);
     const T* gate_row = static_cast<const T*>(a.gate) + modulation * a.gate_stride;
     float factor[NV][N];
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (v * TPR < left) {
+      if (v * step < left) {
         Pack<T, N> gate, gate_table;
-        if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * TPR);
-        if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * TPR);
+        if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * step);
+        if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * step);
         combine(factor[v], gate, gate_table, a);
       }
     }
@@ -94,19 +76,20 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
     for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
       for (int v = 0; v < NV; ++v) {
-        if (r < rows && v * TPR < left) {
+        if (r < rows && v * step < left) {
           add_gated(x[r][v], h[r][v], factor[v]);
-          store(sum_row + r * a.sum_stride, v * TPR, x[r][v]);
+          store(sum_row + r * a.sum_stride, v * step, x[r][v]);
           keep_packed(x[r][v]);
         }
       }
     }
   }
 
+  if constexpr (kLate) fetch_modulation();
   float factor[NV][N], addend[NV][N];
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * TPR < left) combine(factor[v], addend[v], m[v], first + v * TPR, a);
+    if (v * step < left) combine(factor[v], addend[v], m[v], first + v * step, a);
 
   float mean[ROWS], inverse[ROWS];
 #pragma unroll
@@ -116,8 +99,8 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
       for (int v = 0; v < NV; ++v)
-        if (r < rows && v * TPR < left) mean[r] = add_elements(x[r][v], mean[r]);
-    block_sums<TPR>(mean, scratch);
+        if (r < rows && v * step < left) mean[r] = add_elements(x[r][v], mean[r]);
+    block_sums<TPR / 32>(mean, scratch);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) mean[r] *= a.inverse_width;
   }
@@ -126,9 +109,9 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
     inverse[r] = 0.0f;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (r < rows && v * TPR < left) inverse[r] = add_squares(x[r][v], mean[r], inverse[r]);
+      if (r < rows && v * step < left) inverse[r] = add_squares(x[r][v], mean[r], inverse[r]);
   }
-  block_sums<TPR>(inverse, scratch_of_squares);
+  block_sums<TPR / 32>(inverse, scratch_of_squares);
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
     inverse[r] = rsqrtf(inverse[r] * a.inverse_width + a.eps);
@@ -141,9 +124,9 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
   for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (r < rows && v * TPR < left) {
+      if (r < rows && v * step < left) {
         modulate(x[r][v], factor[v], addend[v], mean[r], inverse[r]);
-        store(out_row + r * a.out_stride, v * TPR, x[r][v]);
+        store(out_row + r * a.out_stride, v * step, x[r][v]);
       }
     }
   }

@@ -4,8 +4,8 @@
 
 namespace adaln {
 
-// The kernel of a layout that is compiled for accesses of so many bytes (16, or an element's); its one parameter is
-// an Arguments. Null if there is none.
+// The kernel of a layout that is compiled for accesses of so many bytes (16, kUnaligned, or an element's); its one parameter
+// is an Arguments. Null if there is none.
 const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);

@@ -4,6 +4,7 @@
 #pragma once
 #include "arguments.h"
 #include "pack.cuh"
+#include "unaligned.cuh"
 
 namespace adaln {
 using namespace common;
@@ -152,6 +153,27 @@ __device__ __forceinline__ void modulate_from(Pack<T, N>& x, const T* scale_row,
 template <typename T>
 __device__ __forceinline__ const T* modulation_row(const void* data, int64_t stride, uint32_t row, const Arguments& a) {
   return static_cast<const T*>(data) + a.rows_per_modulation.quotient(row) * stride;
+}
+
+// Adds what a row, where there is one, has from an element on.
+template <typename T, int N>
+__device__ __forceinline__ void add_anywhere(float (&f)[N], const void* row, int element, int width) {
+  if (row == nullptr) return;
+  Pack<T, N> pack;
+  load_anywhere(pack, static_cast<const T*>(row), element, width);
+  add_pack(f, pack);
+}
+
+// x becomes h + x * (gate + gate_table).
+template <typename T, int N>
+__device__ __forceinline__ void add_gated_at(Pack<T, N>& x, const Pack<T, N>& h, const T* gate_row, int element,
+                                             int width, const Arguments& a) {
+  float factor[N];
+#pragma unroll
+  for (int j = 0; j < N; ++j) factor[j] = a.gate != nullptr ? 0.0f : 1.0f;
+  if (a.gate != nullptr) add_anywhere<T>(factor, gate_row, element, width);
+  add_anywhere<T>(factor, a.gate_table, element, width);
+  add_gated(x, h, factor);
 }
 
 }  // namespace adaln

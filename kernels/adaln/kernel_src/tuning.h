@@ -14,12 +14,13 @@ using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
-  int threads;  // that share a row; a block has at least 128, a wide row's any whole number of warps
+  int threads;  // that share a row: fewer than 128 of several rows a block; else at most, in as many warps as the row needs.
+                // A wide row has all of them
   int packs;    // that each holds in registers, 1 or 2; or one of the two below
 };
 // Rows that have their modulation in common.
 struct GroupLayout {
-  int threads;  // a block, all of which share a row; 0: none
+  int threads;  // a block, all of which share a row, at most: as many warps as it needs; 0: none
   int packs;    // that each holds of a row in registers
   int rows;     // a block
 };
@@ -30,12 +31,13 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // type and architecture. Wide rows have two kernels more, and two for accesses of one element, where an address, a stride
 // or the width is no multiple of 16 bytes.
 #define ADALN_LAYOUTS(X) X(16, 1) X(32, 1) X(64, 2) X(256, 1) X(512, 1) X(512, 2)
+// The same for rows that are no whole number of 16 bytes, or begin between multiples of 16, at the same place in each tensor.
+#define ADALN_UNALIGNED_LAYOUTS(X) X(16, 1) X(32, 4) X(1024, 2)
 
 // What is compiled of groups, for accesses of 16 bytes: X(threads, packs, rows, gated, blocks, first),
 // where so many blocks are to stand on an SM, by code of the architecture `first` and above.
 #define ADALN_GROUP_LAYOUTS(X)  \
   X(128, 1, 2, false, 10, 80)  \
-  X(128, 2, 2, false, 7, 90)   \
   X(256, 1, 4, false, 4, 80)   \
   X(384, 1, 2, false, 4, 90)   \
   X(256, 2, 3, false, 3, 80)   \
@@ -44,17 +46,18 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
   X(128, 1, 2, true, 8, 80)    \
   X(256, 1, 3, true, 4, 80)    \
   X(384, 1, 2, true, 3, 90)    \
-  X(512, 1, 2, true, 2, 80)
+  X(512, 1, 2, true, 2, 80)    \
+  X(512, 2, 1, true, 2, 90)
 
 struct Tuning {
   int arch;       // of the compiled code: this one and later ones
-  int access;     // 16 bytes, or kElement for one element
+  int access;     // 16 bytes, kUnaligned, or kElement for one element
   int64_t packs;  // accesses a row, at most
   Layout alone;   // layer_norm, adaln
   Layout gated;   // gate_residual_adaln
 };
 
-constexpr int kElement = 0;
+constexpr int kElement = 0, kUnaligned = 8;  // of 16 bytes, but for the ends of a row
 constexpr int64_t kAnyWidth = INT64_MAX;
 
 constexpr Tuning kTuning[] = {
@@ -71,6 +74,10 @@ constexpr Tuning kTuning[] = {
     {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
     {75, 16, 2560, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
+    {75, kUnaligned, 16, {16, 1}, {16, 1}},
+    {75, kUnaligned, 128, {32, 4}, {32, 4}},
+    {75, kUnaligned, 2048, {1024, 2}, {1024, 2}},
+    {75, kUnaligned, kAnyWidth, {1024, kReread}, {1024, kReread}},
     {75, kElement, 512, {128, kShared}, {128, kShared}},
     {75, kElement, 8192, {512, kShared}, {512, kShared}},
     {75, kElement, kAnyWidth, {1024, kReread}, {1024, kReread}},
@@ -87,7 +94,9 @@ struct GroupTuning {
 constexpr GroupTuning kGroupTuning[] = {
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
-    //   1152: adaln 84 (128 x 2 x 4 85, 256 x 1 x 4 80, r 75)
+    //   Every layout with the warps that the row needs, microseconds of 8192 rows: 1152 adaln 256 x 1 x 4 16.4 (384 x 1 x 2 16.8,
+    //         128 x 2 x 2 17.6, r 20.0), 1536 384 x 1 x 2 20.2 (256 x 1 x 4 20.7, 128 x 2 x 2 21.3, r 23.7); of 8960 x 5120: adaln
+    //         512 x 2 x 2 65.7 (384 x 2 x 2 72.2, 640 x 1 x 2 74.1, r 76.7), gated 512 x 2 x 1 130.4 (640 x 1 x 1 138.2, r 133.7)
     //   2048: adaln 98 at 44 MB, 99 at 132 (128 x 2 x 2 97, 99; r 91, 97); gated 97 at 88 MB, 99 at 264 (r 94, 98)
     //   3072: adaln 98 (384 x 1 x 3 97, 384 x 1 x 4 96, 128 x 3 x 2 95, r 82); gated 98 (r 85)
     //   4096: adaln 97 (256 x 2 x 3 96, 256 x 2 x 2 96, 512 x 1 x 4 94, 128 x 4 x 1 88, r 90); layer_norm 97 (512 x 1 x 2
@@ -99,11 +108,12 @@ constexpr GroupTuning kGroupTuning[] = {
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
     // [quote h100]
     {90, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {90, 192, {128, 2, 2}, {128, 2, 2}, {256, 1, 3}},
+    {90, 152, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 192, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
     {90, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
     {90, 384, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
     {90, 512, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
-    {90, 1024, {512, 2, 2}, {512, 2, 2}, {0, 0, 0}},
+    {90, 1024, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
     // [end quote]
     // A100. Estimates: what saves instructions there does so here.
     {80, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
@@ -117,7 +127,7 @@ constexpr int kGateThreads = 256;
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs) {
   for (const Tuning& row : kTuning) {
-    if (row.arch <= arch && (row.access == 16) == (access == 16) && packs <= row.packs) {
+    if (row.arch <= arch && row.access == (access < kUnaligned ? kElement : access) && packs <= row.packs) {
       return &row;
     }
   }
@@ -139,6 +149,10 @@ constexpr bool is_compiled(const Layout& layout, int access) {
 #define ADALN_SAME(THREADS, PACKS) \
   if (access == 16 && layout.threads == THREADS && layout.packs == PACKS) return true;
   ADALN_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+#define ADALN_SAME(THREADS, PACKS) \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS) return true;
+  ADALN_UNALIGNED_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
   return false;
 }
@@ -170,7 +184,7 @@ constexpr bool tables_are_sound() {
       if (!compiled || static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
     }
   }
-  for (const int access : {16, kElement})  // every launch finds a row
+  for (const int access : {16, kUnaligned, kElement})  // every launch finds a row
     if (find_adaln_tuning(kOldest, access, kAnyWidth) == nullptr) return false;
   return true;
 }

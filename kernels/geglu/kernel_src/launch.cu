@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -145,10 +146,8 @@ int launch(Call call) {
       a.by_row = Divisor(a.packs_per_row);
       void* parameters[] = {&a};
       const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
-      const dim3 block(layout.threads);
-      if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, block, parameters, 0, call.stream))) {
-        return error;
-      }
+      const auto error = cleared(launch_dependent(kernel, arch, grid, layout.threads, parameters, 0, call.stream));
+      if (error != cudaSuccess) return error;
     }
   }
   return cudaSuccess;

@@ -1,7 +1,7 @@
 // Instantiates every layout of tuning.h for one element type.
 #pragma once
 #include "kernels.h"
-#include "rms_norm.cuh"
+#include "rms_norm_unaligned.cuh"
 
 namespace rmsnorm {
 
@@ -12,30 +12,32 @@ const void* rows_kernel(bool add) {
 }
 
 template <typename T, int N>
-const void* find_kernel(const Layout& layout, bool add) {
-  if (layout.packs == 0) {
-    return reinterpret_cast<const void*>(add ? rms_norm_rows_twice<T, N, true> : rms_norm_rows_twice<T, N, false>);
-  }
-#define RMS_NORM_FIND(THREADS, PACKS, LOAD, FIRST)                                              \
-  if (layout.threads == THREADS && layout.packs == PACKS && layout.stream == (LOAD == kStream)) \
-    return rows_kernel<T, N, THREADS, PACKS, LOAD, FIRST>(add);
-  if constexpr (N * sizeof(T) == 16) {
-    RMS_NORM_LAYOUTS(RMS_NORM_FIND)
-  } else {
-    RMS_NORM_NARROW_LAYOUTS(RMS_NORM_FIND)
-  }
-#undef RMS_NORM_FIND
-  return nullptr;
+const void* twice_kernel(bool add) {
+  return reinterpret_cast<const void*>(add ? rms_norm_rows_twice<T, N, true> : rms_norm_rows_twice<T, N, false>);
 }
 
 template <typename T>
 const void* find_kernel(const Layout& layout, int access, bool add) {
-  constexpr int kSize = static_cast<int>(sizeof(T));
-  if (access == 16) return find_kernel<T, 16 / kSize>(layout, add);
-  if constexpr (kSize == 2) {
-    if (access == 4) return find_kernel<T, 2>(layout, add);
+  constexpr int kSize = static_cast<int>(sizeof(T)), kMany = 16 / kSize;
+  if (layout.packs == 0) {
+    if (access == 16) return twice_kernel<T, kMany>(add);
+    if constexpr (kSize == 2) {
+      if (access == 4) return twice_kernel<T, 2>(add);
+    }
+    return access == kSize ? twice_kernel<T, 1>(add) : nullptr;
   }
-  return find_kernel<T, 1>(layout, add);
+#define RMS_NORM_FIND(THREADS, PACKS, LOAD, FIRST)                                                             \
+  if (access == 16 && layout.threads == THREADS && layout.packs == PACKS && layout.stream == (LOAD == kStream)) \
+    return rows_kernel<T, kMany, THREADS, PACKS, LOAD, FIRST>(add);
+  RMS_NORM_LAYOUTS(RMS_NORM_FIND)
+#undef RMS_NORM_FIND
+#define RMS_NORM_FIND(THREADS, PACKS)                                                       \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS)           \
+    return reinterpret_cast<const void*>(add ? rms_norm_unaligned<T, THREADS, PACKS, true>  \
+                                             : rms_norm_unaligned<T, THREADS, PACKS, false>);
+  RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_FIND)
+#undef RMS_NORM_FIND
+  return nullptr;
 }
 
 }  // namespace rmsnorm

@@ -14,7 +14,7 @@ using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
-  int threads;  // that share a row; a block has at least 128
+  int threads;  // that share a row; a block has at least 128. Of unaligned rows: at most, beyond a warp as many as it needs
   int packs;    // that each holds in registers; 0: the row is read twice, any number of warps up to 16
   bool stream;  // loads leave no line in L1
 };
@@ -36,17 +36,19 @@ struct Layout {
   X(512, 4, kCached, 75)    \
   X(512, 8, kCached, 75)    \
   X(1024, 8, kCached, 75)
-// What is compiled for smaller accesses, where an address, a stride or the width is no multiple of 16 bytes.
-#define RMS_NORM_NARROW_LAYOUTS(X) X(32, 4, kCached, 75)
+// What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads,
+// packs). Where tensors differ in that, rows are read twice, by words or elements.
+#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(16, 1) X(32, 2) X(32, 4) X(1024, 2)
 
 struct Tuning {
   int arch;           // of the compiled code: this one and later ones
-  int access;         // 16 bytes, or 4 for all that is smaller
+  int access;         // 16 bytes, kUnaligned, or 4 for all that is smaller
   int64_t packs;      // accesses a row, at most
   int64_t megabytes;  // moved in all, at least
   Layout layout;
 };
 
+constexpr int kUnaligned = 8;  // 16 bytes, but for the ends of a row
 constexpr int64_t kAnyWidth = INT64_MAX;
 constexpr bool kCachedLoads = false, kStreamLoads = true;
 
@@ -73,9 +75,6 @@ constexpr Tuning kTuning[] = {
     {90, 16, 4096, 0, {512, 8, kCachedLoads}},
     {90, 16, 8192, 0, {1024, 8, kCachedLoads}},  // one row an SM, so loads wait for stores: 95.3 %; 512 x 16 gives 94.4
     {90, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    {90, 4, 128, 0, {32, 4, kCachedLoads}},
-    {90, 4, 1024, 0, {128, 0, kCachedLoads}},
-    {90, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
     // [end quote]
 
     // [quote estimates]
@@ -93,16 +92,22 @@ constexpr Tuning kTuning[] = {
     {75, 16, 4096, 0, {512, 8, kCachedLoads}},
     {75, 16, 8192, 0, {1024, 8, kCachedLoads}},  // 64 registers x 1024 threads: one row an SM
     {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    {75, 4, 128, 0, {32, 4, kCachedLoads}},
+    // [end quote]
+
+    // All cards.
+    {75, kUnaligned, 16, 0, {16, 1, kCachedLoads}},
+    {75, kUnaligned, 64, 0, {32, 2, kCachedLoads}},
+    {75, kUnaligned, 128, 0, {32, 4, kCachedLoads}},
+    {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}},
+    {75, kUnaligned, kAnyWidth, 0, {512, 0, kCachedLoads}},
     {75, 4, 1024, 0, {128, 0, kCachedLoads}},
     {75, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    // [end quote]
 };
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes) {
   for (const Tuning& row : kTuning) {
-    if (row.arch <= arch && (row.access == 16) == (access == 16) && packs <= row.packs &&
+    if (row.arch <= arch && row.access == (access < 4 ? 4 : access) && packs <= row.packs &&
         bytes >= row.megabytes * 1000000) {
       return &row;
     }
@@ -118,9 +123,11 @@ constexpr bool is_compiled(const Layout& layout, int arch, int access) {
     return arch >= FIRST;
   if (access == 16) {
     RMS_NORM_LAYOUTS(RMS_NORM_SAME)
-  } else {
-    RMS_NORM_NARROW_LAYOUTS(RMS_NORM_SAME)
   }
+#undef RMS_NORM_SAME
+#define RMS_NORM_SAME(THREADS, PACKS) \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS && !layout.stream) return true;
+  RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_SAME)
 #undef RMS_NORM_SAME
   return false;
 }
@@ -131,7 +138,7 @@ constexpr bool table_is_sound() {
     if (!is_compiled(l, row.arch, row.access)) return false;
     if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
   }
-  for (const int access : {16, 4})  // every launch finds a row
+  for (const int access : {16, kUnaligned, 4})  // every launch finds a row
     if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0) == nullptr) return false;
   return true;
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -160,21 +161,36 @@ struct Cut {
   int64_t head_groups;
 };
 
-Cut cut(const Layout& layout, int64_t slots, int64_t heads, int64_t tokens) {
+// Blocks of as many heads as leave few threads without one. Of several tokens where one has few heads, and where a tensor
+// lies by heads, whose runs in memory are of one head: eight tokens of 256 bytes are 2 KB.
+Cut cut(const Layout& layout, int64_t slots, int64_t heads, int64_t tokens, bool by_heads) {
+  constexpr int kTokensByHeads = 8;
   const int heads_a_thread = layout.heads == 0 ? 1 : layout.heads;
+  const int64_t all = (heads + heads_a_thread - 1) / heads_a_thread;  // of a token, threads aside
   Cut cut = {1, 1, 1, 1};
   while (cut.lanes < 32 && cut.lanes < slots) cut.lanes *= 2;
-  const int most = layout.threads / cut.lanes;  // heads at a time
-  cut.head_groups = (heads + most * heads_a_thread - 1) / (most * heads_a_thread);
-  const int64_t shared = cut.head_groups * heads_a_thread;
-  cut.heads = static_cast<int>((heads + shared - 1) / shared);
-  // Several tokens where one has few heads. Whole warps, as the norm's shuffles need: else heads that are not there.
-  cut.tokens = most / cut.heads < 64 ? most / cut.heads : 64;  // a block's third dimension has no more
-  if (cut.tokens > tokens) cut.tokens = static_cast<int>(tokens);
-  while (cut.tokens > 1 && cut.lanes * cut.heads * cut.tokens % 32 != 0) --cut.tokens;
   const int in_warp = 32 / cut.lanes;
+  int most = layout.threads / cut.lanes;  // at a time
+  if (by_heads && tokens >= kTokensByHeads) most = kMostThreads / (cut.lanes * kTokensByHeads);
+  cut.heads = static_cast<int>(all < most ? all : most);
+  for (int fewer = most / in_warp * in_warp; all > most && 2 * fewer > most; fewer -= in_warp)
+    if ((all - 1) / fewer * fewer + fewer < (all - 1) / cut.heads * cut.heads + cut.heads) cut.heads = fewer;
+  cut.head_groups = (all - 1) / cut.heads + 1;
+  cut.tokens = by_heads && tokens >= kTokensByHeads ? kTokensByHeads : most / cut.heads < 64 ? most / cut.heads : 64;
+  if (cut.tokens > tokens) cut.tokens = static_cast<int>(tokens);
+  // Whole warps, as the norm's shuffles need: else heads that are not there.
+  while (cut.tokens > 1 && cut.lanes * cut.heads * cut.tokens % 32 != 0) --cut.tokens;
   if (cut.lanes * cut.heads * cut.tokens % 32 != 0) cut.heads = (cut.heads + in_warp - 1) / in_warp * in_warp;
   return cut;
+}
+
+// Whether heads lie farther apart than tokens in a tensor.
+bool lies_by_heads(const Call& c) {
+  for (int i = 0; i < 2; ++i) {
+    const Heads& h = c.a.heads_of[i];
+    if (c.heads(i) > 1 && (h.in_head > h.in_token || h.out_head > h.out_token)) return true;
+  }
+  return false;
 }
 
 // The arguments from a place of the batch and a token on.
@@ -221,7 +237,7 @@ int launch(Call c) {
   // No thread has heads of both.
   if (layout.heads > 1 && (c.q_heads % layout.heads != 0 || c.k_heads % layout.heads != 0)) layout.heads = 1;
   const void* kernel = kernel_of(layout, access, c.norm, a.tables_f32 != 0);
-  const Cut block = cut(layout, a.slots, heads, c.tokens);
+  const Cut block = cut(layout, a.slots, heads, c.tokens, lies_by_heads(c));
 
   // One launch, but for more tokens or a larger batch than a grid has room for.
   constexpr int64_t kMostInGrid = 65535;
@@ -237,9 +253,8 @@ int launch(Call c) {
       const dim3 grid(static_cast<unsigned>(block.head_groups),
                       static_cast<unsigned>((tokens + block.tokens - 1) / block.tokens),
                       static_cast<unsigned>(in_batch));
-      if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, threads, parameters, 0, c.stream))) {
-        return error;
-      }
+      const auto error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, 0, c.stream));
+      if (error != cudaSuccess) return error;
     }
   }
   return cudaSuccess;

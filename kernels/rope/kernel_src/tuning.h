@@ -55,15 +55,9 @@ constexpr Tuning kTuning[] = {
     {90, 16, kNorm, kMostSlots, 8, false, {160, 2}},
     {90, 16, kNorm, kMostSlots, 0, true, {160, 1}},
 
-    // A100 (108 SMs of 2048 threads, 40 MB of L2, 1.56 to 2.04 TB/s) and L40S. Estimates, not measured: half the H100's
-    // bytes in flight fill its latency, so one head a thread has reserves enough.
-    {80, 16, kPlain, kMostSlots, 0, true, {160, 1}},
-    {80, 16, kNorm, kMostSlots, 0, true, {160, 1}},
-    // T4 (40 SMs of 1024 threads, 4 MB of L2, 320 GB/s). Estimates, not measured: 5 KB in flight an SM are enough, so
-    // two heads a thread save the second one's reading of the tables, and of their indices.
-    {75, 16, kPlain, kMostSlots, 1, true, {160, 2}},
+    // Older and smaller cards. Estimates, not measured, one rule for all: half the H100's bytes in flight fill an A100's latency,
+    // 5 KB an SM a T4's, so one head a thread has reserves enough.
     {75, 16, kPlain, kMostSlots, 0, true, {160, 1}},
-    {75, 16, kNorm, kMostSlots, 1, true, {160, 2}},
     {75, 16, kNorm, kMostSlots, 0, true, {160, 1}},
 
     // All cards.

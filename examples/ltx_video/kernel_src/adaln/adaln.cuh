@@ -29,6 +29,7 @@
 // elements. The variance is the mean of squared deviations from the mean, of the row in registers: no cancellation.
 #pragma once
 #include "arch.h"
+#include "dependent.cuh"
 #include "modulate.cuh"
 #include "reduce.cuh"
 
@@ -42,11 +43,56 @@ template <int TPR, int NV, bool GATED>
 constexpr int kBlocks = (kThreadsForRegisters<TPR, NV, GATED> < kSmThreads ? kThreadsForRegisters<TPR, NV, GATED>
                                                                              : kSmThreads) / kBlockThreads<TPR>;
 
+// Sums over a block of whole warps, at most WARPS, one for each of its rows; every thread gets them. A kernel gives each
+// call a scratch of its own: there is no second barrier that would let one be written again.
+template <int WARPS, int ROWS>
+using RowScratch = float[ROWS][(WARPS + 3) / 4 * 4];
+
+template <int WARPS, int ROWS>
+__device__ __forceinline__ void block_sums(float (&v)[ROWS], RowScratch<WARPS, ROWS>& scratch) {
+  constexpr int kPlaces = (WARPS + 3) / 4 * 4;
+  const unsigned warps = blockDim.x / 32;
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2) v[r] += __shfl_xor_sync(0xffffffffu, v[r], d);
+    if (threadIdx.x % 32 == 0) scratch[r][threadIdx.x / 32] = v[r];
+    if (threadIdx.x >= warps && threadIdx.x < kPlaces) scratch[r][threadIdx.x] = 0.0f;  // those of no warp
+  }
+  __syncthreads();
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    v[r] = 0.0f;
+#pragma unroll
+    for (int w = 0; w < kPlaces; w += 4) {
+      if (w < warps) {
+        const float4 s = *reinterpret_cast<const float4*>(scratch[r] + w);
+        v[r] += (s.x + s.y) + (s.z + s.w);
+      }
+    }
+  }
+}
+
+// The sum of a row: of its TPR threads, or where the block has one row, of all there are.
+template <int TPR>
+__device__ __forceinline__ float sum_of_row(float v, float (&scratch)[32]) {
+  if constexpr (TPR < 128) {
+    return row_sum<TPR>(v, scratch);
+  } else {
+    float one[1] = {v};
+    block_sums<TPR / 32>(one, reinterpret_cast<RowScratch<TPR / 32, 1>&>(scratch));
+    return one[0];
+  }
+}
+
+// A block has several rows, or one of as many warps as it needs, up to TPR threads.
 template <typename T, int N, int TPR, int NV, bool GATED>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
+  wait_for_previous();
 
+  const int step = NV == 1 ? 0 : kRows == 1 ? blockDim.x : TPR;
   const int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
   const uint32_t row = kRows == 1 ? blockIdx.x : blockIdx.x * kRows + threadIdx.x / TPR;
   // Packs of the row from this thread's first on; none behind the last row, in the last block.
@@ -57,22 +103,22 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
     const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left) load<kCached>(x[v], x_row, v * TPR);
+      if (v * step < left) load<kCached>(x[v], x_row, v * step);
   }
   if constexpr (GATED) {
     const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left) load<kCached>(h[v], h_row, v * TPR);
+      if (v * step < left) load<kCached>(h[v], h_row, v * step);
   }
   const uint32_t group = a.rows_per_modulation.quotient(row);
   if constexpr (GATED) {
     const T* gate_row = static_cast<const T*>(a.gate) + group * a.gate_stride;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (v * TPR < left) {
-        if (a.gate != nullptr) load<kCached>(gate[v], gate_row, first + v * TPR);
-        if (a.gate_table != nullptr) load<kCached>(gate_table[v], static_cast<const T*>(a.gate_table), first + v * TPR);
+      if (v * step < left) {
+        if (a.gate != nullptr) load<kCached>(gate[v], gate_row, first + v * step);
+        if (a.gate_table != nullptr) load<kCached>(gate_table[v], static_cast<const T*>(a.gate_table), first + v * step);
       }
     }
   }
@@ -80,15 +126,15 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
   const T* shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * TPR < left) fetch(modulation[v], scale_row, shift_row, first + v * TPR, a);
+    if (v * step < left) fetch(modulation[v], scale_row, shift_row, first + v * step, a);
 
   // Computed while the loads of x are in flight.
   float factor[NV][N], addend[NV][N], gate_factor[NV][N];
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (v * TPR < left) {
+    if (v * step < left) {
       if constexpr (GATED) combine(gate_factor[v], gate[v], gate_table[v], a);
-      combine(factor[v], addend[v], modulation[v], first + v * TPR, a);
+      combine(factor[v], addend[v], modulation[v], first + v * step, a);
     }
   }
 
@@ -96,9 +142,9 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
     T* sum_row = static_cast<T*>(a.sum) + row * a.sum_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (v * TPR < left) {
+      if (v * step < left) {
         add_gated(x[v], h[v], gate_factor[v]);
-        store(sum_row, v * TPR, x[v]);
+        store(sum_row, v * step, x[v]);
         keep_packed(x[v]);
       }
     }
@@ -109,23 +155,23 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
     float total = 0.0f;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * TPR < left) total = add_elements(x[v], total);
-    mean = row_sum<TPR>(total, scratch) * a.inverse_width;
+      if (v * step < left) total = add_elements(x[v], total);
+    mean = sum_of_row<TPR>(total, scratch) * a.inverse_width;
   }
   float squares = 0.0f;
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * TPR < left) squares = add_squares(x[v], mean, squares);
-  const float inverse = rsqrtf(row_sum<TPR>(squares, scratch_of_squares) * a.inverse_width + a.eps);
+    if (v * step < left) squares = add_squares(x[v], mean, squares);
+  const float inverse = rsqrtf(sum_of_row<TPR>(squares, scratch_of_squares) * a.inverse_width + a.eps);
 #pragma unroll
   for (int v = 0; v < NV; ++v) keep_packed(x[v]);
 
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride + first * N;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (v * TPR < left) {
+    if (v * step < left) {
       modulate(x[v], factor[v], addend[v], mean, inverse);
-      store(out_row, v * TPR, x[v]);
+      store(out_row, v * step, x[v]);
     }
   }
 }
@@ -141,6 +187,7 @@ __global__ void __launch_bounds__(1024, kWideBlocks) adaln_wide_rows(const Argum
   constexpr int kGroup = GATED ? 1 : 2;  // packs of x in flight a thread
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   extern __shared__ uint4 shared_row[];
+  wait_for_previous();
   const uint32_t row = blockIdx.x;
   const int64_t packs = a.width / N, step = blockDim.x;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;

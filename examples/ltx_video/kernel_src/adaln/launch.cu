@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -95,8 +96,8 @@ int check(const Call& c) {
   return 0;
 }
 
-// The bytes of an access: 16 if every row of every tensor is a whole number of them, from an aligned address on; else
-// an element's.
+// The bytes of an access: 16 if every row of every tensor is a whole number of them, from an aligned address on; kUnaligned
+// where x and its like are not, but lie at the same place between multiples of 16; else an element's.
 int widest_access(const Call& c) {
   const int size = size_of(c.type);
   const Matrices matrices(c);
@@ -105,7 +106,15 @@ int widest_access(const Call& c) {
     // One row has no next one, and its stride may be anything.
     fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
   }
-  return fits ? 16 : size;
+  if (fits || c.operation == kGate) return fits ? 16 : size;
+  const Matrix& x = matrices.all[0];
+  for (int i = 1; i < 4; ++i) {
+    const Matrix& m = matrices.all[i];
+    if (!m.needed) continue;
+    const auto apart = reinterpret_cast<uintptr_t>(m.data) - reinterpret_cast<uintptr_t>(x.data);
+    if (apart % 16 != 0 || (c.rows > 1 && (m.stride - x.stride) * size % 16 != 0)) return size;
+  }
+  return kUnaligned;
 }
 
 template <typename P>
@@ -150,7 +159,8 @@ cudaError_t shared_of_block(int& bytes) {
   });
 }
 
-cudaError_t start(const void* kernel, int64_t blocks, int threads, int64_t shared, Arguments& a, cudaStream_t stream) {
+cudaError_t start(const void* kernel, int arch, int64_t blocks, int threads, int64_t shared, Arguments& a,
+                  cudaStream_t stream) {
   if (shared > kSharedOfAll) {
     const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
     const int bytes = static_cast<int>(shared);
@@ -158,11 +168,16 @@ cudaError_t start(const void* kernel, int64_t blocks, int threads, int64_t share
   }
   void* parameters[] = {&a};
   const dim3 grid(static_cast<unsigned>(blocks));
-  return cleared(cudaLaunchKernel(kernel, grid, dim3(threads), parameters, shared, stream));
+  return cleared(launch_dependent(kernel, arch, grid, threads, parameters, static_cast<size_t>(shared), stream));
+}
+
+// The whole warps that hold a row of so many packs, each thread up to `held` of them.
+int threads_for(int64_t packs, int held) {
+  return static_cast<int>((packs + 32 * held - 1) / (32 * held)) * 32;
 }
 
 // Rows that have their modulation in common.
-int launch_groups(const Call& c, const GroupLayout& layout, bool gated, int64_t packs, cudaStream_t stream) {
+int launch_groups(const Call& c, int arch, const GroupLayout& layout, bool gated, int64_t packs, cudaStream_t stream) {
   const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
                          : c.type == kF16 ? adaln_group_kernel_f16
                                           : adaln_group_kernel_bf16;
@@ -176,18 +191,19 @@ int launch_groups(const Call& c, const GroupLayout& layout, bool gated, int64_t 
     a.blocks_per_modulation = WideDivisor(a.blocks_of_modulation);
     const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
     const int64_t blocks = modulations * a.blocks_of_modulation;
-    if (const cudaError_t error = start(kernel, blocks, layout.threads, 0, a, stream)) return error;
+    if (const cudaError_t error = start(kernel, arch, blocks, threads_for(packs, layout.packs), 0, a, stream)) return error;
   }
   return cudaSuccess;
 }
 
 int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
-  const int64_t packs = c.a.width * size_of(c.type) / access;
+  const int size = size_of(c.type), unit = access == kUnaligned ? 16 : access;
+  int64_t packs = (c.a.width * size + unit - 1) / unit;
   if (access == 16) {
     const GroupLayout layout = find_group_layout(arch, packs, gated, c.a.layer != 0);
     if (layout.threads != 0 && c.rows_per_modulation >= 4 * int64_t{layout.rows}) {
-      return launch_groups(c, layout, gated, packs, stream);
+      return launch_groups(c, arch, layout, gated, packs, stream);
     }
   }
   const Tuning* tuning = find_adaln_tuning(arch, access, packs);
@@ -196,8 +212,9 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const auto kernel_of = c.type == kF32 ? adaln_kernel_f32 : c.type == kF16 ? adaln_kernel_f16 : adaln_kernel_bf16;
   const void* kernel = kernel_of(layout, access, gated);
   const bool wide = layout.packs <= 0;
-  const int threads = wide || layout.threads > 128 ? layout.threads : 128;
-  const int rows_per_block = threads / layout.threads;
+  if (wide && access == kUnaligned) access = size, packs = c.a.width;
+  const int rows_per_block = wide || layout.threads > 128 ? 1 : 128 / layout.threads;
+  const int threads = wide ? layout.threads : rows_per_block > 1 ? 128 : threads_for(packs, layout.packs);
   int64_t shared = layout.packs == kShared ? packs * (access < 4 ? 4 : access) : 0;  // a Pack is whole words
   if (shared > kSharedOfAll) {
     int most = 0;
@@ -210,7 +227,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     a.row_in_shared = shared != 0;
     a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 1,024
     const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
-    if (const cudaError_t error = start(kernel, blocks, threads, shared, a, stream)) return error;
+    if (const cudaError_t error = start(kernel, arch, blocks, threads, shared, a, stream)) return error;
   }
   return cudaSuccess;
 }
@@ -221,8 +238,18 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
                                           : gate_residual_kernel_bf16;
-  const bool flat =
-      access == 16 && c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width;
+  const bool side_by_side =
+      c.rows == 1 || (c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width);
+  const bool aligned = divides(16, c.a.x) && divides(16, c.a.h) && divides(16, c.a.sum);
+  if (access != 16 && side_by_side && aligned && c.rows <= kMost / c.a.width) {
+    Arguments a = part(c, 0, kMost, 0);
+    const int64_t elements = 16 / size_of(c.type);
+    a.packs = static_cast<uint32_t>((c.rows * c.a.width + elements - 1) / elements);
+    a.packs_per_row = WideDivisor(static_cast<uint32_t>(c.a.width));
+    const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
+    return start(kernel_of(kUnaligned, true), arch, blocks, kGateThreads, 0, a, stream);
+  }
+  const bool flat = access == 16 && side_by_side;
   for (int64_t column = 0; column < c.a.width;) {
     const int64_t left = (c.a.width - column) / per_pack, packs = left < kMost ? left : kMost;
     for (int64_t row = 0; row < c.rows;) {
@@ -234,7 +261,7 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
       const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
       // A part of the columns leaves gaps between its rows.
       const void* kernel = kernel_of(access, flat && packs * per_pack == c.a.width);
-      if (const cudaError_t error = start(kernel, blocks, kGateThreads, 0, a, stream)) return error;
+      if (const cudaError_t error = start(kernel, arch, blocks, kGateThreads, 0, a, stream)) return error;
     }
     column += packs * per_pack;
   }

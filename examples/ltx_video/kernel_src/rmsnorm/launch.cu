@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -51,19 +52,22 @@ int check(const RowArguments& a, int type, bool add) {
   return divides(size, a.weight) ? 0 : kMisaligned;
 }
 
-// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on.
+// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on;
+// kUnaligned where that is less than 16, but each row lies at the same place between multiples of 16 in all tensors.
 int widest_access(const RowArguments& a, int size, bool add) {
-  const Matrix matrices[] = {{a.weight, 0},
-                             {a.out, a.out_stride},
-                             {a.x, a.x_stride},
-                             {a.sum, a.sum_stride},
-                             {a.residual, a.residual_stride}};
+  const Matrix matrices[] = {{a.out, a.out_stride}, {a.x, a.x_stride}, {a.sum, a.sum_stride}, {a.residual, a.residual_stride}};
+  // One row has no next one, and its stride may be anything.
+  const auto step = [&](const Matrix& m) { return a.rows > 1 ? m.stride * size : 0; };
+  bool alike = true;
+  for (int i = 1; i < (add ? 4 : 2); ++i) {
+    const auto apart = reinterpret_cast<uintptr_t>(matrices[i].data) - reinterpret_cast<uintptr_t>(a.out);
+    alike = alike && apart % 16 == 0 && (step(matrices[i]) - step(matrices[0])) % 16 == 0;
+  }
   for (const int bytes : {16, 4}) {
-    bool fits = a.width * size % bytes == 0;
-    for (int i = 0; i < (add ? 5 : 3); ++i) {
-      // One row has no next one, and its stride may be anything.
-      fits = fits && divides(bytes, matrices[i].data) && (a.rows == 1 || matrices[i].stride * size % bytes == 0);
-    }
+    bool fits = a.width * size % bytes == 0 && divides(bytes, a.weight);
+    for (int i = 0; i < (add ? 4 : 2); ++i) fits = fits && divides(bytes, matrices[i].data) && step(matrices[i]) % bytes == 0;
+    if (fits && bytes == 16) return 16;
+    if (alike) return kUnaligned;
     if (fits) return bytes;
   }
   return size;
@@ -80,17 +84,22 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   if (const int error = check(a, type, add)) return error;
   if (a.rows == 0 || a.width == 0) return cudaSuccess;
   const auto kernel_of = type == kF32 ? rms_norm_kernel_f32 : type == kF16 ? rms_norm_kernel_f16 : rms_norm_kernel_bf16;
-  const int size = type == kF32 ? 4 : 2, access = widest_access(a, size, add);
-
-  int arch = 0;
+  const int size = type == kF32 ? 4 : 2;
+  int access = widest_access(a, size, add), arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
-  const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
-  a.packs = a.width * size / access;
+  const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size, unit = access == kUnaligned ? 16 : access;
+  a.packs = (a.width * size + unit - 1) / unit;
   const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
+  int threads = layout.threads < 128 ? 128 : layout.threads;
+  const int rows_per_block = threads / layout.threads;
+  if (access == kUnaligned && layout.packs == 0) {
+    access = size, a.packs = a.width;
+  } else if (access == kUnaligned && rows_per_block == 1) {
+    threads = static_cast<int>((a.packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
+  }
   const void* kernel = kernel_of(layout, access, add);
-  const int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
   a.inverse_width = 1.0f / static_cast<float>(a.width);
 
   // One launch, but for more rows than a grid has blocks for.
@@ -99,7 +108,7 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
     a.rows = rows - done < most ? rows - done : most;
     void* parameters[] = {&a};
     const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block));
-    if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, dim3(threads), parameters, 0, stream))) return error;
+    if (const cudaError_t error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, 0, stream))) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

@@ -1,0 +1,113 @@
+// The same for rows that are no whole number of 16 bytes: x, h and the outputs begin at the same place between multiples of 16
+// bytes, the rows of modulation anywhere.
+#pragma once
+#include "adaln.cuh"
+
+namespace adaln {
+
+// As modulate_from.
+template <typename T, int N>
+__device__ __forceinline__ void modulate_at(Pack<T, N>& x, const T* scale_row, const T* shift_row, float mean,
+                                            float inverse, int element, int width, const Arguments& a) {
+  float f[N], g[N];
+  unpack(x, f);
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] = (f[j] - mean) * inverse, g[j] = 0.0f;
+  if (a.weight != nullptr) {
+    add_anywhere<T>(g, a.weight, element, width);
+#pragma unroll
+    for (int j = 0; j < N; ++j) f[j] *= g[j];
+  }
+  add_anywhere<T>(f, a.bias, element, width);
+#pragma unroll
+  for (int j = 0; j < N; ++j) g[j] = 0.0f;
+  if (a.scale != nullptr) add_anywhere<T>(g, scale_row, element, width);
+  add_anywhere<T>(g, a.scale_table, element, width);
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] *= a.one + g[j], g[j] = 0.0f;
+  if (a.shift != nullptr) add_anywhere<T>(g, shift_row, element, width);
+  add_anywhere<T>(g, a.shift_table, element, width);
+#pragma unroll
+  for (int j = 0; j < N; ++j) f[j] += g[j];
+  repack(x, f);
+}
+
+// Rows of fewer than 128 threads share a block. Else a block a row, of as many warps as it needs, up to TPR threads.
+template <typename T, int TPR, int NV, bool GATED>
+__global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_unaligned(const Arguments a) {
+  constexpr int N = 16 / sizeof(T), kRows = kBlockThreads<TPR> / TPR;
+  static_assert(TPR >= 16, "the elements beside the packs are up to 14");
+  __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
+  wait_for_previous();
+
+  const int thread = kRows == 1 ? threadIdx.x : threadIdx.x % TPR, step = kRows == 1 ? blockDim.x : TPR;
+  const uint32_t row = kRows == 1 ? blockIdx.x : blockIdx.x * kRows + threadIdx.x / TPR;
+  const int width = row < a.rows ? static_cast<int>(a.width) : 0;
+  const T* const x_row = static_cast<const T*>(a.x) + row * a.x_stride;
+  const Share<T> own(x_row, width, thread);
+
+  Pack<T, N> x[NV];
+  Pack<T, 1> one;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * step < own.left) load<kCached>(x[v], x_row + own.first, v * step);
+  if (own.beside) load<kCached>(one, x_row, own.element);
+  if constexpr (GATED) {
+    const T* const h_row = static_cast<const T*>(a.h) + row * a.h_stride;
+    const T* const gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
+    T* const sum_row = static_cast<T*>(a.sum) + row * a.sum_stride;
+    Pack<T, N> h[NV];
+    Pack<T, 1> one_h;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * step < own.left) load<kCached>(h[v], h_row + own.first, v * step);
+    if (own.beside) load<kCached>(one_h, h_row, own.element);
+#pragma unroll
+    for (int v = 0; v < NV; ++v) {
+      if (v * step < own.left) {
+        add_gated_at(x[v], h[v], gate_row, own.first + v * step * N, width, a);
+        store(sum_row + own.first, v * step, x[v]);
+        keep_packed(x[v]);
+      }
+    }
+    if (own.beside) {
+      add_gated_at(one, one_h, gate_row, own.element, width, a);
+      store(sum_row, own.element, one);
+    }
+  }
+
+  float mean = 0.0f;
+  if (a.layer != 0) {
+    float total = 0.0f;
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * step < own.left) total = add_elements(x[v], total);
+    if (own.beside) total = add_elements(one, total);
+    mean = sum_of_row<TPR>(total, scratch) * a.inverse_width;
+  }
+  float squares = 0.0f;
+#pragma unroll
+  for (int v = 0; v < NV; ++v)
+    if (v * step < own.left) squares = add_squares(x[v], mean, squares);
+  if (own.beside) squares = add_squares(one, mean, squares);
+  const float inverse = rsqrtf(sum_of_row<TPR>(squares, scratch_of_squares) * a.inverse_width + a.eps);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) keep_packed(x[v]);
+
+  const T* const scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
+  const T* const shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
+  T* const out_row = static_cast<T*>(a.out) + row * a.out_stride;
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (v * step < own.left) {
+      modulate_at(x[v], scale_row, shift_row, mean, inverse, own.first + v * step * N, width, a);
+      store(out_row + own.first, v * step, x[v]);
+    }
+  }
+  if (own.beside) {
+    modulate_at(one, scale_row, shift_row, mean, inverse, own.element, width, a);
+    store(out_row, own.element, one);
+  }
+}
+
+}  // namespace adaln
