@@ -36,7 +36,7 @@ QUICK_CHEATS = ["all_code_paths", "every_timed_launch", "a_launch_faster", "a_sl
 TESTS = {
     "verify": [("lib", ["verify::", "bench::"]), ("cheats", QUICK_CHEATS), ("cli", ["types::"]), ("cheats", ["without_a_card"])],
     "bench": [("lib", ["verify::", "bench::"]), ("cheats", QUICK_CHEATS), ("cli", ["evidence::"]), ("cheats", ["without_a_card"])],
-    "compile": [("lib", ["compile::"]), ("cli", ["inspect::", "card::"]), ("cheats", ["verify_says"]), ("cuda", ["build::"])],
+    "compile": [("lib", ["compile::"]), ("cheats", ["verify_says"]), ("cli", ["card::"]), ("cuda", ["build::"])],
     "evidence": [("lib", ["evidence::"]), ("cli", ["evidence::", "ci::", "e2e::"])],
     "install": [("lib", ["install::"]), ("cli", ["add::", "manage::", "edits::", "versions::", "team::", "sources::", "hostile::"])],
     "check": [("lib", ["check::"]), ("cli", ["check::", "project::", "init::"])],
@@ -210,7 +210,8 @@ def judged(number, room, programs, seconds):
     begun = time.time()
     try:
         for name, filters in TESTS[room]:
-            if not programs.get(name):
+            # A minute or more, for what nothing else noticed.
+            if not programs.get(name) or seconds < 120 and filters == ["without_a_card"]:
                 continue
             try:
                 ended = subprocess.run([programs[name], "--quiet", *filters], cwd=TREE, capture_output=True, text=True,
@@ -254,7 +255,7 @@ def main():
     print(f"{len(everything)} changes, {len(mutants)} drawn, {len(planted)} can be switched", flush=True)
     room = lambda number: mutants[number]["file"].split("/")[1]
     for name in sorted({room(number) for number in planted}):
-        failed, seconds = judged(0, name, programs, 600)
+        failed, seconds = judged(0, name, programs, 600 if arguments.seconds >= 120 else 100)
         if failed:
             sys.exit(f"the tests of {name} fail without any change: {failed}")
         print(f"{name}: its tests take {seconds:.0f} s", flush=True)
