@@ -5,6 +5,7 @@ pub mod bundle;
 pub(crate) mod dir;
 pub(crate) mod disk;
 pub(crate) mod http;
+pub(crate) mod lease;
 pub(crate) mod repo;
 pub(crate) mod scratch;
 pub(crate) mod text;
@@ -15,6 +16,12 @@ use std::num::NonZero;
 /// How many threads this machine runs at once.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Lets other threads run first, before this one and those that it starts: on Linux a niceness is a thread's.
+pub(crate) fn nice() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(10);
 }
 
 /// Bytes as lowercase hexadecimal digits.

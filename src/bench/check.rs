@@ -7,7 +7,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use anyhow::{Result, bail};
 
 use super::slots::{Round, Slots};
-use crate::base::cores;
+use crate::base::{cores, nice};
 use crate::project::{Operation, Project};
 use crate::verify::compare::{Scope as Compared, compare};
 use crate::verify::finding::Kind;
@@ -94,12 +94,7 @@ impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
 }
 
 fn all(checks: Receiver<(usize, Check)>) -> Result<Vec<(usize, Checked)>> {
-    yield_to_timing();
+    // The thread that times comes first.
+    nice();
     checks.into_iter().map(|(case, check)| Ok((case, check.run()?))).collect()
-}
-
-/// Lets the thread that times run first, and whatever this one starts: on Linux a niceness is a thread's.
-fn yield_to_timing() {
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(10);
 }

@@ -2,7 +2,6 @@
 
 mod check;
 mod clock;
-mod draw;
 mod health;
 mod result;
 mod ring;

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-use super::draw::{content, distinct};
 use super::slots::{Round, Slots, step};
 use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
 use crate::gpu::{Buffer, Device, GpuError};
 use crate::project::{Bound, BoundTensor, Role};
 use crate::verify::layout::Layout;
+use crate::verify::timed::{content, distinct};
 
 /// The memory of all cases, one after another.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl<'a> Ring<'a> {
         };
         self.contents.write(self.device, &self.images.memory, &all, Content::Word(round.around.into()))?;
         self.draw(round, 0)?;
-        driver_copy(self.device, (&self.images.kept, 0), (&self.images.memory, 0), self.bytes())?;
+        self.keep_all()?;
         self.blank(round.blanks[0])
     }
 
@@ -71,6 +71,27 @@ impl<'a> Ring<'a> {
     pub(super) fn again(&self, round: &Round) -> Result<(), GpuError> {
         self.draw(round, self.shift())?;
         self.blank(round.blanks[1])
+    }
+
+    /// Hides what timed launches left, or shows it again: the repeated ones must not find it on the card and copy it.
+    pub(super) fn mask(&self, round: &Round) -> Result<(), GpuError> {
+        self.of(Role::is_written).try_for_each(|region| {
+            self.contents.write(self.device, &self.images.kept, region, Content::Mask(round.mask))
+        })
+    }
+
+    /// Copies everything to `kept`, with the words in place of what launches write.
+    pub(super) fn keep_all(&self) -> Result<(), GpuError> {
+        driver_copy(self.device, (&self.images.kept, 0), (&self.images.memory, 0), self.bytes())
+    }
+
+    /// The first slot besides these that is not as it is kept.
+    pub(super) fn changed_besides(&self, slots: &[usize]) -> Result<Option<u32>, GpuError> {
+        for slot in slots {
+            let at = step(self.layout) * *slot as u64;
+            driver_copy(self.device, (&self.images.kept, at), (&self.images.memory, at), step(self.layout))?;
+        }
+        self.difference(0, |_| false)
     }
 
     /// How many slots further the inputs of the second launch come from.

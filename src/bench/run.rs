@@ -8,7 +8,7 @@ use super::result::{BenchReport, CaseBench, Residency, Samples, Spread};
 use super::ring::{Images, Ring, most_bytes};
 use super::roof::Roof;
 use super::rotation::Rotation;
-use super::rounds::{self, Rounds};
+use super::rounds::{self, Part, Rounds, halves};
 use super::slots::{Slots, step};
 use super::spread::per_launch;
 use crate::base::plural;
@@ -74,7 +74,8 @@ pub(crate) fn run(
         contents: Contents::new(&device)?,
         images: Images::new(&device, largest)?,
         state,
-        random: Random::new(seed, 0xbe_9c),
+        // Not from the seed, which somebody may have typed.
+        random: Random::new(fresh_seed(), 0xbe_9c),
         rounds: rounds.max(5),
         kernels: target.units.iter().flat_map(|unit| &unit.kernels).collect(),
     };
@@ -280,6 +281,11 @@ impl<'a> Bench<'a> {
             (Ok(first), Ok(second)) => [first, second],
             (Err(error), _) | (_, Err(error)) => return Ok((error.into(), None)),
         };
+        let part = |slots: Vec<usize>| Ok(Part { graph: self.graph(path, recordings, &slots)?, slots });
+        let parts = match halves(&order).into_iter().map(part).collect::<Result<_, GpuError>>() {
+            Ok(parts) => parts,
+            Err(error) => return Ok((error.into(), None)),
+        };
         let slots = Slots::new(&timing.bound, &timing.layout, sets);
         let ring = Ring::new((self.device, &self.contents, &self.images), slots.clone(), sets);
         let case = rounds::Case {
@@ -291,6 +297,7 @@ impl<'a> Bench<'a> {
             graphs,
             roof: Roof::measure(self.device, &self.copier, timing.bound.bytes, sets, sets)?,
             slots: sets,
+            parts,
             large: timing.is_large(),
         };
         Ok(match case.rounds(self.rounds, &mut self.random)? {

@@ -1,11 +1,11 @@
 //! The slots of a case: where they lie, what the host draws for a round, and what is in one before it.
 
-use super::draw::{content, distinct, drawn};
 use crate::base::cores;
 use crate::gpu::contents::Region;
 use crate::project::{Bound, BoundTensor};
 use crate::verify::layout::{Layout, runs};
 use crate::verify::slot::Slot;
+use crate::verify::timed::{content, distinct, drawn};
 
 /// Bytes from one slot to the next: an odd number of pages, so that slots whose size is a power of two use different memory
 /// channels.
@@ -18,6 +18,8 @@ pub(super) fn step(layout: &Layout) -> u64 {
 pub(super) struct Round {
     /// The seed of the inputs.
     pub(super) seed: u64,
+    /// What hides the timed outputs from the repeated launches.
+    pub(super) mask: [u64; 2],
     /// The word around the tensors.
     pub(super) around: u32,
     /// The words in place of what the timed and the repeated launches write; their bytes differ.
@@ -32,7 +34,12 @@ impl Round {
         let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
         let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
         let blank = low(word());
-        Self { seed: word(), around: low(word()), blanks: [blank, blank ^ (low(word()) | 0x0101_0101)] }
+        Self {
+            seed: word(),
+            mask: [word(), word()],
+            around: low(word()),
+            blanks: [blank, blank ^ (low(word()) | 0x0101_0101)],
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::workflow;
 use crate::cli::project::Ci;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::{Output, file, junit, style, summary};
+use crate::session::ahead::Ahead;
 use crate::session::checks::{self, Wanted};
 use crate::session::machine::{Here, Lab};
 
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     }
     let so_far = Arc::new(Mutex::new(Vec::new()));
     on_a_stop(&so_far, arguments, output)?;
-    Ok(run_in(&Here, arguments, output, &so_far))
+    Ok(Ahead::of(&Here, &arguments.dirs, |lab| run_in(lab, arguments, output, &so_far)))
 }
 
 /// Writes what was checked so far when the process is told to end, and ends it.
@@ -90,12 +91,22 @@ fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output, so_far: &Mutex<Vec<Suit
             }
         };
         let suite = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
+        output.line(format!("  {}", style::faint(times(&suite))));
         output.line("");
         if let Some(last) = locked().last_mut() {
             *last = suite;
         }
     }
     finish(arguments, &locked(), output)
+}
+
+/// `12.3 s: verify 8.1, bench 3.0`, the longest first.
+fn times(suite: &Suite) -> String {
+    let mut stages: Vec<_> = suite.stages.iter().filter(|(_, seconds)| **seconds >= 0.05).collect();
+    stages.sort_by(|one, other| other.1.total_cmp(one.1));
+    let stages: Vec<String> = stages.iter().map(|(group, seconds)| format!("{group} {seconds:.1}")).collect();
+    let all = format!("{:.1} s", suite.seconds);
+    if stages.is_empty() { all } else { format!("{all}: {}", stages.join(", ")) }
 }
 
 /// Writes the files and the totals.

@@ -257,7 +257,13 @@ fn suites(rows: &[Row]) -> Vec<Suite> {
                 suite.seconds += row.seconds;
                 suite.checks.push(check);
             }
-            None => suites.push(Suite { name, dir: row.agent.clone(), checks: vec![check], seconds: row.seconds }),
+            None => suites.push(Suite {
+                name,
+                dir: row.agent.clone(),
+                checks: vec![check],
+                seconds: row.seconds,
+                ..Suite::default()
+            }),
         }
     }
     suites

@@ -22,6 +22,7 @@ pub(crate) fn check(tasks: &[Task], lab: &Lab, tell: &mut dyn FnMut(&str, &Check
             dir: task.folder.display().to_string(),
             checks: checks.done,
             seconds: start.elapsed().as_secs_f64(),
+            ..Suite::default()
         }
     };
     tasks.iter().map(suite).collect()

@@ -204,7 +204,6 @@ pub(crate) fn check(dir: &Path, project: &Path) -> Result<Vec<Standing>> {
             file: Some(path),
             card: evidence.result.card.as_ref().map(|card| card.name.clone()),
             freshness: evidence.freshness(&root),
-            form: 0,
         });
     }
     Ok(standings)

@@ -42,8 +42,6 @@ pub struct Standing {
     pub(crate) card: Option<String>,
     /// Fresh or not.
     pub freshness: Freshness,
-    /// The record's format; 0 where there is none of its own.
-    pub(crate) form: u32,
 }
 
 /// Digests of a project's files.
@@ -102,7 +100,6 @@ pub fn check(
             file: Some(path.clone()),
             card: Some(evidence.card.name.clone()),
             freshness,
-            form: evidence.format,
         });
     }
     for operation in operations {
@@ -112,7 +109,6 @@ pub fn check(
                 file: None,
                 card: None,
                 freshness: Freshness::Missing,
-                form: 0,
             });
         }
     }

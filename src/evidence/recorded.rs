@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::rounds::{self, FORMAT, KNOWN, rounded};
+use super::rounds::{self, FORMAT, rounded};
 use super::{Texts, form};
 use crate::bench::{BenchReport, CaseBench};
 use crate::gpu::Card;
@@ -22,7 +22,7 @@ use crate::verify::{OperationReport, PathReport, VerifyReport};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// 2; 1 for records that keep no rounds.
+    /// 2.
     pub format: u32,
     /// The project's name.
     pub(crate) project: String,
@@ -236,7 +236,7 @@ impl Evidence {
 
     /// Reads a file. Errors name it: one that is no evidence, of a later format, or under another's name.
     pub fn read(path: &Path) -> Result<Self> {
-        let evidence: Self = super::read_of(path, &KNOWN)?;
+        let evidence: Self = super::read_of(path, &[FORMAT])?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         ensure!(
             name == evidence.file_name(),
@@ -244,7 +244,7 @@ impl Evidence {
             path.display(),
             evidence.file_name()
         );
-        evidence.cases.iter().try_for_each(|case| rounds::check(case, evidence.format)).with_context(|| {
+        evidence.cases.iter().try_for_each(rounds::check).with_context(|| {
             format!("{} was changed by hand; `kernels bench --record` on a card records it anew", path.display())
         })?;
         Ok(evidence)

@@ -8,7 +8,7 @@ struct Region {
   uint64_t at, step, elements, size, rank, shape[8], stride[8];
 };
 
-enum Operation : uint32_t { kBf16, kF16, kF32, kE4m3, kE5m2, kWhole, kWord, kCopy };
+enum Operation : uint32_t { kBf16, kF16, kF32, kE4m3, kE5m2, kWhole, kWord, kCopy, kMask };
 
 __device__ uint64_t mix(uint64_t value) {  // base::SplitMix64::mix
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -16,7 +16,7 @@ __device__ uint64_t mix(uint64_t value) {  // base::SplitMix64::mix
   return value ^ (value >> 31);
 }
 
-// bench/draw.rs has the same function: the sum of eight bytes and twelve more bits, an integer of 23 bits whose standard
+// verify/timed.rs has the same function: the sum of eight bytes and twelve more bits, an integer of 23 bits whose standard
 // deviation is 0.82 * 2^20.
 __device__ int32_t normal(uint64_t bits) {
   uint64_t sum = (bits & 0x00ff00ff00ff00ffu) + (bits >> 8 & 0x00ff00ff00ff00ffu);
@@ -35,11 +35,13 @@ __device__ uint64_t eight(float real, float bias, uint32_t dropped) {
 
 template <typename T>
 __device__ void place(uint8_t* to, const uint8_t* from, uint64_t value, uint32_t operation) {
-  *reinterpret_cast<T*>(to) = operation == kCopy ? *reinterpret_cast<const T*>(from) : static_cast<T>(value);
+  const T there = operation >= kCopy ? *reinterpret_cast<const T*>(from) : T{0};
+  *reinterpret_cast<T*>(to) = static_cast<T>(value) ^ there;
 }
 
-// One block row a slot. `seed` is the round's and the tensor's for a drawn tensor, the word to write for kWord. Numbers are
-// drawn from `count` that begin with `first`, whole ones or multiples of 2^-20; where `count` is 0 they are normal.
+// One block row a slot. `seed` is the round's and the tensor's for a drawn tensor, the word to write for kWord, 0 for kCopy, a key
+// for kMask, whose other half is `first`. Numbers are drawn from `count` that begin with `first`, whole ones or multiples of
+// 2^-20; where `count` is 0 they are normal.
 extern "C" __global__ void kernels_contents(const __grid_constant__ Region region, uint8_t* to, const uint8_t* from,
                                             uint64_t seed, int64_t first, uint64_t count, uint32_t operation) {
   const uint64_t slot = blockIdx.y;
@@ -56,7 +58,10 @@ extern "C" __global__ void kernels_contents(const __grid_constant__ Region regio
     offset += rest * region.stride[0];
     offset = slot * region.step + region.at + offset * region.size;
     uint64_t value = seed;
-    if (operation < kWord) {
+    if (operation == kMask) {
+      // One known element does not give the key away, as it would without the second half.
+      value = mix(mix(key + region.at + element * 0x9e3779b97f4a7c15u) + static_cast<uint64_t>(first));
+    } else if (operation < kWord) {
       const uint64_t bits = mix(key + element * 0x9e3779b97f4a7c15u);
       const int64_t number = count ? first + static_cast<int64_t>(__umul64hi(bits, count)) : normal(bits);
       const float real = static_cast<float>(number) * 0x1p-20f;

@@ -50,6 +50,8 @@ pub(crate) enum Content {
     Drawn { kind: u32, seed: u64, first: i64, count: u64 },
     /// The low bytes of a word.
     Word(u64),
+    /// What is there, with bits flipped that depend on a key: done twice, it is as it was.
+    Mask([u64; 2]),
 }
 
 impl Content {
@@ -59,7 +61,7 @@ impl Content {
             Self::Drawn { kind, seed, first, count } => {
                 Self::Drawn { kind, seed: seed.wrapping_add(slots.into()), first, count }
             }
-            Self::Word(word) => Self::Word(word),
+            other => other,
         }
     }
 }
@@ -90,6 +92,7 @@ impl Contents {
         let (kind, seed, first, count) = match content {
             Content::Drawn { kind, seed, first, count } => (kind, seed, first, count),
             Content::Word(word) => (6, word, 0, 0),
+            Content::Mask([key, more]) => (8, key, more.cast_signed(), 0),
         };
         self.contents(device, region, [(image, 0); 2], (seed, first.cast_unsigned(), count), kind)
     }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::dir::{Dir, Entry};
+use crate::base::lease::is_being_written;
 use crate::base::text;
 use crate::skill::digest::{Digest, FileDigests};
 use crate::skill::path::{MAX_DEPTH, RelPath};
@@ -227,7 +228,13 @@ impl Scan {
             let path = inside.join(&entry.name);
             if entry.kind == FileType::Directory {
                 all &= depth < MAX_DEPTH && self.delete_below(&folder.dir(&entry.name)?, &path, depth + 1)?;
-            } else if folder.stat(&entry.name).is_ok_and(|meta| self.seen.get(&path) != Some(&Stamp::of(&meta))) {
+                continue;
+            }
+            // Open until it is gone: an editor that opened it before it was moved here would write into a file without a name.
+            let file = folder.open_plain(&entry.name);
+            let is_edited = file.as_ref().is_ok_and(is_being_written)
+                || folder.stat(&entry.name).is_ok_and(|meta| self.seen.get(&path) != Some(&Stamp::of(&meta)));
+            if is_edited {
                 all = false;
             } else if path != Path::new(RECEIPT) {
                 // What the system does not delete now is left to the caller.

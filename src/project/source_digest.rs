@@ -27,7 +27,7 @@ const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"
 pub(super) fn of(root: &Path, build: &BuildToml, spec: &Spec) -> Result<String> {
     let mut hash = Sha256::new();
     let mut field = |text: &str| hash.update(format!("{}\0{text}\0", text.len()));
-    field("kernels sources 2");
+    field("kernels sources 3");
     let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     for list in [build.cuda_flags.clone(), paths(&build.sources), paths(&build.includes)] {
         field(&list.len().to_string());
@@ -92,49 +92,123 @@ fn below(root: &Path, folders: &BTreeSet<PathBuf>, endings: &[&str]) -> Result<B
     Ok(files)
 }
 
-/// The text with comments and runs of white space as one space each. What stands in quotes is left as it is.
+/// The text with comments and runs of white space as one space each, and line ends only where a directive ends or begins. What
+/// stands in quotes, and the name of an included file, is left as it is.
 pub(crate) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    let space = |out: &mut String| {
-        if !out.is_empty() && !out.ends_with(' ') {
-            out.push(' ');
-        }
-    };
-    while let Some(next) = rest.chars().next() {
-        if rest.starts_with("//") {
-            // To the end of the line, and on where that is spliced to the next.
-            let mut end = 0;
-            for line in rest.split_inclusive('\n') {
-                end += line.len();
-                if !line.trim_end_matches(['\n', '\r']).ends_with('\\') {
-                    break;
-                }
-            }
-            rest = &rest[end..];
-            space(&mut out);
-        } else if let Some(inside) = rest.strip_prefix("/*") {
-            rest = inside.find("*/").map_or("", |end| &inside[end + 2..]);
-            space(&mut out);
-        } else if next.is_whitespace() {
-            rest = &rest[next.len_utf8()..];
-            space(&mut out);
-        } else if next == '"' || next == '\'' && !digit_before(&out) {
-            let end = quoted(rest, next);
-            out.push_str(&rest[..end]);
-            rest = &rest[end..];
-        } else {
-            out.push(next);
-            rest = &rest[next.len_utf8()..];
-        }
+    // With trigraphs, which depend on the flags, a comment may end where none does here.
+    if text.contains("??") {
+        return text.to_owned();
     }
-    out.truncate(out.trim_end().len());
-    out
+    let mut plain = Plain { out: String::with_capacity(text.len()), is_new_line: true, directive: None };
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        rest = &rest[plain.take(rest, next)..];
+    }
+    plain.out.truncate(plain.out.trim_end().len());
+    plain.out
 }
 
-/// Whether a quote here separates digits, as in 1'000.
-fn digit_before(out: &str) -> bool {
-    out.ends_with(|c: char| c.is_ascii_alphanumeric())
+/// A text that becomes plain.
+struct Plain {
+    out: String,
+    /// Whether nothing but space and comments stands on the line so far.
+    is_new_line: bool,
+    /// Where a directive began, until its line ends.
+    directive: Option<usize>,
+}
+
+impl Plain {
+    /// Takes what the rest begins with, the character `next`; returns its length.
+    fn take(&mut self, rest: &str, next: char) -> usize {
+        if rest.starts_with("//") {
+            self.space();
+            return comment(rest);
+        }
+        if let Some(inside) = rest.strip_prefix("/*") {
+            self.space();
+            return inside.find("*/").map_or(rest.len(), |end| end + 4);
+        }
+        // A line that is spliced to the next, within a word as well.
+        if let Some(splice) = ["\\\n", "\\\r\n"].iter().find(|splice| rest.starts_with(**splice)) {
+            return splice.len();
+        }
+        if next == '\n' {
+            self.is_new_line = true;
+            match self.directive.take() {
+                Some(_) => self.line(),
+                None => self.space(),
+            }
+            return 1;
+        }
+        if next.is_whitespace() {
+            self.space();
+            return next.len_utf8();
+        }
+        let is_first = std::mem::take(&mut self.is_new_line);
+        if let Some(end) = self.verbatim(rest, next) {
+            self.out.push_str(&rest[..end]);
+            return end;
+        }
+        if is_first && (next == '#' || rest.starts_with("%:")) {
+            self.line();
+            self.directive = Some(self.out.len());
+        }
+        self.out.push(next);
+        next.len_utf8()
+    }
+
+    /// The length of what is left as it is: a string, a character, the name of an included file.
+    fn verbatim(&self, rest: &str, next: char) -> Option<usize> {
+        let word = self.out.rfind(|c: char| !c.is_ascii_alphanumeric() && !"_.'".contains(c)).map_or(0, |at| at + 1);
+        let word = &self.out[word..];
+        match next {
+            '"' if ["R", "LR", "uR", "UR", "u8R"].contains(&word) => raw(rest).or_else(|| Some(quoted(rest, next))),
+            // A quote may separate digits, as in 1'000.
+            '\'' if word.starts_with(|c: char| c.is_ascii_digit()) => None,
+            '"' | '\'' => Some(quoted(rest, next)),
+            '<' => {
+                let directive = &self.out[self.directive?..];
+                let line = rest.split('\n').next().unwrap_or_default();
+                let names = ["include", "import", "embed"].iter().any(|word| directive.contains(word));
+                line.find('>').filter(|_| names).map(|end| end + 1)
+            }
+            _ => None,
+        }
+    }
+
+    fn space(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with([' ', '\n']) {
+            self.out.push(' ');
+        }
+    }
+
+    fn line(&mut self) {
+        self.out.truncate(self.out.trim_end().len());
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+    }
+}
+
+/// The length of a comment to the end of the line, and on where that is spliced to the next; without the last line end.
+fn comment(text: &str) -> usize {
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        let whole = line.trim_end_matches(['\n', '\r']);
+        if !whole.ends_with('\\') {
+            return end + whole.len();
+        }
+        end += line.len();
+    }
+    end
+}
+
+/// The length of a raw string's part from its quote on: `"x(…)x"`.
+fn raw(text: &str) -> Option<usize> {
+    let (delimiter, _) = text[1..].split_once('(')?;
+    let end = format!("){delimiter}\"");
+    let is_delimiter = delimiter.len() <= 16 && !delimiter.contains([' ', ')', '\\', '\n', '\t', '"']);
+    text.find(&end).filter(|_| is_delimiter).map(|at| at + end.len())
 }
 
 /// The length of what is quoted at the beginning, both quotes included; without an end, to the end of the line.
@@ -145,7 +219,9 @@ fn quoted(text: &str, quote: char) -> usize {
             escaped = false;
         } else if c == '\\' {
             escaped = true;
-        } else if c == quote || c == '\n' {
+        } else if c == '\n' {
+            return at;
+        } else if c == quote {
             return at + c.len_utf8();
         }
     }
@@ -166,5 +242,40 @@ mod tests {
         assert_eq!(plain("c = '\"'; // x"), "c = '\"';");
         assert_eq!(plain("n = 1'000; // x\nm = 2'000;"), "n = 1'000; m = 2'000;");
         assert_ne!(plain("{1, 2}"), plain("{1, 3}"));
+    }
+
+    #[test]
+    fn no_code_passes_for_a_comment() {
+        for (one, other) in [
+            ("s = R\"x(\"//)x\"; slow();", "s = R\"x(\"//)x\"; fast();"),
+            ("s = R\"(\" /*)\"; slow(); t = R\"( */)\";", "s = R\"(\" /*)\"; fast(); t = R\"( */)\";"),
+            ("s = u8R\"(\\)\"; t = \"//\"; slow();", "s = u8R\"(\\)\"; t = \"//\"; fast();"),
+            ("c = L'\"'; s = \"//\"; slow();", "c = L'\"'; s = \"//\"; fast();"),
+            ("#include <a//slow.h>\n", "#include <a//fast.h>\n"),
+            ("#define SLOW\nfast();", "#define SLOW fast();"),
+            ("#define A 1 \\\n + 1\nint b;", "#define A 1\n + 1\nint b;"),
+            ("slow(); // x\n#if 0\n", "slow(); #if 0\n"),
+            ("#error it's\n\"//\" slow();", "#error it's\n\"//\" fast();"),
+            ("#if __has_include(<a//slow.h>)\n", "#if __has_include(<a//fast.h>)\n"),
+            ("%:define SLOW\nfast();", "%:define SLOW fast();"),
+            ("// ??/\nslow();", "// ??/\nfast();"),
+            ("sl\\\now();", "sl ow();"),
+        ] {
+            assert_ne!(plain(one), plain(other), "{one}");
+        }
+    }
+
+    #[test]
+    fn directives_end_with_their_line() {
+        assert_eq!(
+            plain("int a;\n\n  #  include <a b.h> // c\n\nint  b;\n#if  1 /* x\n y */ && 2\n#endif\n"),
+            "int a;\n# include <a b.h>\nint b;\n#if 1 && 2\n#endif"
+        );
+        assert_eq!(plain("#define A(x) \\\n  x \\\r\n  + 1\nB"), "#define A(x) x + 1\nB");
+        assert_eq!(
+            plain("#define A don't\nint a = 0xFF'00; /* ' */ int b;"),
+            "#define A don't\nint a = 0xFF'00; int b;"
+        );
+        assert_eq!(plain("a = b # c"), "a = b # c");
     }
 }

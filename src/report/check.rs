@@ -1,5 +1,7 @@
 //! The results of a CI run: one suite per project, one check for everything that can fail on its own.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// One thing checked.
@@ -101,7 +103,7 @@ impl std::fmt::Debug for Checks<'_> {
 }
 
 /// Everything checked of one project.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Suite {
     /// The project's name; its folder as given if the project could not be read.
     pub name: String,
@@ -111,6 +113,8 @@ pub struct Suite {
     pub checks: Vec<Check>,
     /// How long they took together.
     pub seconds: f64,
+    /// How long each kind of check took, one after another.
+    pub stages: BTreeMap<String, f64>,
 }
 
 /// The number of checks by status.

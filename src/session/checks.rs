@@ -1,6 +1,6 @@
 //! The checks of one project: read, check, build, budgets, evidence, torch; verify and bench where there is a card.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -43,9 +43,17 @@ pub(crate) fn suite(
     tell: &mut dyn FnMut(&Check),
 ) -> Suite {
     let start = Instant::now();
-    let mut suite =
-        Suite { name: dir.display().to_string(), dir: dir.display().to_string(), checks: Vec::new(), seconds: 0.0 };
-    let mut checks = Checks::new(tell);
+    let name = dir.display().to_string();
+    let mut suite = Suite { name: name.clone(), dir: name, checks: Vec::new(), seconds: 0.0, stages: BTreeMap::new() };
+    let mut stages = BTreeMap::new();
+    let mut last = start;
+    let mut tell = |check: &Check| {
+        let now = Instant::now();
+        *stages.entry(check.group.clone()).or_insert(0.0) += (now - last).as_secs_f64();
+        last = now;
+        tell(check);
+    };
+    let mut checks = Checks::new(&mut tell);
     let project = Project::open(dir);
     if let Ok(project) = &project {
         suite.name.clone_from(&project.name);
@@ -66,6 +74,7 @@ pub(crate) fn suite(
         }
     }
     suite.checks = checks.done;
+    suite.stages = stages;
     suite.seconds = start.elapsed().as_secs_f64();
     suite
 }
@@ -97,15 +106,17 @@ fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
     report.findings.iter().filter(|finding| finding.severity == Severity::Error).map(of).collect()
 }
 
+/// The architectures that a project is built for, if its kernels are for them.
+pub(super) fn archs(lab: &dyn Lab) -> Vec<u32> {
+    let mut archs = BTreeSet::from_iter(arch::defaults());
+    archs.extend(lab.card().map(|card| card.arch));
+    archs.into_iter().collect()
+}
+
 /// The checks of a project that was read; `dir` is its folder as given.
 pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted, checks: &mut Checks) {
     let card = lab.card();
-    let mut archs = BTreeSet::from_iter(arch::defaults());
-    if let Ok(card) = &card {
-        archs.insert(card.arch);
-    }
-    let archs: Vec<u32> = archs.into_iter().collect();
-    let (ended, build) = match project.of_archs(&archs) {
+    let (ended, build) = match project.of_archs(&archs(lab)) {
         Ok(archs) => build(lab, project, &archs),
         Err(why) => (vec![Check::failed("build", "all", why.to_string())], None),
     };
@@ -212,7 +223,7 @@ fn end_to_end(project: &Project, named: &Path, wanted: &Wanted) -> Vec<Check> {
                     named.display()
                 ),
             ),
-            _ => match signed(&file.to_string(), 0, wanted.signers) {
+            _ => match signed(&file.to_string(), wanted.signers) {
                 Ok(detail) => Check::passed("evidence", name, detail),
                 Err(error) => Check::failed("evidence", name, format!("{error:#}")),
             },
@@ -259,7 +270,7 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
         let fail = |text| Check::failed("evidence", &name, text);
         let skip = |reason| Check::skipped("evidence", &name, reason);
         match standing.freshness {
-            Freshness::Fresh => match signed(&file, standing.form, wanted.signers) {
+            Freshness::Fresh => match signed(&file, wanted.signers) {
                 Ok(detail) => Check::passed("evidence", &name, detail),
                 Err(error) => fail(format!("{error:#}")),
             },
@@ -275,15 +286,14 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
     standings.into_iter().map(check).collect()
 }
 
-/// What is said of a fresh record: who signed it, and if it keeps no rounds.
-fn signed(file: &str, format: u32, signers: Option<&Path>) -> anyhow::Result<String> {
+/// What is said of a fresh record: who signed it.
+fn signed(file: &str, signers: Option<&Path>) -> anyhow::Result<String> {
     let signed = match signature::verify(Path::new(file), signers)? {
         Signed::Not => "unsigned".to_owned(),
         Signed::Unverified => "signed; --signers FILE says by whom".to_owned(),
         Signed::By(who) => format!("signed by {who}"),
     };
-    let older = if format == 1 { ", in the older form without rounds" } else { "" };
-    Ok(format!("{file}, {signed}{older}"))
+    Ok(format!("{file}, {signed}"))
 }
 
 fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) {

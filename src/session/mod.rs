@@ -1,5 +1,6 @@
 //! One run of a project on a card, from its sources to a report: shared by `verify`, `bench --record` and `ci`.
 
+pub(crate) mod ahead;
 pub mod checks;
 pub mod machine;
 mod torch;

@@ -1,5 +1,5 @@
 //! Verifies a code path in a process of its own, beside the others: a kernel that loses the CUDA context ends that process
-//! alone, and all cores are used.
+//! alone.
 
 use std::io::Read;
 use std::process::{Child, Stdio};
@@ -19,9 +19,9 @@ pub(super) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    pub(super) fn start(project: &Project, target: &'a Target, choice: Choice) -> Result<Self> {
-        let request =
-            Request::Verify(Verify { project: project.root.clone(), choice, path: CodePath::Arch(target.arch) });
+    pub(super) fn start(project: &Project, target: &'a Target, choice: Choice, is_timed: bool) -> Result<Self> {
+        let (project, path) = (project.root.clone(), CodePath::Arch(target.arch));
+        let request = Request::Verify(Verify { project, choice, path, is_timed });
         let child = request
             .command()?
             .stdin(Stdio::null())

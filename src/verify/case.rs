@@ -14,6 +14,7 @@ use super::random::fresh_seed;
 use super::reference::oracle_for;
 use super::select::{COMPARED, Chosen};
 use super::slot::{Poison, Slot, results, tensors};
+use super::turn::Turn;
 use crate::base::cores;
 use crate::gpu::recording::Outcome;
 use crate::gpu::{Buffer, Device, GpuError, Recording};
@@ -47,6 +48,7 @@ impl From<Fault> for CaseOutcome {
 /// What a case is launched with.
 pub(super) struct Setting<'a> {
     pub(super) device: &'a Device,
+    pub(super) turn: &'a Turn,
     pub(super) operation: &'a Operation,
     pub(super) chosen: &'a Chosen,
 }
@@ -161,7 +163,7 @@ impl Prepared {
 
     /// Launches the case on a code path.
     pub(super) fn launch(self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<Launched> {
-        let Setting { device, chosen: Chosen { case, direct, .. }, .. } = *setting;
+        let Setting { device, turn, chosen: Chosen { case, direct, .. }, .. } = *setting;
         let (bound, layout) = (&self.bound, &self.layout);
         let address = memory.reserve(device, 2 * layout.bytes)?.address();
         let places = [0, layout.bytes];
@@ -176,7 +178,7 @@ impl Prepared {
         for (slot, place) in &self.runs {
             let at = (memory.reserve(device, 2 * layout.bytes)?, places[*place]);
             let doing = format!("running {}", case.label);
-            let replayed = replay(device, path, at, slot, &recordings[*place], &doing)
+            let replayed = replay((device, turn), path, at, slot, &recordings[*place], &doing)
                 .and_then(|bytes| Ok((bytes, memory.disturbed(device, places[*place], layout.bytes)?)));
             match replayed {
                 Ok((bytes, disturbed)) => {
@@ -279,7 +281,7 @@ impl Launched {
 
 /// Uploads a slot, replays a recording on it, and downloads it.
 fn replay(
-    device: &Device,
+    (device, turn): (&Device, &Turn),
     path: &CodePath,
     (buffer, place): (&Buffer, u64),
     slot: &Slot,
@@ -287,10 +289,13 @@ fn replay(
     doing: &str,
 ) -> Result<Vec<u8>, GpuError> {
     device.upload(buffer, place, &slot.bytes)?;
-    for launch in &recording.launches {
-        path.modules.launch(device, launch)?;
-    }
     device.finish(doing)?;
+    turn.take(|| {
+        for launch in &recording.launches {
+            path.modules.launch(device, launch)?;
+        }
+        device.finish(doing)
+    })?;
     let mut after = vec![0; slot.bytes.len()];
     device.download(buffer, place, &mut after)?;
     Ok(after)

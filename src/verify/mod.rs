@@ -22,6 +22,8 @@ pub(crate) mod sanitize;
 mod select;
 pub(crate) mod slot;
 pub(crate) mod through;
+pub(crate) mod timed;
+mod turn;
 
 pub(crate) use crate::worker::Choice;
 pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

@@ -12,6 +12,7 @@ use super::path::{CodePath, Fault, choose};
 use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
 use super::select::{self, Chosen};
+use super::turn::Turn;
 use super::{exact, sanitize};
 use crate::compile::{Build, Target};
 use crate::gpu::Device;
@@ -19,42 +20,83 @@ use crate::gpu::muffle::Muffle;
 use crate::project::{Case, Inputs, Operation, OracleRef, Project};
 use crate::worker::{self, Choice};
 
+/// Reports progress.
+type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+
 /// Findings that are reported of one operation on one path; the rest is counted.
 const MOST_FINDINGS: usize = 12;
 
 /// Verifies a project on a card. `tell` is called with what is being done.
-pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: &dyn Fn(&str)) -> Result<VerifyReport> {
-    let mut run = Run::new(project, build, choice, tell)?;
-    let mut paths = run.paths(choice.native_only)?.into_iter();
-    let first = paths.next();
-    let mut here = Vec::new();
-    let mut beside = Vec::new();
-    for (target, jit) in paths {
-        let choice = Choice { seed: Some(run.report.seed), ..choice.clone() };
-        match Beside::start(project, target, choice) {
-            Ok(started) => beside.push(started),
-            Err(_) => here.push((target, jit)),
-        }
+pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
+    // Dropped last, after the context has printed everything.
+    let _muffle = Muffle::new();
+    let mut whole = Run::new(project, build, choice, tell)?;
+    let paths = whole.paths(choice.native_only)?;
+    let choice = Choice { seed: Some(whole.report.seed), ..choice.clone() };
+    if let [(target, jit)] = paths[..] {
+        let lost = whole.code_path(target, jit, false)?;
+        return whole.finish(lost);
     }
-    let mut lost = match first {
-        Some((target, jit)) => run.code_path(target, jit, false)?,
-        None => false,
+    let all = Paths { project, build, choice: &choice, paths: &paths, tell };
+    let (reports, lost) = match all.together()? {
+        Some(reports) => (reports, false),
+        // A kernel that loses the context of one path loses that of all, so each gets a process of its own.
+        None => (all.apart()?, true),
     };
-    for mut other in beside {
-        tell(&format!("waiting for the code for compute_{}", other.target.arch));
-        match other.finish() {
-            Ok(report) => run.add(report),
-            // Repeated in this process, it shows what kept it from reporting.
-            Err(_) => here.push((other.target, true)),
-        }
+    for report in reports {
+        whole.add(report);
     }
-    for (target, jit) in here {
-        if lost {
-            break;
+    whole.finish(lost)
+}
+
+/// Several code paths of a project.
+struct Paths<'a> {
+    project: &'a Project,
+    build: &'a Build,
+    choice: &'a Choice,
+    /// Each with whether the driver compiles it; the first is the one that the bench times.
+    paths: &'a [(&'a Target, bool)],
+    tell: Tell<'a>,
+}
+
+impl Paths<'_> {
+    /// Verifies all at once, each on a thread with a stream and a recording process of its own: processes would share the card by
+    /// turns of milliseconds, and a launch takes microseconds. None where the context was lost.
+    fn together(&self) -> Result<Option<Vec<VerifyReport>>> {
+        let turn = &Turn::default();
+        let one = |index: usize, (target, jit): (&Target, bool)| -> Result<(VerifyReport, bool)> {
+            let tell: Tell = if index == 0 { self.tell } else { &|_| {} };
+            let mut run = Run {
+                turn: turn.clone(),
+                is_timed: index == 0,
+                ..Run::new(self.project, self.build, self.choice, tell)?
+            };
+            let lost = run.code_path(target, jit, false)?;
+            Ok((run.close(lost), lost))
+        };
+        let ended: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> =
+                (self.paths.iter().enumerate()).map(|(index, path)| scope.spawn(move || one(index, *path))).collect();
+            started.into_iter().map(|one| one.join().unwrap_or_else(|_| bail!("a verification panicked"))).collect()
+        });
+        // Where one path lost the context, others may say so as an error of theirs.
+        if turn.is_lost() || ended.iter().any(|one| matches!(one, Ok((_, true)))) {
+            return Ok(None);
         }
-        lost = run.code_path(target, jit, false)?;
+        ended.into_iter().map(|one| Ok(Some(one?.0))).collect()
     }
-    run.finish(lost)
+
+    /// Verifies each in a process of its own, all at once.
+    fn apart(&self) -> Result<Vec<VerifyReport>> {
+        let started: Vec<Beside> = (self.paths.iter().enumerate())
+            .map(|(index, (target, _))| Beside::start(self.project, target, self.choice.clone(), index == 0))
+            .collect::<Result<_>>()?;
+        let ended = started.into_iter().map(|mut one| {
+            (self.tell)(&format!("waiting for the code for sm_{}", one.target.arch));
+            one.finish()
+        });
+        ended.collect()
+    }
 }
 
 /// Verifies one code path, in a process that another verification or compute-sanitizer started.
@@ -62,10 +104,10 @@ pub(crate) fn run_path(
     project: &Project,
     build: &Build,
     choice: &Choice,
-    path: worker::CodePath,
+    (path, is_timed): (worker::CodePath, bool),
 ) -> Result<VerifyReport> {
-    let mut run = Run::new(project, build, choice, &|_| {})?;
-    run.is_timed = false;
+    let _muffle = Muffle::new();
+    let mut run = Run { is_timed, ..Run::new(project, build, choice, &|_| {})? };
     let (wanted, sanitized) = match path {
         worker::CodePath::Arch(arch) => (Some(arch), false),
         worker::CodePath::Sanitized => (None, true),
@@ -79,26 +121,24 @@ pub(crate) fn run_path(
     run.finish(lost)
 }
 
-/// A verification under way. The fields are dropped in this order: standard output is restored last, after the context has
-/// printed everything.
+/// A verification under way.
 struct Run<'a> {
     project: &'a Project,
     build: &'a Build,
     choice: &'a Choice,
-    tell: &'a dyn Fn(&str),
+    tell: Tell<'a>,
     report: VerifyReport,
+    turn: Turn,
     /// Whether the first of its paths is the one that the bench times.
     is_timed: bool,
     /// Whether any case was run, here or in another process.
     any: bool,
     memory: Memory,
     device: Device,
-    _muffle: Muffle,
 }
 
 impl<'a> Run<'a> {
-    fn new(project: &'a Project, build: &'a Build, choice: &'a Choice, tell: &'a dyn Fn(&str)) -> Result<Self> {
-        let muffle = Muffle::new();
+    fn new(project: &'a Project, build: &'a Build, choice: &'a Choice, tell: Tell<'a>) -> Result<Self> {
         let device = Device::open(choice.ordinal)?;
         Ok(Self {
             project,
@@ -116,11 +156,11 @@ impl<'a> Run<'a> {
                 paths: Vec::new(),
                 findings: Vec::new(),
             },
+            turn: Turn::default(),
             is_timed: true,
             any: false,
             memory: Memory::default(),
             device,
-            _muffle: muffle,
         })
     }
 
@@ -139,9 +179,12 @@ impl<'a> Run<'a> {
         Ok(paths)
     }
 
-    /// Adds the report of another process.
+    /// Adds the report of a code path.
     fn add(&mut self, other: VerifyReport) {
-        self.any = true;
+        self.any |= other.paths.iter().any(|path| path.cases > 0);
+        if self.report.confinement.is_empty() {
+            self.report.confinement = other.confinement;
+        }
         for (here, there) in self.report.operations.iter_mut().zip(&other.operations) {
             here.add(there);
         }
@@ -210,13 +253,15 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<bool> {
         let (project, seed) = (self.project, self.report.seed);
+        // Other inputs on each path: what one leaves in the context is no answer for another.
+        let drawn = seed.wrapping_add(u64::from(path.target.arch) << 32);
         let is_first = self.report.paths.is_empty();
         // Not from the run's seed, which a candidate could know.
         let random = &mut Random::new(fresh_seed(), 0);
         let cases = select::verified(self.choice, operation, (seed, self.is_timed && is_first), random)?;
         let stages = Stages {
             bytes: &|chosen| case::held_bytes(operation, chosen),
-            draw: &|chosen| Prepared::new(project, operation, chosen, seed),
+            draw: &|chosen| Prepared::new(project, operation, chosen, drawn),
             judge: &|chosen, launched| launched.judge((project, operation, chosen)),
             // A reference in Python has processes of its own.
             threads: if matches!(operation.oracle, OracleRef::Python { .. }) { 1 } else { pipeline::threads() },
@@ -226,7 +271,7 @@ impl<'a> Run<'a> {
             let Some(prepared) = prepared else {
                 return Ok(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() }.into());
             };
-            let setting = Setting { device: &self.device, operation, chosen };
+            let setting = Setting { device: &self.device, turn: &self.turn, operation, chosen };
             prepared.launch(&setting, &mut self.memory, path)
         })?;
         let mut lost = false;
@@ -311,14 +356,20 @@ impl<'a> Run<'a> {
     }
 
     fn finish(self, lost: bool) -> Result<VerifyReport> {
-        if lost {
-            // Freed when the process ends; freeing here would wait for a kernel that may never end.
-            std::mem::forget(self.memory);
-            std::mem::forget(self.device);
-        } else if !self.any {
+        if !lost && !self.any {
             bail!("no case is left of {}: --filter, --dtype or --shape leave nothing", self.project.name);
         }
-        Ok(self.report)
+        Ok(self.close(lost))
+    }
+
+    /// The report. Memory of a lost context is freed when the process ends: freeing here would wait for a kernel that may never
+    /// end.
+    fn close(self, lost: bool) -> VerifyReport {
+        if lost {
+            std::mem::forget(self.memory);
+            std::mem::forget(self.device);
+        }
+        self.report
     }
 }
 

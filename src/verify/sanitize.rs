@@ -45,8 +45,8 @@ pub(crate) struct ToolResult {
 /// Runs every tool over a project.
 pub(crate) fn run(project: &Path, choice: &Choice) -> Result<Vec<ToolResult>> {
     let sanitizer = find()?;
-    let request =
-        Request::Verify(Verify { project: project.to_path_buf(), choice: choice.clone(), path: CodePath::Sanitized });
+    let (project, choice) = (project.to_path_buf(), choice.clone());
+    let request = Request::Verify(Verify { project, choice, path: CodePath::Sanitized, is_timed: false });
     TOOLS.iter().map(|tool| run_tool(&sanitizer, tool, &request)).collect()
 }
 

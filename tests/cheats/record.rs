@@ -115,11 +115,15 @@ impl Record {
         table
     }
 
-    /// Fails unless this is a record of the current suite in which all results are as expected.
-    pub fn check(&self, suite: &Suite, path: &Path) {
+    /// Fails unless this is a record of the current suite in which all results are as expected; where it is to be made anew, of any.
+    pub fn check(&self, suite: &Suite, path: &Path, is_pending: bool) {
         let path = path.display();
         assert_eq!(self.format, 1, "{path}");
         assert!(self.card.is_some(), "{path} names no card");
+        assert_eq!(self.wrong(), Vec::<String>::new(), "{path}");
+        if is_pending {
+            return;
+        }
         assert_eq!(
             self.suite,
             suite::digest(),
@@ -143,7 +147,6 @@ impl Record {
         for legal in &suite.legal {
             assert!(honest.contains(legal.name.as_str()), "{path}: {}", legal.name);
         }
-        assert_eq!(self.wrong(), Vec::<String>::new(), "{path}");
     }
 }
 

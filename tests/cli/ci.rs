@@ -384,12 +384,14 @@ fn suites() -> Vec<Suite> {
                 Check::skipped("bench", "all", "no card here"),
             ],
             seconds: 1.5,
+            ..Suite::default()
         },
         Suite {
             name: "other".to_owned(),
             dir: ".".to_owned(),
             checks: vec![Check::passed("build", "sm_90", "").taking(2.0)],
             seconds: 2.0,
+            ..Suite::default()
         },
     ]
 }
@@ -456,6 +458,7 @@ proptest! {
             dir: text.clone(),
             checks: vec![Check::failed("g", format!("c{text}"), format!("t{text}"))],
             seconds: 0.0,
+            ..Suite::default()
         };
         let read = read_junit(&junit::render(&[suite]));
         let shown: String = text

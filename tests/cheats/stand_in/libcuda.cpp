@@ -1,6 +1,8 @@
 // A driver without a card, for tests: device memory is host memory, kernels are host functions (cuda_runtime.h), and the
 // clock is a model. It has what src/gpu calls.
 //
+// Threads have streams and clocks of their own; a fault loses the context of all. STAND_IN_ARCH is the compute capability, 75.
+//
 // Work is done at once. An event says at its first query that it has not been reached, as when the queue is full, but for every
 // STAND_IN_LATE-th. A launch takes 0.2 µs and 1 ns a block, or what the kernel says; a copy its bytes at the peak.
 #include <elf.h>
@@ -12,8 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -64,6 +68,8 @@ using Graph = std::deque<Node>;
 
 struct Module {
   void* library = nullptr;
+  // Open as long as the library: the loader knows libraries by their paths, and this is one of a number.
+  int file = -1;
   std::string image;
 };
 struct Event {
@@ -71,14 +77,20 @@ struct Event {
   bool asked;
 };
 
+std::mutex mutex;
 std::map<std::string, Function> functions;
 std::map<void*, size_t> memory;
 uint64_t allocated;
-Graph* capturing;
-double now, taken;
-bool lost;
-sigjmp_buf fault;
-volatile bool running;
+thread_local Graph* capturing;
+thread_local double now, taken;
+std::atomic<bool> lost;
+thread_local sigjmp_buf fault;
+thread_local volatile bool running;
+
+int arch() {
+  static const char* set = getenv("STAND_IN_ARCH");
+  return set ? atoi(set) : 75;
+}
 
 void on_fault(int number) {
   if (running) siglongjmp(fault, 1);
@@ -90,7 +102,9 @@ Function* function(const std::string& name, void* kernel, Invoke* invoke) {
   size_t sizes[256];
   invoke(kernel, nullptr, nullptr, sizes);
   for (size_t* size = sizes; *size; ++size) made.sizes.push_back(*size);
-  return &(functions[name] = made);
+  const std::lock_guard<std::mutex> lock(mutex);
+  // Code paths have kernels of the same name.
+  return &functions.try_emplace(name + "#" + std::to_string(reinterpret_cast<uintptr_t>(kernel)), made).first->second;
 }
 
 template <typename... A>
@@ -182,8 +196,8 @@ CU(DeviceGetAttribute)(int* value, int attribute, int) {
     case 36: *value = MEMORY_GBS * 8 / 2 / 4000 * 1e6; break;  // memory clock, kHz
     case 37: *value = 4000; break;                       // width of the memory bus, bits
     case 38: *value = 64 << 10; break;                   // L2
-    case 75: *value = 7; break;                          // compute capability
-    case 76: *value = 5; break;
+    case 75: *value = arch() / 10; break;                // compute capability
+    case 76: *value = arch() % 10; break;
     default: *value = 0;
   }
   return DONE;
@@ -203,6 +217,7 @@ CU(GetErrorName)(int, const char** text) { return *text = "CUDA_ERROR", DONE; }
 // Pages that cannot be accessed lie on both sides, where the process may have some.
 CU(MemAlloc_v2)(void** address, size_t bytes) {
   const size_t all = (bytes + 4095) / 4096 * 4096 + (2 << 20);
+  const std::lock_guard<std::mutex> lock(mutex);
   if (allocated + bytes > MEMORY) return 2;
   char* begin = static_cast<char*>(mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (char* side : {begin, begin + all - (1 << 20)}) mprotect(side, 1 << 20, PROT_NONE);
@@ -212,6 +227,7 @@ CU(MemAlloc_v2)(void** address, size_t bytes) {
   return DONE;
 }
 CU(MemFree_v2)(char* address) {
+  const std::lock_guard<std::mutex> lock(mutex);
   const size_t bytes = memory[address];
   memory.erase(address);
   allocated -= bytes;
@@ -242,7 +258,7 @@ CU(EventRecord)(Event* event, void*) { return *event = {now, false}, lost ? ILLE
 CU(EventQuery)(Event* event) {
   if (lost) return ILLEGAL_ADDRESS;
   static const char* late = getenv("STAND_IN_LATE");
-  static int queries;
+  static std::atomic<int> queries;
   if (late && *late && ++queries % atoi(late) == 0) return DONE;
   return std::exchange(event->asked, true) ? DONE : NOT_READY;
 }
@@ -266,22 +282,23 @@ CU(ModuleLoadData)(Module** module, const char* image) {
   for (int number : {SIGSEGV, SIGBUS, SIGILL}) signal(number, on_fault);
   const auto* header = reinterpret_cast<const Elf64_Ehdr*>(image);
   (*module)->image.assign(image, header->e_shoff + size_t(header->e_shnum) * header->e_shentsize);
-  const int file = memfd_create("cubin", MFD_CLOEXEC);
+  const int file = (*module)->file = memfd_create("cubin", MFD_CLOEXEC);
   const auto& bytes = (*module)->image;
   if (write(file, bytes.data(), bytes.size()) != ssize_t(bytes.size())) return INVALID_VALUE;
   (*module)->library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!(*module)->library) fprintf(stderr, "%s\n", dlerror());
-  close(file);
   return (*module)->library ? DONE : INVALID_VALUE;
 }
 CU(ModuleUnload)(Module* module) {
   if (module->library) dlclose(module->library);
+  if (module->file >= 0) close(module->file);
   return delete module, DONE;
 }
 CU(ModuleGetFunction)(Function** found, Module* module, const char* name) {
   if (!module->library) {
-    const auto known = functions.find(name);
-    return known == functions.end() ? NOT_FOUND : (*found = &known->second, DONE);
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto known = functions.lower_bound(std::string(name) + "#");
+    return known == functions.end() || known->second.name != name ? NOT_FOUND : (*found = &known->second, DONE);
   }
   const std::string text = name;
   const size_t at = text.find('@');

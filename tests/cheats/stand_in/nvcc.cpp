@@ -45,7 +45,7 @@ static void replace(std::string& text, const std::string& from, const std::strin
 
 int main(int count, char** given) {
   const Words all(given + 1, given + count);
-  std::string source, object, dependencies, folder, host = "g++";
+  std::string source, object, dependencies, folder, arch, host = "g++";
   Words includes;
   for (size_t i = 0; i < all.size(); ++i) {
     const auto next = [&] { return all.at(++i); };
@@ -58,13 +58,16 @@ int main(int count, char** given) {
     else if (all[i] == "--keep-dir") folder = next();
     else if (all[i] == "-ccbin") host = next();
     else if (all[i] == "-I") includes.insert(includes.end(), {"-I", next()});
-    else if (all[i] == "-gencode" || all[i] == "-Xptxas" || all[i] == "-Xcompiler" || all[i] == "-Werror") ++i;
+    else if (all[i] == "-gencode") arch = next();
+    else if ( all[i] == "-Xptxas" || all[i] == "-Xcompiler" || all[i] == "-Werror") ++i;
     else if (all[i].size() > 3 && all[i].substr(all[i].size() - 3) == ".cu") source = all[i];
   }
   const std::string whole = folder + "/unit.ii";
   std::string headers = given[0];
   headers = headers.substr(0, headers.rfind("/bin/")) + "/include";
   Words command = {host, "-E", "-x", "c++", "-std=c++17", "-I", headers, "-MMD", "-MF", dependencies, "-o", whole};
+  // `arch=compute_75,…`
+  command.push_back("-DSTAND_IN_ARCH=" + arch.substr(arch.find('_') + 1, arch.find(',') - arch.find('_') - 1));
   command.insert(command.end(), includes.begin(), includes.end());
   command.insert(command.end(), {"-include", "cuda_runtime.h", source});
   run(command);
@@ -84,5 +87,6 @@ int main(int count, char** given) {
        object, whole});
   // Without the start files, which have variables.
   run({host, "-shared", "-nostartfiles", "-Wl,--defsym,__dso_handle=0", "-o", folder + "/unit.cubin", object});
-  std::ofstream(folder + "/unit.ptx") << "// the stand-in has no PTX\n";
+  // What a driver compiles from PTX.
+  std::ofstream(folder + "/unit.ptx", std::ios::binary) << std::ifstream(folder + "/unit.cubin", std::ios::binary).rdbuf();
 }

@@ -1,4 +1,5 @@
-//! Inputs of timed launches: the numbers that `gpu/contents.cu` draws on the card, computed on the host.
+//! Inputs of timed launches: the numbers that `gpu/contents.cu` draws on the card, computed on the host. Half of the normal inputs
+//! of a verification are drawn like this as well, so that no kernel can tell from them that it is timed.
 
 use crate::base::SplitMix64;
 use crate::base::cores;
@@ -9,7 +10,7 @@ use crate::project::{BoundTensor, DType, Integers};
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What tensor number `index` contains in the round with this seed.
-pub(super) fn content(tensor: &BoundTensor, index: usize, round: u64) -> Content {
+pub(crate) fn content(tensor: &BoundTensor, index: usize, round: u64) -> Content {
     let kind = match tensor.dtype {
         DType::BF16 => 0,
         DType::F16 => 1,
@@ -27,7 +28,7 @@ pub(super) fn content(tensor: &BoundTensor, index: usize, round: u64) -> Content
 }
 
 /// The tensor without its dimensions of stride 0, along which memory does not change.
-pub(super) fn distinct(tensor: &BoundTensor) -> BoundTensor {
+pub(crate) fn distinct(tensor: &BoundTensor) -> BoundTensor {
     let mut distinct = tensor.clone();
     let kept = |place: &usize| tensor.strides[*place] != 0 || tensor.shape[*place] == 0;
     let places: Vec<usize> = (0..tensor.shape.len()).filter(kept).collect();
@@ -37,7 +38,7 @@ pub(super) fn distinct(tensor: &BoundTensor) -> BoundTensor {
 }
 
 /// The bytes of a tensor's elements in a slot, in row-major order without gaps.
-pub(super) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8> {
+pub(crate) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8> {
     let Content::Drawn { seed, first, count, .. } = content else { return Vec::new() };
     let key = SplitMix64::mix(seed.wrapping_add(u64::from(slot)));
     let size = tensor.dtype.size();
