@@ -6,6 +6,7 @@
 #include "activation.cuh"
 #include "arch.h"
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 
 namespace geglu {
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(512) gated(const GatedArguments a) {
     __trap();
     return;
   }
+  wait_for_previous();
   const uint32_t first = blockIdx.x * (blockDim.x * V) + threadIdx.x;
   Pack<T, N> value[V], gate[V];
 #pragma unroll
@@ -74,6 +76,7 @@ __global__ void __launch_bounds__(512) gated_backward(const GatedArguments a) {
     __trap();
     return;
   }
+  wait_for_previous();
   const uint32_t first = blockIdx.x * (blockDim.x * V) + threadIdx.x;
   Pack<T, N> value[V], gate[V], dy[V];
 #pragma unroll

@@ -5,6 +5,7 @@
 #pragma once
 #include "arch.h"
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 #include "reduce.cuh"
 
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
     __trap();
     return;
   }
+  wait_for_previous();
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
   // Packs of a second tensor in flight: x has the registers, and 1024 threads have 64 each.
   constexpr int kGroup = NV <= 4 ? NV : TPR == 1024 ? 2 : 4;
@@ -129,6 +131,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) rms_norm_rows(const RowArg
 // Rows that are read a second time, from the caches as far as they are still there: one a block of up to 512 threads.
 template <typename T, int N, bool ADD>
 __global__ void __launch_bounds__(512) rms_norm_rows_twice(const RowArguments a) {
+  wait_for_previous();
   constexpr int kGroup = 4;  // packs in flight a thread
   __shared__ alignas(16) float scratch[32];
   const int64_t row = blockIdx.x, packs = a.packs, step = blockDim.x;

@@ -9,6 +9,7 @@
 #pragma once
 #include "arch.h"
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 #include "table.cuh"
 #include "tuning.h"
@@ -148,6 +149,7 @@ __device__ __forceinline__ T* out_row(const Heads& of, int token, int head) {
 template <typename T, typename TABLE, int N, int HEADS, bool NORM, int REGISTERS>
 __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRegisters<T, TABLE>))
     rope_heads(const __grid_constant__ RopeArguments a) {
+  wait_for_previous();
   // The layouts with several heads are for few tokens, of which no line need stay in L1: 2 % less time there, 2 % more
   // with many (measured on an H100).
   constexpr Access kLoad = HEADS == 1 ? kCached : kStream;
@@ -211,6 +213,7 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRe
 template <typename T, int N, bool NORM>
 __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(64))
     rope_heads_twice(const __grid_constant__ RopeArguments a) {
+  wait_for_previous();
   const int token = blockIdx.y * blockDim.z + threadIdx.z;
   const int head = blockIdx.x * blockDim.y + threadIdx.y;
   const bool here = token < a.tokens && head < a.heads;
