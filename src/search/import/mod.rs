@@ -184,7 +184,8 @@ fn identifier(text: &str) -> String {
         name = name.replace("__", "_");
     }
     let name = name.trim_matches('_').chars().take(48).collect::<String>();
-    if name.starts_with(|first: char| first.is_ascii_lowercase()) { name } else { format!("task_{name}") }
+    let name = name.trim_end_matches('_');
+    if name.starts_with(|first: char| first.is_ascii_lowercase()) { name.to_owned() } else { format!("task_{name}") }
 }
 
 /// Describes modules, one after another.
