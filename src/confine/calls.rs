@@ -462,9 +462,18 @@ pub(super) fn of_a_launcher() -> Result<(), seccompiler::Error> {
 pub(super) fn of_a_compiler() -> Result<(), seccompiler::Error> {
     let mut allowed = common()?;
     allowed.extend(PROGRAMS.iter().flat_map(|(_, calls)| any(calls)));
-    // Of the caller's own limits, not of another process's.
-    allowed.push(one(libc::SYS_prlimit64, 0, Length::Dword, Op::Eq, 0)?);
-    seccompiler::apply_filter(&program(allowed, errno(libc::ENOSYS), SeccompAction::Allow)?)
+    allowed.extend([
+        // Of the caller's own limits, not of another process's.
+        one(libc::SYS_prlimit64, 0, Length::Dword, Op::Eq, 0)?,
+        // For the filter before this one, which refuses every socket: the driver, which a stranger's published functions load, tries
+        // a local one and starts where the answer is EACCES.
+        (libc::SYS_socket, Vec::new()),
+    ]);
+    let filters = [
+        program(any(&[libc::SYS_socket]), SeccompAction::Allow, errno(libc::EACCES))?,
+        program(allowed, errno(libc::ENOSYS), SeccompAction::Allow)?,
+    ];
+    filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter))
 }
 
 /// Sockets other than of TCP, of which Landlock holds the port, and TCP's ways around that.
