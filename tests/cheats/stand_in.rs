@@ -230,7 +230,8 @@ fn a_slot_that_is_wrong_in_every_launch_differs_from_the_next_one() {
     }
 }
 
-/// Copies a row of the output from where its input lies elsewhere in the memory of the process, if there is one.
+/// Copies a row of the output from where its input lies elsewhere in the memory of the process, if what lies there can be
+/// an output: other copies of the input have poison or anything else at that distance.
 const COPIES: &str = "FILE* maps = fopen(\"/proc/self/maps\", \"r\");\n\
      unsigned long long from, to;\n\
      char line[400], mode[8];\n\
@@ -240,7 +241,9 @@ const COPIES: &str = "FILE* maps = fopen(\"/proc/self/maps\", \"r\");\n\
      for (const char* at = (const char*)from + 16384; at + 16384 < (const char*)to; at += 256) {\n\
      if (at == (const char*)a.x || memcmp(at, a.x, 64) != 0) continue;\n\
      const float* there = (const float*)(at + out) + blockIdx.x * a.out_stride;\n\
-     if (there[0] == there[1]) continue;\n\
+     bool output = there[0] != there[1];\n\
+     for (int i = 0; i < a.width; ++i) output = output && fabsf(there[i]) > 1e-7f && fabsf(there[i]) < 100;\n\
+     if (!output) continue;\n\
      memcpy(a.out + blockIdx.x * a.out_stride, there, a.width * 4);\n\
      fclose(maps);\n\
      return;\n\
@@ -262,7 +265,8 @@ fn a_second_launch_cannot_copy_what_the_first_one_left() {
     let output = run("verify", project.path(), &["--native-only", "--shape", "rows=5,width=128"], "");
     let report: VerifyReport = serde_json::from_slice(&output.stdout).unwrap();
     let kinds: Vec<Kind> = report.findings.iter().map(|finding| finding.kind).collect();
-    assert_eq!(kinds, [Kind::NotDeterministic], "{:?}", report.findings);
+    // Where anything else looks like an output, copying it is a wrong value as well.
+    assert!(kinds.contains(&Kind::NotDeterministic), "{:?}", report.findings);
 }
 
 #[test]
