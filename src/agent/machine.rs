@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -41,6 +42,8 @@ pub(crate) struct Machine {
     pub(crate) git_root: Option<PathBuf>,
     /// The user's home: `HOME`, else the account's entry.
     pub(crate) home: Option<PathBuf>,
+    /// Whether it is a folder, which is looked at once for all agents.
+    home_is_there: OnceLock<bool>,
 }
 
 impl Machine {
@@ -49,7 +52,12 @@ impl Machine {
         let cwd = env::current_dir().context("the current folder is gone or cannot be read; change to another one")?;
         let git_root = super::project::git_root(&cwd);
         let home = dirs::home_dir();
-        Ok(Self { cwd, git_root, home })
+        Ok(Self::at(cwd, git_root, home))
+    }
+
+    /// Another folder and home than this process's.
+    pub(crate) fn at(cwd: PathBuf, git_root: Option<PathBuf>, home: Option<PathBuf>) -> Self {
+        Self { cwd, git_root, home, home_is_there: OnceLock::new() }
     }
 
     /// Where project installs go: the git root, else the current folder.
@@ -65,7 +73,7 @@ impl Machine {
         if !home.is_absolute() {
             bail!("HOME is '{}', which is not absolute; set it to a full path", home.display());
         }
-        if !home.is_dir() {
+        if !self.home_is_there.get_or_init(|| home.is_dir()) {
             bail!("HOME is {}, which is not a folder; create it, set HOME, or use --dest DIR", home.display());
         }
         Ok(home)

@@ -83,8 +83,7 @@ pub(super) fn furnish(workspace: &Path, home: &Path, task: &Task, skill: Option<
 /// Installs a skill in the project, where agents look for it.
 fn install(workspace: &Path, home: &Path, skill: &Skill, agent: &str) -> Result<()> {
     let agent = table::find(agent).with_context(|| format!("agents.toml has no {agent}"))?;
-    let machine =
-        Machine { cwd: workspace.to_owned(), git_root: Some(workspace.to_owned()), home: Some(home.to_owned()) };
+    let machine = Machine::at(workspace.to_owned(), Some(workspace.to_owned()), Some(home.to_owned()));
     let place = Place::of_agent(&machine, agent, Scope::Project)?;
     apply::install(&machine, skill, vec![place], Options::default())?;
     Ok(())

@@ -91,6 +91,17 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     let mut rest: Vec<&std::ffi::OsStr> = Vec::new();
     let mut there = path;
     loop {
+        // What is missing is seen by one call, and a path of which nothing is missing is resolved only once.
+        if let Err(error) = fs::symlink_metadata(there)
+            && error.kind() == io::ErrorKind::NotFound
+        {
+            match there.components().next_back() {
+                Some(Component::Normal(name)) => rest.push(name),
+                _ => bail!("{} is not there", there.display()),
+            }
+            there = there.parent().with_context(|| format!("{} is not there", path.display()))?;
+            continue;
+        }
         match there.canonicalize() {
             Ok(mut real) => {
                 if !real.is_dir() {
@@ -100,19 +111,10 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
                 return Ok(real);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match fs::symlink_metadata(there) {
-                    Ok(meta) if meta.is_symlink() => {
-                        bail!("{} is a link to nothing; mend or remove it", there.display());
-                    }
-                    // Another process has just created it.
-                    Ok(_) => continue,
-                    Err(_) => {}
+                if fs::symlink_metadata(there).is_ok_and(|meta| meta.is_symlink()) {
+                    bail!("{} is a link to nothing; mend or remove it", there.display());
                 }
-                match there.components().next_back() {
-                    Some(Component::Normal(name)) => rest.push(name),
-                    _ => bail!("{} is not there", there.display()),
-                }
-                there = there.parent().with_context(|| format!("{} is not there", path.display()))?;
+                // Another process has just deleted it.
             }
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 let file = path.ancestors().find(|above| above.is_file()).unwrap_or(there);

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Entry, Honest, Record};
 use super::suite::{self, Candidate, Cheat, Command, Legal, Suite};
+use super::support::program;
 
 /// The time limit of a candidate.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -70,11 +71,6 @@ struct Report {
     findings: Vec<Finding>,
     /// By case: the median in microseconds and the number of samples.
     times: Vec<(f64, u32)>,
-}
-
-/// The program under test.
-fn program() -> PathBuf {
-    std::env::var_os("KERNELS_PROGRAM").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_kernels")), PathBuf::from)
 }
 
 /// Runs all of it.
@@ -315,7 +311,7 @@ fn finished(process: &mut Process) -> Result<(i32, String, String), String> {
     let mut out = tempfile::tempfile().unwrap();
     let mut err = tempfile::tempfile().unwrap();
     let child = process.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap()).spawn();
-    let mut child = child.map_err(|e| format!("{}: {e}", program().display()))?;
+    let mut child = child.map_err(|e| format!("{}: {e}", program()))?;
     let code = wait(&mut child)?;
     let (out, err) = (text_of(&mut out), text_of(&mut err));
     match code {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 
 use crate::support::walk_through::own_operation;
-use crate::support::{KERNELS, Ran, Test, exists, not_run, snapshot, write};
+use crate::support::{Ran, Test, exists, not_run, program, snapshot, write};
 
 fn edit(path: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(path).unwrap();
@@ -319,7 +319,7 @@ fn killed_at_any_call_the_next_run_completes_it() {
     // Writing a file takes five calls or six, so that every kind of call has its turn.
     for at in (0..).step_by(7) {
         copy(&there);
-        let mut command = test.behind_a_shell(KERNELS, &["add", "--blank", "mine", "--dir", "there"]);
+        let mut command = test.behind_a_shell(program(), &["add", "--blank", "mine", "--dir", "there"]);
         let run = match trace::run(&mut command, Plan::changing(Fault::KillAfter(at), false)) {
             Ok(run) => run,
             Err(error) => return not_run(&format!("nothing can be traced here: {error}")),

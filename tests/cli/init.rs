@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use crate::support::{KERNELS, Ran, Test, exists, not_run, snapshot, write};
+use crate::support::{Ran, Test, exists, not_run, program, snapshot, write};
 use kernels::project::Project;
 use serde_json::{Value, json};
 
@@ -575,9 +575,9 @@ fn a_folder_that_may_not_be_written_is_named() {
     let mut command = test.command();
     if nix::unistd::geteuid().is_root() {
         // No folder is read-only for root, so run as `nobody`; the program must be where `nobody` may read it.
-        let program = test.root().join("kernels");
-        fs::copy(env!("CARGO_BIN_EXE_kernels"), &program).unwrap();
-        command = Command::new(program);
+        let copied = test.root().join("kernels");
+        fs::copy(program(), &copied).unwrap();
+        command = Command::new(copied);
         command.env_clear().uid(65_534).gid(65_534).current_dir(&test.project);
     }
     let dest = shut.join("k1");
@@ -605,7 +605,7 @@ fn on_a_full_disk_nothing_is_left() {
         .args(["sh", "-c", script])
         .env("DISK", &disk)
         .env("SEEN", &seen)
-        .env("K", env!("CARGO_BIN_EXE_kernels"));
+        .env("K", program());
     let ran = match command.output() {
         Ok(output) if output.status.success() => fs::read_to_string(&seen).unwrap(),
         other => return not_run(&format!("no mount is permitted here: {other:?}")),
@@ -670,7 +670,8 @@ fn killed_at_any_call_it_leaves_nothing_or_all() {
     test.ok("init k1 --op blank --no-git --dest whole");
     let whole = snapshot(test.project.join("whole"));
     let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
-    let traced = |fault, plain| trace::run(&mut test.behind_a_shell(KERNELS, &arguments), Plan::changing(fault, plain));
+    let traced =
+        |fault, plain| trace::run(&mut test.behind_a_shell(program(), &arguments), Plan::changing(fault, plain));
     let there = test.project.join("there");
     for empty in [false, true] {
         let fault = Fault::KillAfter;
@@ -717,7 +718,7 @@ fn whatever_call_fails_it_leaves_nothing_or_all() {
         let _ = fs::remove_dir_all(&there);
         let arguments = ["init", "k1", "--op", "blank", "--no-git", "--dest", "there"];
         let run = match trace::run(
-            &mut test.behind_a_shell(KERNELS, &arguments),
+            &mut test.behind_a_shell(program(), &arguments),
             Plan::changing(Fault::Fail(at, Errno::EIO), false),
         ) {
             Ok(run) => run,

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::support::{Ran, Test, write, write_skill};
+use crate::support::{Ran, Test, program, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
@@ -212,7 +212,7 @@ fn version_names_the_git_revision() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let test = Test::new();
-    let program = env!("CARGO_BIN_EXE_kernels");
+    let program = program();
     let ran = Ran::of(
         Command::new("bash")
             .args(["-c", &format!("set -o pipefail; {program} skills show | true")])

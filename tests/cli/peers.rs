@@ -9,6 +9,8 @@ use std::process::Command;
 use kernels::project::{BoundArgument, DType, Project};
 use serde_json::{Value, json};
 
+use crate::support::program;
+
 /// A script of benches/gpu; None where Python is too old for it, which is said.
 fn script(name: &str, arguments: &[&str]) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -16,7 +18,7 @@ fn script(name: &str, arguments: &[&str]) -> Option<String> {
         Command::new("python3")
             .args(arguments)
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("KERNELS_PROGRAM", env!("CARGO_BIN_EXE_kernels"))
+            .env("KERNELS_PROGRAM", program())
             .output()
             .expect("python3")
     };

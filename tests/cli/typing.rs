@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{KERNELS, Ran, Test, exists, write_skill};
+use crate::support::{Ran, Test, exists, program, write_skill};
 
 #[test]
 fn the_commands_of_npms_skills_work() {
@@ -116,7 +116,7 @@ fn bash_completes_with_the_script() {
     let typed = "source $1; COMP_WORDS=(kernels skills remove cu); COMP_CWORD=3; COMP_TYPE=9; _clap_complete_kernels kernels cu remove; \
                  echo \"${COMPREPLY[@]}\"";
     let mut command = Command::new("bash");
-    let bin = std::path::Path::new(KERNELS).parent().unwrap();
+    let bin = std::path::Path::new(program()).parent().unwrap();
     command.env_clear().env("HOME", &test.home).env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
     let ran = Ran::ok(command.current_dir(&test.project).args(["-c", typed, "bash"]).arg(&script));
     assert_eq!(ran.out.trim(), "cuda-kernels", "{ran:#?}");

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::support::hub::Server;
 use crate::support::torch::{self, Torches};
 use crate::support::yaml::yaml;
-use crate::support::{KERNELS, Ran, Test, cuda, write};
+use crate::support::{Ran, Test, cuda, program, write};
 use serde_json::Value;
 
 /// A repository with one project that `kernels init` wrote, and a cache with the compilers and the objects of all tests.
@@ -54,7 +54,7 @@ impl Repository {
 
     /// The checks for torch, with stand-ins for torch and the Hub's library: name, status, and what is said of it.
     fn checks(&self, python: &Path, options: &str, code: i32) -> Vec<(String, String, String)> {
-        let mut command = self.command(KERNELS, python);
+        let mut command = self.command(program(), python);
         command.env("PYTHONPATH", self.test.outside()).args(["ci", "demo", "--json"]).args(options.split_whitespace());
         let ran = Ran::of(&mut command);
         ran.expect(code, &[]);
@@ -92,7 +92,7 @@ fn released(test: &Test) -> (String, PathBuf) {
     let name = format!("kernels-1.2.3-{}-unknown-linux-gnu", std::env::consts::ARCH);
     let release = test.outside().join("releases/download/v1.2.3");
     let program = release.join(&name).join("kernels");
-    write(&program, format!("#!/bin/sh\nexec '{KERNELS}' \"$@\"\n"));
+    write(&program, format!("#!/bin/sh\nexec '{}' \"$@\"\n", crate::support::program()));
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz >{name}.tar.gz.sha256");
     Ran::ok(test.command_of("sh").current_dir(&release).args(["-c", &pack]));

@@ -12,6 +12,8 @@ use std::{env, fs};
 
 use sha2::{Digest as _, Sha256};
 
+use super::program;
+
 /// The folder above nvcc's `bin`.
 pub fn home() -> PathBuf {
     static HOME: OnceLock<PathBuf> = OnceLock::new();
@@ -26,7 +28,7 @@ fn find() -> PathBuf {
         }
     }
     let cache = cache();
-    let installed = Command::new(env!("CARGO_BIN_EXE_kernels"))
+    let installed = Command::new(program())
         .args(["toolchain", "install"])
         .env("KERNELS_CACHE", &cache)
         .env_remove("CUDA_HOME")

@@ -22,15 +22,25 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub const KERNELS: &str = env!("CARGO_BIN_EXE_kernels");
+/// The program under test: the one that `KERNELS_PROGRAM` names, as in `./test`, or the one of cargo's profile.
+pub fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        env::var("KERNELS_PROGRAM")
+            .ok()
+            .filter(|named| !named.is_empty())
+            .unwrap_or_else(|| env!("CARGO_BIN_EXE_kernels").to_owned())
+    })
+}
 
 /// A home and a project, removed when the test ends.
 pub struct Test {
@@ -106,7 +116,7 @@ impl Test {
 
     /// `kernels` with nothing but HOME and PATH in its environment, at the project's top.
     pub fn command(&self) -> Command {
-        self.command_of(KERNELS)
+        self.command_of(program())
     }
 
     /// The same for another program.
@@ -181,7 +191,7 @@ impl Ran {
     #[track_caller]
     pub fn of(command: &mut Command) -> Self {
         let ran = Self::of_redirected(command, Stdio::piped());
-        if command.get_program() == KERNELS {
+        if command.get_program() == program() {
             assert!((0..=3).contains(&ran.code), "{command:?}: {ran:#?}");
             let silent = ran.err.is_empty() && ran.out.is_empty();
             let quiet = command.get_args().any(|argument| argument == "--quiet");
@@ -260,7 +270,7 @@ impl Running {
             if let Some(status) = ended.unwrap() {
                 break status;
             }
-            let memory = if command.get_program() == KERNELS { memory_kb(self.0.id()) } else { 0 };
+            let memory = if command.get_program() == program() { memory_kb(self.0.id()) } else { 0 };
             if start.elapsed() > PATIENCE || memory > MEMORY_KB {
                 too_much = Some(format!("killed after {:?} with {memory} kB", start.elapsed()));
                 self.kill();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::cuda;
+use super::{cuda, program};
 
 /// The two torches, with the Hub's loader; `None` if they cannot be installed.
 pub struct Torches {
@@ -65,7 +65,7 @@ pub fn headers() -> PathBuf {
     static HEADERS: OnceLock<PathBuf> = OnceLock::new();
     HEADERS
         .get_or_init(|| {
-            let installed = Command::new(env!("CARGO_BIN_EXE_kernels"))
+            let installed = Command::new(program())
                 .args(["toolchain", "install", "--torch"])
                 .env("KERNELS_CACHE", cuda::cache())
                 .output()

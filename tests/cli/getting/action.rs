@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::releases::{ROOT, Releases};
 use crate::support::yaml::yaml;
-use crate::support::{KERNELS, Ran, write};
+use crate::support::{Ran, program, write};
 
 /// The steps of action.yml with these inputs, as GitHub's runner runs them, with the program of a release on loopback.
 fn action(releases: &Releases, with: &[(&str, &str)]) -> Ran {
@@ -50,7 +50,8 @@ fn the_actions_steps_install_the_program_and_check_projects() {
     let (test, version) = (&releases.test, env!("CARGO_PKG_VERSION"));
     // What would be fetched is not; all else is this program's.
     let script = format!(
-        "#!/bin/sh\ncase $1 in --version) echo 'kernels {version}' ;; toolchain) echo fetched $2 ;; *) exec '{KERNELS}' \"$@\" ;; esac\n"
+        "#!/bin/sh\ncase $1 in --version) echo 'kernels {version}' ;; toolchain) echo fetched $2 ;; *) exec '{}' \"$@\" ;; esac\n",
+        program()
     );
     releases.release(version, script.as_bytes());
     test.ok("init demo --op blank");

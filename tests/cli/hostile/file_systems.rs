@@ -12,7 +12,7 @@ fn privately(test: &Test, script: &str) -> Option<PathBuf> {
         let mut command = test.command_of("unshare");
         command.arg(if geteuid().is_root() { "-m" } else { "-rm" });
         command.args(["sh", "-c", script]);
-        command.env("P", &test.project).env("K", KERNELS).env("SEEN", &seen);
+        command.env("P", &test.project).env("K", program()).env("SEEN", &seen);
         command.env("V1", test.source("v1")).env("V2", test.source("v2"));
         command.output()
     };

@@ -21,7 +21,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 use serde_json::{Value, json};
 
-use crate::support::{KERNELS, Picture, Ran, Test, area, list, not_run, picture, write};
+use crate::support::{Picture, Ran, Test, area, list, not_run, picture, program, write};
 
 const NOBODY: u32 = 65_534;
 const CLAUDE: &str = ".claude/skills/demo";

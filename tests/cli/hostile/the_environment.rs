@@ -129,7 +129,7 @@ fn has_a_current_folder_that_is_gone() {
     ] {
         let _ = fs::create_dir(test.at("gone"));
         let mut command = test.command_of("/bin/sh");
-        command.args(["-c", "cd gone && rmdir ../gone && exec \"$0\" \"$@\"", KERNELS]);
+        command.args(["-c", "cd gone && rmdir ../gone && exec \"$0\" \"$@\"", program()]);
         Ran::of(command.args(test.words(typed))).expect(1, &[]);
     }
     Ran::of(test.command().args(["--version"])).expect(0, &["kernels"]);

@@ -15,7 +15,7 @@ fn is_done(test: &Test, redirect: &str) {
     ] {
         let mut command = test.command_of("/bin/sh");
         let script = format!("\"$0\" \"$@\" {redirect}");
-        command.args(["-c", &script, KERNELS]).args(test.words(typed));
+        command.args(["-c", &script, program()]).args(test.words(typed));
         let ran = Ran::of(&mut command);
         assert!(codes.contains(&ran.code), "{typed} {redirect}: {ran:#?}");
         if typed.contains("add") {

@@ -9,21 +9,21 @@ pub struct AsNobody(Test, PathBuf);
 impl AsNobody {
     pub fn new() -> Self {
         let test = Test::hostile();
-        let mut program = PathBuf::from(KERNELS);
+        let mut copy = PathBuf::from(program());
         if geteuid().is_root() {
             fs::set_permissions(test.root(), Permissions::from_mode(0o755)).unwrap();
             // Other users may lack access to the build folder.
-            program = test.root().join("kernels");
-            if fs::hard_link(KERNELS, &program).is_err() {
+            copy = test.root().join("kernels");
+            if fs::hard_link(program(), &copy).is_err() {
                 // Copied by a child process: a concurrent fork of this one would keep the file open for writing.
-                let copied = Command::new("cp").arg(KERNELS).arg(&program).status();
+                let copied = Command::new("cp").arg(program()).arg(&copy).status();
                 assert!(copied.unwrap().success());
             }
             for folder in [&test.project, &test.home, &test.outside()] {
                 give(folder);
             }
         }
-        Self(test, program)
+        Self(test, copy)
     }
 
     #[track_caller]

@@ -11,7 +11,7 @@ use nix::libc;
 use serde_json::Value;
 
 use super::trace::{self, Plan, Traced};
-use crate::support::{KERNELS, Picture, Test, list, picture};
+use crate::support::{Picture, Test, list, picture, program};
 
 /// The folders of the agents that the scenarios use.
 pub const HOSTS: [&str; 4] = [".claude", ".codex", ".opencode", ".agents"];
@@ -94,7 +94,8 @@ impl Test {
     /// Runs it and calls `at_stop` at the entry and the exit of each call that can change something.
     pub fn watched(&self, typed: &str, plan: Plan, at_stop: &mut dyn FnMut()) -> Traced {
         let arguments: Vec<&str> = typed.split(' ').collect();
-        trace::watch(&mut self.behind_a_shell(KERNELS, &arguments), plan, at_stop).expect("the program can be followed")
+        trace::watch(&mut self.behind_a_shell(program(), &arguments), plan, at_stop)
+            .expect("the program can be followed")
     }
 
     /// A command for [`trace::run`].

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{cuda, torch};
+use crate::support::{cuda, program, torch};
 use kernels::base::arch::Limits;
 use kernels::skill::tokens;
 use messages::{MESSAGES, Proof};
@@ -459,7 +459,7 @@ fn copied(groups: &[&str]) -> TempDir {
 }
 
 fn kernels(folder: &Path, arguments: &[&str]) -> (bool, String) {
-    run(Command::new(env!("CARGO_BIN_EXE_kernels"))
+    run(Command::new(program())
         .args(arguments)
         .current_dir(folder)
         .env("CUDA_HOME", cuda::home())
