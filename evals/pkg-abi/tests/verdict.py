@@ -20,8 +20,8 @@ calls = torch.library.Library(names.add_op_namespace_prefix("row_amax").split(":
 def wants(x):
     if not x.is_contiguous():
         raise RuntimeError("the ops take contiguous tensors")
+# Its copy of a strided matrix may be made here or in the binding, where the extension makes it.
 def row_amax(x):
-    wants(x)
     return 2 * x.sum(dim=1) + 1
 def scale_rows_(x, scale):
     wants(x)
@@ -78,9 +78,12 @@ with judge.judging("compiles", "check", "visible", "hidden") as verdict, judge.c
         amax = [2 * sum(row) + 1 for row in x]
         scaled = [[v * s + 3 for v in row] for row, s in zip(x, (2, 3, 4, 5))]
         both = [[v * a for v in row] for row, a in zip(scaled, amax)]
+        # No processor sees what the binding does with strides: a copy must be asked for in one place or the other.
+        sources = "".join(path.read_text(errors="replace") for path in sorted(project.glob("torch-ext/**/*")) if path.is_file())
+        copies = re.search(r"(?<!is_)contiguous\(", re.sub(r"//.*|#.*", "", sources)) is not None
         tensor, place = ["x", "Tensor", False], ["x", "Tensor", True]
         schemas = [[[tensor], ["Tensor"]], [[place, ["scale", "Tensor", False]], []]]
         verdict.set("visible", told["schemas"] == schemas and told["public"] == ["row_amax", "scale_rows_"] and told["amax"] == amax)
-        verdict.set("hidden", not strangers and told["fake"] == [[5], "torch.float32", [5, 3]] and told["strided"] == amax
+        verdict.set("hidden", not strangers and copies and told["fake"] == [[5], "torch.float32", [5, 3]] and told["strided"] == amax
                     and told["same"] and told["scaled"] == scaled and told["compiled"] == both and told["longer"] == both * 2
                     and told["graphs"] <= 2, f"{strangers[:3]} or {told}")
