@@ -92,17 +92,9 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     let mut there = path;
     loop {
         // What is missing is seen by one call, and a path of which nothing is missing is resolved only once.
-        if let Err(error) = fs::symlink_metadata(there)
-            && error.kind() == io::ErrorKind::NotFound
-        {
-            match there.components().next_back() {
-                Some(Component::Normal(name)) => rest.push(name),
-                _ => bail!("{} is not there", there.display()),
-            }
-            there = there.parent().with_context(|| format!("{} is not there", path.display()))?;
-            continue;
-        }
-        match there.canonicalize() {
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        let resolved = fs::symlink_metadata(there).err().filter(is_missing).map_or_else(|| there.canonicalize(), Err);
+        match resolved {
             Ok(mut real) => {
                 if !real.is_dir() {
                     bail!("{} is not a folder; move it away or choose another place", real.display());
@@ -110,11 +102,20 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
                 real.extend(rest.iter().rev());
                 return Ok(real);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if fs::symlink_metadata(there).is_ok_and(|meta| meta.is_symlink()) {
-                    bail!("{} is a link to nothing; mend or remove it", there.display());
+            Err(error) if is_missing(&error) => {
+                match fs::symlink_metadata(there) {
+                    Ok(meta) if meta.is_symlink() => {
+                        bail!("{} is a link to nothing; mend or remove it", there.display());
+                    }
+                    // Another process has just created it.
+                    Ok(_) => continue,
+                    Err(_) => {}
                 }
-                // Another process has just deleted it.
+                match there.components().next_back() {
+                    Some(Component::Normal(name)) => rest.push(name),
+                    _ => bail!("{} is not there", there.display()),
+                }
+                there = there.parent().with_context(|| format!("{} is not there", path.display()))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 let file = path.ancestors().find(|above| above.is_file()).unwrap_or(there);

@@ -199,9 +199,9 @@ fn skills_eval_prepare_and_then_dir() {
     test.write("tasks/answer/environment/stale.txt", "old\n");
     let keeps = "[ -e stale.txt ] && r=0; echo \"{\\\"reward\\\": $r}\" > \"$REWARD_DIR/reward.json\"\n";
     test.write("tasks/answer/tests/test.sh", format!("{TEST}{keeps}"));
-    let ran = test.run("skills eval --tasks tasks --agent claude --runs 2 --prepare filled --json");
+    let ran = test.run("skills eval --tasks tasks --agent claude --runs 3 --prepare filled --json");
     let laid: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(laid["workspaces"].as_array().unwrap().len(), 4, "{laid}");
+    assert_eq!(laid["workspaces"].as_array().unwrap().len(), 6, "{laid}");
     let read = |path: &str| fs::read_to_string(test.at(path)).unwrap();
     assert_eq!(read("filled/with/answer.md"), read("tasks/answer/instruction.md"));
     assert!(test.at("filled/with/answer.2/.claude/skills/cuda-kernels/SKILL.md").exists());
@@ -211,7 +211,13 @@ fn skills_eval_prepare_and_then_dir() {
     let claims = "## User\n\nWrite the answer.\n\n## Assistant\n\nDone, and it is 3x faster.\n";
     let loads = "{\"type\":\"assistant\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"1\",\
                  \"name\":\"Skill\",\"input\":{\"skill\":\"cuda-kernels\"}}]}}\n";
-    for (place, trace) in [("without/answer", Some(claims)), ("without/answer.2", None), ("with/answer", Some(loads))] {
+    let words = "## Assistant\n\nDone.\n";
+    for (place, trace) in [
+        ("without/answer", Some(claims)),
+        ("without/answer.2", None),
+        ("with/answer", Some(loads)),
+        ("with/answer.3", Some(words)),
+    ] {
         test.write(&format!("filled/{place}/answer.txt"), "42\n");
         fs::remove_file(test.at(&format!("filled/{place}/stale.txt"))).unwrap();
         if let Some(trace) = trace {
@@ -222,7 +228,7 @@ fn skills_eval_prepare_and_then_dir() {
     test.write("filled/with/answer/.claude/skills/cuda-kernels/SKILL.md", "mine\n");
     test.write("tasks/answer/task.toml", "[metadata.kernels]\nedit = [\"*.txt\"]\n");
     fs::remove_dir_all(test.at("filled/with/answer.2")).unwrap();
-    let ran = test.run("skills eval --tasks tasks --agent dir:filled --runs 2 --json");
+    let ran = test.run("skills eval --tasks tasks --agent dir:filled --runs 3 --json");
     let rows = rows(&ran);
     let row = |arm: &str, run: u64| rows.iter().find(|row| row["arm"] == arm && row["run"] == run).unwrap();
     assert_eq!(row("without", 1)["outcome"], "fail");
@@ -231,6 +237,8 @@ fn skills_eval_prepare_and_then_dir() {
     assert_eq!((&row("with", 1)["outcome"], &row("with", 1)["loaded"]), (&json!("pass"), &json!(true)));
     assert_eq!(row("with", 1)["calls"], 1);
     assert_eq!(row("with", 2)["outcome"], "agent_error");
+    // Words alone do not say what was loaded.
+    assert_eq!((&row("with", 3)["outcome"], &row("with", 3)["loaded"]), (&json!("pass"), &Value::Null));
 
     let demo = test.skill("demo", "1.0.0");
     let typed = format!("skills eval {} --tasks tasks --agent dir:filled", demo.display());
