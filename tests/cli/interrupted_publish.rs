@@ -113,8 +113,8 @@ fn a_first_version_is_whole_or_absent_whatever_happens_at_any_request() {
     let made = AtomicUsize::new(0);
     each(1..requests + 1, |at| {
         let server = Server::new();
-        // Half of them, another half at the next request. Each is first at some requests: what comes later finds more done,
-        // until nothing is left to do at this request.
+        // Six of the twelve, from another one on at each request: what comes later finds more done, until nothing is left to do
+        // at this request.
         for (fault, after) in (0..FAULTS.len() / 2).map(|turn| FAULTS[(at + turn) % FAULTS.len()]) {
             if !disturbed(&demo, &server, fault, at, after) {
                 break;
