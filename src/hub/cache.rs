@@ -84,8 +84,8 @@ fn link(snapshot: &Path, path: &str, blob: &str) -> Result<()> {
     // One step up a folder of the path, two for the snapshot.
     let up = "../".repeat(path.split('/').count() + 1);
     match symlink(format!("{up}blobs/{blob}"), &place) {
-        // A commit's file is what it is.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        // A commit's file is what it is. A folder is there where the Hub names a file that is a folder as well.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && !place.is_dir() => Ok(()),
         made => made.with_context(|| format!("cannot write {}", place.display())),
     }
 }
