@@ -458,21 +458,46 @@ pub(super) fn of_a_launcher() -> Result<(), seccompiler::Error> {
     filters.iter().try_for_each(|filter| seccompiler::apply_filter_all_threads(filter))
 }
 
-/// For compilers that this thread starts: no sockets, no signals to other processes, nothing that outlives them but files.
-pub(super) fn of_a_compiler() -> Result<(), seccompiler::Error> {
+/// Sockets other than the one that the driver listens on when it starts, a local one of packets (`CUDA_ERROR_OPERATING_SYSTEM` where it
+/// cannot); in no allow-list can a socket of this kind reach anybody, since `connect` is refused as well.
+fn beside_the_drivers() -> Result<Rules, seccompiler::Error> {
+    let value = |number: i32| u64::from(number.cast_unsigned());
+    let kinds = [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, SOCK_DCCP, SOCK_PACKET];
+    let family = SeccompCondition::new(0, Length::Dword, Op::Ne, value(libc::AF_UNIX))?;
+    let mut rules = vec![SeccompRule::new(vec![family])?];
+    for kind in kinds {
+        rules.push(SeccompRule::new(vec![SeccompCondition::new(1, Length::Dword, Op::MaskedEq(KIND), value(kind))?])?);
+    }
+    Ok(vec![(libc::SYS_socket, rules)])
+}
+
+/// Filters of a process that opens no socket: none at all, or with the card none but the driver's. That looks for a service with
+/// `connect` first, which finds none.
+fn of_sockets(card: bool) -> Result<Vec<BpfProgram>, seccompiler::Error> {
+    let sockets = if card { beside_the_drivers()? } else { any(&[libc::SYS_socket]) };
+    Ok(vec![
+        program(sockets, SeccompAction::Allow, errno(libc::EACCES))?,
+        program(any(&[libc::SYS_connect]), SeccompAction::Allow, errno(libc::ENOENT))?,
+    ])
+}
+
+/// For compilers that this thread starts: no sockets, no signals to other processes, nothing that outlives them but files. With the
+/// card, for programs that use it as well.
+pub(super) fn of_a_compiler(card: bool) -> Result<(), seccompiler::Error> {
     let mut allowed = common()?;
     allowed.extend(PROGRAMS.iter().flat_map(|(_, calls)| any(calls)));
     allowed.extend([
         // Of the caller's own limits, not of another process's.
         one(libc::SYS_prlimit64, 0, Length::Dword, Op::Eq, 0)?,
-        // For the filter before this one, which refuses every socket: the driver, which a stranger's published functions load, tries
-        // a local one and starts where the answer is EACCES.
+        // For the filters before this one to decide.
         (libc::SYS_socket, Vec::new()),
+        (libc::SYS_connect, Vec::new()),
     ]);
-    let filters = [
-        program(any(&[libc::SYS_socket]), SeccompAction::Allow, errno(libc::EACCES))?,
-        program(allowed, errno(libc::ENOSYS), SeccompAction::Allow)?,
-    ];
+    if card {
+        allowed.extend(any(&[libc::SYS_setsockopt, libc::SYS_bind, libc::SYS_listen]));
+    }
+    let mut filters = of_sockets(card)?;
+    filters.push(program(allowed, errno(libc::ENOSYS), SeccompAction::Allow)?);
     filters.iter().try_for_each(|filter| seccompiler::apply_filter(filter))
 }
 
@@ -499,13 +524,12 @@ fn beside_tcp() -> Result<Rules, seccompiler::Error> {
 }
 
 /// For the tests of a task, which this thread becomes. `scoped`: Landlock holds their signals; `connects`: it holds the port
-/// that they connect to, and without that they open no socket.
-pub(super) fn of_a_verifier(scoped: bool, connects: bool) -> Result<(), seccompiler::Error> {
+/// that they connect to, and without that they open no socket but the driver's, with the card.
+pub(super) fn of_a_verifier(scoped: bool, connects: bool, card: bool) -> Result<(), seccompiler::Error> {
     // New user namespaces bring back what was forbidden.
     let namespace = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
     let mut forbidden = any(OUTWARD);
     forbidden.extend(any(FORBIDDEN));
-    let sockets = if connects { beside_tcp()? } else { any(&[libc::SYS_socket]) };
     forbidden.push(one(libc::SYS_clone, 0, Length::Qword, Op::MaskedEq(namespace), namespace)?);
     forbidden.push((
         libc::SYS_ioctl,
@@ -516,11 +540,14 @@ pub(super) fn of_a_verifier(scoped: bool, connects: bool) -> Result<(), seccompi
     ));
     let mut filters = vec![
         program(forbidden, SeccompAction::Allow, errno(libc::EPERM))?,
-        // The driver tries a local socket, works without one, and does not start where that is EPERM.
-        program(sockets, SeccompAction::Allow, errno(libc::EACCES))?,
         // Its flags cannot be seen; libraries fall back to clone.
         program(any(&[libc::SYS_clone3]), SeccompAction::Allow, errno(libc::ENOSYS))?,
     ];
+    if connects {
+        filters.push(program(beside_tcp()?, SeccompAction::Allow, errno(libc::EACCES))?);
+    } else {
+        filters.extend(of_sockets(card)?);
+    }
     if !scoped {
         // As if the process had ended: a program that ends its children does not fail for it.
         filters.push(program(any(SIGNALS), SeccompAction::Allow, errno(libc::ESRCH))?);

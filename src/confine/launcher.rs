@@ -92,7 +92,7 @@ pub(crate) fn limit_calls() -> Result<Vec<String>, String> {
 pub(crate) fn become_confined(command: &mut Command, scratch: &Path) -> anyhow::Error {
     let parent = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     command.env("KERNELS_HELD", hold(scratch, Right::Run));
-    match parent.map_err(anyhow::Error::from).and_then(|()| Ok(calls::of_a_compiler()?)) {
+    match parent.map_err(anyhow::Error::from).and_then(|()| Ok(calls::of_a_compiler(true)?)) {
         Ok(()) => std::os::unix::process::CommandExt::exec(command).into(),
         Err(error) => error,
     }

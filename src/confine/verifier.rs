@@ -55,7 +55,7 @@ impl Cell<'_> {
             }
             Err(error) => return anyhow::anyhow!("Landlock failed: {error}"),
         };
-        match calls::of_a_verifier(scoped, self.bounds.is_some()) {
+        match calls::of_a_verifier(scoped, self.bounds.is_some(), self.card) {
             Ok(()) => command.exec().into(),
             Err(error) => error.into(),
         }
