@@ -117,8 +117,6 @@ pub(crate) struct Verify {
     pub(crate) project: PathBuf,
     pub(crate) choice: Choice,
     pub(crate) path: CodePath,
-    /// Whether the bench times this path: shapes that are timed are verified on it.
-    pub(crate) is_timed: bool,
 }
 
 /// Which code path a child process verifies.

@@ -19,7 +19,7 @@ use crate::verify::random::Random;
 /// Rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
 /// Bytes of slots that are compared with the oracle; at least two slots, at most one a round.
-const CHECKED_BYTES: u64 = 1 << 27;
+const CHECKED_BYTES: u64 = 1 << 26;
 
 /// A case to be timed.
 pub(super) struct Case<'a> {

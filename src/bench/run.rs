@@ -16,7 +16,7 @@ use crate::compile::{Build, Kernel};
 use crate::gpu::contents::Contents;
 use crate::gpu::copy::Copier;
 use crate::gpu::muffle::Muffle;
-use crate::gpu::{Card, Device, GpuError, Graph, Recording, State};
+use crate::gpu::{Card, Device, GpuError, Graph, Recording, State, memory};
 use crate::project::{Bound, Case, Operation, Project};
 use crate::verify::finding::{Finding, Kind, OperationReport};
 use crate::verify::layout::Layout;
@@ -35,6 +35,7 @@ pub(crate) fn run(
     rounds: u32,
     tell: &dyn Fn(&str),
 ) -> Result<BenchReport> {
+    memory::keep_what_is_freed();
     // Dropped last, after the context has printed everything.
     let _muffle = Muffle::new();
     let device = Device::open(choice.ordinal)?;

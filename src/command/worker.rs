@@ -40,7 +40,7 @@ pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
 }
 
 fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
-    let Verify { project, choice, path, is_timed } = request;
+    let Verify { project, choice, path } = request;
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
@@ -49,7 +49,7 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
         CodePath::Sanitized => card.arch,
     };
     let session = Session::compiled(project, arch, std::iter::empty(), &tell)?;
-    let report = run::run_path(&session.project, &session.build, choice, (*path, *is_timed))?;
+    let report = run::run_path(&session.project, &session.build, choice, *path)?;
     output.json(&report);
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,10 +1,12 @@
 //! A card in use: its context, one stream, and events.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::{result, sys};
 
 use super::driver::{self, GpuError, Said};
+use super::staging::Staging;
 use super::{Buffer, Card, card};
 
 /// A card in use by this thread.
@@ -15,6 +17,8 @@ pub struct Device {
     pub(super) stream: sys::CUstream,
     context: sys::CUcontext,
     ordinal: sys::CUdevice,
+    /// What copies go through; none where the system locks no memory.
+    staging: Mutex<Option<Staging>>,
 }
 
 impl Device {
@@ -36,7 +40,8 @@ impl Device {
             context
         };
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).said(&doing)?;
-        Ok(Self { card, stream, context, ordinal: device })
+        let staging = Mutex::new(Staging::new());
+        Ok(Self { card, stream, context, ordinal: device, staging })
     }
 
     /// Makes its context current again, on a thread where other code uses other cards.
@@ -63,11 +68,14 @@ impl Device {
         event.wait(doing)
     }
 
-    /// Host to device, in stream order.
+    /// Host to device, in stream order; may wait for it.
     pub(crate) fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let address = to.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
+        }
+        if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
+            return staging.upload(self, address, bytes);
         }
         // The synchronous copy may return before its last piece has arrived, and other streams do not wait for it.
         // SAFETY: the range lies in the buffer; from pageable memory the call returns once the host's bytes are read.
@@ -79,6 +87,9 @@ impl Device {
         let address = from.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
+        }
+        if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
+            return staging.download(self, address, bytes);
         }
         // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
         unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }.said("copying from the card")?;
@@ -99,6 +110,9 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        if let Some(staging) = self.staging.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            staging.free();
+        }
         // SAFETY: nothing uses the device afterwards; errors are ignored because the context may be lost.
         unsafe {
             let _ = result::stream::destroy(self.stream);

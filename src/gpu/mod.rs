@@ -18,10 +18,12 @@ pub(crate) mod direct;
 mod driver;
 pub(crate) mod graph;
 pub mod launcher;
+pub(crate) mod memory;
 mod module;
 pub(crate) mod muffle;
 mod recorder;
 pub mod recording;
+mod staging;
 mod state;
 
 pub(crate) use buffer::Buffer;

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
+use super::threads::threads_for;
 use super::wide::{Work, wide};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
@@ -337,9 +338,11 @@ impl Attention {
         let sizes = Sizes::of(given)?;
         let (q, k, v) = (given.tensor("q")?, given.tensor("k")?, given.tensor("v")?);
         // A job is some queries of all heads that share a head of keys and values.
-        let cores = crate::base::cores();
+        let products = sizes.batch * sizes.heads * sizes.tokens_q * sizes.tokens_k * sizes.head_dim;
+        // Some sixteen of these, in wide registers, take the time of an element elsewhere.
+        let threads = usize::try_from(threads_for(products as u64 / 16)).unwrap_or(1);
         let pairs = sizes.batch * sizes.kv_heads;
-        let pieces = (8 * cores).div_ceil(pairs.max(1));
+        let pieces = (8 * threads).div_ceil(pairs.max(1));
         let queries = sizes.tokens_q.div_ceil(pieces).next_multiple_of(TOGETHER);
         let pieces = sizes.tokens_q.div_ceil(queries.max(1));
         let next = AtomicUsize::new(0);
@@ -363,11 +366,11 @@ impl Attention {
                 }
             }
         };
-        let all: Vec<Row> = if cores == 1 || pairs * pieces < 2 {
+        let all: Vec<Row> = if threads == 1 || pairs * pieces < 2 {
             work()
         } else {
             std::thread::scope(|scope| {
-                let handles: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+                let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
                 let joined = handles.into_iter().filter_map(|handle| handle.join().ok());
                 joined.flatten().collect()
             })

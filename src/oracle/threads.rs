@@ -21,8 +21,9 @@ pub(crate) fn share<T: Send>(rows: u64, threads: u64, work: impl Fn(Range<u64>) 
     })
 }
 
-/// How many threads for a look at all elements of a tensor: a thread costs about as much as some thousand elements.
-pub(super) fn threads_for(elements: u64) -> u64 {
-    const MANY: u64 = 1 << 16;
-    if elements < MANY { 1 } else { crate::base::cores() as u64 }
+/// How many threads for a look at so many elements: each has some milliseconds of work. Cases are drawn and judged side by side, so
+/// that threads for less would only wait for each other's starts: on 16 cores these took most of a verification's time.
+pub(crate) fn threads_for(elements: u64) -> u64 {
+    const LEAST: u64 = 1 << 18;
+    (elements / LEAST).clamp(1, crate::base::cores() as u64)
 }

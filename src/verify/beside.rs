@@ -19,9 +19,9 @@ pub(super) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    pub(super) fn start(project: &Project, target: &'a Target, choice: Choice, is_timed: bool) -> Result<Self> {
+    pub(super) fn start(project: &Project, target: &'a Target, choice: Choice) -> Result<Self> {
         let (project, path) = (project.root.clone(), CodePath::Arch(target.arch));
-        let request = Request::Verify(Verify { project, choice, path, is_timed });
+        let request = Request::Verify(Verify { project, choice, path });
         let child = request
             .command()?
             .stdin(Stdio::null())

@@ -14,7 +14,6 @@ use super::random::fresh_seed;
 use super::reference::oracle_for;
 use super::select::{COMPARED, Chosen};
 use super::slot::{Poison, Slot, results, tensors};
-use super::turn::Turn;
 use crate::base::cores;
 use crate::gpu::recording::Outcome;
 use crate::gpu::{Buffer, Device, GpuError, Recording};
@@ -48,7 +47,6 @@ impl From<Fault> for CaseOutcome {
 /// What a case is launched with.
 pub(super) struct Setting<'a> {
     pub(super) device: &'a Device,
-    pub(super) turn: &'a Turn,
     pub(super) operation: &'a Operation,
     pub(super) chosen: &'a Chosen,
 }
@@ -163,7 +161,7 @@ impl Prepared {
 
     /// Launches the case on a code path.
     pub(super) fn launch(self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<Launched> {
-        let Setting { device, turn, chosen: Chosen { case, direct, .. }, .. } = *setting;
+        let Setting { device, chosen: Chosen { case, direct, .. }, .. } = *setting;
         let (bound, layout) = (&self.bound, &self.layout);
         let address = memory.reserve(device, 2 * layout.bytes)?.address();
         let places = [0, layout.bytes];
@@ -178,7 +176,7 @@ impl Prepared {
         for (slot, place) in &self.runs {
             let at = (memory.reserve(device, 2 * layout.bytes)?, places[*place]);
             let doing = format!("running {}", case.label);
-            let replayed = replay((device, turn), path, at, slot, &recordings[*place], &doing)
+            let replayed = replay(device, path, at, slot, &recordings[*place], &doing)
                 .and_then(|bytes| Ok((bytes, memory.disturbed(device, places[*place], layout.bytes)?)));
             match replayed {
                 Ok((bytes, disturbed)) => {
@@ -281,7 +279,7 @@ impl Launched {
 
 /// Uploads a slot, replays a recording on it, and downloads it.
 fn replay(
-    (device, turn): (&Device, &Turn),
+    device: &Device,
     path: &CodePath,
     (buffer, place): (&Buffer, u64),
     slot: &Slot,
@@ -290,12 +288,10 @@ fn replay(
 ) -> Result<Vec<u8>, GpuError> {
     device.upload(buffer, place, &slot.bytes)?;
     device.finish(doing)?;
-    turn.take(|| {
-        for launch in &recording.launches {
-            path.modules.launch(device, launch)?;
-        }
-        device.finish(doing)
-    })?;
+    for launch in &recording.launches {
+        path.modules.launch(device, launch)?;
+    }
+    device.finish(doing)?;
     let mut after = vec![0; slot.bytes.len()];
     device.download(buffer, place, &mut after)?;
     Ok(after)

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::random::Random;
-use crate::base::cores;
 use crate::oracle::rounding::{bracket, largest, smallest_normal, ulp};
-use crate::oracle::threads::share;
+use crate::oracle::threads::{share, threads_for};
 use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
@@ -142,10 +141,7 @@ pub(crate) fn compare(oracle: &dyn Oracle, given: &Tensors, got: &Tensors, scope
 fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, (index, name): (usize, &str), scope: Scope) -> Part {
     let drawn = scope.rows(oracle.rows(index), view.row_length().max(oracle.reads(index)));
     let rows = drawn.as_ref().map_or(oracle.rows(index), |drawn| drawn.len() as u64);
-    // A thread costs about as much as some thousand elements.
-    let threads = cores() as u64;
-    let threads = threads.min(rows * view.row_length().max(oracle.reads(index)) / 16_384);
-    let pieces = share(rows, threads, |rows| {
+    let pieces = share(rows, threads_for(rows * view.row_length().max(oracle.reads(index))), |rows| {
         let mut part = Part::default();
         let mut expected = Expected::default();
         let mut got = Vec::new();

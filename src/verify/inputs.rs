@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::oracle::threads::threads_for;
 use crate::oracle::view::{encode, encode_all};
 use crate::project::{BoundTensor, DType, Inputs, Integers};
 
@@ -10,8 +11,6 @@ use super::random::Random;
 /// How many normal numbers are drawn, once: rows are copied from random places among them. Drawing each element would take
 /// most of a verification's time.
 const POOL: usize = 1 << 20;
-/// Tensors of at least this many elements are filled on all cores.
-const MANY: u64 = 1 << 16;
 /// Makes the places of NaN and infinity differ from other draws.
 const NOT_FINITE: u64 = 0x6e6f_7420_6669_6e69;
 
@@ -45,11 +44,11 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
         }
     };
     let rows = bytes.len() / row_bytes;
-    let cores = crate::base::cores();
-    if tensor.elements() < MANY || cores == 1 {
+    let threads = usize::try_from(threads_for(tensor.elements())).unwrap_or(1);
+    if threads == 1 {
         fill(0, &mut bytes);
     } else {
-        let share = rows.div_ceil(cores);
+        let share = rows.div_ceil(threads);
         std::thread::scope(|scope| {
             for (piece, into) in bytes.chunks_mut(share * row_bytes).enumerate() {
                 let fill = &fill;

@@ -23,7 +23,6 @@ mod select;
 pub(crate) mod slot;
 pub(crate) mod through;
 pub(crate) mod timed;
-mod turn;
 
 pub(crate) use crate::worker::Choice;
 pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

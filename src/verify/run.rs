@@ -12,91 +12,40 @@ use super::path::{CodePath, Fault, choose};
 use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
 use super::select::{self, Chosen};
-use super::turn::Turn;
 use super::{exact, sanitize};
 use crate::compile::{Build, Target};
-use crate::gpu::Device;
 use crate::gpu::muffle::Muffle;
+use crate::gpu::{Device, memory};
 use crate::project::{Case, Inputs, Operation, OracleRef, Project};
 use crate::worker::{self, Choice};
 
 /// Reports progress.
-type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+type Tell<'a> = &'a dyn Fn(&str);
 
 /// Findings that are reported of one operation on one path; the rest is counted.
 const MOST_FINDINGS: usize = 12;
 
-/// Verifies a project on a card. `tell` is called with what is being done.
+/// Verifies a project on a card: the first code path in this process, each of the others in one of its own. `tell` is called with
+/// what is being done.
 pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
+    memory::keep_what_is_freed();
     // Dropped last, after the context has printed everything.
     let _muffle = Muffle::new();
     let mut whole = Run::new(project, build, choice, tell)?;
     let paths = whole.paths(choice.native_only)?;
-    let choice = Choice { seed: Some(whole.report.seed), ..choice.clone() };
-    if let [(target, jit)] = paths[..] {
-        let lost = whole.code_path(target, jit, false)?;
-        return whole.finish(lost);
+    let others = Choice { seed: Some(whole.report.seed), ..choice.clone() };
+    let beside: Vec<Beside> = (paths.iter().skip(1))
+        .map(|(target, _)| Beside::start(project, target, others.clone()))
+        .collect::<Result<_>>()?;
+    let mut lost = false;
+    if let Some((target, jit)) = paths.first() {
+        lost = whole.code_path(target, *jit, false)?;
     }
-    let all = Paths { project, build, choice: &choice, paths: &paths, tell };
-    let (reports, lost) = match all.together()? {
-        Some(reports) => (reports, false),
-        // A kernel that loses the context of one path loses that of all, so each gets a process of its own.
-        None => (all.apart()?, true),
-    };
-    for report in reports {
-        whole.add(report);
+    for mut other in beside {
+        tell(&format!("waiting for the code for sm_{}", other.target.arch));
+        whole.add(other.finish()?);
     }
     whole.finish(lost)
-}
-
-/// Several code paths of a project.
-struct Paths<'a> {
-    project: &'a Project,
-    build: &'a Build,
-    choice: &'a Choice,
-    /// Each with whether the driver compiles it; the first is the one that the bench times.
-    paths: &'a [(&'a Target, bool)],
-    tell: Tell<'a>,
-}
-
-impl Paths<'_> {
-    /// Verifies all at once, each on a thread with a stream and a recording process of its own: processes would share the card by
-    /// turns of milliseconds, and a launch takes microseconds. None where the context was lost.
-    fn together(&self) -> Result<Option<Vec<VerifyReport>>> {
-        let turn = &Turn::default();
-        let one = |index: usize, (target, jit): (&Target, bool)| -> Result<(VerifyReport, bool)> {
-            let tell: Tell = if index == 0 { self.tell } else { &|_| {} };
-            let mut run = Run {
-                turn: turn.clone(),
-                is_timed: index == 0,
-                ..Run::new(self.project, self.build, self.choice, tell)?
-            };
-            let lost = run.code_path(target, jit, false)?;
-            Ok((run.close(lost), lost))
-        };
-        let ended: Vec<_> = std::thread::scope(|scope| {
-            let started: Vec<_> =
-                (self.paths.iter().enumerate()).map(|(index, path)| scope.spawn(move || one(index, *path))).collect();
-            started.into_iter().map(|one| one.join().unwrap_or_else(|_| bail!("a verification panicked"))).collect()
-        });
-        // Where one path lost the context, others may say so as an error of theirs.
-        if turn.is_lost() || ended.iter().any(|one| matches!(one, Ok((_, true)))) {
-            return Ok(None);
-        }
-        ended.into_iter().map(|one| Ok(Some(one?.0))).collect()
-    }
-
-    /// Verifies each in a process of its own, all at once.
-    fn apart(&self) -> Result<Vec<VerifyReport>> {
-        let started: Vec<Beside> = (self.paths.iter().enumerate())
-            .map(|(index, (target, _))| Beside::start(self.project, target, self.choice.clone(), index == 0))
-            .collect::<Result<_>>()?;
-        let ended = started.into_iter().map(|mut one| {
-            (self.tell)(&format!("waiting for the code for sm_{}", one.target.arch));
-            one.finish()
-        });
-        ended.collect()
-    }
 }
 
 /// Verifies one code path, in a process that another verification or compute-sanitizer started.
@@ -104,10 +53,11 @@ pub(crate) fn run_path(
     project: &Project,
     build: &Build,
     choice: &Choice,
-    (path, is_timed): (worker::CodePath, bool),
+    path: worker::CodePath,
 ) -> Result<VerifyReport> {
+    memory::keep_what_is_freed();
     let _muffle = Muffle::new();
-    let mut run = Run { is_timed, ..Run::new(project, build, choice, &|_| {})? };
+    let mut run = Run { is_timed: false, ..Run::new(project, build, choice, &|_| {})? };
     let (wanted, sanitized) = match path {
         worker::CodePath::Arch(arch) => (Some(arch), false),
         worker::CodePath::Sanitized => (None, true),
@@ -128,7 +78,6 @@ struct Run<'a> {
     choice: &'a Choice,
     tell: Tell<'a>,
     report: VerifyReport,
-    turn: Turn,
     /// Whether the first of its paths is the one that the bench times.
     is_timed: bool,
     /// Whether any case was run, here or in another process.
@@ -156,7 +105,6 @@ impl<'a> Run<'a> {
                 paths: Vec::new(),
                 findings: Vec::new(),
             },
-            turn: Turn::default(),
             is_timed: true,
             any: false,
             memory: Memory::default(),
@@ -253,7 +201,7 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<bool> {
         let (project, seed) = (self.project, self.report.seed);
-        // Other inputs on each path: what one leaves in the context is no answer for another.
+        // Other inputs on each path.
         let drawn = seed.wrapping_add(u64::from(path.target.arch) << 32);
         let is_first = self.report.paths.is_empty();
         // Not from the run's seed, which a candidate could know.
@@ -271,7 +219,7 @@ impl<'a> Run<'a> {
             let Some(prepared) = prepared else {
                 return Ok(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() }.into());
             };
-            let setting = Setting { device: &self.device, turn: &self.turn, operation, chosen };
+            let setting = Setting { device: &self.device, operation, chosen };
             prepared.launch(&setting, &mut self.memory, path)
         })?;
         let mut lost = false;

@@ -46,7 +46,7 @@ pub(crate) struct ToolResult {
 pub(crate) fn run(project: &Path, choice: &Choice) -> Result<Vec<ToolResult>> {
     let sanitizer = find()?;
     let (project, choice) = (project.to_path_buf(), choice.clone());
-    let request = Request::Verify(Verify { project, choice, path: CodePath::Sanitized, is_timed: false });
+    let request = Request::Verify(Verify { project, choice, path: CodePath::Sanitized });
     TOOLS.iter().map(|tool| run_tool(&sanitizer, tool, &request)).collect()
 }
 

@@ -2,8 +2,8 @@
 //! of a verification are drawn like this as well, so that no kernel can tell from them that it is timed.
 
 use crate::base::SplitMix64;
-use crate::base::cores;
 use crate::gpu::contents::Content;
+use crate::oracle::threads::threads_for;
 use crate::oracle::view::encode_all;
 use crate::project::{BoundTensor, DType, Integers};
 
@@ -43,7 +43,8 @@ pub(crate) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8
     let key = SplitMix64::mix(seed.wrapping_add(u64::from(slot)));
     let size = tensor.dtype.size();
     let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * size];
-    let share = (bytes.len() / size).div_ceil(cores()).max(1);
+    let threads = usize::try_from(threads_for(tensor.elements())).unwrap_or(1);
+    let share = (bytes.len() / size).div_ceil(threads).max(1);
     let is_float = tensor.dtype.is_float();
     let number = |bits: u64| {
         let high = u64::try_from((u128::from(bits) * u128::from(count)) >> 64).unwrap_or(0);
@@ -58,16 +59,21 @@ pub(crate) fn drawn(tensor: &BoundTensor, content: Content, slot: u32) -> Vec<u8
         #[allow(clippy::cast_possible_truncation, reason = "as the card does")]
         if is_float { f64::from(exact as f32) * Integers::UNIT } else { exact }
     };
+    let fill = |first: usize, into: &mut [u8]| {
+        let values = (0..into.len() / size).map(|index| {
+            let element = (first + index) as u64;
+            number(SplitMix64::mix(key.wrapping_add(element.wrapping_mul(GOLDEN))))
+        });
+        encode_all(tensor.dtype, values, into);
+    };
+    if threads == 1 {
+        fill(0, &mut bytes);
+        return bytes;
+    }
     std::thread::scope(|scope| {
         for (piece, into) in bytes.chunks_mut(share * size).enumerate() {
-            scope.spawn(move || {
-                let values = (0..into.len() / size).map(|index| {
-                    let element = (piece * share + index) as u64;
-                    let bits = SplitMix64::mix(key.wrapping_add(element.wrapping_mul(GOLDEN)));
-                    number(bits)
-                });
-                encode_all(tensor.dtype, values, into);
-            });
+            let fill = &fill;
+            scope.spawn(move || fill(piece * share, into));
         }
     });
     bytes

@@ -233,6 +233,8 @@ CU(MemFree_v2)(char* address) {
   allocated -= bytes;
   return munmap(address - (1 << 20), (bytes + 4095) / 4096 * 4096 + (2 << 20));
 }
+CU(MemHostAlloc)(void** address, size_t bytes, unsigned) { return (*address = malloc(bytes)) ? DONE : 2; }
+CU(MemFreeHost)(void* address) { return free(address), DONE; }
 CU(MemGetInfo_v2)(size_t* free, size_t* total) { return *free = MEMORY - allocated, *total = MEMORY, DONE; }
 CU(MemcpyHtoDAsync_v2)(void* to, const void* from, size_t bytes, void*) {
   return lost ? ILLEGAL_ADDRESS : (memcpy(to, from, bytes), DONE);
