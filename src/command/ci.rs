@@ -24,9 +24,7 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
         output.content(workflow::render(&arguments.dirs, arguments.from.as_deref(), arguments.publish)?.as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
-    for dir in &arguments.dirs {
-        is_project(dir)?;
-    }
+    let arguments = &Ci { dirs: projects(&arguments.dirs, output)?, ..arguments.clone() };
     let so_far = Arc::new(Mutex::new(Vec::new()));
     on_a_stop(&so_far, arguments, output)?;
     Ok(Ahead::of(&Here, &arguments.dirs, |lab| run_in(lab, arguments, output, &so_far)))
@@ -52,6 +50,22 @@ fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, arguments: &Ci, output: Output) ->
         std::process::exit(128 + signal);
     });
     Ok(())
+}
+
+/// The projects among the folders. Of several, as a shell's `*` gives them, a folder without any file of a project is left out.
+fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
+    let has = |dir: &PathBuf, name: &str| dir.join(name).is_file();
+    let is_none = |dir: &PathBuf| dir.is_dir() && !has(dir, "build.toml") && !has(dir, "kernel.toml");
+    let (none, projects): (Vec<_>, Vec<_>) = dirs.iter().cloned().partition(is_none);
+    // A single one is a typing mistake.
+    if projects.is_empty() {
+        dirs.iter().try_for_each(|dir| is_project(dir))?;
+    }
+    for dir in none {
+        output.note(format!("{} is left out: it has neither build.toml nor kernel.toml", dir.display()));
+    }
+    projects.iter().try_for_each(|dir| is_project(dir))?;
+    Ok(projects)
 }
 
 /// Rejects a wrong folder before anything runs, so that a typing mistake costs no minutes.

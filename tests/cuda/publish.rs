@@ -68,7 +68,7 @@ pub(super) fn record(root: &Path, evidence: &Path) {
         nvcc: cuda::home().join("bin/nvcc"),
         version: Toolchain::PINNED.to_owned(),
         origin: "the tests' cache".to_owned(),
-        library_dirs: vec![cuda::home().join("lib")],
+        library_dirs: ["lib", "lib64"].map(|name| cuda::home().join(name)).to_vec(),
     };
     let build = compile::build(&project, &[90], &pinned, false, &|_| {}).unwrap();
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("evidence/transpose-h100.json")).unwrap();
