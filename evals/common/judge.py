@@ -40,7 +40,7 @@ class Verdict:
         self.axes, self.target, self.harm = dict.fromkeys(axes, 0.0), target, 0
 
     def set(self, axis, good, why=""):
-        self.axes[axis] = float(good)
+        self.axes[axis] = float(bool(good))
         if why and not good:
             print(f"{axis}: {why}")
 
