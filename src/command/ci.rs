@@ -52,10 +52,12 @@ fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, arguments: &Ci, output: Output) ->
     Ok(())
 }
 
-/// The projects among the folders. Of several, as a shell's `*` gives them, a folder without any file of a project is left out.
+/// The projects among the folders. Of several, as a shell's `*` gives them, one with files but none of a project's is left out; an
+/// empty one may be a submodule that was not fetched, and is an error.
 fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
     let has = |dir: &PathBuf, name: &str| dir.join(name).is_file();
-    let is_none = |dir: &PathBuf| dir.is_dir() && !has(dir, "build.toml") && !has(dir, "kernel.toml");
+    let is_filled = |dir: &PathBuf| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+    let is_none = |dir: &PathBuf| is_filled(dir) && !has(dir, "build.toml") && !has(dir, "kernel.toml");
     let (none, projects): (Vec<_>, Vec<_>) = dirs.iter().cloned().partition(is_none);
     // A single one is a typing mistake.
     if projects.is_empty() {

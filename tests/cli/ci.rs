@@ -499,6 +499,10 @@ fn ci_of_a_folder_that_is_no_project_is_wrong_usage_and_names_it() {
     test.run("ci there empty").expect(2, &["empty", "build.toml"]);
     test.run("ci there nowhere").expect(2, &["nowhere", "no such folder"]);
     test.run("ci").expect(2, &["kernel.toml"]);
+    // Of a shell's `*`, what projects share is none of them.
+    test.write("shared/pack.cuh", "");
+    test.run("ci shared").expect(2, &["shared is not a kernel project"]);
+    test.run("ci there shared").expect(1, &["shared is left out", "neither build.toml nor kernel.toml", "there"]);
 }
 
 #[test]
