@@ -75,7 +75,7 @@ impl Device {
             return Ok(());
         }
         if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
-            return staging.upload(self, address, bytes);
+            return staging.upload(self.stream, address, bytes, || self.finish("copying to the card"));
         }
         // The synchronous copy may return before its last piece has arrived, and other streams do not wait for it.
         // SAFETY: the range lies in the buffer; from pageable memory the call returns once the host's bytes are read.
@@ -89,7 +89,7 @@ impl Device {
             return Ok(());
         }
         if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
-            return staging.download(self, address, bytes);
+            return staging.download(self.stream, address, bytes, || self.finish("copying from the card"));
         }
         // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
         unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }.said("copying from the card")?;

@@ -3,9 +3,8 @@
 
 use std::ptr::{NonNull, copy_nonoverlapping};
 
-use cudarc::driver::result;
+use cudarc::driver::{result, sys};
 
-use super::device::Device;
 use super::driver::{GpuError, Said};
 
 /// Bytes of it: larger copies go in pieces.
@@ -26,8 +25,14 @@ impl Staging {
         NonNull::new(memory.cast()).map(Self)
     }
 
-    /// Copies to the card, in stream order, and waits.
-    pub(super) fn upload(&mut self, device: &Device, to: u64, bytes: &[u8]) -> Result<(), GpuError> {
+    /// Copies to the card, in the order of a stream, which `finish` waits for.
+    pub(super) fn upload(
+        &mut self,
+        stream: sys::CUstream,
+        to: u64,
+        bytes: &[u8],
+        finish: impl Fn() -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
         for (piece, at) in bytes.chunks(BYTES).zip((to..).step_by(BYTES)) {
             // SAFETY: the memory has room for a piece, and the stream has read the one before.
             let staged = unsafe {
@@ -35,20 +40,26 @@ impl Staging {
                 std::slice::from_raw_parts(self.0.as_ptr(), piece.len())
             };
             // SAFETY: the caller has checked the range; the stream is waited for before the memory is written again.
-            unsafe { result::memcpy_htod_async(at, staged, device.stream) }.said("copying to the card")?;
-            device.finish("copying to the card")?;
+            unsafe { result::memcpy_htod_async(at, staged, stream) }.said("copying to the card")?;
+            finish()?;
         }
         Ok(())
     }
 
-    /// Copies from the card, in stream order, and waits.
-    pub(super) fn download(&mut self, device: &Device, from: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
+    /// Copies from the card, in the order of a stream, which `finish` waits for.
+    pub(super) fn download(
+        &mut self,
+        stream: sys::CUstream,
+        from: u64,
+        bytes: &mut [u8],
+        finish: impl Fn() -> Result<(), GpuError>,
+    ) -> Result<(), GpuError> {
         for (piece, at) in bytes.chunks_mut(BYTES).zip((from..).step_by(BYTES)) {
             // SAFETY: the memory has room for a piece, and nothing else refers to it.
             let staged = unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), piece.len()) };
             // SAFETY: the caller has checked the range, and the stream is waited for before the memory is read.
-            unsafe { result::memcpy_dtoh_async(staged, at, device.stream) }.said("copying from the card")?;
-            device.finish("copying from the card")?;
+            unsafe { result::memcpy_dtoh_async(staged, at, stream) }.said("copying from the card")?;
+            finish()?;
             piece.copy_from_slice(staged);
         }
         Ok(())
