@@ -447,7 +447,7 @@ pub(super) fn of_a_launcher() -> Result<(), seccompiler::Error> {
         one(libc::SYS_tgkill, 0, Length::Dword, Op::Ne, own)?,
         one(libc::SYS_prlimit64, 2, Length::Qword, Op::Ne, 0)?,
     ]);
-    // The driver tries a local socket, and works without one.
+    // The driver, which has started by then, tries a local socket now and then, and works without one.
     let denied = vec![one(libc::SYS_socket, 0, Length::Dword, Op::Eq, local)?];
     // The strictest decides. The allow-list is last, because it has no call that sets a filter.
     let filters = [

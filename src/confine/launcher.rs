@@ -86,8 +86,8 @@ pub(crate) fn limit_calls() -> Result<Vec<String>, String> {
     ])
 }
 
-/// Becomes a program that runs a stranger's code: it may start others, writes to the scratch folder alone, opens no socket, and
-/// ends with its parent. `KERNELS_HELD` tells it what holds for its files. Returns only if that fails.
+/// Becomes a program that runs a stranger's code: it may start others, writes to the scratch folder alone, opens no socket but the
+/// driver's, and ends with its parent. `KERNELS_HELD` tells it what holds for its files. Returns only if that fails.
 #[cfg(target_os = "linux")]
 pub(crate) fn become_confined(command: &mut Command, scratch: &Path) -> anyhow::Error {
     let parent = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
