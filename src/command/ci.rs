@@ -59,14 +59,12 @@ fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
     let is_filled = |dir: &PathBuf| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     let is_none = |dir: &PathBuf| is_filled(dir) && !has(dir, "build.toml") && !has(dir, "kernel.toml");
     let (none, projects): (Vec<_>, Vec<_>) = dirs.iter().cloned().partition(is_none);
-    // A single one is a typing mistake.
-    if projects.is_empty() {
-        dirs.iter().try_for_each(|dir| is_project(dir))?;
-    }
+    // Where none is a project, the first is named: a typing mistake.
+    let named = if projects.is_empty() { dirs } else { &projects };
+    named.iter().try_for_each(|dir| is_project(dir))?;
     for dir in none {
         output.note(format!("{} is left out: it has neither build.toml nor kernel.toml", dir.display()));
     }
-    projects.iter().try_for_each(|dir| is_project(dir))?;
     Ok(projects)
 }
 

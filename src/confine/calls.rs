@@ -447,7 +447,7 @@ pub(super) fn of_a_launcher() -> Result<(), seccompiler::Error> {
         one(libc::SYS_tgkill, 0, Length::Dword, Op::Ne, own)?,
         one(libc::SYS_prlimit64, 2, Length::Qword, Op::Ne, 0)?,
     ]);
-    // The driver, which has started by then, tries a local socket now and then, and works without one.
+    // The driver has started by then, and goes on without a local socket.
     let denied = vec![one(libc::SYS_socket, 0, Length::Dword, Op::Eq, local)?];
     // The strictest decides. The allow-list is last, because it has no call that sets a filter.
     let filters = [
@@ -458,8 +458,8 @@ pub(super) fn of_a_launcher() -> Result<(), seccompiler::Error> {
     filters.iter().try_for_each(|filter| seccompiler::apply_filter_all_threads(filter))
 }
 
-/// Sockets other than the one that the driver listens on when it starts, a local one of packets (`CUDA_ERROR_OPERATING_SYSTEM` where it
-/// cannot); in no allow-list can a socket of this kind reach anybody, since `connect` is refused as well.
+/// All sockets but local ones of kind `SOCK_SEQPACKET`: the driver listens on one when it starts, and fails with
+/// `CUDA_ERROR_OPERATING_SYSTEM` where it cannot. Such a socket reaches nobody without `connect`, which is refused as well.
 fn beside_the_drivers() -> Result<Rules, seccompiler::Error> {
     let value = |number: i32| u64::from(number.cast_unsigned());
     let kinds = [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_RDM, SOCK_DCCP, SOCK_PACKET];
@@ -471,8 +471,8 @@ fn beside_the_drivers() -> Result<Rules, seccompiler::Error> {
     Ok(vec![(libc::SYS_socket, rules)])
 }
 
-/// Filters of a process that opens no socket: none at all, or with the card none but the driver's. That looks for a service with
-/// `connect` first, which finds none.
+/// Filters of a process that opens no socket, or with the card none but the driver's. `connect` fails as if nobody listened: the
+/// driver first looks for the MPS server with it.
 fn of_sockets(card: bool) -> Result<Vec<BpfProgram>, seccompiler::Error> {
     let sockets = if card { beside_the_drivers()? } else { any(&[libc::SYS_socket]) };
     Ok(vec![
