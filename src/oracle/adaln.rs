@@ -2,8 +2,9 @@
 //!
 //! `out = norm(x) · (1 + scale + scale_table) + (shift + shift_table)`, per row of the last dimension, where
 //! `norm(x) = (x − mean) · rsqrt(variance + eps) · weight + bias` for `LayerNorm`, and the same with a mean of 0 for
-//! `RMSNorm`. `scale` and `shift` have a row for every `rows_per_modulation` rows of `x`. What is not there is 1
-//! (weight) or 0. After a gated residual, the norm is of `sum = h + x · (gate + gate_table)` as rounded and stored.
+//! `RMSNorm`. `scale` and `shift` have a row for every `rows_per_modulation` rows of `x`. An absent weight is 1, other
+//! absent tensors are 0. After a gated residual, the norm is that of `sum = h + x · (gate + gate_table)`, as rounded
+//! and stored.
 
 use super::arguments::Arguments;
 use super::gate_residual::{check_modulation, modulation, rows_per_modulation, sums};
@@ -11,7 +12,7 @@ use super::rounding::{FP32, round_within};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
-/// Which operation.
+/// The operation, and the tensor that it normalises.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     /// `layer_norm`: of `x`, without modulation.
@@ -35,9 +36,9 @@ pub(super) struct AdaLn {
     rows_per_modulation: u64,
     weight: Vec<f64>,
     bias: Vec<f64>,
-    /// Relative error that fp32 arithmetic may add to a row's root.
+    /// The relative error of a row's reciprocal root in fp32 arithmetic.
     root: f64,
-    /// The same for a row's sum, relative to the sum of absolute values.
+    /// The error of a row's sum in fp32 arithmetic, relative to the sum of absolute values.
     sum: f64,
 }
 
@@ -66,14 +67,14 @@ impl AdaLn {
             rows_per_modulation: rows_per_modulation(given),
             weight: row("weight"),
             bias: row("bias"),
-            // As for RMSNorm: a plain loop over n terms of one sign may lose n/2 half-units, of which half reaches the
-            // root; beyond some thousand terms no kernel sums in one chain.
+            // As for RMSNorm: a plain loop over n terms of one sign may lose n/2 half-ulps, and the root halves
+            // relative errors; above some thousand terms no kernel sums in one chain.
             root: (8.0 + terms / 8.0) * FP32,
             sum: (4.0 + terms / 4.0) * FP32,
         })
     }
 
-    /// The input of the norm; its slack is the distance from what the candidate may have stored.
+    /// The input of the norm. Its slack is how far the value that the candidate stored may be from it.
     fn normalised(&self, tensors: &Tensors, row: u64) -> Expected {
         let mut input = Expected::default();
         let stored = match self.kind {
@@ -122,11 +123,11 @@ impl Oracle for AdaLn {
         let shift = modulation(tensors, "shift", "shift_table", row, each);
         #[allow(clippy::cast_precision_loss)]
         let over = |total: f64| total / input.values.len() as f64;
-        let unsure = over(input.slack.iter().sum());
+        let input_slack = over(input.slack.iter().sum());
         let (mut mean, mut mean_slack) = (0.0, 0.0);
         if self.layer {
             mean = over(input.values.iter().sum());
-            mean_slack = self.sum * over(input.values.iter().map(|v| v.abs()).sum()) + unsure;
+            mean_slack = self.sum * over(input.values.iter().map(|v| v.abs()).sum()) + input_slack;
         }
         let pairs = || input.values.iter().zip(&input.slack);
         let variance = over(pairs().map(|(v, _)| (v - mean) * (v - mean)).sum());
@@ -134,7 +135,7 @@ impl Oracle for AdaLn {
         // The relative error of the root: its own arithmetic; an error d of the mean, which adds d² to the variance; and the
         // slack of the input.
         let stored = over(pairs().map(|(v, s)| (v - mean).abs() * s).sum());
-        // Of an infinite variance nothing is left to be off.
+        // With an infinite variance the reciprocal root is 0, and has no error.
         let off = (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
         let root = self.root + if inverse > 0.0 { off } else { 0.0 };
         for (column, (value, slack)) in pairs().enumerate() {
@@ -164,8 +165,8 @@ impl Oracle for AdaLn {
     }
 
     fn relative_norm(&self, output: usize) -> Option<f64> {
-        // Where a row has hardly any variance, LayerNorm makes its mean's rounding large: what f32's results then are
-        // beside their own size does not follow from the type. Each element has its slack.
+        // In rows of small variance, LayerNorm amplifies the rounding of the mean, so that the type alone does not
+        // bound the relative error of fp32 results. Only the elements are judged, by their slack.
         (output == 0 && self.layer && self.dtype == DType::F32).then_some(f64::INFINITY)
     }
 }
@@ -260,7 +261,7 @@ mod tests {
     fn the_norm_after_a_residual_is_of_what_was_stored() {
         let (h, x, gate) = (noise(5, 2, 0.0), noise(6, 2, 0.0), noise(7, 1, 0.0));
         let out = vec![0; h.len()];
-        // A sum that the candidate rounded to bf16, say: the norm is held to it.
+        // A sum that differs from the exact one, as if rounded to bf16: the norm must be that of this sum.
         let sum = bytes(f32s(&noise(8, 2, 0.0)).into_iter());
         let mut tensors = Tensors::default();
         for (name, bytes, rows) in [("h", &h, 2), ("x", &x, 2), ("gate", &gate, 1), ("sum", &sum, 2), ("out", &out, 2)]
@@ -286,7 +287,7 @@ mod tests {
         let (of_stored, of_added) = (norm(&sum[WIDTH..]), norm(&added));
         assert!(within(&row(Kind::Gated, 0), |c| of_stored[c]));
         assert!(!within(&row(Kind::Gated, 0), |c| of_added[c]));
-        // In place there is no stored sum to look at.
+        // In place, the stored sum is not known.
         assert!(within(&row(Kind::GatedInPlace, 0), |c| of_added[c]));
         assert!(!within(&row(Kind::GatedInPlace, 0), |c| of_stored[c]));
     }

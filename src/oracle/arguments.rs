@@ -1,4 +1,4 @@
-//! What an oracle is made of: the tensors and values of a case. Errors name the operation.
+//! The tensors and scalar values from which an oracle is constructed. Errors name the operation.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ pub(super) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// A tensor that the operation needs.
+    /// A required tensor.
     pub(super) fn tensor(&self, name: &str) -> Result<&'a View<'a>> {
         self.tensors.need(name, self.operation)
     }
 
-    /// A tensor that the operation needs, and that others have the shape of.
+    /// A required tensor, and a check that the tensors `others` have its shape.
     pub(super) fn tensor_like(&self, name: &str, others: &[&str]) -> Result<&'a View<'a>> {
         let view = self.tensor(name)?;
         for other in others {
@@ -34,7 +34,7 @@ impl<'a> Arguments<'a> {
         Ok(view)
     }
 
-    /// A tensor with an element for each column, where it is there.
+    /// An optional tensor of the shape `[width]`: one element per column.
     pub(super) fn vector(&self, name: &str, width: u64) -> Result<Option<&'a View<'a>>> {
         let Some(view) = self.tensors.get(name) else {
             return Ok(None);
@@ -48,7 +48,7 @@ impl<'a> Arguments<'a> {
         Ok(Some(view))
     }
 
-    /// A value that the operation needs.
+    /// A required value.
     pub(super) fn value(&self, name: &str) -> Result<f64> {
         let value = self.values.get(name).copied();
         value.with_context(|| format!("the oracle {} needs a value named `{name}`", self.operation))
@@ -58,7 +58,7 @@ impl<'a> Arguments<'a> {
         self.values.get(name).copied().unwrap_or(default)
     }
 
-    /// A value that the launcher takes as a float.
+    /// A required value, rounded to fp32 because the launcher takes a `float`.
     pub(super) fn float(&self, name: &str) -> Result<f64> {
         self.value(name).map(float)
     }
@@ -67,7 +67,7 @@ impl<'a> Arguments<'a> {
         float(self.value_or(name, default))
     }
 
-    /// Whether an option is on; off where there is no such value.
+    /// Whether an option is set: there is such a value, and it is not 0.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.value_or(name, 0.0) != 0.0
     }

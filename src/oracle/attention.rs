@@ -1,18 +1,20 @@
 //! Attention: `o = softmax(scale · q kᵀ) v`, and `lse`, the logarithm of the softmax's divisor.
 //!
-//! A row of the output costs as many operations as in the kernel, so the oracle computes everything in `new`, on all cores,
-//! eight queries of a head at a time, with keys and values in the layout of the loops.
+//! A row costs as many operations as in the kernel. So `new` computes all rows, on all cores, eight queries of a head
+//! at a time, with keys and values in the order in which the loops read them.
 //!
-//! **The slack.** A right kernel has fp32 scores, an exponential of the card, probabilities rounded to `T` before the
-//! second product (the tensor cores take nothing wider), and fp32 sums. With `u = 2⁻²⁴`:
-//! - a score is off by `head_dim · u · scale ‖q‖ ‖k‖` at most (a plain loop; tensor cores truncate, and keep more
-//!   bits), and by 16 units more for the shift of the exponent. That is an error of the
-//!   exponent, so `p` moves by a factor, and the other probabilities by theirs: see [`moved`].
-//! - `p` is rounded: 2⁻⁸ of it in bf16, 2⁻¹¹ in f16, where what is below 2⁻¹⁴ of the largest has a fixed unit.
-//! - the exponential, the divisor and the sums over n keys: `(32 + n) · u`.
+//! **The slack.** A correct kernel computes fp32 scores, exponentials with the GPU's approximate instruction,
+//! probabilities rounded to the element type `T` before the second product (tensor cores take no wider type), and fp32
+//! sums. With `u = 2⁻²⁴`:
+//! - the error of a score is at most `(head_dim + 16) · u · scale ‖q‖ ‖k‖`: `head_dim` for a plain loop (tensor cores
+//!   truncate, but keep more bits), and 16 for subtracting the maximum. As an error of the exponent it multiplies `p`
+//!   by a factor, and so do the errors of the other scores through the divisor: see [`probability_error`].
+//! - rounding `p` adds 2⁻⁸ of it in bf16 and 2⁻¹¹ in f16, where it adds a fixed error below 2⁻¹⁴ of the largest `p`.
+//! - the exponential, the divisor and the sums over n keys add `(32 + n) · u`.
 //!
-//! All of it times `|v|`, summed. The roundings of many probabilities average out, which a sum of worst cases does not show:
-//! for the whole output, [`Oracle::relative_norm`] bounds the norm by that of independent errors.
+//! The slack is the sum over the keys of these errors times `|v|`. The roundings of many probabilities average out,
+//! which this sum of worst cases does not take into account: [`Oracle::relative_norm`] bounds the norm of the whole
+//! output by that of independent errors.
 #![allow(clippy::inline_always, reason = "what is compiled for wide registers is inlined where they are chosen")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,15 +26,15 @@ use super::wide::{Work, wide};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// Keys, or elements of a head, in a panel: as many as a loop keeps in registers.
+/// Keys, or elements of a head, in a panel: as many as a loop holds in registers.
 const LANES: usize = 8;
-/// Queries that are computed together.
-const TOGETHER: usize = 8;
-/// The root mean square of rounding a number to `T`, in half-units; a third above that of uniform errors.
+/// Queries in a block, which are computed together.
+const QUERIES_PER_BLOCK: usize = 8;
+/// The root mean square of the error of rounding a number to `T`, in half-ulps; a third above that of uniform errors.
 const ROUNDED: f64 = 0.58;
-/// The same for subnormal numbers, whose unit is fixed: 1/√3 for uniform errors, and a tenth for chance.
+/// The same for subnormal numbers, whose ulp is fixed: 1/√3 for uniform errors, and a tenth of that as a margin.
 const FIXED: f64 = 0.64;
-/// With a smaller effective number of elements, roundings need not average out.
+/// The least effective number of elements for which roundings are taken to average out.
 const FEW: f64 = 1024.0;
 
 /// The oracle of one case.
@@ -59,16 +61,16 @@ struct Sizes {
     kv_heads: usize,
     head_dim: usize,
     scale: f64,
-    /// Query i attends to `i + 1 + diagonal` keys.
+    /// Query i attends to `i + 1 + diagonal` keys, if there are as many.
     diagonal: i64,
     /// The error of rounding to `T`: relative, and absolute for subnormal numbers.
     half_unit: f64,
     least: f64,
 }
 
-/// Keys and values of one head, in the layout of the loops.
+/// Keys and values of one head, in the order in which the loops read them.
 struct Head {
-    /// `[keys / LANES][head_dim][LANES]`, zeros behind the last key.
+    /// `[keys / LANES][head_dim][LANES]`, padded with zeros after the last key.
     keys: Vec<f64>,
     key_norms: Vec<f64>,
     /// `[head_dim / LANES][keys][LANES]`.
@@ -85,7 +87,7 @@ struct Row {
     o: Vec<f64>,
     slack: Vec<f64>,
     lse: (f64, f64),
-    /// Sums of squared errors, taken as independent: of rounding p, and of the scores.
+    /// Sums of squared errors, assumed to be independent: of rounding p, and of the scores.
     rounding: f64,
     scores: f64,
 }
@@ -97,8 +99,8 @@ impl Row {
     }
 }
 
-/// The products of some queries with `LANES` keys. Two sums per lane hide the latency of addition; indices let the compiler see
-/// the constant counts. Either makes it several times faster.
+/// The dot products of `ROWS` queries with `LANES` keys. Two sums per lane hide the latency of additions, and indexed
+/// loops have trip counts that are constant to the compiler. Each makes it several times faster.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn dots<const ROWS: usize>(queries: [&[f64]; ROWS], panel: &[f64]) -> [[f64; LANES]; ROWS] {
@@ -131,10 +133,11 @@ struct Sums {
     slack: [f64; LANES],
 }
 
-/// Adds the values of some keys, each times a row's probability of the key, and their absolute values times its weight.
+/// Adds, for each row, the values of some keys times the row's `p` of the key, and their absolute values times its
+/// weight.
 #[allow(clippy::needless_range_loop)]
 #[inline(always)]
-fn weigh<const ROWS: usize>(sums: &mut [Sums; ROWS], p: [&[f64]; ROWS], weights: [&[f64]; ROWS], values: &[f64]) {
+fn accumulate<const ROWS: usize>(sums: &mut [Sums; ROWS], p: [&[f64]; ROWS], weights: [&[f64]; ROWS], values: &[f64]) {
     let (values, _) = values.as_chunks::<LANES>();
     let (p, weights) = (p.map(|p| &p[..values.len()]), weights.map(|weights| &weights[..values.len()]));
     let mut local = *sums;
@@ -153,10 +156,10 @@ fn weigh<const ROWS: usize>(sums: &mut [Sums; ROWS], p: [&[f64]; ROWS], weights:
     *sums = local;
 }
 
-/// The error of the probability `p` when its exponent and the others' are off by `by` together: its odds are multiplied by
-/// `exp(±by)`, which hardly changes a probability near 0 or 1.
-fn moved(p: f64, by: f64) -> f64 {
-    // The series is exact to a unit there, and takes a fraction of the time.
+/// The error of the probability `p` if its exponent and those of the other keys are off by `by` in total: the odds p /
+/// (1 − p) are multiplied by `exp(±by)`, which hardly changes a probability near 0 or 1.
+fn probability_error(p: f64, by: f64) -> f64 {
+    // Below 1e-3 the series is accurate to an ulp, and takes a fraction of the time.
     let series = by * (1.0 + by / 2.0 * (1.0 + by / 3.0 * (1.0 + by / 4.0)));
     let factor = if by < 1e-3 { series } else { by.min(600.0).exp_m1() };
     p * (1.0 - p) * factor / (1.0 + p.min(1.0 - p) * factor)
@@ -278,23 +281,30 @@ impl Head {
         all
     }
 
-    /// `p v`, and the weights times `|v|`, of some rows. Each sees as many keys as it has probabilities.
+    /// One panel of `p v` and of `weights |v|`, for `ROWS` rows. A row has a probability for each key that it attends
+    /// to.
     #[inline(always)]
-    fn weighed<const ROWS: usize>(&self, p: [&[f64]; ROWS], weights: [&[f64]; ROWS], panel: usize) -> [Sums; ROWS] {
+    fn weighted_sums<const ROWS: usize>(
+        &self,
+        p: [&[f64]; ROWS],
+        weights: [&[f64]; ROWS],
+        panel: usize,
+    ) -> [Sums; ROWS] {
         let count = self.value_squares.len();
         let values = &self.values[panel * count * LANES..][..count * LANES];
         let common = p.iter().map(|p| p.len()).min().unwrap_or(0);
         let mut sums = [Sums::default(); ROWS];
-        weigh(&mut sums, p, weights, &values[..common * LANES]);
+        accumulate(&mut sums, p, weights, &values[..common * LANES]);
         for ((sums, p), weights) in sums.iter_mut().zip(p).zip(weights) {
             let mut one = [*sums];
-            weigh(&mut one, [&p[common..]], [&weights[common..]], &values[common * LANES..p.len() * LANES]);
+            accumulate(&mut one, [&p[common..]], [&weights[common..]], &values[common * LANES..p.len() * LANES]);
             [*sums] = one;
         }
         sums
     }
 
-    /// Replaces a query's scores by its probabilities, completes the row, and returns the weights of its slack.
+    /// Replaces the scores of a query by its probabilities, sets the row's logarithm and squared errors, and returns
+    /// the weights of `|v|` in the slack.
     fn softmax(&self, sizes: &Sizes, q: &[f64], p: &mut Vec<f64>, row: &mut Row) -> Vec<f64> {
         let keys = sizes.seen(row.query);
         p.truncate(keys);
@@ -310,7 +320,7 @@ impl Head {
         #[allow(clippy::cast_precision_loss, reason = "sizes")]
         let (units, summed) = ((sizes.head_dim + 16) as f64 * FP32, (32 + keys) as f64 * FP32);
         let off = |key: usize| units * length * self.key_norms[key];
-        // The largest error of the others that contribute to the sum.
+        // The largest error of a score that contributes to the sum.
         let others = (0..keys).filter(|key| largest - p[*key] < 60.0 + 2.0 * off(*key)).map(off).fold(0.0, f64::max);
         for score in p.iter_mut() {
             *score = (*score - largest).exp();
@@ -321,7 +331,7 @@ impl Head {
         let mut weights = Vec::with_capacity(keys);
         for (key, p) in p.iter_mut().enumerate() {
             *p /= sum;
-            let score = moved(*p, off(key) + others);
+            let score = probability_error(*p, off(key) + others);
             let rounding = *p * sizes.half_unit + sizes.least / sum;
             weights.push(score + rounding + *p * summed);
             row.rounding += (ROUNDED * rounding).powi(2) * self.value_squares[key];
@@ -337,13 +347,13 @@ impl Attention {
     pub(super) fn new(given: &Arguments) -> anyhow::Result<Self> {
         let sizes = Sizes::of(given)?;
         let (q, k, v) = (given.tensor("q")?, given.tensor("k")?, given.tensor("v")?);
-        // A job is some queries of all heads that share a head of keys and values.
+        // A job is a range of queries of all heads that share a head of keys and values.
         let products = sizes.batch * sizes.heads * sizes.tokens_q * sizes.tokens_k * sizes.head_dim;
-        // Some sixteen of these, in wide registers, take the time of an element elsewhere.
+        // In wide registers, some sixteen of these products take as long as one element of the other oracles.
         let threads = usize::try_from(threads_for(products as u64 / 16)).unwrap_or(1);
         let pairs = sizes.batch * sizes.kv_heads;
         let pieces = (8 * threads).div_ceil(pairs.max(1));
-        let queries = sizes.tokens_q.div_ceil(pieces).next_multiple_of(TOGETHER);
+        let queries = sizes.tokens_q.div_ceil(pieces).next_multiple_of(QUERIES_PER_BLOCK);
         let pieces = sizes.tokens_q.div_ceil(queries.max(1));
         let next = AtomicUsize::new(0);
         let work = || {
@@ -357,11 +367,11 @@ impl Attention {
                 let (batch, kv_head) = (pair / sizes.kv_heads, pair % sizes.kv_heads);
                 let head = Head::new(&sizes, k, v, batch, kv_head);
                 let last = (first + queries).min(sizes.tokens_q);
-                for from in (first..last).step_by(TOGETHER) {
-                    let to = (from + TOGETHER).min(last);
+                for from in (first..last).step_by(QUERIES_PER_BLOCK) {
+                    let to = (from + QUERIES_PER_BLOCK).min(last);
                     let sharing = sizes.heads / sizes.kv_heads;
                     for of in kv_head * sharing..(kv_head + 1) * sharing {
-                        rows.extend(wide(Together { sizes: &sizes, q, head: &head, at: [batch, of, from, to] }));
+                        rows.extend(wide(QueryBlock { sizes: &sizes, q, head: &head, at: [batch, of, from, to] }));
                     }
                 }
             }
@@ -396,7 +406,7 @@ impl Attention {
             let at = (token * sizes.heads + row.head) * sizes.head_dim;
             for (d, (o, slack)) in row.o.iter().zip(&row.slack).enumerate() {
                 made.o[at + d] = *o;
-                #[allow(clippy::cast_possible_truncation, reason = "a budget needs no more")]
+                #[allow(clippy::cast_possible_truncation, reason = "a slack needs no more precision")]
                 let narrow = *slack as f32;
                 made.slack[at + d] = narrow.next_up();
                 rounding += unit(*o).powi(2);
@@ -414,16 +424,16 @@ impl Attention {
     }
 }
 
-/// Some queries of one head.
-struct Together<'a> {
+/// A block of queries of one head.
+struct QueryBlock<'a> {
     sizes: &'a Sizes,
     q: &'a View<'a>,
     head: &'a Head,
-    /// Batch, head, and the first query and the one behind the last.
+    /// Batch, head, the first query, and one past the last query.
     at: [usize; 4],
 }
 
-impl Work for Together<'_> {
+impl Work for QueryBlock<'_> {
     type Out = Vec<Row>;
 
     #[inline(always)]
@@ -445,10 +455,10 @@ impl Work for Together<'_> {
             let mut into = rows.iter_mut();
             for (p, weights) in p_groups.iter().zip(weight_groups) {
                 let [p, weights] = [p, weights].map(|all| all.each_ref().map(Vec::as_slice));
-                head.weighed(p, weights, panel).iter().zip(&mut into).for_each(|(sums, row)| row.push(sums));
+                head.weighted_sums(p, weights, panel).iter().zip(&mut into).for_each(|(sums, row)| row.push(sums));
             }
             for ((p, weights), row) in p_rest.iter().zip(weight_rest).zip(into) {
-                let [sums] = head.weighed([p], [weights], panel);
+                let [sums] = head.weighted_sums([p], [weights], panel);
                 row.push(&sums);
             }
         }
@@ -485,7 +495,7 @@ impl Oracle for Attention {
     }
 
     fn relative_norm(&self, output: usize) -> Option<f64> {
-        // The logarithm may be near zero, with errors relative to its parts.
+        // The logarithm may cancel to nearly zero, while its error is relative to its terms.
         Some(if output == 0 { self.norm } else { f64::INFINITY })
     }
 }
@@ -557,7 +567,8 @@ mod tests {
             (expected, lse)
         }
 
-        /// The same row by the formula over so many keys, with probabilities as `store` leaves them.
+        /// The same row, computed by the formula over the first keys, with probabilities rounded by `store`. `at` is
+        /// query, head, and the number of keys.
         fn formula(&self, at: [usize; 3], store: impl Fn(f64) -> f64) -> Vec<f64> {
             let [query, head, keys] = at;
             let of = |name: &str, token: usize, head: usize| {
@@ -635,9 +646,9 @@ mod tests {
                 let odds = |factor: f64| p * factor / (1.0 - p + p * factor);
                 let far = by.min(600.0);
                 let most = (odds(far.exp()) - p).abs().max((odds((-far).exp()) - p).abs());
-                assert!((moved(p, by) - most).abs() <= 1e-12, "{p} {by}");
+                assert!((probability_error(p, by) - most).abs() <= 1e-12, "{p} {by}");
             }
         }
-        assert!(moved(1.0, 5.0) == 0.0);
+        assert!(probability_error(1.0, 5.0) == 0.0);
     }
 }

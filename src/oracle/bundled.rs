@@ -1,4 +1,4 @@
-//! The bundled oracles by their names.
+//! The bundled oracles, by name.
 
 use std::collections::BTreeMap;
 
@@ -56,10 +56,10 @@ pub const BUNDLED: &[&str] = &[
     "transpose",
 ];
 
-/// Refuses a project with an oracle that is not bundled, before anything is compiled for it.
+/// Checks that every bundled oracle named by the project exists, before anything is compiled.
 ///
 /// # Errors
-/// An operation names none that there is.
+/// An operation names an oracle that is not bundled.
 pub(crate) fn check_names(project: &Project) -> Result<()> {
     for operation in &project.spec.operations {
         if let OracleRef::Bundled(name) = &operation.oracle
@@ -79,10 +79,10 @@ pub(crate) fn check_names(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// The bundled oracle of that name for tensors of these sizes; none if there is no such operation.
+/// The bundled oracle of that name for these tensors and values; none if no oracle has the name.
 ///
 /// # Errors
-/// A tensor or a value that the operation needs is not declared.
+/// A required tensor or value is not declared, or shapes do not match.
 pub fn bundled(name: &str, tensors: &Tensors, values: &BTreeMap<String, f64>) -> Result<Option<Box<dyn Oracle>>> {
     fn boxed(oracle: Result<impl Oracle + 'static>) -> Result<Option<Box<dyn Oracle>>> {
         Ok(Some(Box::new(oracle?)))

@@ -1,6 +1,6 @@
-//! A sum over rows: `out[column] = Σ x[row, column]`, as of a bias' gradient.
+//! A sum over rows: `out[column] = Σ x[row, column]`, such as the gradient of a bias.
 //!
-//! Outputs are `out` (in the element type) and `out_f32`, those that are there.
+//! Outputs are `out` (in the element type) and `out_f32`, or one of them.
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
@@ -8,38 +8,39 @@ use super::threads::{share, threads_for};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// The running sums of a column: all that the slack needs, in one pass over x.
+/// Running sums of a column, from which its result and slack follow after one pass over x.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column {
     sum: f64,
     /// The sum of the magnitudes.
     magnitude: f64,
-    /// The sum of the partial sums, and of their squares.
-    path: f64,
-    squares: f64,
+    /// The sum of the partial sums, and that of their squares.
+    partial_sums: f64,
+    partial_squares: f64,
 }
 
 impl Column {
     fn add(&mut self, value: f64) {
         self.sum += value;
         self.magnitude += value.abs();
-        self.path += self.sum;
-        self.squares += self.sum * self.sum;
+        self.partial_sums += self.sum;
+        self.partial_squares += self.sum * self.sum;
     }
 
-    /// Adds the column of the rows below, whose partial sums began at zero.
+    /// Appends the sums of the next `rows` rows, which began at zero.
     fn append(&mut self, below: &Self, rows: f64) {
-        self.squares += rows * self.sum * self.sum + 2.0 * self.sum * below.path + below.squares;
-        self.path += rows * self.sum + below.path;
+        self.partial_squares +=
+            rows * self.sum * self.sum + 2.0 * self.sum * below.partial_sums + below.partial_squares;
+        self.partial_sums += rows * self.sum + below.partial_sums;
         self.sum += below.sum;
         self.magnitude += below.magnitude;
     }
 
-    /// The error of a plain loop in fp32. Each step rounds by up to half a unit of the partial sum, to either side: together
-    /// about 0.4 times the root of the squares, of which ten times is never reached. Eight half-units of the terms'
-    /// magnitudes allow for any other order, which has other partial sums.
+    /// A bound of the error of a sum in fp32. In a plain loop each step rounds by up to half an ulp of the partial sum,
+    /// up or down: in total about 0.4 half-ulps times the root of the sum of squared partial sums, ten times of which is
+    /// never reached. Eight half-ulps of the sum of magnitudes allow for any other order, which has other partial sums.
     fn slack(&self) -> f64 {
-        (4.0 * self.squares.max(0.0).sqrt() + 8.0 * self.magnitude) * FP32
+        (4.0 * self.partial_squares.max(0.0).sqrt() + 8.0 * self.magnitude) * FP32
     }
 }
 
@@ -64,7 +65,7 @@ impl ColumnSum {
     }
 }
 
-/// All rows, on all cores.
+/// The sums over all rows, computed on all cores.
 fn all(x: &View) -> Vec<Column> {
     let width = usize::try_from(x.row_length()).unwrap_or(0);
     let pieces = share(x.rows(), threads_for(x.rows() * x.row_length()), |rows| {
@@ -105,8 +106,8 @@ impl Oracle for ColumnSum {
         }
     }
 
-    /// In fp32 the arithmetic is all that errs, relative to terms that may cancel: a whole output may have half of what
-    /// each element may.
+    /// In fp32 the only error is that of the arithmetic, relative to terms that may cancel. The error of the whole
+    /// output may have half the norm of the slacks.
     fn relative_norm(&self, output: usize) -> Option<f64> {
         let (_, dtype) = self.outputs.get(output)?;
         let (sums, slacks) = self
@@ -144,7 +145,7 @@ mod tests {
         ColumnSum::new(&Arguments::of("", &tensors)).unwrap()
     }
 
-    /// The largest error of these sums in units of what is granted.
+    /// The largest error of these sums, in units of the slack.
     fn share(oracle: &ColumnSum, sums: &[f64]) -> f64 {
         let mut expected = Expected::default();
         oracle.row(&Tensors::default(), 0, 0, &mut expected);
@@ -199,8 +200,8 @@ mod tests {
         for (one, other) in [
             (whole.sum, above.sum),
             (whole.magnitude, above.magnitude),
-            (whole.path, above.path),
-            (whole.squares, above.squares),
+            (whole.partial_sums, above.partial_sums),
+            (whole.partial_squares, above.partial_squares),
         ] {
             assert!((one / other - 1.0).abs() < 1e-12, "{one} {other}");
         }

@@ -1,9 +1,10 @@
 //! Cross-entropy of rows of logits with targets, and its gradient.
 //!
 //! `lse = log Σ exp(logits)`, and as in torch with `reduction="none"`
-//! `loss = (1 − s) · (lse − logits[target]) + s · (lse − mean(logits))` with `s` the label smoothing; a target that is
-//! `ignore_index` gives 0. A target that is no class has no right answer, and no case may have one.
-//! `dlogits = (exp(logits − lse) − (1 − s) · [column = target] − s / classes) · dloss`, of an `lse` that is given, and
+//! `loss = (1 − s) · (lse − logits[target]) + s · (lse − mean(logits))` with `s` the label smoothing; a target equal to
+//! `ignore_index` gives 0. The result for a target that is not a class is undefined, and no case may have one.
+//!
+//! `dlogits = (exp(logits − lse) − (1 − s) · [column = target] − s / classes) · dloss`, where `lse` is an input, and
 //! need not be that of these logits.
 
 use super::arguments::Arguments;
@@ -11,7 +12,7 @@ use super::rounding::FP32;
 use super::softmax::{ARGUMENT, EXPONENTIAL, RowSum, UNDERFLOW};
 use super::{Expected, Oracle, Tensors};
 
-/// The case, in either direction.
+/// The parameters of a case, forward or backward.
 #[derive(Debug)]
 struct Setting {
     rows: u64,
@@ -21,7 +22,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// `wide` are the names of tensors like `logits`, `narrow` those with one element a row.
+    /// `wide` names the tensors of the shape of `logits`, `narrow` those with one element per row.
     fn new(given: &Arguments, wide: &[&str], narrow: &[&str]) -> anyhow::Result<Self> {
         let logits = given.tensor_like("logits", wide)?;
         for other in narrow {
@@ -43,14 +44,14 @@ impl Setting {
         })
     }
 
-    /// The target's column; none where it is ignored or no class.
+    /// The column of a target; none if it is ignored or not a class.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     fn column(&self, target: f64) -> Option<usize> {
         let is_class = target >= 0.0 && target < self.classes as f64;
         (is_class && !self.is_ignored(target)).then_some(target as usize)
     }
 
-    /// Integers, both exact.
+    /// Both are integers that a double holds exactly.
     #[allow(clippy::float_cmp)]
     fn is_ignored(&self, target: f64) -> bool {
         target == self.ignore_index
@@ -104,9 +105,9 @@ impl Oracle for CrossEntropy {
         self.0.classes
     }
 
-    /// The loss is a difference: where the target is by far the likeliest class, or the only one, next to nothing of it
-    /// is left. So may a sum of maximum and logarithm be, in a few rows of a few classes. A relative error says nothing
-    /// there, and the elements have their budgets, which are narrow.
+    /// The loss is a difference that cancels where the target is by far the most likely class, or the only one. So may
+    /// the sum of maximum and logarithm in `lse`, with few rows of few classes. A relative error means nothing there;
+    /// the budgets of the elements are narrow enough.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         Some(f64::INFINITY)
     }
@@ -122,11 +123,11 @@ impl Oracle for CrossEntropy {
             return;
         }
         let total = RowSum::of(&logits, 1.0);
-        // The sum of nothing but exp(-inf) is 0, as in torch.logsumexp; exp(x - max) would be NaN.
+        // If all logits are -inf, the sum of exponentials is 0, as in torch.logsumexp; exp(x - max) would be NaN.
         let is_nothing = logits.iter().all(|x| *x == f64::NEG_INFINITY);
         let lse = if is_nothing { f64::NEG_INFINITY } else { total.max + total.sum.ln() };
-        // log(S (1 + e)) = log S + e. Beside it the maximum, which may go to powers of two and back (3), a logarithm of
-        // the card (2, relative, and 2^-22 absolute), and their sum.
+        // log(S (1 + e)) = log S + e. In addition: the maximum, which may be scaled to base 2 and back (3), the GPU's
+        // approximate logarithm (2, relative, and 2^-22 absolute), and their sum.
         let slack = total.error + (3.0 * total.max.abs() + 2.0 * total.sum.ln() + 4.0 + lse.abs()) * FP32;
         if output == 1 {
             expected.push(lse, slack);
@@ -139,13 +140,13 @@ impl Oracle for CrossEntropy {
         let chosen = logits[column];
         let slack = slack + (2.0 * lse.abs() + 2.0 * chosen.abs()) * FP32;
         if s == 0.0 {
-            // The other logits, -inf among them, count in lse alone.
+            // Other logits, which may be -inf, contribute to lse only: their mean would be -inf.
             expected.push(lse - chosen, slack);
             return;
         }
         let mean = logits.iter().sum::<f64>() / classes;
         let size = logits.iter().map(|x| x.abs()).sum::<f64>() / classes;
-        // As in the sum of the exponentials, a plain loop.
+        // A plain loop is allowed, as for the sum of the exponentials.
         let adding = 8.0 + classes.min(4096.0) / 4.0;
         let slack = slack + s * (4.0 * chosen.abs() + (4.0 + adding) * size) * FP32;
         expected.push((1.0 - s) * (lse - chosen) + s * (lse - mean), slack);
@@ -173,7 +174,7 @@ impl Oracle for Backward {
         self.0.rows
     }
 
-    /// Of a few elements the one at the target may be all, and next to nothing as a difference.
+    /// Among few elements, the one at the target may dominate the norm, and it is a difference that may cancel.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         (self.0.rows * self.0.classes < 64).then_some(f64::INFINITY)
     }
@@ -200,8 +201,8 @@ impl Oracle for Backward {
             let d = x - lse;
             let p = d.exp();
             let hit = if at == column { 1.0 - self.0.smoothing } else { 0.0 };
-            // The exponential, of a difference whose rounding it magnifies; two subtractions, of what is itself rounded
-            // (3); the last product.
+            // The exponential, which magnifies the rounding of its argument; two subtractions of rounded terms (3); the
+            // last product.
             let exponential = if p > 0.0 { p * (EXPONENTIAL + ARGUMENT * d.abs()) } else { 0.0 };
             let error = exponential + 3.0 * (p + hit + share);
             let value = (p - hit - share) * dloss;

@@ -1,5 +1,6 @@
-# Serves a project's reference: a request a line on stdin, an answer a line on the standard output of the start. The
-# function gets tensors of float64, of integers int64 or bool, and the case's values by name; its results are written as float64.
+# Runs the Python references of a project. Each line of stdin is a request and each line of the original stdout an
+# answer, both JSON. A reference gets tensors (float64; int64 or bool for integer types) and the case's values by name;
+# its results are written to files as float64.
 import importlib.util
 import inspect
 import json
@@ -8,7 +9,7 @@ import os
 import sys
 import traceback
 
-# What the reference prints goes to stderr, so that it is not taken for an answer.
+# Output of the reference goes to stderr, so that it is not read as an answer.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
@@ -16,7 +17,7 @@ import torch
 
 
 def mapped(path, shape, shared):
-    """The file's float64 numbers; what the reference does to one that is not shared stays in this process."""
+    """Maps a file of float64 numbers. Writes reach the file only if it is shared."""
     return torch.from_file(path, shared, math.prod(shape), dtype=torch.float64).reshape(shape)
 
 
@@ -37,7 +38,7 @@ def answer(request):
     for tensor in request["inputs"]:
         numbers = mapped(tensor["path"], tensor["shape"], False)
         given[tensor["name"]] = numbers.to(getattr(torch, tensor["dtype"] or "float64"))
-    # A function is given what it asks for by name; a ** argument takes everything.
+    # A function gets the parameters that it declares, or everything if it has a ** parameter.
     parameters = inspect.signature(function).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         given = {name: value for name, value in given.items() if name in parameters}
@@ -54,7 +55,7 @@ def answer(request):
             raise ValueError(
                 f"{output['name']}: the reference's shape is {list(result.shape)}, the launcher's {output['shape']}"
             )
-        open(output["path"], "wb").close()  # also where there is nothing to map
+        open(output["path"], "wb").close()  # create the file even if the output is empty
         mapped(output["path"], output["shape"], True).copy_(result)
 
 

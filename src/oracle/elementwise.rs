@@ -1,7 +1,7 @@
 //! A chain of elementwise operations: `out = residual + scale · gelu(x + bias)`.
 //!
-//! `bias` and `scale` have an element a column. With `tanh`, gelu is its approximation by the hyperbolic tangent. In place,
-//! the sum replaces `residual`.
+//! `bias` and `scale` have one element per column. With `tanh`, gelu is its approximation by the hyperbolic tangent. In
+//! place, the sum replaces `residual`.
 
 use super::arguments::Arguments;
 use super::gated::{ARITHMETIC, Activation, UNDERFLOW};
@@ -40,8 +40,9 @@ impl Elementwise {
         })
     }
 
-    /// How much the rounding of `x + bias` changes gelu's `p`, in half-units: where it falls as `exp(-z²/2)`, `z²` times as
-    /// much as `z`; where it falls as `exp(y)`, and `y` at most as `z³`, `3y` times.
+    /// The relative error of gelu's `p`, in half-ulps, that the rounding of `z = x + bias` causes where `z` is
+    /// negative: `z²` where `p` decays as `exp(-z²/2)`, and `3|y|` where it decays as `exp(y)`, because `y` grows at
+    /// most as `z³`.
     fn magnified(&self, z: f64) -> f64 {
         if z >= 0.0 {
             return 0.0;
@@ -75,7 +76,7 @@ impl Oracle for Elementwise {
             let z = x + bias;
             let point = self.activation.at(z);
             let product = scale * (z * point.p);
-            // z's own rounding, the product's and the sum's beside what gelu has.
+            // In addition to the error of gelu: the roundings of z, of the product and of the sum.
             let relative = ARITHMETIC + point.condition + self.magnified(z) + 2.0;
             expected.push(
                 before + product,
@@ -137,7 +138,7 @@ mod tests {
             let bias = (f64::from(at) * 0.377).cos() as f32 * 3.0;
             for tanh in [false, true] {
                 let (value, slack) = expected(0.0, x, bias, 1.0, tanh, false);
-                // Of the exact sum, rounded to fp32: what every kernel does.
+                // The sum rounded to fp32, as in every kernel.
                 let (rounded, _) = expected(0.0, x + bias, 0.0, 1.0, tanh, false);
                 worst = worst.max((rounded - value).abs() / slack);
                 // Rounded to bf16, as an unfused chain does.

@@ -1,13 +1,13 @@
 //! A gated residual: `sum = h + x · (gate + gate_table)`.
 //!
-//! `gate` has a row for every `rows_per_modulation` rows of `x` (one a batch element, or one a token); `gate_table` is
-//! one row for all. Without `gate` the factor is 1. In place, the sum replaces `h`.
+//! `gate` has a row for every `rows_per_modulation` rows of `x` (one per batch element, or one per token); `gate_table`
+//! is a single row for all of them. Without `gate` the factor is 1. In place, the sum replaces `h`.
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors, View};
 
-/// The row of a modulation tensor that belongs to a row of `x`, with the table's added. Empty: there is none.
+/// The row of a modulation tensor for a row of `x`, plus the row of its table. Empty if there is no such tensor.
 ///
 /// The callers' slack includes the fp32 rounding of that sum.
 pub(super) fn modulation(tensors: &Tensors, name: &str, table: &str, row: u64, each: u64) -> Vec<f64> {
@@ -22,7 +22,7 @@ pub(super) fn modulation(tensors: &Tensors, name: &str, table: &str, row: u64, e
     values
 }
 
-/// How many rows share a row of modulation: the value `rows_per_modulation`, 1 without it.
+/// How many rows of `x` share a row of modulation: the value `rows_per_modulation`, by default 1.
 pub(super) fn rows_per_modulation(given: &Arguments) -> u64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let each = given.value_or("rows_per_modulation", 1.0) as u64;
@@ -57,7 +57,7 @@ pub(super) fn sums(tensors: &Tensors, row: u64, each: u64, into: &mut Expected) 
     for (column, (h, x)) in h_row.iter().zip(&x_row).enumerate() {
         let product = x * gate.get(column).copied().unwrap_or(1.0);
         let sum = h + product;
-        // The gate's sum with its table and the product are rounded, then the sum.
+        // Three roundings: gate plus table, the product, and the sum.
         into.push(sum, product.abs() * 3.0 * FP32 + sum.abs() * 2.0 * FP32);
     }
 }

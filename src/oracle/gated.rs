@@ -5,18 +5,19 @@
 //! the hyperbolic tangent, torch's `approximate="tanh"`) or silu. Every one is `x · p(x)` with a distribution
 //! function `p`: `d_value = dy · x · p(x)`, `d_gate = dy · value · (p(x) + x · p′(x))`.
 //!
-//! Far out on the negative side `p` is tiny and has to be right in its own last places: `1 + erf` cancels there, in
-//! the oracle as in a kernel.
+//! For large negative `x`, `p` is tiny and its relative error must be small as well: `1 + erf` cancels there, in the
+//! oracle as in a kernel.
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors};
 
-/// Relative error, in half-units of fp32's last place, of right arithmetic whose argument is exact: an exponential and
-/// a reciprocal of the card (about 3 and 2, the first perhaps squared), a quotient of polynomials (3), and the
+/// The relative error, in half-ulps of fp32, of a correct implementation whose argument is exact: the GPU's approximate
+/// exponential and reciprocal (about 3 and 2, the first possibly squared), a quotient of polynomials (3), and the
 /// products (4).
 pub(super) const ARITHMETIC: f64 = 16.0;
-/// Half of fp32's smallest subnormal, twice: what one product below the normal numbers may lose, absolute.
+/// The absolute error of a product in the subnormal range of fp32: its smallest subnormal number, twice the rounding
+/// error.
 pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64 / 8_388_608.0;
 
 /// The activation of the gate.
@@ -45,11 +46,11 @@ pub(super) struct Gated {
     rows: u64,
 }
 
-/// An activation at one point: `p`, `x · p′`, and the relative error of `p` that errors of its argument bring, in
-/// half-units of fp32's last place.
+/// An activation at one point: `p`, `x · p′`, and the relative error of `p` that errors of its argument cause, in
+/// half-ulps of fp32.
 pub(super) struct Point {
     pub(super) p: f64,
-    pub(super) rest: f64,
+    pub(super) x_slope: f64,
     pub(super) condition: f64,
 }
 
@@ -60,17 +61,18 @@ impl Activation {
     }
 
     pub(super) fn at(self, x: f64) -> Point {
-        // Errors of the argument cost something where p falls to nothing, on the negative side.
-        let costs = |much: f64| if x < 0.0 { much } else { 0.0 };
+        // Errors of the argument matter where p decays exponentially, on the negative side.
+        let if_negative = |much: f64| if x < 0.0 { much } else { 0.0 };
         match self {
             Self::Gelu => {
                 let tail = normal_tail(x.abs());
                 let density = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
                 Point {
                     p: if x > 0.0 { 1.0 - tail } else { tail },
-                    rest: x * density,
-                    // p falls as exp(-x²/2), and x² / 2, or x / √2 before it is squared, is rounded with its constant.
-                    condition: costs(2.0 * x * x),
+                    x_slope: x * density,
+                    // p decays as exp(-x²/2), and x² / 2, or x / √2 before it is squared, is rounded, as is its
+                    // constant.
+                    condition: if_negative(2.0 * x * x),
                 }
             }
             Self::GeluTanh => {
@@ -78,18 +80,18 @@ impl Activation {
                 let (p, slope, y) = logistic(twice * (x + 0.044_715 * x * x * x));
                 Point {
                     p,
-                    rest: x * slope * twice * (1.0 + 3.0 * 0.044_715 * x * x),
-                    // p falls as exp(y), and y has come through four roundings.
-                    condition: costs(4.0 * y.abs()),
+                    x_slope: x * slope * twice * (1.0 + 3.0 * 0.044_715 * x * x),
+                    // p decays as exp(y), and y has been rounded four times.
+                    condition: if_negative(4.0 * y.abs()),
                 }
             }
             Self::Silu => {
                 let (p, slope, y) = logistic(x);
                 Point {
                     p,
-                    rest: x * slope,
-                    // One rounding, and that of log2(e).
-                    condition: costs(2.0 * y.abs()),
+                    x_slope: x * slope,
+                    // The rounding of the argument, and that of the constant log2(e).
+                    condition: if_negative(2.0 * y.abs()),
                 }
             }
         }
@@ -132,7 +134,7 @@ impl Gated {
         })
     }
 
-    /// A row of value and of gate.
+    /// A row of the value and of the gate.
     fn inputs(&self, tensors: &Tensors, row: u64) -> Option<(Vec<f64>, Vec<f64>)> {
         let read = |name: &str| tensors.row(name, row);
         match self.form {
@@ -145,7 +147,7 @@ impl Gated {
         }
     }
 
-    /// `out`, or with `dy` in the place of `value` the gradient of value.
+    /// `out = value · act(gate)`; with `dy` in place of `value`, the gradient of the value.
     fn forward(&self, value: &[f64], gate: &[f64], expected: &mut Expected) {
         for (value, x) in value.iter().zip(gate) {
             let point = self.activation.at(*x);
@@ -160,9 +162,9 @@ impl Gated {
             let point = self.activation.at(*x);
             let relative = (ARITHMETIC + point.condition) * FP32;
             // The derivative goes through zero near -0.75 (silu: -1.28), where its terms cancel.
-            let terms = point.p + point.rest.abs();
+            let terms = point.p + point.x_slope.abs();
             let lost = (1.0 + dy.abs()) * (1.0 + value.abs()) * (1.0 + x.abs()) * UNDERFLOW;
-            expected.push(dy * (value * (point.p + point.rest)), (dy * value).abs() * terms * relative + lost);
+            expected.push(dy * (value * (point.p + point.x_slope)), (dy * value).abs() * terms * relative + lost);
         }
     }
 }
@@ -214,11 +216,11 @@ fn logistic(y: f64) -> (f64, f64, f64) {
     (if y > 0.0 { large } else { small }, small * large, y)
 }
 
-/// What the standard normal distribution has beyond `t`, for `t` from 0 on, within 1e-13, relative.
+/// The upper tail probability of the standard normal distribution for `t >= 0`, with a relative error below 1e-13.
 fn normal_tail(t: f64) -> f64 {
     let density = (-t * t / 2.0).exp() / std::f64::consts::TAU.sqrt();
     if t < 3.0 {
-        // 1/2 less density · (t + t³/3 + t⁵/15 + …), all positive.
+        // 1/2 − density · (t + t³/3 + t⁵/15 + …), whose terms are all positive.
         let (mut sum, mut term, mut odd) = (0.0, t, 1.0);
         while term > sum * 1e-17 {
             sum += term;
@@ -227,7 +229,7 @@ fn normal_tail(t: f64) -> f64 {
         }
         return 0.5 - density * sum;
     }
-    // density / (t + 1 / (t + 2 / (t + 3 / …))), which converges as exp(-t·√(2n)): that many of them.
+    // density / (t + 1 / (t + 2 / (t + 3 / …))). It converges as exp(-t·√(2n)).
     #[allow(clippy::cast_possible_truncation)]
     let terms = (800.0 / (t * t)) as i32 + 20;
     let fraction = (1..=terms).rev().fold(t, |rest, n| t + f64::from(n) / rest);

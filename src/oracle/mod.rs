@@ -1,8 +1,8 @@
-//! The right answers of operations, in double precision.
+//! Reference results of operations, computed in double precision.
 //!
-//! An oracle works row by row, so that the comparison runs on all cores and never holds a whole tensor of doubles. For each
-//! element it gives the exact value, and its *slack*: how much the arithmetic of a right kernel may add to the one rounding
-//! of the output.
+//! An oracle computes one row at a time, so that the comparison uses all cores and never holds a whole tensor of
+//! doubles. For each element it returns the exact value and the *slack*: the absolute error that the arithmetic of a
+//! correct kernel may add to the final rounding of the output.
 
 mod adaln;
 mod arguments;

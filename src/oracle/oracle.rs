@@ -1,4 +1,4 @@
-//! What every oracle answers.
+//! The interface of an oracle.
 
 use super::Tensors;
 
@@ -7,7 +7,8 @@ use super::Tensors;
 pub struct Expected {
     /// The exact values.
     pub values: Vec<f64>,
-    /// The absolute error that each may have in addition to half a unit in the last place of the output's type.
+    /// The absolute error that each element may have, in addition to half a unit in the last place of the output's
+    /// type. A negative slack reduces that half unit.
     pub slack: Vec<f64>,
 }
 
@@ -23,26 +24,28 @@ impl Expected {
     }
 }
 
-/// The right answer of one case of an operation.
+/// Computes the expected outputs of one case of an operation.
 pub trait Oracle: Send + Sync {
     /// The names of the outputs that it computes.
     fn outputs(&self) -> Vec<String>;
 
-    /// How many rows an output has, by its index in [`Oracle::outputs`]. A row lies along the last dimension.
+    /// The number of rows of the output with this index in [`Oracle::outputs`]. A row lies along the last dimension.
     fn rows(&self, output: usize) -> u64;
 
     /// Computes one row of one output.
     ///
-    /// `tensors` holds the inputs as uploaded, and the outputs as the candidate left them: an output that is defined by the
-    /// rounded values of another is computed from the candidate's values of that one, which have a budget of their own.
+    /// `tensors` holds the inputs as uploaded and the outputs as the candidate wrote them. An output that is defined by
+    /// the rounded values of another output is computed from the candidate's values of that one, which are compared
+    /// separately.
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected);
 
-    /// How many elements it reads for one row of an output, where these are more than the row's own.
+    /// How many elements are read to compute one row of an output, if more than the row has. The number of threads and
+    /// of sampled rows depends on it.
     fn reads(&self, _output: usize) -> u64 {
         1
     }
 
-    /// The largest ‖out − reference‖ / ‖reference‖ of an output, where the type does not determine it.
+    /// The upper bound of ‖out − reference‖ / ‖reference‖ for an output. None: the bound follows from the element type.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         None
     }

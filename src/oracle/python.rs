@@ -1,4 +1,4 @@
-//! A reference in Python: a function of a file of the project, run with torch on the CPU in a process of its own.
+//! An oracle in Python: a function in a file of the project, run with torch on the CPU in a separate process.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ use super::{Expected, Oracle, Tensors, View, server};
 use crate::oracle::rounding::ulp;
 use crate::project::{BoundTensor, DType, EXACT, Tolerance};
 
-/// The tolerance in units in the last place where kernel.toml sets none.
+/// The tolerance in ulps if kernel.toml sets none.
 const ULPS: f64 = 2.0;
 /// An additional tolerance relative to the largest element of the row, for fp32 sums that cancel.
 const OF_LARGEST: f64 = 64.0 / 16_777_216.0;
@@ -21,7 +21,7 @@ const OF_LARGEST: f64 = 64.0 / 16_777_216.0;
 pub(crate) struct Call<'a> {
     /// The project's folder.
     pub(crate) project: &'a Path,
-    /// The file in it that has the function.
+    /// The file in it that defines the function.
     pub(crate) file: &'a Path,
     /// Its name.
     pub(crate) function: &'a str,
@@ -44,25 +44,25 @@ struct Output {
     name: String,
     dtype: DType,
     numbers: Vec<f64>,
-    /// Elements of a row.
+    /// Elements per row.
     length: u64,
-    /// Numbers of an element, any of which is right.
-    of: u64,
+    /// Numbers per element, any of which is right.
+    alternatives: u64,
 }
 
-/// The shape that the function returns for an output: where several numbers are right for an element, they lie along one
-/// more dimension.
+/// The shape that the function must return for an output. If several numbers are right for an element, they lie along
+/// an additional last dimension.
 fn shape(tensor: &BoundTensor) -> Vec<u64> {
     let several = (tensor.alternatives > 1).then_some(tensor.alternatives);
     tensor.shape.iter().copied().chain(several).collect()
 }
 
 impl Python {
-    /// Calls a function with every input tensor as float64 and every scalar, by name. Where a tensor and a scalar (its
-    /// presence) have the same name, it gets the tensor.
+    /// Calls a function with every input tensor (float64; int64 or bool for integer types) and every scalar, by name.
+    /// If a tensor and the scalar that says whether it is present have the same name, the function gets the tensor.
     ///
     /// # Errors
-    /// No Python with torch, a reference that raises, or results of other shapes than the outputs'.
+    /// Python or torch is missing, the function raises, or its results do not have the shapes of the outputs.
     pub(crate) fn run(
         call: &Call,
         declared: &[BoundTensor],
@@ -108,7 +108,13 @@ impl Python {
             .map(|(tensor, path)| {
                 let length = tensor.shape.last().copied().unwrap_or(1);
                 let numbers = read(call, tensor, path)?;
-                Ok(Output { name: tensor.name.clone(), dtype: tensor.dtype, numbers, length, of: tensor.alternatives })
+                Ok(Output {
+                    name: tensor.name.clone(),
+                    dtype: tensor.dtype,
+                    numbers,
+                    length,
+                    alternatives: tensor.alternatives,
+                })
             })
             .collect::<Result<_>>()?;
         Ok(Self { outputs, tolerance })
@@ -161,20 +167,20 @@ impl Oracle for Python {
     }
 
     fn rows(&self, output: usize) -> u64 {
-        let Output { numbers, length, of, .. } = &self.outputs[output];
-        numbers.len() as u64 / (length * of).max(1)
+        let Output { numbers, length, alternatives, .. } = &self.outputs[output];
+        numbers.len() as u64 / (length * alternatives).max(1)
     }
 
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
-        let Output { name, dtype, numbers, length, of } = &self.outputs[output];
-        let place = |elements: u64| usize::try_from(elements * of).unwrap_or(usize::MAX);
+        let Output { name, dtype, numbers, length, alternatives } = &self.outputs[output];
+        let place = |elements: u64| usize::try_from(elements * alternatives).unwrap_or(usize::MAX);
         let all = &numbers[place(row * length)..place((row + 1) * length)];
-        let chosen = (*of > 1).then(|| chosen(all, place(1), name, row, tensors));
+        let chosen = (*alternatives > 1).then(|| chosen(all, place(1), name, row, tensors));
         let values = chosen.as_deref().unwrap_or(all);
         let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
         let absolute = self.tolerance.absolute.unwrap_or(largest * OF_LARGEST);
-        // The comparison itself allows half a unit. What is rounded to few bits was computed in fp32: its budget is that of
-        // the value before it was rounded.
+        // The comparison itself allows half an ulp. Integers and 8-bit floats are rounded from an fp32 value: their
+        // budget is that of the fp32 value.
         let (unit, ulps) = match self.tolerance.ulps {
             Some(ulps) if dtype.is_float() => (*dtype, ulps - 0.5),
             _ if dtype.is_stepped() => (DType::F32, ULPS),
@@ -186,7 +192,7 @@ impl Oracle for Python {
         }
     }
 
-    /// A tolerance for the elements replaces the bound for the whole output.
+    /// A tolerance for elements in kernel.toml replaces the default bound for the whole output.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         let elements = self.tolerance.ulps.is_some() || self.tolerance.absolute.is_some();
         let whole = self.tolerance.relative_norm;
@@ -194,8 +200,8 @@ impl Oracle for Python {
     }
 }
 
-/// Of the numbers that are right for each element of a row, the one that the candidate has, or else the first.
-fn chosen(all: &[f64], of: usize, name: &str, row: u64, tensors: &Tensors) -> Vec<f64> {
+/// For each element of a row, the alternative that equals the candidate's value, or else the first alternative.
+fn chosen(all: &[f64], alternatives: usize, name: &str, row: u64, tensors: &Tensors) -> Vec<f64> {
     let mut got = Vec::new();
     if let Some(view) = tensors.get(name) {
         view.row(row, &mut got);
@@ -204,7 +210,7 @@ fn chosen(all: &[f64], of: usize, name: &str, row: u64, tensors: &Tensors) -> Ve
         let got = got.get(column).copied();
         right.iter().copied().find(|one| Some(*one) == got).unwrap_or(right[0])
     };
-    all.chunks_exact(of).enumerate().map(element).collect()
+    all.chunks_exact(alternatives).enumerate().map(element).collect()
 }
 
 #[cfg(test)]

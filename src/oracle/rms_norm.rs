@@ -10,14 +10,14 @@ use super::rounding::{FP32, round_within};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
-/// The norm of a row, in place, for this and other operations.
+/// The norm of a row, which the oracles of other operations use as well.
 #[derive(Debug)]
 pub(super) struct Norm {
     eps: f64,
     round_first: bool,
     /// What each column is multiplied by; empty: 1.
     factors: Vec<f64>,
-    /// Relative error that fp32 arithmetic may add over a row.
+    /// The relative error of fp32 arithmetic over a row.
     arithmetic: f64,
 }
 
@@ -38,13 +38,13 @@ impl Norm {
             eps: given.float("eps")?,
             round_first: given.flag("round_first"),
             factors,
-            // A plain loop over n squares is allowed. Its roundings add up to at most n/2 half-units, of which half reaches
-            // the root; beyond some thousand elements no kernel sums in one chain.
+            // A plain loop over n squares is allowed. Its roundings add up to at most n/2 half-ulps, and the root
+            // halves relative errors; above some thousand elements no kernel sums in one chain.
             arithmetic: (8.0 + terms / 8.0) * FP32,
         })
     }
 
-    /// Normalises the values, and sets the slack of each.
+    /// Normalises the values in place, and sets their slacks.
     pub(super) fn apply(&self, dtype: DType, row: &mut Expected) {
         #[allow(clippy::cast_precision_loss)]
         let mean = row.values.iter().map(|v| v * v).sum::<f64>() / row.values.len() as f64;

@@ -4,8 +4,8 @@
 //!
 //! `dx = r · (g − xhat · mean(g · xhat))`, and over all rows `dw = Σ dy · xhat`.
 //!
-//! Without `weight` the factor is 1; `dw` is the same then. Outputs are `dx`, and `dw` (in the element type) and `dw_f32`
-//! where they are there.
+//! Without `weight` the factor is 1, and `dw` is unaffected. Outputs are `dx` and, if declared, `dw` (in the element
+//! type) and `dw_f32`.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::threads::{share, threads_for};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// The relative norm of dx in fp32, relative to its two terms: the same as that of the forward norm.
+/// The bound of the error of dx in fp32, relative to the norm of its two terms: that of the forward norm.
 const NORM: f64 = 2e-5;
 
 /// The oracle of one case. `new` computes everything that depends on all rows.
@@ -23,34 +23,34 @@ const NORM: f64 = 2e-5;
 pub(super) struct RmsNormBackward {
     outputs: Vec<(String, DType)>,
     rows: u64,
-    /// What dy is multiplied with; empty: 1.
+    /// What each column of dy is multiplied by; empty: 1.
     factors: Vec<f64>,
-    /// Of each row: r, mean(g · xhat), and the mean of the magnitudes.
+    /// For each row: r, mean(g · xhat), and the mean of the magnitudes.
     means: Vec<[f64; 3]>,
-    /// Of each column: Σ dy · xhat, and the sum of the magnitudes.
+    /// For each column: Σ dy · xhat, and the sum of the magnitudes.
     sums: Vec<[f64; 2]>,
-    /// Σ dx² and the same of the magnitudes of its two terms.
+    /// Σ dx², and the same with the sum of the magnitudes of its two terms in place of dx.
     norms: [f64; 2],
-    /// Relative error that fp32 arithmetic may add to r over a row of this width.
+    /// The relative error of r in fp32 arithmetic over a row of this width.
     root: f64,
-    /// The same for a sum over a row, and over the rows, relative to the sum of magnitudes.
-    across: f64,
-    down: f64,
+    /// The error of a sum over a row, and of one over all rows, relative to the sum of magnitudes.
+    row_error: f64,
+    column_error: f64,
 }
 
-/// The error of a plain fp32 loop over the n terms of a row, relative to the sum of their magnitudes. Terms may be equal (a
-/// constant row), whose roundings have the same sign for half of the loop; beyond some thousand terms no kernel sums in one
-/// chain.
+/// The error of a plain fp32 loop over the n terms of a row, relative to the sum of their magnitudes. Terms may be
+/// equal (a constant row); then the roundings have the same sign for half of the loop. Above some thousand terms no
+/// kernel sums in one chain.
 #[allow(clippy::cast_precision_loss)]
-fn across(terms: u64) -> f64 {
+fn row_error(terms: u64) -> f64 {
     (8.0 + terms.min(4096) as f64 / 4.0) * FP32
 }
 
-/// The same of the n terms of a column. Rows differ, so the roundings have either sign: in a plain loop over terms of one
-/// sign they add up to about sqrt(n) / 6 half-units, over terms that cancel to less. A larger bound would accept terms that
-/// were rounded to bf16.
+/// The same for the n terms of a column. Rows differ, so that the roundings have either sign: in a plain loop over
+/// terms of one sign they add up to about sqrt(n) / 6 half-ulps, over terms that cancel to less. A larger bound would
+/// accept terms that were rounded to bf16.
 #[allow(clippy::cast_precision_loss)]
-fn down(terms: u64) -> f64 {
+fn column_error(terms: u64) -> f64 {
     (8.0 + (terms as f64).sqrt()) * FP32
 }
 
@@ -95,16 +95,16 @@ impl RmsNormBackward {
             sums: part.sums,
             norms: part.norms,
             // Half of the error of the sum of squares reaches the root.
-            root: (8.0 * FP32).midpoint(across(width)),
-            across: across(width),
-            down: down(x.rows()),
+            root: (8.0 * FP32).midpoint(row_error(width)),
+            row_error: row_error(width),
+            column_error: column_error(x.rows()),
         })
     }
 
-    /// The error of a column's sum, relative to its terms' magnitudes: each term has r's error and two roundings of its own;
-    /// the rest is that of the sum, in any order.
+    /// The error of a column's sum, relative to the sum of magnitudes: each term has the error of r and two roundings
+    /// of its own; the summation adds the rest, in any order.
     fn column(&self) -> f64 {
-        self.root + 2.0 * FP32 + self.down
+        self.root + 2.0 * FP32 + self.column_error
     }
 
     fn factor(&self, column: usize) -> f64 {
@@ -112,11 +112,11 @@ impl RmsNormBackward {
     }
 }
 
-/// All rows, on all cores.
+/// The results of all rows, computed on all cores.
 fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
     let threads = threads_for(x.rows() * x.row_length());
-    let mut pieces = share(x.rows(), threads, |rows| some(x, dy, factors, eps, rows)).into_iter();
-    // A piece that panicked leaves rows without an expectation, which then never pass.
+    let mut pieces = share(x.rows(), threads, |rows| range(x, dy, factors, eps, rows)).into_iter();
+    // If a thread panicked, its rows have no expected values, and never pass.
     let mut total = pieces.next().unwrap_or_else(|| Part::new(x));
     for piece in pieces {
         total.means.extend(piece.means);
@@ -129,9 +129,9 @@ fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
     total
 }
 
-/// Some rows.
+/// The results of a range of rows.
 #[allow(clippy::cast_precision_loss)]
-fn some(x: &View, dy: &View, factors: &[f64], eps: f64, rows: Range<u64>) -> Part {
+fn range(x: &View, dy: &View, factors: &[f64], eps: f64, rows: Range<u64>) -> Part {
     let width = usize::try_from(x.row_length()).unwrap_or(0);
     let factor = |column: usize| factors.get(column).copied().unwrap_or(1.0);
     let mut part = Part::new(x);
@@ -187,17 +187,17 @@ impl Oracle for RmsNormBackward {
         };
         for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
             let (g, xhat) = (dy * self.factor(column), x * r);
-            // r is in the second term three times. The mean is off by its products' roundings and its sum's, relative to
-            // their magnitudes, for they may cancel; so may the two terms.
+            // The second term contains r three times. The error of the mean is relative to the magnitudes of its
+            // products, because they may cancel; so may the two terms.
             let slack = (r * g).abs() * (self.root + 4.0 * FP32)
                 + (r * xhat).abs()
-                    * (mean.abs() * (3.0 * self.root + 4.0 * FP32) + magnitude * (self.across + 3.0 * FP32));
+                    * (mean.abs() * (3.0 * self.root + 4.0 * FP32) + magnitude * (self.row_error + 3.0 * FP32));
             expected.push(r * (g - xhat * mean), slack);
         }
     }
 
-    /// In fp32 the arithmetic is all that errs, and it does relative to terms that may cancel: all of dx does where rows
-    /// have one element. Of a column's sum a whole output may have half of what each element may.
+    /// In fp32 the only error is that of the arithmetic, relative to terms that may cancel: in rows of one element all
+    /// of dx cancels. The error of the whole dw may have half the norm of its elements' slacks.
     fn relative_norm(&self, output: usize) -> Option<f64> {
         let (_, dtype) = self.outputs.get(output)?;
         let ([result, terms], bound) = if output == 0 {
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// Σ dy · `rms_norm(x)`, whose gradient it is.
+    /// Σ dy · `rms_norm(x)`, of which the oracle computes the gradient.
     fn loss(x: &[f64], dy: &[f64], weight: &[f64]) -> f64 {
         let eps = f64::from(1e-3f32);
         x.chunks_exact(WIDTH)
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// In fp32 throughout, as plainly as it can be written; the second has no mean, the third sums dw in bf16.
+    /// A plain fp32 implementation. Kind 1 leaves out the mean, kind 2 sums dw in bf16.
     fn plain(given: &Given, kind: usize) -> [Vec<f32>; 2] {
         let [x, dy, weight] =
             ["x", "dy", "weight"].map(|name| given.numbers(name).iter().map(|v| *v as f32).collect::<Vec<_>>());

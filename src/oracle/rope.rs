@@ -1,10 +1,10 @@
 //! Rotary position embedding of the halves of a head, alone and after a root-mean-square norm per head.
 //!
-//! Of each head of `q` and `k`, with h = `rotary_dim` / 2: `out[i] = x[i]·cos[i] − x[h+i]·sin[i]` and
-//! `out[h+i] = x[h+i]·cos[i] + x[i]·sin[i]` for i < h; what lies behind `rotary_dim` stays. This is transformers'
+//! For each head of `q` and `k`, with h = `rotary_dim` / 2: `out[i] = x[i]·cos[i] − x[h+i]·sin[i]` and
+//! `out[h+i] = x[h+i]·cos[i] + x[i]·sin[i]` for i < h; elements from `rotary_dim` on are unchanged. This is transformers'
 //! `apply_rotary_pos_emb`, whose tables hold the same values in both halves of their columns: the first half is read.
-//! `inverse` turns the other way. With the norm, x is `x · rsqrt(mean(x²) + eps) · (weight + weight_offset)` of the
-//! whole head, and `round_first` rounds it to the element type before the weight, as `Qwen3RMSNorm` does.
+//! `inverse` rotates by the negative angle. With the norm, x is `x · rsqrt(mean(x²) + eps) · (weight + weight_offset)`
+//! of the whole head, and `round_first` rounds it to the element type before the weight, as `Qwen3RMSNorm` does.
 
 use anyhow::ensure;
 
@@ -22,9 +22,9 @@ pub(super) struct Form {
     pub(crate) in_place: bool,
 }
 
-/// An output.
+/// A tensor that is rotated.
 #[derive(Debug)]
-struct Side {
+struct Rotated {
     output: &'static str,
     input: &'static str,
     norm: Option<Norm>,
@@ -34,15 +34,15 @@ struct Side {
 /// The oracle of one case.
 #[derive(Debug)]
 pub(super) struct Rope {
-    sides: Vec<Side>,
+    rotated: Vec<Rotated>,
     half: usize,
     /// -1 for the inverse.
     sign: f64,
 }
 
 impl Rope {
-    /// Needs the tensors `q` or `k` or both, `cos` and `sin`, and the outputs where these are others, and the value
-    /// `rotary_dim`. Without the norm it takes the value `inverse`, with it what [`Norm`] takes for `q_weight` and `k_weight`.
+    /// Needs the tensors `q` or `k` or both, `cos` and `sin`, the outputs unless in place, and the value `rotary_dim`.
+    /// Without the norm it takes the value `inverse`, with it what [`Norm`] takes for `q_weight` and `k_weight`.
     pub(super) fn new(given: &Arguments, form: Form) -> anyhow::Result<Self> {
         let names = if form.in_place {
             [("q", "q", "q_weight"), ("k", "k", "k_weight")]
@@ -51,21 +51,21 @@ impl Rope {
         };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let half = (given.value("rotary_dim")? / 2.0) as u64;
-        let mut sides = Vec::new();
+        let mut rotated = Vec::new();
         for (output, input, weight) in names {
             let Some(x) = given.tensors.get(input) else {
                 continue;
             };
             check_shapes(given, half, (input, x), output)?;
             let norm = form.norm.then(|| Norm::new(given, weight, x.row_length()));
-            sides.push(Side { output, input, norm: norm.transpose()?, rows: x.rows() });
+            rotated.push(Rotated { output, input, norm: norm.transpose()?, rows: x.rows() });
         }
         let inverse = !form.norm && given.flag("inverse");
-        Ok(Self { sides, half: usize::try_from(half)?, sign: if inverse { -1.0 } else { 1.0 } })
+        Ok(Self { rotated, half: usize::try_from(half)?, sign: if inverse { -1.0 } else { 1.0 } })
     }
 }
 
-/// Checks that an input, its output and the tables go together.
+/// Checks that the shapes of an input, its output and the tables match.
 fn check_shapes(given: &Arguments, half: u64, (input, x): (&str, &View), output: &str) -> anyhow::Result<()> {
     let (name, out) = (given.operation, given.tensor(output)?);
     ensure!(
@@ -90,24 +90,24 @@ fn check_shapes(given: &Arguments, half: u64, (input, x): (&str, &View), output:
 
 impl Oracle for Rope {
     fn outputs(&self) -> Vec<String> {
-        self.sides.iter().map(|side| side.output.to_owned()).collect()
+        self.rotated.iter().map(|tensor| tensor.output.to_owned()).collect()
     }
 
     fn rows(&self, output: usize) -> u64 {
-        self.sides[output].rows
+        self.rotated[output].rows
     }
 
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let side = &self.sides[output];
+        let tensor = &self.rotated[output];
         let tables = (tensors.get("cos"), tensors.get("sin"));
-        let (Some(x), (Some(cos), Some(sin))) = (tensors.get(side.input), tables) else {
+        let (Some(x), (Some(cos), Some(sin))) = (tensors.get(tensor.input), tables) else {
             return;
         };
         let mut head = Expected::default();
         x.row(row, &mut head.values);
         head.slack.resize(head.values.len(), 0.0);
-        if let Some(norm) = &side.norm {
+        if let Some(norm) = &tensor.norm {
             norm.apply(x.dtype, &mut head);
         }
         let (values, slacks) = (head.values, head.slack);
@@ -120,8 +120,8 @@ impl Oracle for Rope {
             cos.row(table_row, &mut cosines);
             sin.row(table_row, &mut sines);
         }
-        // Each product and the sum lose half a unit of fp32 at most: relative to the products, which may cancel.
-        let turn = |near: usize, far: usize, cos: f64, sin: f64| {
+        // Each product and the sum are off by half an fp32 ulp at most, relative to the products, which may cancel.
+        let rotate = |near: usize, far: usize, cos: f64, sin: f64| {
             let (one, two) = (values[near] * cos, values[far] * sin);
             let slack = slacks[near] * cos.abs() + slacks[far] * sin.abs();
             (one + two, slack + (one.abs() + two.abs()) * 2.0 * FP32)
@@ -129,9 +129,9 @@ impl Oracle for Rope {
         let half = self.half;
         for i in 0..values.len() {
             let (value, slack) = if i < half {
-                turn(i, half + i, cosines[i], -self.sign * sines[i])
+                rotate(i, half + i, cosines[i], -self.sign * sines[i])
             } else if i < 2 * half {
-                turn(i, i - half, cosines[i - half], self.sign * sines[i - half])
+                rotate(i, i - half, cosines[i - half], self.sign * sines[i - half])
             } else {
                 (values[i], slacks[i])
             };

@@ -1,11 +1,11 @@
-//! The rotary embedding of a video's three axes (LTX-Video), alone or behind an `RMSNorm` of q and k.
+//! The rotary embedding of the three axes of a video (LTX-Video), alone or after an `RMSNorm` of q and k.
 //!
-//! Tokens lie in the order (batch, frame, row, column). Each pair (x, y) of elements 2i and 2i + 1, over the whole width
-//! `dim` of a token, becomes `(x·cos − y·sin, y·cos + x·sin)`. The `dim % 6` elements in front have the first entry of
-//! the table, (1, 0); from there on pair `3·frequency + axis` turns with the token's position on the axis
-//! (diffusers' `LTXVideoRotaryPosEmbed` and `apply_rotary_emb`). `inverse` negates the sines. With the norm, x is
-//! `rms_norm(x) · weight` over the whole token; with `round_first` that is rounded to the element type, as by a norm
-//! module that stores its output.
+//! Tokens are in the order (batch, frame, row, column). Each pair (x, y) of elements 2i and 2i + 1, over the whole
+//! width `dim` of a token, becomes `(x·cos − y·sin, y·cos + x·sin)`. The first `dim % 6` elements are padding, rotated
+//! by the first entry of the table, (1, 0); of the others, pair `3·frequency + axis` is rotated by the token's position
+//! on the axis (diffusers' `LTXVideoRotaryPosEmbed` and `apply_rotary_emb`). `inverse` negates the sines. With the
+//! norm, x is `rms_norm(x) · weight` over the whole token; with `round_first` that is rounded to the element type, as
+//! by a norm module that stores its output.
 
 use super::arguments::Arguments;
 use super::rounding::{FP32, round_within};
@@ -18,7 +18,7 @@ const AXES: usize = 3;
 /// The oracle of one case.
 #[derive(Debug)]
 pub(super) struct Rope3d {
-    /// Of each output its name, the tensor that it comes from, and the factors of its norm (empty: 1).
+    /// For each output: its name, its input, and the factors of its norm (empty: 1).
     tensors: Vec<(String, &'static str, Vec<f64>)>,
     lengths: [u64; AXES],
     rows: u64,
@@ -72,7 +72,7 @@ impl Rope3d {
         })
     }
 
-    /// The values that are rotated, and how far fp32 arithmetic may have moved each.
+    /// The values to rotate, and the slack of each.
     fn normed(&self, input: Vec<f64>, factors: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let Some(eps) = self.norm else {
             let slack = vec![0.0; input.len()];
@@ -81,7 +81,7 @@ impl Rope3d {
         #[allow(clippy::cast_precision_loss)]
         let width = input.len() as f64;
         let inverse = 1.0 / (input.iter().map(|v| v * v).sum::<f64>() / width + eps).sqrt();
-        // As for rms_norm: a plain loop over the row is honest. Two more for the weight.
+        // As for rms_norm, a plain loop over the row is allowed. Two more half-ulps for the weight.
         let arithmetic = (10.0 + width.min(4096.0) / 8.0) * FP32;
         input
             .iter()
@@ -97,8 +97,8 @@ impl Rope3d {
             .unzip()
     }
 
-    /// The table's rows of a token, one an axis.
-    fn turns(&self, tensors: &Tensors, token: u64) -> Option<[Vec<f64>; AXES]> {
+    /// The rows of the table for a token, one per axis.
+    fn table_rows(&self, tensors: &Tensors, token: u64) -> Option<[Vec<f64>; AXES]> {
         let table = tensors.get("table")?;
         let [frames, height, width] = self.lengths;
         let batch = token / (frames * height * width);
@@ -127,16 +127,16 @@ impl Oracle for Rope3d {
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
         let (_, input, factors) = &self.tensors[output];
-        let (Some(x), Some(turns)) = (tensors.row(input, row), self.turns(tensors, row)) else {
+        let (Some(x), Some(table_rows)) = (tensors.row(input, row), self.table_rows(tensors, row)) else {
             return;
         };
         let padding = x.len() % 6 / 2;
         let (x, slack) = self.normed(x, factors);
         for (pair, (x, slack)) in x.chunks_exact(2).zip(slack.chunks_exact(2)).enumerate() {
-            // The first entry of every row is the padding's, which comes in front: as if pairs were counted from there.
+            // Entry 0 of every table row is that of the padding: with this offset, pairs of the padding have entry 0.
             let place = pair + AXES - padding;
             let (axis, entry) = (place % AXES, place / AXES);
-            let (cos, sin) = (turns[axis][2 * entry], self.sign * turns[axis][2 * entry + 1]);
+            let (cos, sin) = (table_rows[axis][2 * entry], self.sign * table_rows[axis][2 * entry + 1]);
             for (one, other) in [([x[0], -x[1]], [slack[0], slack[1]]), ([x[1], x[0]], [slack[1], slack[0]])] {
                 let terms = [one[0] * cos, one[1] * sin];
                 // Each product is rounded once and so is their sum: relative to the terms, which may cancel.
@@ -208,7 +208,7 @@ mod tests {
             by_hand.extend([pair[0] * cos - pair[1] * 100.0, pair[1] * cos + pair[0] * 100.0]);
         }
         assert_eq!(expected.values, by_hand);
-        // Axes in another order are outside what is granted.
+        // Axes in another order are outside the slack.
         let swapped = x[2] * 13.0 - x[3] * 100.0;
         assert!((swapped - expected.values[2]).abs() > 1000.0 * expected.slack[2]);
 

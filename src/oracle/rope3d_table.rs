@@ -1,8 +1,8 @@
-//! The cosines and sines of LTX-Video's rotary embedding (diffusers' `LTXVideoRotaryPosEmbed`), one row a position.
+//! The cosines and sines of LTX-Video's rotary embedding (diffusers' `LTXVideoRotaryPosEmbed`), one row per position.
 //!
-//! A row is (1, 0), for the elements that stay, and (cos, sin) of `frequency · (2 · coordinate − 1)` for every frequency.
-//! The angle is defined by its fp32 roundings: it reaches 15,000 rad, where a unit of its last place is 1e-3 rad. So the
-//! fp32 steps are done in fp32 here as well, and cosine and sine of what they give in double precision.
+//! A row is (1, 0), for the padding, and (cos, sin) of `frequency · (2 · coordinate − 1)` for every frequency. The fp32
+//! roundings are part of the definition of the angle: it reaches 15,000 rad, where an ulp is 1e-3 rad. So the oracle
+//! computes the angle in the same fp32 steps, and its cosine and sine in double precision.
 
 use super::arguments::Arguments;
 use super::rounding::{FP32, ulp};
@@ -14,7 +14,7 @@ use crate::project::DType;
 pub(super) struct Rope3dTable {
     rows: u64,
     frequencies: Vec<f32>,
-    /// Whether the frequencies were computed, and not given.
+    /// Whether the frequencies are computed from `theta` rather than given.
     computed: bool,
 }
 
@@ -49,11 +49,11 @@ impl Rope3dTable {
     }
 }
 
-/// `theta ** linspace(0, 1, count)[index] * pi / 2`, in fp32 steps; the power exact and rounded once.
+/// `theta ** linspace(0, 1, count)[index] * pi / 2`, in fp32 steps; the power is exact and rounded once.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 fn frequency(index: u64, count: u64, theta: f32) -> f32 {
     let step = 1.0 / count.saturating_sub(1) as f32;
-    // torch computes the far half from the end, with one rounding (its code is compiled to a fused multiply-add).
+    // torch computes the second half from the end, with one rounding (its code is compiled to a fused multiply-add).
     let place = if count == 1 {
         0.0
     } else if index < count / 2 {
@@ -84,23 +84,23 @@ impl Oracle for Rope3dTable {
         coords.row(row / length, &mut line);
         let column = usize::try_from(row % length).unwrap_or(0);
         #[allow(clippy::cast_possible_truncation)]
-        let turn = line[column] as f32 * 2.0 - 1.0;
+        let centred = line[column] as f32 * 2.0 - 1.0;
         expected.push(1.0, 0.0);
         expected.push(0.0, 0.0);
         for frequency in &self.frequencies {
-            let angle = f64::from(frequency * turn);
-            // An honest power is within a unit of its last place, which may cost two of the angle's after the two
-            // roundings behind it.
+            let angle = f64::from(frequency * centred);
+            // The power of a correct kernel is accurate to an ulp. After the two roundings that follow, the angle may
+            // be off by two.
             let off = if self.computed { 2.0 * ulp(DType::F32, angle) } else { 0.0 };
             for value in [angle.cos(), angle.sin()] {
-                // Library cosines and sines are within two units of their last place.
+                // Library cosines and sines are accurate to two ulps.
                 expected.push(value, 4.0 * FP32 * value.abs() + off);
             }
         }
     }
 
-    /// With a unit of the angle's last place lost at every frequency, a table for coordinates of some units is off by
-    /// 1e-3 of its norm.
+    /// If the angle is off by an ulp at every frequency, a table for coordinates of a few units is off by 1e-3 of its
+    /// norm.
     fn relative_norm(&self, _output: usize) -> Option<f64> {
         self.computed.then_some(2e-3)
     }
@@ -157,7 +157,7 @@ mod tests {
         oracle.row(&all, 0, 0, &mut expected);
         let double = 0.5 * 10_000f64.powf(2.0 / 3.0) * std::f64::consts::FRAC_PI_2;
         assert!((double.cos() - expected.values[6]).abs() > 1e-6);
-        // Sines that lose the reduction of the argument, as __sinf does, are outside what is granted.
+        // Sines without a reduction of the argument, as those of __sinf, are outside the slack.
         assert!(expected.slack[7] < 1e-3, "{}", expected.slack[7]);
     }
 }

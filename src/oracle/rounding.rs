@@ -2,10 +2,10 @@
 
 use crate::project::DType;
 
-/// Half a unit in fp32's last place, relative: the error bound of one fp32 operation.
+/// 2^-24, half a unit in the last place of fp32: the bound of the relative error of one fp32 operation.
 pub(crate) const FP32: f64 = 1.0 / 16_777_216.0;
 
-/// The unit in the last place of `value` in a type: the gap between neighbours there. Integers: 1.
+/// The unit in the last place (ulp) of `value` in a type: the distance between adjacent numbers. 1 for integers.
 pub(crate) fn ulp(dtype: DType, value: f64) -> f64 {
     let (fraction_bits, least_exponent) = match dtype {
         DType::F32 => (23, -126),
@@ -18,13 +18,13 @@ pub(crate) fn ulp(dtype: DType, value: f64) -> f64 {
     power_of_two(exponent(value).max(least_exponent) - fraction_bits)
 }
 
-/// 2 to the power of an exponent in the range of normal doubles, from the bits: `powi` is a loop, and this is asked of every
-/// element.
+/// 2 to the power of `exponent`, in the range of normal doubles. Composed from bits: it is called for every element,
+/// and `powi` is a loop.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(u64::from((exponent + 1023).cast_unsigned()) << 52)
 }
 
-/// The smallest normal number of a type; below it, units stay the same. Integers: 0.
+/// The smallest normal number of a type, below which the ulp is constant. 0 for integers.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     match dtype {
         DType::F32 | DType::BF16 => f64::from(f32::MIN_POSITIVE),
@@ -51,10 +51,10 @@ pub(crate) fn largest(dtype: DType) -> f64 {
     }
 }
 
-/// The nearest number of a type, ties to even; infinity beyond the largest one by half a unit or more, or NaN in e4m3, which
-/// has no infinity. An integer type's ends are the nearest to what lies beyond them.
+/// Rounds to the nearest number of a type, ties to even. What rounds to more than the largest finite number becomes
+/// infinity, or NaN in e4m3, which has no infinity. Integer types saturate.
 ///
-/// Exact: a unit is a power of two, so both steps are free of rounding.
+/// There is no double rounding: the ulp is a power of two, so that only the addition of `shift` rounds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
@@ -64,8 +64,8 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
             if value.is_nan() || value.abs() >= 2.0 * largest(dtype) {
                 return if value.is_nan() { value } else { beyond };
             }
-            // Of a sum with 1.5 * 2^52 units, a unit is the last place. `round_ties_even` would be a call on processors that
-            // are not known to have the instruction.
+            // The ulp of a double near 1.5 * 2^52 units is one unit, so that the addition rounds to a multiple of the
+            // unit. `round_ties_even` is a function call unless the target is known to have the instruction.
             let unit = ulp(dtype, value);
             let shift = 6_755_399_441_055_744.0 * unit;
             let rounded = ((value + shift) - shift).copysign(value);
@@ -79,7 +79,7 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     }
 }
 
-/// The difference between the exponent biases of f64 and fp16, as a factor.
+/// 2 to the power of the difference between the exponent biases of f64 and fp16.
 const F16_BIAS: f64 = f64::from_bits((1023 + 1008) << 52);
 
 /// The value of an fp16 number's bits.
@@ -92,7 +92,7 @@ pub(crate) fn f16_to_f64(bits: u16) -> f64 {
     if bits >> 15 == 0 { magnitude } else { -magnitude }
 }
 
-/// The bits of a number that fp16 represents, infinity and NaN among them.
+/// The bits of a number that fp16 represents exactly, or of infinity or NaN.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn f16_bits(value: f64) -> u16 {
     let magnitude = match value.abs() {
@@ -103,7 +103,7 @@ pub(crate) fn f16_bits(value: f64) -> u16 {
     magnitude | (u16::from(value.is_sign_negative()) << 15)
 }
 
-/// The same for e4m3.
+/// 2 to the power of the difference between the exponent biases of f64 and e4m3.
 const E4M3_BIAS: f64 = f64::from_bits((1023 + 1016) << 52);
 
 /// The value of an e4m3 number's bits.
@@ -115,7 +115,7 @@ pub(crate) fn e4m3_to_f64(bits: u8) -> f64 {
     if bits >> 7 == 0 { magnitude } else { -magnitude }
 }
 
-/// The bits of a number that e4m3 represents; those of NaN for what it has none for.
+/// The bits of a number that e4m3 represents exactly; of NaN for NaN, infinity and numbers beyond its range.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn e4m3_bits(value: f64) -> u8 {
     let finite = value.abs() <= largest(DType::E4M3);
@@ -123,38 +123,39 @@ pub(crate) fn e4m3_bits(value: f64) -> u8 {
     magnitude | (u8::from(value.is_sign_negative()) << 7)
 }
 
-/// The value of an e5m2 number's bits: those of the upper half of an fp16.
+/// The value of an e5m2 number, whose bits are the upper half of an fp16 number.
 pub(crate) fn e5m2_to_f64(bits: u8) -> f64 {
     f16_to_f64(u16::from(bits) << 8)
 }
 
-/// The bits of a number that e5m2 represents, infinity and NaN among them.
+/// The bits of a number that e5m2 represents exactly, or of infinity or NaN.
 pub(crate) fn e5m2_bits(value: f64) -> u8 {
     f16_bits(value).to_be_bytes()[0]
 }
 
-/// The value of a bf16 number's bits: those of the upper half of an f32.
+/// The value of a bf16 number, whose bits are the upper half of an fp32 number.
 pub(crate) fn bf16_to_f64(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
 }
 
-/// The bits of a number that bf16 represents, infinity and NaN among them.
+/// The bits of a number that bf16 represents exactly, or of infinity or NaN.
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn bf16_bits(value: f64) -> u16 {
     ((value as f32).to_bits() >> 16) as u16
 }
 
-/// A value that may be off by `slack`, after rounding. Near a tie it may round to either side: then the other neighbour is
-/// within the new slack.
+/// Rounds a value that is known within `slack`, and returns the new slack. Near a tie the value may round to either
+/// side: the new slack then includes the other neighbour.
 pub(crate) fn round_within(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
     let (low, high) = (round(dtype, value - slack), round(dtype, value + slack));
     let rounded = round(dtype, value);
     (rounded, (high - rounded).max(rounded - low))
 }
 
-/// The smallest and the largest number of a type that a value rounds to which may be off by `slack`: one number, or both
-/// neighbours of a boundary of rounding that lies so near. An integer is itself, and no slack reaches further than to the
-/// two neighbours of a fraction. Beyond a type's range this is infinity, also where the type has none; of NaN, NaN.
+/// The smallest and the largest number of a type to which a value that is known within `slack` may round. They are
+/// equal unless a rounding boundary lies within the slack. In an integer type a whole number has no slack, and a
+/// fraction rounds to one of its two neighbours whatever the slack is. Beyond the range of a floating-point type the
+/// result is infinity, even in e4m3. For NaN both are NaN.
 pub(crate) fn bracket(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
     let slack = match slack {
         _ if value.is_nan() => return (value, value),
@@ -162,7 +163,7 @@ pub(crate) fn bracket(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
         _ if value.fract() == 0.0 => 0.0,
         slack => slack.min(0.499),
     };
-    // A tie is a boundary, to both sides of which one may round.
+    // A value on a tie may round to either side, even if the slack is too small to change the double.
     let slack = if slack > 0.0 { slack.max(value.abs() * f64::EPSILON) } else { 0.0 };
     let rounded = |end: f64| match round(dtype, end) {
         beyond if beyond.is_nan() => f64::INFINITY.copysign(end),
@@ -171,7 +172,7 @@ pub(crate) fn bracket(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
     (rounded(value - slack), rounded(value + slack))
 }
 
-/// floor(log2 |value|), from the bits; of zero and subnormal doubles, something below any type's exponents.
+/// floor(log2 |value|), from the bits; -1023, below the exponents of all types, for zero and subnormal doubles.
 fn exponent(value: f64) -> i32 {
     let bits = (value.to_bits() >> 52) & 0x7ff;
     i32::try_from(bits).unwrap_or(0) - 1023

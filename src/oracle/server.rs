@@ -1,4 +1,4 @@
-//! Python processes that run references. Importing torch takes seconds, so processes are kept and used again.
+//! Python processes that run references. Importing torch takes seconds, so that idle processes are kept and reused.
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-/// What runs in the Python process.
+/// The program of the Python process.
 const DRIVER: &str = include_str!("driver.py");
 
-/// The idle processes. As many exist as were used at once.
+/// The idle processes: at most as many as were ever in use at the same time.
 static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
 /// Sends a request to an idle process, or to a new one.
 ///
 /// # Errors
-/// No Python with torch, one that died, or a reference that raised.
+/// Python or torch is missing, the process died, or the reference raised.
 pub(super) fn call(request: &serde_json::Value) -> Result<()> {
     let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = idle().pop();

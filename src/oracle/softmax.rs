@@ -8,13 +8,14 @@ use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::{Expected, Oracle, Tensors};
 
-/// Half-units of fp32's last place that an argument of an exponential may be off by, relative to its distance from the
-/// maximum: the difference or product, that with log2(e), the constant itself, and one more where a part of the row has
-/// a maximum of its own.
+/// The error of an exponential's argument, in half-ulps of fp32, relative to its distance from the maximum: one each
+/// for the difference or product, the product with log2(e), the constant log2(e), and a maximum of only a part of the
+/// row.
 pub(super) const ARGUMENT: f64 = 4.0;
-/// The same of an exponential of the card (4: 2^-22), another one from a part's maximum to the row's (4), and a product.
+/// The error of a term, in half-ulps of fp32, relative to the term: the GPU's approximate exponential (4: 2^-22),
+/// another one that rescales from a part's maximum to the row's (4), and a product (2).
 pub(super) const EXPONENTIAL: f64 = 10.0;
-/// The absolute error of flushing to zero: exponentials below fp32's normal numbers.
+/// The absolute error of flushing exponentials in the subnormal range of fp32 to zero.
 pub(super) const UNDERFLOW: f64 = f32::MIN_POSITIVE as f64;
 
 /// The sum of a row's exponentials.
@@ -24,7 +25,7 @@ pub(super) struct RowSum {
     pub(crate) max: f64,
     /// Σ exp(argument − max).
     pub(crate) sum: f64,
-    /// How far `sum` may be off, relative.
+    /// The relative error that `sum` may have.
     pub(crate) error: f64,
 }
 
@@ -38,11 +39,11 @@ impl RowSum {
             let d = scale * x - max;
             let e = d.exp();
             sum += e;
-            // Not of -inf, which is at no distance that would matter.
+            // A term of 0 adds no error; for -inf the product would be NaN.
             distance += if e > 0.0 { e * d.abs() } else { 0.0 };
         }
-        // Each term's own error, weighted, and that of the sum: a plain loop is allowed, whose n/2 half-units of rounding
-        // on average partly cancel.
+        // The errors of the terms, weighted, and that of the sum. A plain loop is allowed; its n/2 half-ulps of
+        // rounding partly cancel on average.
         let adding = (row.len() as f64).min(4096.0) / 4.0;
         Self { max, sum, error: (EXPONENTIAL + ARGUMENT * distance / sum + adding) * FP32 }
     }
@@ -80,7 +81,7 @@ impl Oracle for Softmax {
         for x in &input {
             let d = self.scale * x - total.max;
             let value = d.exp() / total.sum;
-            // The exponential, the sum, a reciprocal of the card (2) and the product with it.
+            // The exponential, the sum, the GPU's approximate reciprocal (2) and the product with it (2).
             let error = (EXPONENTIAL + ARGUMENT * d.abs() + 4.0) * FP32 + total.error;
             expected.push(value, UNDERFLOW + if value > 0.0 { value * error } else { 0.0 });
         }

@@ -1,8 +1,9 @@
-//! Work on the rows of a tensor, shared among threads.
+//! Splits work on the rows of a tensor among threads.
 
 use std::ops::Range;
 
-/// The results of `work` for pieces of the rows, in their order. A thread that panicked leaves its result out.
+/// Calls `work` for consecutive ranges of rows, one thread each, and returns the results in order of rows. The result
+/// of a thread that panicked is missing.
 pub(crate) fn share<T: Send>(rows: u64, threads: u64, work: impl Fn(Range<u64>) -> T + Sync) -> Vec<T> {
     let threads = threads.clamp(1, rows.max(1));
     if threads == 1 {
@@ -21,8 +22,9 @@ pub(crate) fn share<T: Send>(rows: u64, threads: u64, work: impl Fn(Range<u64>) 
     })
 }
 
-/// How many threads for a look at so many elements: each has some milliseconds of work. Cases are drawn and judged side by side, so
-/// that threads for less would only wait for each other's starts: on 16 cores these took most of a verification's time.
+/// The number of threads for one pass over so many elements, such that each works for some milliseconds. Several cases
+/// are drawn and judged at the same time; with less work per thread, starting threads took most of the time of a
+/// verification on 16 cores.
 pub(crate) fn threads_for(elements: u64) -> u64 {
     const LEAST: u64 = 1 << 18;
     (elements / LEAST).clamp(1, crate::base::cores() as u64)

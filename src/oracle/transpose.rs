@@ -1,6 +1,6 @@
 //! Transposed matrices: `out[batch, column, row] = x[batch, row, column]`.
 //!
-//! Nothing is rounded: a negative slack cancels the half unit that the comparison allows.
+//! Values are copied, not rounded: a negative slack reduces the half ulp that the comparison allows.
 
 use super::arguments::Arguments;
 use super::rounding::ulp;
@@ -33,7 +33,7 @@ impl Transpose {
         }
     }
 
-    /// Allows less than a quarter unit, which is half a unit just below a power of two.
+    /// Reduces the budget below the distance to the next number, which is half an ulp just below a power of two.
     fn slack(&self, value: f64) -> f64 {
         -ulp(self.dtype, value) / 8.0
     }

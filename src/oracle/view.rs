@@ -10,7 +10,7 @@ use crate::project::{BoundTensor, DType};
 /// A tensor's elements on the host.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// Their type.
+    /// The element type.
     pub dtype: DType,
     /// The shape.
     pub shape: Vec<u64>,
@@ -26,7 +26,7 @@ impl<'a> View<'a> {
         Self { dtype: tensor.dtype, shape: tensor.shape.clone(), strides: tensor.strides.clone(), bytes }
     }
 
-    /// A tensor without gaps.
+    /// A contiguous tensor.
     #[cfg(test)]
     pub(crate) fn dense(dtype: DType, shape: &[u64], bytes: &'a [u8]) -> Self {
         let mut strides = vec![1; shape.len()];
@@ -36,12 +36,12 @@ impl<'a> View<'a> {
         Self { dtype, shape: shape.to_vec(), strides, bytes }
     }
 
-    /// The length of the last dimension; 1 for a tensor of none.
+    /// The length of the last dimension; 1 for a tensor without dimensions.
     pub(crate) fn row_length(&self) -> u64 {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// How many rows: the product of the other dimensions.
+    /// The number of rows: the product of all dimensions but the last.
     pub fn rows(&self) -> u64 {
         self.shape.iter().rev().skip(1).product()
     }
@@ -57,14 +57,14 @@ impl<'a> View<'a> {
         at
     }
 
-    /// The element at an offset.
+    /// The element at an offset, in elements.
     pub(crate) fn element(&self, offset: u64) -> f64 {
         let size = self.dtype.size();
         let start = usize::try_from(offset).unwrap_or(usize::MAX) * size;
         decode(self.dtype, &self.bytes[start..start + size])
     }
 
-    /// A row as doubles.
+    /// Replaces the content of `into` by a row, as doubles.
     pub fn row(&self, row: u64, into: &mut Vec<f64>) {
         into.clear();
         let (start, length) = (self.row_start(row), self.row_length());
@@ -92,7 +92,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// One element from its bytes.
+/// Decodes one element.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     match (dtype, bytes) {
@@ -109,7 +109,7 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Elements to their bytes, rounded to nearest, as many as fit.
+/// Encodes elements, rounded to nearest, until `into` is full.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: &mut [u8]) {
     fn write<const SIZE: usize>(values: impl Iterator<Item = f64>, into: &mut [u8], bits: impl Fn(f64) -> [u8; SIZE]) {
@@ -131,7 +131,7 @@ pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: 
     }
 }
 
-/// One element to its bytes, rounded to nearest.
+/// Appends the bytes of one element, rounded to nearest.
 pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
     let from = into.len();
     into.resize(from + dtype.size(), 0);
@@ -158,7 +158,7 @@ impl<'a> Tensors<'a> {
         Some(values)
     }
 
-    /// The tensor of that name, which the operation needs.
+    /// The tensor of that name. The error names the operation that needs it, and the tensors that there are.
     pub(crate) fn need(&self, name: &str, operation: &str) -> anyhow::Result<&View<'a>> {
         self.get(name).ok_or_else(|| {
             anyhow::anyhow!(

@@ -1,16 +1,17 @@
-//! Loops over doubles, compiled for the vector registers of the processor that the program runs on. The compiler neither reorders
-//! sums nor contracts products into them, so results are the same bits with any of them.
+//! Loops over doubles, compiled for the vector registers of the processor that the program runs on. The compiler
+//! neither reorders sums nor contracts products and sums to FMAs, so that the results do not depend on the register
+//! width.
 #![allow(unsafe_code, reason = "a function compiled for AVX is called behind a check that the processor has it")]
 
-/// Work whose loops gain from wide registers.
+/// Work whose loops are faster in wide registers.
 pub(super) trait Work {
     type Out;
-    /// Does it, with `ROWS` rows at a time: as many as the registers hold sums of. Everything that it calls and that is to be
-    /// compiled for these registers is `#[inline(always)]`, as is this.
+    /// Does the work, `ROWS` rows at a time: as many as have their sums in registers. This function is
+    /// `#[inline(always)]`, and so is everything that it calls and that is to be compiled for these registers.
     fn run<const ROWS: usize>(self) -> Self::Out;
 }
 
-/// Does it with the widest registers that there are.
+/// Does the work with the widest registers that the processor has.
 pub(super) fn wide<W: Work>(work: W) -> W::Out {
     #[cfg(target_arch = "x86_64")]
     {
