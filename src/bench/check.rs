@@ -1,5 +1,5 @@
-//! Slots after timed rounds, compared with the oracle. That takes the host longer than a round takes the card, so it happens
-//! beside the timing of the next case.
+//! Compares slots after timed rounds with the oracle. This takes the host longer than a round takes the card, so that
+//! it runs on another thread while the next case is timed.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -75,12 +75,12 @@ pub(super) struct Checker<'scope, 'a> {
 
 impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
     pub(super) fn start(scope: &'scope Scope<'scope, '_>) -> Self {
-        // One waits while another is run: each holds its slots.
+        // At most one check waits while another runs, because each holds slots in memory.
         let (checks, to_run) = sync_channel(1);
         Self { checks, thread: scope.spawn(|| all(to_run)) }
     }
 
-    /// Hands over the check of a case, which is told by its index.
+    /// Queues the check of the case with this index.
     pub(super) fn check(&self, case: usize, check: Check<'a>) {
         // Nobody receives after an error, which `finish` returns.
         let _ = self.checks.send((case, check));
@@ -94,7 +94,7 @@ impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
 }
 
 fn all(checks: Receiver<(usize, Check)>) -> Result<Vec<(usize, Checked)>> {
-    // The thread that times comes first.
+    // The thread that times has priority.
     nice();
     checks.into_iter().map(|(case, check)| Ok((case, check.run()?))).collect()
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::gpu::device::Event;
 use crate::gpu::{Device, GpuError, Graph};
 
-/// Four events: before and behind the graph, before and behind the copy.
+/// Four events: before and after the graph, before and after the copy.
 #[derive(Debug)]
 pub(super) struct Clock([Event; 4]);
 
@@ -15,13 +15,14 @@ impl Clock {
         Ok(Self([Event::new()?, Event::new()?, Event::new()?, Event::new()?]))
     }
 
-    /// Microseconds of `graph`, and of the copy that follows it; `twice`: of the second of two copies, which finds its buffers
-    /// in the L2. None: the stream had no work left when the host queued what is timed, so that its launches are in the time.
+    /// Returns the microseconds of `graph` and of the copy that follows it. With `twice` the copy is launched twice,
+    /// and the second launch is timed, whose buffers are in the L2. None: the stream ran out of work before the host
+    /// had queued the timed work, so that the time would include the launches.
     ///
-    /// `before` queues untimed work, behind which the host queues the rest.
+    /// `before` queues untimed work, which keeps the stream busy while the host queues the timed work.
     ///
     /// # Errors
-    /// An error of the driver, or events that span more time than the host waited.
+    /// An error of the driver, or events that measured more time than passed on the host.
     pub(super) fn time(
         &self,
         device: &Device,

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-/// The state of a card; empty where there is no nvidia-smi.
+/// The state of a card; empty if there is no nvidia-smi.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
     /// Reasons why the clocks are reduced.

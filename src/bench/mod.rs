@@ -2,9 +2,9 @@
 
 mod check;
 mod clock;
+mod device_slots;
 mod health;
 mod result;
-mod ring;
 mod roof;
 mod rotation;
 mod rounds;

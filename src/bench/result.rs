@@ -42,8 +42,8 @@ pub enum Residency {
     Hot,
 }
 
-/// Operations per byte, about as many as tensor cores do in the time that memory moves a byte (T4 200, A100 150 to 200, H100
-/// 300).
+/// Operations per byte above which a case is bound by arithmetic: about as many as tensor cores do in the time that
+/// memory moves a byte (T4 200, A100 150 to 200, H100 300).
 const COMPUTE_BOUND: f64 = 200.0;
 
 /// The times of one case.
@@ -69,12 +69,12 @@ pub struct CaseBench {
     pub kernel: Spread,
     /// A copy of the same number of bytes (half read, half written), timed in turn with the kernel.
     pub copy: Spread,
-    /// Every round; absent in older records.
+    /// The times of every round; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Samples>,
-    /// How the copy was made, the fastest way of those tried.
+    /// How the copy was made: the fastest of the ways tried.
     pub copy_by: String,
-    /// The kernels of one launch, as C++ writes them, with grid and block.
+    /// The kernels of one launch in C++ notation, with grid, block and dynamic shared memory.
     pub launches: Vec<String>,
     /// How many timed launches were compared with untimed ones on the same inputs, every byte.
     #[serde(default)]
@@ -107,18 +107,18 @@ pub struct Against {
 /// A peer in one case.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Beside {
-    /// As `--against` names it.
+    /// Its name in `--against`.
     pub name: String,
-    /// Its time; where there is none, `skipped` says why.
+    /// Its time; if there is none, `skipped` says why.
     #[serde(default)]
     pub time: Option<Spread>,
-    /// The fastest of several formulations.
+    /// The formulation that was timed: the fastest of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
     /// What is wrong with its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
-    /// What it computes, where that is a different function.
+    /// What it computes, if that is a different function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
     /// Why it was not timed.
@@ -154,13 +154,13 @@ impl CaseBench {
         self.copy.median / self.kernel.median
     }
 
-    /// GB/s of the least bytes.
+    /// The bandwidth in GB/s, for the least bytes that must move.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn gbs(&self) -> f64 {
         self.bytes as f64 / self.kernel.median / 1e3
     }
 
-    /// TFLOP/s of a case that is bound by arithmetic, for which the copy is no useful limit.
+    /// TFLOP/s of a case that is bound by arithmetic, for which the copy is no useful limit; none for other cases.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn tflops(&self) -> Option<f64> {
         let bound = self.flops > COMPUTE_BOUND * self.bytes as f64;

@@ -2,11 +2,12 @@
 
 use super::result::Residency;
 
-/// The sets hold at least this many times the L2, so that it keeps nothing from one round to the next.
+/// The sets together have at least this many times the size of the L2, so that it holds nothing of a set when the set
+/// is used again.
 const L2_TIMES: u64 = 4;
-/// The most sets. A case for which they are too few is reported as hot.
+/// The maximum number of sets. A case that needs more is reported as hot.
 const MOST_SETS: u64 = 512;
-/// The least launches of a graph, which share its start-up time.
+/// The minimum number of launches in a graph, over which its start-up time is spread.
 const LEAST_LAUNCHES: u32 = 8;
 /// Launches of a graph on a single set.
 const HOT_LAUNCHES: u32 = 50;
@@ -23,8 +24,8 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// For a case that moves `bytes`, on a card with `l2` bytes of L2. `once`: a graph launches once on each set, because a
-    /// launch changes its inputs.
+    /// For a case that moves `bytes`, on a card with `l2` bytes of L2. With `once`, a graph launches once on each set,
+    /// because a launch changes its inputs.
     pub fn of(bytes: u64, l2: u64, wanted: Residency, once: bool) -> Self {
         let needed = (L2_TIMES * l2).div_ceil(bytes.max(1)).max(2);
         let (sets, residency) = match wanted {
@@ -41,8 +42,8 @@ impl Rotation {
         Self { sets, launches: sets * turns, residency }
     }
 
-    /// For launches that each have a set of their own. A cold case has sets for at least [`LEAST_LAUNCHES`] launches, where
-    /// `most` allows; none: fewer of a hot case fit in the L2 together.
+    /// A set for each launch of a graph, at most `most` sets. A cold case has at least [`LEAST_LAUNCHES`] sets, if
+    /// `most` allows. None: fewer launches than that of a hot case fit in the L2 together.
     pub(super) fn distinct(bytes: u64, l2: u64, wanted: Residency, most: u64) -> Option<Self> {
         let least = u64::from(LEAST_LAUNCHES);
         let (sets, residency) = match wanted {

@@ -1,13 +1,14 @@
-//! The rounds of a case. Before each, all contents are new. Behind it, the same launches run again in another order, each on
-//! the inputs of the next slot, and are compared with the timed ones, every byte; of these, slots drawn afterwards are kept for
-//! the oracle. Before some rounds, launches are made on half of the slots: the others must stay as they are.
+//! The rounds of a case. Each round starts with new contents in all slots. After the timed launches, the same launches
+//! are repeated in another order, each on the inputs of the next slot, and every byte that they leave is compared with
+//! the timed results. In some rounds, a slot that is drawn afterwards is kept for the oracle. Before some rounds,
+//! launches are made on half of the slots only, and the other half must not change.
 
 use anyhow::{Result, bail};
 
 use super::check::Kept;
 use super::clock::Clock;
+use super::device_slots::DeviceSlots;
 use super::result::Residency;
-use super::ring::Ring;
 use super::roof::Roof;
 use super::slots::{Round, Slots};
 use crate::gpu::{Device, GpuError, Graph, State};
@@ -16,9 +17,9 @@ use crate::verify::judge::{damaged, differing};
 use crate::verify::path::Fault;
 use crate::verify::random::Random;
 
-/// Rounds that are not counted, in which clocks rise and code is loaded.
+/// Warm-up rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
-/// Bytes of slots that are compared with the oracle; at least two slots, at most one a round.
+/// Bytes of slots that are compared with the oracle; at least two slots, at most one per round.
 const CHECKED_BYTES: u64 = 1 << 26;
 
 /// A case to be timed.
@@ -26,13 +27,13 @@ pub(super) struct Case<'a> {
     pub(super) device: &'a Device,
     pub(super) doing: String,
     pub(super) residency: Residency,
-    pub(super) ring: Ring<'a>,
+    pub(super) images: DeviceSlots<'a>,
     pub(super) state: &'a State,
     /// All launches, and the same in another order.
     pub(super) graphs: [Graph; 2],
     pub(super) roof: Roof,
     pub(super) slots: u32,
-    /// Launches on some slots each, such that every two slots are apart in one of them.
+    /// Launches on parts of the slots. For every two slots there is a part with the first and without the second.
     pub(super) parts: Vec<Part>,
     /// Whether the oracle takes the host much longer than a launch takes the card.
     pub(super) large: bool,
@@ -45,7 +46,8 @@ pub(super) struct Part {
     pub(super) slots: Vec<usize>,
 }
 
-/// Slots in halves, so often that every two of them are apart once: by each digit of their places, in a drawn order.
+/// Divides the slots into halves by each binary digit of their places in `order`, so that every two slots are in
+/// different halves at least once.
 pub(super) fn halves(order: &[usize]) -> Vec<Vec<usize>> {
     let digits = order.len().next_power_of_two().trailing_zeros();
     let half = |digit: u32, side: usize| {
@@ -55,16 +57,16 @@ pub(super) fn halves(order: &[usize]) -> Vec<Vec<usize>> {
     (0..digits).flat_map(|digit| [0, 1].map(|side| half(digit, side))).collect()
 }
 
-/// Microseconds of the graph and of the copies behind it, and what was compared.
+/// Microseconds of the graph and of the copies after it, and the results of the comparisons.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     pub(super) kernel: Vec<f64>,
     pub(super) copy: Vec<f64>,
-    /// Rounds that the host was too late for.
+    /// Rounds that are left out because the host queued the timed work too late.
     pub(super) dropped: u32,
     /// Timed launches whose outputs were compared with those of an untimed one.
     pub(super) compared: u64,
-    /// Slots for the oracle.
+    /// Slots to compare with the oracle.
     pub(super) kept: Vec<Kept>,
     pub(super) faults: Vec<Fault>,
 }
@@ -75,10 +77,10 @@ impl Case<'_> {
         let clock = Clock::new()?;
         let mut all = Rounds::default();
         let keeping = self.keeping(wanted, random);
-        let behind: Vec<u64> = self.parts.iter().map(|_| random.below(wanted.into())).collect();
+        let round_of_part: Vec<u64> = self.parts.iter().map(|_| random.below(wanted.into())).collect();
         let mut number = 0;
         while all.kernel.len() < wanted as usize && all.faults.is_empty() {
-            for (part, _) in self.parts.iter().zip(&behind).filter(|(_, round)| **round == u64::from(number)) {
+            for (part, _) in self.parts.iter().zip(&round_of_part).filter(|(_, round)| **round == u64::from(number)) {
                 all.faults.extend(self.apart(part)?);
             }
             if !all.faults.is_empty() {
@@ -107,19 +109,20 @@ impl Case<'_> {
                     all.dropped
                 );
             }
-            // A round that is left out is in place of the one that follows.
+            // A round that is left out is not counted: the next one takes its place in `keeping`.
             if keeping.get(all.kernel.len().saturating_sub(1)) == Some(&true) && timed.is_some() {
                 let slot = u32::try_from(random.below(self.slots.into()))?;
-                let after = self.ring.kept(slot)?;
+                let after = self.images.kept(slot)?;
                 all.kept.push(Kept { round, number, slot, after });
             }
         }
         Ok(Ok(all))
     }
 
-    /// Of which rounds a slot is kept for the oracle: drawn before the first, where a candidate cannot see it.
+    /// For each counted round, whether a slot is kept for the oracle. It is drawn before the first round, on the host,
+    /// where a candidate cannot see it.
     fn keeping(&self, wanted: u32, random: &mut Random) -> Vec<bool> {
-        let checks = if self.large { 2 } else { (CHECKED_BYTES / self.ring.slot.layout.bytes).max(2) };
+        let checks = if self.large { 2 } else { (CHECKED_BYTES / self.images.slot.layout.bytes).max(2) };
         let mut keeping: Vec<bool> = (0..u64::from(wanted)).map(|round| round < checks).collect();
         random.shuffle(&mut keeping);
         keeping
@@ -127,45 +130,46 @@ impl Case<'_> {
 
     /// One round, with all contents new.
     fn timed(&self, clock: &Clock, round: &Round) -> Result<Option<(f64, f64)>, GpuError> {
-        self.ring.prepare(round)?;
+        self.images.prepare(round)?;
         self.state.reset(self.device)?;
         self.device.finish(&self.doing)?;
         let hot = self.residency == Residency::Hot;
-        let before = || if hot { self.ring.warm() } else { self.roof.graph.launch(self.device) };
+        let before = || if hot { self.images.warm() } else { self.roof.graph.launch(self.device) };
         clock.time(self.device, before, &self.graphs[0], (&self.roof.graph, hot), &self.doing)
     }
 
-    /// Launches on some slots: a launch that does the work of several writes to slots that are not its own.
+    /// Launches on a part of the slots, and checks that the others do not change: a launch that does the work of
+    /// several launches writes to slots that are not its own.
     fn apart(&self, part: &Part) -> Result<Option<Fault>> {
-        self.ring.prepare(&Round::draw())?;
-        self.ring.keep_all()?;
+        self.images.prepare(&Round::draw())?;
+        self.images.keep_all()?;
         self.state.reset(self.device)?;
         part.graph.launch(self.device)?;
         self.device.finish(&self.doing)?;
-        let slot = self.ring.changed_besides(&part.slots)?;
+        let slot = self.images.changed_besides(&part.slots)?;
         let what = |slot| format!("slot {slot} was written by launches on other slots, when none was made on it");
         Ok(slot.map(|slot| (Kind::RedZone, what(slot))))
     }
 
-    /// Compares what the timed launches left with what the same launches leave now.
+    /// Repeats the launches without timing them, and compares what they leave with what the timed launches left.
     fn compared(&self, round: &Round, number: u32) -> Result<Option<Fault>> {
-        let Slots { bound, layout, .. } = self.ring.slot;
-        if let Some(slot) = self.ring.keep()? {
-            let after = self.ring.left(slot)?;
-            let fault = damaged(&self.ring.slot.expected(round, slot), bound, layout, &after);
+        let Slots { bound, layout, .. } = self.images.slot;
+        if let Some(slot) = self.images.keep()? {
+            let after = self.images.left(slot)?;
+            let fault = damaged(&self.images.slot.expected(round, slot), bound, layout, &after);
             let (kind, message) = fault.unwrap_or((Kind::RedZone, "memory between the slots was written".to_owned()));
             return Ok(Some((kind, format!("round {number}, slot {slot}: {message}"))));
         }
-        self.ring.again(round)?;
-        self.ring.mask(round)?;
+        self.images.again(round)?;
+        self.images.mask(round)?;
         self.state.reset(self.device)?;
         self.graphs[1].launch(self.device)?;
         self.device.finish(&self.doing)?;
-        self.ring.mask(round)?;
-        let Some(slot) = self.ring.repeated()? else { return Ok(None) };
-        let source = self.ring.source(slot);
-        let (again, timed) = (self.ring.left(slot)?, self.ring.kept(source)?);
-        let fault = damaged(&self.ring.slot.expected(round, source), bound, layout, &again).or_else(|| {
+        self.images.mask(round)?;
+        let Some(slot) = self.images.repeated()? else { return Ok(None) };
+        let source = self.images.source(slot);
+        let (again, timed) = (self.images.left(slot)?, self.images.kept(source)?);
+        let fault = damaged(&self.images.slot.expected(round, source), bound, layout, &again).or_else(|| {
             let what = differing(bound, layout, &timed, &again)?;
             Some((Kind::TimedOutput, format!("{what} when it was not timed, on the same inputs in slot {slot}")))
         });

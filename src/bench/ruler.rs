@@ -13,9 +13,9 @@ use crate::gpu::copy::Copier;
 use crate::gpu::{Card, Device, Graph};
 use crate::verify::random::Random;
 
-/// Rounds that are not counted, in which clocks rise and code is loaded.
+/// Warm-up rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
-/// Times that a round may be tried for which the host is too late.
+/// How many times a round is tried if the host queues the timed work too late.
 const MOST_LATE: u32 = 20;
 
 /// A card, a clock and the copies.
@@ -37,7 +37,7 @@ pub struct Timed {
     pub copy: Spread,
     /// Remarks.
     pub remarks: Vec<String>,
-    /// Why the time cannot be right: the memory is slower.
+    /// Why the time cannot be right: it exceeds the peak bandwidth.
     pub impossible: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Ruler {
     }
 
     /// Times graphs of `rotation.launches` launches each, in a random order every round, each between two copies of `bytes`
-    /// (half read, half written). An error of `each_round` ends it.
+    /// (half read, half written). An error of `each_round` ends the measurement.
     pub fn measure(
         &self,
         graphs: &[(String, Graph)],

@@ -1,11 +1,11 @@
-//! A whole benchmark: every operation and case, cold, and hot where enough launches fit in the L2 together.
+//! A whole benchmark: every operation and case, cold, and hot if enough launches fit in the L2 together.
 
 use anyhow::{Result, bail};
 
 use super::check::{Check, Checker};
+use super::device_slots::{DeviceSlots, Images, most_bytes};
 use super::health::Health;
 use super::result::{BenchReport, CaseBench, Residency, Samples, Spread};
-use super::ring::{Images, Ring, most_bytes};
 use super::roof::Roof;
 use super::rotation::Rotation;
 use super::rounds::{self, Part, Rounds, halves};
@@ -24,10 +24,11 @@ use crate::verify::path::{CodePath, Fault, choose};
 use crate::verify::random::{Random, fresh_seed};
 use crate::worker::Choice;
 
-/// Above this many operations a launch, compare as few slots with the oracle as may be: the host computes some 10^11 a second.
+/// Above this many operations per launch, only two slots are compared with the oracle: the host computes some 10^11
+/// operations per second.
 const MANY_OPERATIONS: f64 = 5e10;
 
-/// Times a project on a card. `tell` is called with what is being done.
+/// Times a project on a card. `tell` gets progress messages.
 pub(crate) fn run(
     project: &Project,
     build: &Build,
@@ -75,7 +76,7 @@ pub(crate) fn run(
         contents: Contents::new(&device)?,
         images: Images::new(&device, largest)?,
         state,
-        // Not from the seed, which somebody may have typed.
+        // Not from the seed, which may be given on the command line.
         random: Random::new(fresh_seed(), 0xbe_9c),
         rounds: rounds.max(5),
         kernels: target.units.iter().flat_map(|unit| &unit.kernels).collect(),
@@ -112,7 +113,7 @@ impl Timing<'_> {
         step(&self.layout) * u64::from(self.rotation.sets)
     }
 
-    /// A kernel.toml that this case cannot be timed by.
+    /// Why this case cannot be timed, if kernel.toml does not fit it.
     fn unfit(&self) -> Option<Fault> {
         let (bytes, most) = (self.bound.bytes, most_bytes(&self.bound));
         if bytes == 0 {
@@ -128,7 +129,7 @@ impl Timing<'_> {
     }
 }
 
-/// The cases to time, as many sets of each as the card has memory for.
+/// The cases to time, each with as many sets as the card has memory for.
 fn planned<'a>(device: &Device, project: &'a Project, choice: &Choice, seed: u64) -> Result<Vec<Timing<'a>>> {
     let free = device.free_bytes()? / 10 * 9;
     let mut timings = Vec::new();
@@ -288,12 +289,12 @@ impl<'a> Bench<'a> {
             Err(error) => return Ok((error.into(), None)),
         };
         let slots = Slots::new(&timing.bound, &timing.layout, sets);
-        let ring = Ring::new((self.device, &self.contents, &self.images), slots.clone(), sets);
+        let images = DeviceSlots::new((self.device, &self.contents, &self.images), slots.clone(), sets);
         let case = rounds::Case {
             device: self.device,
             doing: format!("timing {} {}", timing.operation.name, timing.case.label),
             residency,
-            ring,
+            images,
             state: &self.state,
             graphs,
             roof: Roof::measure(self.device, &self.copier, timing.bound.bytes, sets, sets)?,
@@ -305,7 +306,7 @@ impl<'a> Bench<'a> {
             Ok(mut rounds) => {
                 let kept = std::mem::take(&mut rounds.kept);
                 let check = Check { project: self.project, operation: timing.operation, slots, kept };
-                // What is wrong already is not held against the oracle.
+                // A case that has faults already is not compared with the oracle.
                 let check = rounds.faults.is_empty().then_some(check);
                 (self.timed(timing, rounds, &case.roof, recordings), check)
             }
@@ -313,7 +314,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// A launch on every slot, in an order.
+    /// A graph with a launch on each slot of `order`, in this order.
     fn graph(&self, path: &CodePath, recordings: &[Recording], order: &[usize]) -> Result<Graph, GpuError> {
         Graph::capture(self.device, || {
             let launches = order.iter().flat_map(|slot| &recordings[*slot].launches);
@@ -384,7 +385,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Why a time cannot be: the peak bandwidth, of the memory or of the L2, does not suffice for the bytes.
+/// Why a time is impossible: moving the bytes in this time takes more than the peak bandwidth of the memory or of the
+/// L2.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn too_fast(launch: Spread, bytes: u64, residency: Residency, card: &Card) -> Option<String> {
     let (of, peak) = match residency {

@@ -1,4 +1,4 @@
-//! The slots of a case: where they lie, what the host draws for a round, and what is in one before it.
+//! The slots of a case: their places, what the host draws at random for a round, and the content of a slot before it.
 
 use crate::base::cores;
 use crate::gpu::contents::Region;
@@ -13,24 +13,25 @@ pub(super) fn step(layout: &Layout) -> u64 {
     layout.bytes + 4096 * (1 - layout.bytes / 4096 % 2)
 }
 
-/// What the host draws for a round, after the round before: no launch can know it.
+/// What the host draws at random for a round, after the previous round has ended, so that no earlier launch can know
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     /// The seed of the inputs.
     pub(super) seed: u64,
-    /// What hides the timed outputs from the repeated launches.
+    /// The key by which the timed outputs are masked while the repeated launches run.
     pub(super) mask: [u64; 2],
-    /// The word around the tensors.
+    /// The word in the memory around the tensors.
     pub(super) around: u32,
-    /// The words in place of what the timed and the repeated launches write; their bytes differ.
+    /// The words in outputs and scratch before the timed and before the repeated launches. They differ in every byte.
     pub(super) blanks: [u32; 2],
 }
 
 impl Round {
-    /// Another one.
+    /// Draws new values.
     pub(super) fn draw() -> Self {
         use std::hash::{BuildHasher, Hasher};
-        // From the system's random numbers: nine digits of a seed could be tried on the card within a launch.
+        // From the system's random numbers: a launch could try all seeds of nine digits.
         let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
         let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
         let blank = low(word());
@@ -43,17 +44,17 @@ impl Round {
     }
 }
 
-/// What is in a slot of a case.
+/// The tensors of the slots of a case.
 #[derive(Clone, Debug)]
 pub(super) struct Slots<'a> {
     pub(super) bound: &'a Bound,
     pub(super) layout: &'a Layout,
-    /// Each tensor without dimensions of stride 0, and where it lies.
+    /// Each tensor, without dimensions of stride 0, and its region.
     pub(super) tensors: Vec<(BoundTensor, Region)>,
 }
 
 impl<'a> Slots<'a> {
-    /// Of a case with so many slots, one behind the other.
+    /// For a case with `slots` slots, one after the other.
     pub(super) fn new(bound: &'a Bound, layout: &'a Layout, slots: u32) -> Self {
         let tensors = bound.tensors.iter().zip(&layout.starts).map(|(tensor, at)| {
             let tensor = distinct(tensor);

@@ -6,7 +6,7 @@ use super::result::Spread;
 const UNSTEADY: f64 = 0.15;
 
 impl Spread {
-    /// The spread of samples in microseconds; zeros where there are none.
+    /// The spread of samples in microseconds; zeros if there are none.
     pub fn of(samples: &[f64]) -> Self {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -24,7 +24,7 @@ impl Spread {
         (self.p90 - self.p10) / self.median
     }
 
-    /// A remark where the spread is too large.
+    /// A remark if the spread is too large.
     pub(super) fn unsteady(&self, what: &str) -> Option<String> {
         let spread = self.relative();
         (spread > UNSTEADY).then(|| format!("{what} is unsteady: spread {:.0} %", 100.0 * spread))

@@ -17,7 +17,7 @@ impl Buffer {
         let length = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
         // SAFETY: `drop` frees it, once.
         let address = unsafe { result::malloc_sync(length) }
-            .said(&format!("allocating {:.1} MB of the card's memory", mega(bytes)))?;
+            .said(&format!("allocating {:.1} MB of the card's memory", megabytes(bytes)))?;
         Ok(Self { address, bytes })
     }
 
@@ -26,12 +26,12 @@ impl Buffer {
         self.address
     }
 
-    /// The size.
+    /// The size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The address of a range of it.
+    /// The device address of a range, which must lie in the buffer.
     pub(super) fn range(&self, at: u64, length: u64) -> Result<u64, GpuError> {
         match at.checked_add(length) {
             Some(end) if end <= self.bytes => Ok(self.address + at),
@@ -41,7 +41,7 @@ impl Buffer {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn mega(bytes: u64) -> f64 {
+fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 

@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 use super::driver::{GpuError, Said};
 use super::recording::{Launch, Outcome, Recording};
 
-/// The launch attributes that are recorded; others, of memory domains and events, refer to objects of one process.
+/// The launch attributes that are recorded. Others, for events and memory domains, refer to objects of one process.
 const ATTRIBUTES: [sys::CUlaunchAttributeID; 8] = [
     sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
     sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
@@ -41,7 +41,7 @@ pub(super) fn attribute(number: u32, bytes: &[u8]) -> Option<sys::CUlaunchAttrib
     let id = ATTRIBUTES.into_iter().find(|known| *known as u32 == number)?;
     let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
     for (to, from) in (0..64).zip(bytes) {
-        // A char of C has no sign on ARM.
+        // C's `char` is unsigned on ARM.
         // SAFETY: `pad` covers the whole union, and every bit pattern of it is valid.
         unsafe { value.pad[to] = c_char::from_ne_bytes([*from]) };
     }
@@ -79,7 +79,7 @@ pub(super) unsafe fn read(graph: sys::CUgraph) -> Result<Outcome, GpuError> {
             }
             let mut launch = launch(node)?;
             if programmatic {
-                // Capture turns this attribute into a kind of edge; a replay needs the attribute.
+                // Capture turns this attribute into an edge; the replay has no edges and needs the attribute.
                 let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
                 let mut value = vec![0; 64];
                 value[0] = 1;
@@ -156,7 +156,7 @@ unsafe fn ordered(graph: sys::CUgraph, nodes: &[sys::CUgraphNode]) -> Result<Vec
         };
         let node = waiting.remove(ready);
         let mut before = edges.iter().filter(|edge| edge.to == node);
-        // A single edge, from the previous launch, that waits for its trigger alone.
+        // A single edge, from the previous launch, that waits only for its trigger.
         let programmatic = match (before.next(), before.next(), order.last()) {
             (Some(edge), None, Some((last, _))) => {
                 edge.from == *last && edge.data.type_ == PROGRAMMATIC && edge.data.from_port == ON_TRIGGER
@@ -168,7 +168,7 @@ unsafe fn ordered(graph: sys::CUgraph, nodes: &[sys::CUgraphNode]) -> Result<Vec
     Ok(order)
 }
 
-/// A kernel node as data.
+/// Reads a kernel node.
 unsafe fn launch(node: sys::CUgraphNode) -> Result<Launch, GpuError> {
     const DOING: &str = "reading a captured launch";
     // SAFETY: as in `read`.

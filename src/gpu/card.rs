@@ -25,7 +25,7 @@ pub struct Card {
     pub cuda: String,
     /// Peak memory bandwidth in GB/s, from memory clock and bus width.
     pub peak_gbs: Option<f64>,
-    /// The most that the L2 can deliver in GB/s: 64 bytes a clock and multiprocessor, at the highest clock.
+    /// Peak L2 bandwidth in GB/s: 64 bytes per clock and multiprocessor, at the highest clock.
     #[serde(default)]
     pub peak_l2_gbs: Option<f64>,
 }
@@ -55,7 +55,7 @@ pub(crate) fn slug(name: &str) -> String {
 /// The cards of this machine.
 ///
 /// # Errors
-/// A sentence for people: no driver, too old a driver, no card.
+/// A message for the user: no driver, a driver that is too old, or no card.
 pub fn probe() -> Result<Vec<Card>, String> {
     let version = driver::load().map_err(|error| error.said)?;
     let count = result::device::get_count().map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ pub(super) fn describe(ordinal: i32, cuda: i32) -> Result<Card, GpuError> {
     // SAFETY: as above.
     let memory = unsafe { result::device::total_mem(device) }.said(&doing)?;
     let number = |value: i32| u32::try_from(value).unwrap_or(0);
-    // In kHz and bits; two transfers a clock.
+    // In kHz and bits; two transfers per clock.
     let (clock, width) =
         (ask(A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?, ask(A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?);
     let peak = f64::from(clock) * 1e3 * f64::from(width) / 8.0 * 2.0 / 1e9;

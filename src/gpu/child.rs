@@ -16,33 +16,34 @@ use super::{capture, direct};
 use crate::confine::launcher;
 use crate::worker::Record;
 
-/// Answers each line of standard input with a line of the original standard output, until the input ends.
+/// Reads a request from each line of standard input, and writes the reply as a line to the original standard output,
+/// until the input ends.
 pub(crate) fn serve(setup: &Record) -> anyhow::Result<()> {
-    // What the parent's own parent left open: sockets, locks, a job server.
-    // SAFETY: nothing here has opened a file yet. By its number: glibc has a function for it from 2.34 on.
+    // Closes what the parent inherited: sockets, locks, a job server.
+    // SAFETY: this process has opened no file yet. By number: glibc has a wrapper from 2.34 on.
     #[cfg(target_os = "linux")]
     unsafe {
         libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32);
     }
     let mut reply = launcher::private_stdout()?;
     launcher::limit();
-    let stage = match Stage::new(setup) {
-        Ok((stage, confinement)) => {
+    let loaded = match Loaded::new(setup) {
+        Ok((loaded, confinement)) => {
             say(&mut reply, &Reply::Ready { confinement })?;
-            stage
+            loaded
         }
         Err(why) => return say(&mut reply, &Reply::Refused { why }),
     };
     for line in std::io::stdin().lock().lines() {
         let answer = match serde_json::from_str(&line?)? {
-            Ask::Record(request) => stage.all(&request),
+            Ask::Record(request) => loaded.all(&request),
             Ask::Run(request) => {
-                Reply::Ran { nonce: request.nonce, ran: direct::run(&stage.library, stage.stream, &request) }
+                Reply::Ran { nonce: request.nonce, ran: direct::run(&loaded.library, loaded.stream, &request) }
             }
         };
         say(&mut reply, &answer)?;
     }
-    // Without running the library's destructors.
+    // Exits without running the library's destructors.
     std::process::exit(0)
 }
 
@@ -53,15 +54,16 @@ fn say(to: &mut File, reply: &Reply) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A context's stream, and the candidate's library.
-struct Stage {
+/// The stream of a context, and the candidate's library.
+struct Loaded {
     stream: sys::CUstream,
     library: Library,
 }
 
-impl Stage {
+impl Loaded {
     fn new(setup: &Record) -> Result<(Self, Vec<String>), String> {
-        // A thread that the driver starts before keeps its rights, and shares its memory with the candidate.
+        // Landlock restricts the calling thread and those that it starts later. A thread that the driver starts before
+        // keeps its rights, and shares its memory with the candidate.
         let early = (!setup.driver_first).then(|| launcher::limit_files(&setup.scratch));
         let stream = open(setup.ordinal).map_err(|error| error.to_string())?;
         direct::warm_up(stream).map_err(|error| error.to_string())?;
@@ -69,7 +71,7 @@ impl Stage {
             .unwrap_or_else(|| format!("{}, apart from the driver's threads", launcher::limit_files(&setup.scratch)));
         let mut confinement = launcher::limit_calls()?;
         confinement.insert(1, files);
-        // SAFETY: the library's constructors run locked down.
+        // SAFETY: the library's constructors run in the confined process.
         let library = unsafe { Library::open(&setup.library) }?;
         Ok((Self { stream, library }, confinement))
     }

@@ -1,4 +1,4 @@
-//! What a launcher may not do, tried in a process that is confined as one.
+//! Tests of the confinement of launchers: tries operations in a process that is confined in the same way.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const PROBE: &str = "KERNELS_CONFINE_PROBE";
 const SCRATCH: &str = "KERNELS_CONFINE_SCRATCH";
-/// Exit codes of the probe: its deed succeeded, or failed.
+/// Exit codes of the probe: the operation succeeded, failed, or needs Landlock to be refused.
 const DONE: i32 = 10;
 const REFUSED: i32 = 11;
 const NO_LANDLOCK: i32 = 12;
@@ -23,10 +23,10 @@ fn open(path: &std::path::Path) -> i32 {
     std::fs::File::open(path).unwrap().into_raw_fd()
 }
 
-/// Tries one deed in a locked-down process. The test below runs it in a process of its own.
+/// Tries one operation in a confined process. The test below runs it as a child process.
 #[test]
 fn probe() {
-    let Ok(deed) = std::env::var(PROBE) else {
+    let Ok(operation) = std::env::var(PROBE) else {
         return;
     };
     let scratch = std::path::PathBuf::from(std::env::var_os(SCRATCH).unwrap());
@@ -36,7 +36,7 @@ fn probe() {
     limit_calls().unwrap();
     // SAFETY: plain system calls.
     let done = unsafe {
-        match deed.as_str() {
+        match operation.as_str() {
             "internet" => libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) >= 0,
             "internet6" => libc::socket(libc::AF_INET6, libc::SOCK_DGRAM, 0) >= 0,
             "local socket" => libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) >= 0,
@@ -100,21 +100,21 @@ fn probe() {
             "write outside" | "remove outside" | "the parent's environment" | "the parent's command" => {
                 std::process::exit(NO_LANDLOCK)
             }
-            other => panic!("no deed {other}"),
+            other => panic!("no operation {other}"),
         }
     };
     std::process::exit(if done { DONE } else { REFUSED });
 }
 
 #[test]
-fn a_locked_down_process_reaches_nothing_but_its_scratch_folder() {
+fn a_confined_process_reaches_nothing_but_its_scratch_folder() {
     let folder = tempfile::tempdir().unwrap();
     let scratch = folder.path().join("scratch");
     std::fs::create_dir(&scratch).unwrap();
     std::fs::write(scratch.join("there"), "").unwrap();
     std::fs::write(folder.path().join("outside.there"), "precious").unwrap();
     let killed = Err(libc::SIGSYS);
-    for (deed, expected) in [
+    for (operation, expected) in [
         ("internet", killed),
         ("internet6", killed),
         ("local socket", Ok(REFUSED)),
@@ -153,7 +153,7 @@ fn a_locked_down_process_reaches_nothing_but_its_scratch_folder() {
     ] {
         let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "gpu::confined::probe", "--test-threads", "1"])
-            .env(PROBE, deed)
+            .env(PROBE, operation)
             .env(SCRATCH, &scratch)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
@@ -162,10 +162,10 @@ fn a_locked_down_process_reaches_nothing_but_its_scratch_folder() {
         let outcome = status.code().ok_or_else(|| status.signal().unwrap_or(0));
         if outcome == Ok(NO_LANDLOCK) {
             use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "\nnot run: {deed}: this kernel has no Landlock");
+            let _ = writeln!(std::io::stderr(), "\nnot run: {operation}: this kernel has no Landlock");
             continue;
         }
-        assert_eq!(outcome, expected, "{deed}");
+        assert_eq!(outcome, expected, "{operation}");
     }
     assert!(!folder.path().join("outside").exists());
     assert!(folder.path().join("outside.there").exists());

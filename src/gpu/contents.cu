@@ -1,4 +1,5 @@
-// Contents of timed slots: inputs drawn by number, words in place of outputs, results kept, images compared.
+// The contents of timed slots: draws inputs by a counter-based generator, overwrites outputs, copies results, compares
+// images.
 // contents.ptx is made from this file: UPDATE=1 cargo test --test cuda the_ptx
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -26,8 +27,8 @@ __device__ int32_t normal(uint64_t bits) {
   return (static_cast<int32_t>(sum) - 1020) * 4096 + static_cast<int32_t>(fraction) - 2048;
 }
 
-// The bits of an 8-bit float: those of a binary32 of the same exponent field, rounded to nearest, ties to even. `bias` is
-// the power of two between their exponents, `dropped` how many bits the shorter fraction lacks. In range, as binding checks.
+// The bits of an 8-bit float, rounded to nearest, ties to even: those of a binary32 scaled by `bias`, which makes the
+// exponent fields equal, without `dropped` bits of the fraction. Binding has checked that the number is in range.
 __device__ uint64_t eight(float real, float bias, uint32_t dropped) {
   const uint32_t word = __float_as_uint(real * bias), magnitude = word & 0x7fffffff;
   return word >> 24 & 0x80 | (magnitude + (1u << (dropped - 1)) - 1 + (magnitude >> dropped & 1)) >> dropped;
@@ -39,9 +40,9 @@ __device__ void place(uint8_t* to, const uint8_t* from, uint64_t value, uint32_t
   *reinterpret_cast<T*>(to) = static_cast<T>(value) ^ there;
 }
 
-// One block row a slot. `seed` is the round's and the tensor's for a drawn tensor, the word to write for kWord, 0 for kCopy, a key
-// for kMask, whose other half is `first`. Numbers are drawn from `count` that begin with `first`, whole ones or multiples of
-// 2^-20; where `count` is 0 they are normal.
+// blockIdx.y is the slot. `seed` depends on the round and the tensor for a drawn tensor; it is the word to write for
+// kWord, 0 for kCopy, and for kMask half of a key, whose other half is `first`. Numbers are drawn from the `count`
+// integers from `first` on, in units of 2^-20 for floating-point types; if `count` is 0 they are normal.
 extern "C" __global__ void kernels_contents(const __grid_constant__ Region region, uint8_t* to, const uint8_t* from,
                                             uint64_t seed, int64_t first, uint64_t count, uint32_t operation) {
   const uint64_t slot = blockIdx.y;
@@ -59,7 +60,7 @@ extern "C" __global__ void kernels_contents(const __grid_constant__ Region regio
     offset = slot * region.step + region.at + offset * region.size;
     uint64_t value = seed;
     if (operation == kMask) {
-      // One known element does not give the key away, as it would without the second half.
+      // `mix` can be inverted: without the second half of the key, one known element would reveal it.
       value = mix(mix(key + region.at + element * 0x9e3779b97f4a7c15u) + static_cast<uint64_t>(first));
     } else if (operation < kWord) {
       const uint64_t bits = mix(key + element * 0x9e3779b97f4a7c15u);
@@ -84,7 +85,7 @@ extern "C" __global__ void kernels_contents(const __grid_constant__ Region regio
   }
 }
 
-// Compares 16-byte packs: found[0] counts the pairs that differ, found[1] is the number of the first.
+// Compares packs of 16 bytes: found[0] counts the pairs that differ, found[1] is the index of the first.
 extern "C" __global__ void kernels_compare(const uint4* one, const uint4* other, uint64_t packs,
                                            unsigned long long* found) {
 #pragma unroll 1
@@ -97,7 +98,7 @@ extern "C" __global__ void kernels_compare(const uint4* one, const uint4* other,
   }
 }
 
-// Keeps the stream busy while the host queues what is timed.
+// Keeps the stream busy while the host queues the timed work.
 extern "C" __global__ void kernels_wait(uint64_t cycles) {
   const uint64_t start = clock64();
   while (clock64() - start < cycles) {

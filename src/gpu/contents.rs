@@ -1,11 +1,11 @@
-//! What timed slots contain, written and compared on the card: `contents.cu`.
+//! The contents of timed slots, written and compared on the card by the kernels of `contents.cu`.
 
 use super::driver::GpuError;
 use super::{Buffer, Device, Launch, Modules};
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
-/// The most blocks a slot, or an image that is compared.
+/// The maximum number of blocks per slot, or for a comparison.
 const MOST_BLOCKS: u64 = 2048;
 /// How long the stream is kept busy while the host queues a round, in clock cycles: some 150 µs.
 const WAIT: u64 = 250_000;
@@ -17,11 +17,11 @@ pub(crate) struct Region {
     pub(crate) at: u64,
     /// Bytes from one slot to the next.
     pub(crate) step: u64,
-    /// Slots.
+    /// The number of slots.
     pub(crate) slots: u32,
     /// Bytes of an element: 1, 2, 4 or 8.
     pub(crate) size: u64,
-    /// Size and stride in elements of each dimension; none: one element.
+    /// Size and stride of each dimension, in elements; empty: one element.
     pub(crate) dimensions: Vec<(u64, u64)>,
 }
 
@@ -31,7 +31,7 @@ impl Region {
         self.dimensions.iter().map(|(size, _)| size).product()
     }
 
-    /// As the kernel's parameter.
+    /// The bytes of the kernel's parameter `region`.
     fn bytes(&self) -> Vec<u8> {
         let mut words = vec![self.at, self.step, self.elements(), self.size, self.dimensions.len() as u64];
         let eight = |of: fn(&(u64, u64)) -> u64| {
@@ -43,20 +43,21 @@ impl Region {
     }
 }
 
-/// What is written to the elements of a region. The numbers are those of `contents.cu`.
+/// What is written to the elements of a region; the numbers of the kinds are those of `Operation` in `contents.cu`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
-    /// Numbers of a type: 0 bf16, 1 f16, 2 f32, 3 e4m3, 4 e5m2, 5 integers; `count` that begin with `first`, or normal ones.
+    /// Random numbers of a type: 0 bf16, 1 f16, 2 f32, 3 e4m3, 4 e5m2, 5 integers. They are uniform among the `count`
+    /// integers from `first` on, in units of 2^-20 for floating-point types, or normal if `count` is 0.
     Drawn { kind: u32, seed: u64, first: i64, count: u64 },
-    /// The low bytes of a word.
+    /// The low bytes of a word, in every element.
     Word(u64),
-    /// What is there, with bits flipped that depend on a key: done twice, it is as it was.
+    /// The present content XOR a mask that depends on a key. Writing it twice restores the content.
     Mask([u64; 2]),
 }
 
 impl Content {
-    /// What the slot so many places further has.
-    pub(crate) fn further(self, slots: u32) -> Self {
+    /// The content of the slot that is `slots` further on.
+    pub(crate) fn shifted(self, slots: u32) -> Self {
         match self {
             Self::Drawn { kind, seed, first, count } => {
                 Self::Drawn { kind, seed: seed.wrapping_add(slots.into()), first, count }
@@ -129,7 +130,8 @@ impl Contents {
         self.launch(device, "kernels_contents", [blocks, u64::from(region.slots)], THREADS, arguments)
     }
 
-    /// Compares two images, each from an offset on. Where behind these the first 16 bytes differ; none: they are equal.
+    /// Compares two images, each from an offset on. Returns the distance from there to the first 16 bytes that differ;
+    /// none if all are equal.
     pub(crate) fn compare(
         &self,
         device: &Device,
@@ -147,7 +149,7 @@ impl Contents {
         Ok((word(count) > 0).then(|| word(first) * 16))
     }
 
-    /// Reads two images, in stream order.
+    /// Launches the comparison of two images, in stream order.
     fn read(
         &self,
         device: &Device,
@@ -161,7 +163,8 @@ impl Contents {
         self.launch(device, "kernels_compare", [blocks, 1], THREADS, arguments)
     }
 
-    /// Keeps the stream busy for some 150 µs, then reads an image into the L2: behind this the host queues what is timed.
+    /// Keeps the stream busy for some 150 µs, while the host queues the timed work, and then reads an image into the
+    /// L2.
     pub(crate) fn warm(&self, device: &Device, image: &Buffer, bytes: u64) -> Result<(), GpuError> {
         self.launch(device, "kernels_wait", [1, 1], 1, vec![WAIT.to_le_bytes().to_vec()])?;
         self.read(device, (image, 0), (image, 0), bytes)?;

@@ -11,7 +11,7 @@ pub(crate) enum Manner {
     Driver,
     /// A kernel of 16-byte loads and stores.
     Kernel,
-    /// The same with streaming stores.
+    /// A kernel of 16-byte loads and streaming stores.
     Streaming,
 }
 
@@ -19,7 +19,7 @@ impl Manner {
     /// Every manner.
     pub(crate) const ALL: [Self; 3] = [Self::Driver, Self::Kernel, Self::Streaming];
 
-    /// As reports name it.
+    /// The name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Driver => "the driver's copy",

@@ -17,7 +17,7 @@ pub struct Device {
     pub(super) stream: sys::CUstream,
     context: sys::CUcontext,
     ordinal: sys::CUdevice,
-    /// What copies go through; none where the system locks no memory.
+    /// Page-locked memory for copies; none if the system refuses to lock memory.
     staging: Mutex<Option<Staging>>,
 }
 
@@ -44,7 +44,7 @@ impl Device {
         Ok(Self { card, stream, context, ordinal: device, staging })
     }
 
-    /// Makes its context current again, on a thread where other code uses other cards.
+    /// Makes the card's context current again, on a thread where other code may have made another one current.
     pub fn make_current(&self) -> Result<(), GpuError> {
         // SAFETY: the context is retained until drop.
         unsafe { result::ctx::set_current(self.context) }.said("making the card current")
@@ -68,7 +68,7 @@ impl Device {
         event.wait(doing)
     }
 
-    /// Host to device, in stream order; may wait for it.
+    /// Copies from host to device, in stream order. Returns when `bytes` may be changed; the copy may not have ended.
     pub(crate) fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let address = to.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
@@ -82,7 +82,7 @@ impl Device {
         unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.said("copying to the card")
     }
 
-    /// Device to host, in stream order; waits for it.
+    /// Copies from device to host, in stream order, and waits for the copy.
     pub(crate) fn download(&self, from: &Buffer, at: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
         let address = from.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
@@ -121,7 +121,8 @@ impl Drop for Device {
     }
 }
 
-/// The context that was current to this thread; made current again when dropped. For callers whose thread other code uses.
+/// The context that was current to this thread, which is made current again on drop. For callers that share the thread
+/// with other CUDA code.
 #[derive(Debug)]
 pub struct Before(Option<sys::CUcontext>);
 
@@ -147,7 +148,7 @@ impl Drop for Before {
 pub(crate) struct Event(sys::CUevent);
 
 impl Event {
-    /// With a time stamp.
+    /// Creates an event that records a time stamp.
     pub(crate) fn new() -> Result<Self, GpuError> {
         result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map(Self).said("creating an event")
     }
@@ -166,8 +167,8 @@ impl Event {
             match unsafe { result::event::query(self.0) } {
                 Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => {
                     let waited = start.elapsed();
-                    if waited > driver::patience() {
-                        return Err(GpuError::time_out(doing, driver::patience().as_secs()));
+                    if waited > driver::time_limit() {
+                        return Err(GpuError::time_out(doing, driver::time_limit().as_secs()));
                     }
                     // Spins while latency matters to a measurement, and sleeps during long waits.
                     if waited > Duration::from_millis(20) {

@@ -1,4 +1,4 @@
-//! One launch outside of capture, in the recording process, on device memory of its own.
+//! A launch outside of capture, in the recording process, on device memory that this process allocates.
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use super::driver::{GpuError, Said};
 use super::launcher::Library;
 use super::recording::{Ran, Run, Value};
 
-/// Allocates, copies and frees once, before the process is locked down: whatever the driver opens for it is open then.
+/// Allocates, copies and frees once before the process is confined, so that the files that the driver needs for it are
+/// open.
 pub(super) fn warm_up(stream: sys::CUstream) -> Result<(), GpuError> {
     const DOING: &str = "allocating memory in the recording process";
     let mut bytes = vec![0_u8; 1 << 16];
@@ -23,7 +24,7 @@ pub(super) fn warm_up(stream: sys::CUstream) -> Result<(), GpuError> {
     }
 }
 
-/// Calls a launcher on a slot whose content is in a file, waits for the card, and digests what is there afterwards.
+/// Calls a launcher on a slot whose content is in a file, waits for the card, and returns digests of the slot's parts.
 pub(super) fn run(library: &Library, stream: sys::CUstream, request: &Run) -> Ran {
     match launched(library, stream, request) {
         Ok(ran) => ran,
@@ -48,7 +49,7 @@ fn launched(library: &Library, stream: sys::CUstream, request: &Run) -> Result<R
     }
 }
 
-/// The arguments with offsets in a slot replaced by addresses. No tensor lies at offset 0, which stays a null pointer.
+/// Replaces offsets in a slot by addresses. No tensor lies at offset 0, which stands for a null pointer and stays one.
 fn placed(values: &[Value], base: u64) -> Vec<Value> {
     let place = |value: &Value| match *value {
         Value::Pointer(offset @ 1..) => Value::Pointer(base + offset),

@@ -6,12 +6,13 @@ use std::time::Duration;
 use cudarc::driver::{result, sys};
 use thiserror::Error;
 
-/// The oldest CUDA version: it introduced `cuFuncGetParamInfo`, which reads the arguments of a recorded launch.
+/// The oldest supported CUDA version, 12.4. It introduced `cuFuncGetParamInfo`, with which the arguments of a recorded
+/// launch are read.
 const OLDEST: i32 = 12_040;
 
 /// The time limit of a launch on the card, and of an answer of the recording process: `KERNELS_PATIENCE` seconds, 30 by
 /// default. A kernel that runs longer is treated as one that never ends.
-pub(super) fn patience() -> Duration {
+pub(super) fn time_limit() -> Duration {
     static SECONDS: OnceLock<u64> = OnceLock::new();
     let seconds = SECONDS.get_or_init(|| {
         let set = std::env::var("KERNELS_PATIENCE").ok();
@@ -26,7 +27,7 @@ pub(super) fn patience() -> Duration {
 pub struct GpuError {
     /// The operation that failed.
     pub(crate) doing: String,
-    /// The driver's name for the error, with its text.
+    /// The driver's text and name of the error, or what the harness found.
     pub(crate) said: String,
     /// Whether the CUDA context is lost, as after an illegal access, a trap or a time-out.
     pub(crate) sticky: bool,
@@ -37,13 +38,13 @@ impl GpuError {
         Self { doing: doing.into(), said: said.into(), sticky: false }
     }
 
-    /// A kernel that does not end blocks the context, as a crash does.
+    /// A time-out. The context counts as lost: a kernel that does not end blocks it.
     pub(super) fn time_out(doing: impl Into<String>, seconds: u64) -> Self {
         Self { doing: doing.into(), said: format!("not finished after {seconds} s"), sticky: true }
     }
 }
 
-/// Adds to a driver's error what was being done.
+/// Converts a driver error to a [`GpuError`], which says what was being done.
 pub(super) trait Said<T> {
     fn said(self, doing: &str) -> Result<T, GpuError>;
 }
@@ -84,7 +85,7 @@ impl Said<()> for sys::CUresult {
 /// Loads the driver; returns the CUDA version that it supports (13000 is 13.0).
 pub(super) fn load() -> Result<i32, GpuError> {
     const DOING: &str = "loading the NVIDIA driver";
-    // SAFETY: only looks whether the library can be opened.
+    // SAFETY: only tests whether the library can be opened.
     if !unsafe { sys::is_culib_present() } {
         return Err(GpuError::new(DOING, "libcuda.so.1 cannot be loaded: this machine has no NVIDIA driver"));
     }

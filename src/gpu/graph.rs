@@ -1,4 +1,4 @@
-//! Several launches as one CUDA graph, without host work in between.
+//! CUDA graphs, which launch several kernels without host work in between.
 
 use cudarc::driver::{result, sys};
 
@@ -6,16 +6,16 @@ use super::device::Event;
 use super::driver::{GpuError, Said};
 use super::{Buffer, Device};
 
-/// A graph, instantiated.
+/// An instantiated graph.
 #[derive(Debug)]
 pub struct Graph {
-    /// Null where another owner keeps it.
+    /// Null if another library owns it.
     graph: sys::CUgraph,
     exec: sys::CUgraphExec,
 }
 
 impl Graph {
-    /// Captures what `work` launches on the device's stream.
+    /// Captures the launches of `work` on the device's stream, and instantiates the graph.
     pub(crate) fn capture(device: &Device, work: impl FnOnce() -> Result<(), GpuError>) -> Result<Self, GpuError> {
         const DOING: &str = "building a graph";
         // SAFETY: the stream is the device's own; the capture is ended in every case.
@@ -77,7 +77,7 @@ impl Drop for Graph {
     }
 }
 
-/// Instantiates a graph and uploads it, so that the first launch does not include that.
+/// Instantiates a graph and uploads it, so that the first launch does not include the upload.
 ///
 /// # Safety
 /// The graph is alive.
@@ -96,7 +96,7 @@ unsafe fn instantiate(device: &Device, graph: sys::CUgraph) -> Result<sys::CUgra
     Ok(exec)
 }
 
-/// Copies on the card with the driver's own copy, in stream order.
+/// Copies from device to device with `cuMemcpyDtoDAsync`, in stream order. A place is a buffer and an offset in bytes.
 pub(crate) fn driver_copy(
     device: &Device,
     to: (&Buffer, u64),

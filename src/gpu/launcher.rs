@@ -27,7 +27,7 @@ impl Library {
     /// Calls a launcher and returns its result.
     ///
     /// # Safety
-    /// The arguments are those of its C signature, and its pointers and the stream are what it takes them for.
+    /// The arguments match its C signature, and pointers and stream are valid for what it does with them.
     pub unsafe fn launch(&self, launcher: &str, values: &[Value], stream: u64) -> Result<i32, GpuError> {
         // SAFETY: kernel.toml, by the library's author, declares the function's type.
         let symbol = unsafe { self.symbol::<unsafe extern "C" fn()>("the launcher", launcher) }?;
@@ -35,10 +35,10 @@ impl Library {
         Ok(unsafe { call(CodePtr::from_ptr(*symbol as *const c_void), values, stream) })
     }
 
-    /// What a function says in words of a launcher's code.
+    /// The message that the function `error` returns for a launcher's error code.
     ///
     /// # Safety
-    /// It is an `extern "C" const char* (int)` that returns a string that ends, or null.
+    /// It is an `extern "C" const char* (int)` that returns a string that ends with a zero byte, or null.
     pub unsafe fn words(&self, error: &str, code: i32) -> Result<String, GpuError> {
         type Words = unsafe extern "C" fn(c_int) -> *const c_char;
         // SAFETY: by the caller.

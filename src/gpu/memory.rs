@@ -1,7 +1,7 @@
 //! The host's memory.
 
-/// Has the C library keep the memory that is freed: a verification allocates gigabytes over and over, and new pages of the system
-/// are slower than what is done with them.
+/// Makes malloc keep freed memory instead of returning it to the system. A verification allocates gigabytes repeatedly,
+/// and page faults on new memory take longer than the work on it.
 pub(crate) fn keep_what_is_freed() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it sets limits of the allocator.

@@ -1,7 +1,7 @@
 //! The card: driver, buffers, modules, recordings of launches and their replay.
 //!
-//! This module alone has `unsafe`: it calls the driver and, in a locked-down child process, a candidate's launcher. Its
-//! interface is safe to use from one thread.
+//! This module has nearly all `unsafe` code of the library: it calls the driver and, in a confined child process, a
+//! candidate's launcher. Its interface is safe to use from one thread.
 
 #![allow(unsafe_code)]
 
@@ -33,6 +33,6 @@ pub(crate) use device::Device;
 pub use driver::GpuError;
 pub use graph::Graph;
 pub(crate) use module::Modules;
-pub(crate) use recorder::{Answer, Recorder};
+pub(crate) use recorder::{RecordError, Recorder};
 pub(crate) use recording::{Launch, Recording};
 pub(crate) use state::State;

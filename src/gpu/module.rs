@@ -17,12 +17,12 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// Loads images: a cubin's bytes, or a PTX text's.
+    /// Loads images, each with a name for errors: cubins, or PTX.
     pub(crate) fn load(_device: &Device, images: &[(String, Vec<u8>)]) -> Result<Self, GpuError> {
         const DOING: &str = "loading device code";
         let context = result::ctx::get_current().said(DOING)?;
         let context = context.map_or(0, |context| context as usize);
-        // The driver compiles PTX on the thread that loads it: one thread an image.
+        // The driver compiles PTX on the thread that loads it: one thread per image.
         let handles: Vec<Result<usize, GpuError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = images
                 .iter()
@@ -116,7 +116,8 @@ impl Modules {
     }
 }
 
-/// Compares the recorded arguments with the function's own: the driver would read past the end of a short one.
+/// Checks the number and sizes of the recorded arguments against the function's parameters: the driver would read past
+/// the end of an argument that is too short.
 fn check_sizes(function: sys::CUfunction, launch: &Launch, doing: &str) -> Result<(), GpuError> {
     let mut index = 0;
     loop {

@@ -1,5 +1,5 @@
-//! Keeps a candidate's output away from standard output: `printf` in a kernel prints in the process that launched it, where
-//! the report goes.
+//! Discards what a candidate prints: `printf` in a kernel writes to the standard output of the process that launched
+//! it, which is for the report.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 pub(crate) struct Muffle(Option<OwnedFd>);
 
 impl Muffle {
-    /// Leaves standard output as it is where it cannot be redirected.
+    /// If standard output cannot be redirected, it stays as it is.
     pub(crate) fn new() -> Self {
         flush();
         let muffled = || -> std::io::Result<OwnedFd> {

@@ -1,4 +1,4 @@
-//! The harness's end of the recording process: starts it, sends calls, and limits its time and memory.
+//! The harness's side of the recording process: starts it, sends calls, and limits its time and memory.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::driver::patience;
+use super::driver::time_limit;
 use super::recording::{Ask, Calls, Outcome, Ran, Reply, Run, Value};
 use crate::worker::{Record, Request};
 
@@ -22,9 +22,9 @@ const SIGSYS: i32 = 31;
 /// The longest line that is read as a reply.
 const LONGEST_LINE: u64 = 256 << 20;
 
-/// Why there is no recording, with an explanation.
+/// Why there is no recording, with a message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum RecordError {
     /// The process died or was stopped.
     Stopped(String),
     /// The process sent something that is not a valid reply.
@@ -37,7 +37,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     child: Child,
-    /// Lines for its standard input; none once it is to end.
+    /// Lines for its standard input; none once the process is being stopped.
     requests: Option<Sender<Vec<u8>>>,
     replies: Receiver<Result<String, String>>,
     errors: Arc<Mutex<Vec<u8>>>,
@@ -48,16 +48,17 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Starts a process for a library.
-    pub(crate) fn start(ordinal: usize, library: &Path) -> Result<Self, Answer> {
+    pub(crate) fn start(ordinal: usize, library: &Path) -> Result<Self, RecordError> {
         match Self::started(ordinal, library, false) {
-            // A driver that wants more files than are known here. The candidate has not run yet.
-            Err(Answer::Refused(_)) => Self::started(ordinal, library, true),
+            // The driver may open files that the confinement does not allow: initialise it before. The candidate has
+            // not run yet.
+            Err(RecordError::Refused(_)) => Self::started(ordinal, library, true),
             answer => answer,
         }
     }
 
-    fn started(ordinal: usize, library: &Path, driver_first: bool) -> Result<Self, Answer> {
-        let refused = |what: &str, error: io::Error| Answer::Refused(format!("{what}: {error}"));
+    fn started(ordinal: usize, library: &Path, driver_first: bool) -> Result<Self, RecordError> {
+        let refused = |what: &str, error: io::Error| RecordError::Refused(format!("{what}: {error}"));
         let scratch = tempfile::Builder::new()
             .prefix("kernels-record-")
             .tempdir()
@@ -81,18 +82,19 @@ impl Recorder {
                 recorder.confinement = confinement;
                 Ok(recorder)
             }
-            Reply::Refused { why } => Err(Answer::Refused(why)),
-            _ => Err(Answer::BadReport("a result before any was requested".to_owned())),
+            Reply::Refused { why } => Err(RecordError::Refused(why)),
+            _ => Err(RecordError::BadReport("a result before any was requested".to_owned())),
         }
     }
 
-    /// Calls a launcher once for each list of arguments. `error` names the function that says its codes in words.
+    /// Calls a launcher once for each list of arguments. `error` names the function that returns messages for its error
+    /// codes.
     pub(crate) fn record(
         &mut self,
         launcher: &str,
         error: Option<&str>,
         calls: Vec<Vec<Value>>,
-    ) -> Result<Vec<Outcome>, Answer> {
+    ) -> Result<Vec<Outcome>, RecordError> {
         let wanted = calls.len();
         let request =
             Calls { nonce: fresh_number(), launcher: launcher.to_owned(), error: error.map(str::to_owned), calls };
@@ -101,22 +103,23 @@ impl Recorder {
         match self.receive()? {
             Reply::Recorded { nonce, outcomes } if nonce == number && outcomes.len() == wanted => Ok(outcomes),
             Reply::Recorded { nonce, .. } if nonce != number => {
-                Err(Answer::BadReport("a reply to another request".to_owned()))
+                Err(RecordError::BadReport("a reply to another request".to_owned()))
             }
-            _ => Err(Answer::BadReport("not one outcome for each call".to_owned())),
+            _ => Err(RecordError::BadReport("not one outcome for each call".to_owned())),
         }
     }
 
-    /// Calls a launcher once outside of capture, in that process, on a slot with this content: digests of the parts of the slot
-    /// afterwards. Pointers among the arguments are offsets in the slot.
+    /// Calls a launcher once outside of capture, in that process, on a slot with this content, and returns digests of
+    /// the parts of the slot afterwards. Pointers among the arguments are offsets in the slot.
     pub(crate) fn run(
         &mut self,
         launcher: &str,
         values: Vec<Value>,
         content: &[u8],
         parts: Vec<Range<usize>>,
-    ) -> Result<Ran, Answer> {
-        let refused = |error: io::Error| Answer::Refused(format!("writing a slot for the recording process: {error}"));
+    ) -> Result<Ran, RecordError> {
+        let refused =
+            |error: io::Error| RecordError::Refused(format!("writing a slot for the recording process: {error}"));
         // Not in the scratch folder, where the process could have put a link in its place.
         let mut file = tempfile::NamedTempFile::with_prefix("kernels-slot-").map_err(refused)?;
         file.write_all(content).map_err(refused)?;
@@ -126,54 +129,57 @@ impl Recorder {
         match self.receive()? {
             Reply::Ran { nonce: number, ran } if number == nonce => match ran {
                 Ran::Left(parts) if parts.len() != wanted => {
-                    Err(Answer::BadReport("not one digest for each part".to_owned()))
+                    Err(RecordError::BadReport("not one digest for each part".to_owned()))
                 }
                 ran => Ok(ran),
             },
-            _ => Err(Answer::BadReport("a reply to another request".to_owned())),
+            _ => Err(RecordError::BadReport("a reply to another request".to_owned())),
         }
     }
 
-    fn send(&mut self, what: &Ask) -> Result<(), Answer> {
+    fn send(&mut self, what: &Ask) -> Result<(), RecordError> {
         if let Ok(early) = self.replies.try_recv() {
-            return Err(Answer::BadReport(format!(
+            return Err(RecordError::BadReport(format!(
                 "a line that nobody requested: {}",
                 beginning(&early.unwrap_or_else(|why| why))
             )));
         }
-        let mut line = serde_json::to_vec(what).map_err(|error| Answer::Refused(error.to_string()))?;
+        let mut line = serde_json::to_vec(what).map_err(|error| RecordError::Refused(error.to_string()))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(requests) => requests.send(line),
-            None => return Err(Answer::Stopped("it had ended before".to_owned())),
+            None => return Err(RecordError::Stopped("it had ended before".to_owned())),
         };
         match sent {
             Ok(()) => Ok(()),
-            Err(_) => Err(Answer::Stopped(self.last_words())),
+            Err(_) => Err(RecordError::Stopped(self.how_it_ended())),
         }
     }
 
-    fn receive(&mut self) -> Result<Reply, Answer> {
+    fn receive(&mut self) -> Result<Reply, RecordError> {
         let start = Instant::now();
         loop {
             match self.replies.recv_timeout(Duration::from_millis(50)) {
                 Ok(Ok(line)) => {
                     return serde_json::from_str(&line)
-                        .map_err(|_| Answer::BadReport(format!("not a reply: {}", beginning(&line))));
+                        .map_err(|_| RecordError::BadReport(format!("not a reply: {}", beginning(&line))));
                 }
-                Ok(Err(why)) => return Err(Answer::BadReport(why)),
+                Ok(Err(why)) => return Err(RecordError::BadReport(why)),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Answer::Stopped(self.last_words()));
+                    return Err(RecordError::Stopped(self.how_it_ended()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if start.elapsed() > patience() {
+            if start.elapsed() > time_limit() {
                 self.stop();
-                return Err(Answer::Stopped(format!("it was stopped: no answer after {} s", patience().as_secs())));
+                return Err(RecordError::Stopped(format!(
+                    "it was stopped: no answer after {} s",
+                    time_limit().as_secs()
+                )));
             }
             if resident(self.child.id()) > MEMORY {
                 self.stop();
-                return Err(Answer::Stopped(format!(
+                return Err(RecordError::Stopped(format!(
                     "it was stopped: it used more than {} GiB of memory",
                     MEMORY >> 30
                 )));
@@ -188,7 +194,7 @@ impl Recorder {
     }
 
     /// How the process ended, with the beginning of its standard error.
-    fn last_words(&mut self) -> String {
+    fn how_it_ended(&mut self) -> String {
         self.requests = None;
         // It has closed its standard output; if it does not exit, it is killed.
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -239,14 +245,14 @@ fn confined(mut command: Command, scratch: &Path) -> Command {
     command
         .env("HOME", scratch)
         .env("TMPDIR", scratch)
-        // Read-only there; spares a second compilation of PTX that this process had compiled.
+        // Read-only there; avoids a second compilation of PTX that this process has had compiled.
         .env("CUDA_CACHE_PATH", compute_cache())
         .env("CUDA_MODULE_LOADING", "LAZY");
     command
 }
 
-/// Writes lines to the process's standard input, on a thread: a process that reads nothing blocks that thread alone, and is
-/// stopped for want of an answer.
+/// Writes lines to the process's standard input, on a thread: if the process does not read, only that thread blocks,
+/// and the process is stopped because it does not answer.
 fn lines_for(input: Option<ChildStdin>) -> Sender<Vec<u8>> {
     let (requests, lines) = channel::<Vec<u8>>();
     std::thread::spawn(move || {

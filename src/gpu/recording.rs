@@ -73,7 +73,7 @@ pub(crate) struct Calls {
     pub(crate) nonce: u64,
     /// The launcher's symbol.
     pub(crate) launcher: String,
-    /// The function that says its codes in words.
+    /// The function that returns messages for its error codes.
     pub(crate) error: Option<String>,
     /// The arguments of each call.
     pub(crate) calls: Vec<Vec<Value>>,
@@ -99,12 +99,12 @@ pub enum Value {
 /// A message of the recording process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Reply {
-    /// It is locked down and has loaded the library.
+    /// The process is confined and has loaded the library.
     Ready {
         /// The restrictions that are in force.
         confinement: Vec<String>,
     },
-    /// It cannot record.
+    /// The process cannot record.
     Refused {
         /// Why.
         why: String,
@@ -120,7 +120,7 @@ pub(crate) enum Reply {
     Ran {
         /// That of the request.
         nonce: u64,
-        /// What it left.
+        /// The result.
         ran: Ran,
     },
 }
@@ -136,7 +136,7 @@ pub(crate) enum Outcome {
         code: i32,
         /// How many nodes it had captured before it returned.
         nodes: usize,
-        /// The code in words, where the request names a function for them.
+        /// The message for the code, if the request names a function for messages.
         said: Option<String>,
     },
     /// A captured node is not a kernel.

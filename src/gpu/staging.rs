@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 
 use super::driver::{GpuError, Said};
 
-/// Bytes of it: larger copies go in pieces.
+/// Its size in bytes; larger copies are made in pieces.
 const BYTES: usize = 32 << 20;
 
 /// The memory, of one card.
@@ -18,7 +18,7 @@ pub(super) struct Staging(NonNull<u8>);
 unsafe impl Send for Staging {}
 
 impl Staging {
-    /// In the current context. None: the system locks no more memory.
+    /// Allocates in the current context. None: the system refuses to lock memory.
     pub(super) fn new() -> Option<Self> {
         // SAFETY: `free` frees it, once.
         let memory = unsafe { result::malloc_host(BYTES, 0) }.ok()?;

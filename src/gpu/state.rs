@@ -15,7 +15,8 @@ impl State {
     /// Reads the variables with these names, before the first launch.
     ///
     /// # Errors
-    /// The driver's, and a variable that it does not find: what cannot be reset must not be timed.
+    /// An error of the driver, or a variable that it does not find: a kernel whose variables cannot be reset must not
+    /// be timed.
     pub(super) fn read(modules: &[sys::CUmodule], names: &[String]) -> Result<Self, GpuError> {
         let mut state = Self::default();
         for name in names {

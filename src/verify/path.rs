@@ -7,13 +7,13 @@ use super::finding::Kind;
 use crate::compile::{Build, Target, variables};
 use crate::gpu::direct::digests;
 use crate::gpu::recording::{Outcome, Ran, Value};
-use crate::gpu::{Answer, Device, Modules, Recorder, Recording, State};
+use crate::gpu::{Device, Modules, RecordError, Recorder, Recording, State};
 use crate::project::{Bound, BoundArgument, Project};
 
 use super::files::Files;
 use super::layout::Layout;
 
-/// Recording processes of a path that may end early; then no other is started.
+/// After so many recording processes of a path have ended early, no other is started.
 const MOST_PROCESSES: u32 = 3;
 
 /// A code path, loaded and ready.
@@ -28,7 +28,7 @@ pub(crate) struct CodePath<'a> {
     ordinal: usize,
     recorder: Option<Recorder>,
     files: Files,
-    /// The fault of the library itself, which no process then loads.
+    /// A fault of the library itself, because of which no process loads it.
     unfit: Option<Fault>,
     /// Recording processes that ended early.
     ended: u32,
@@ -126,7 +126,7 @@ impl<'a> CodePath<'a> {
                 }
                 Outcome::NotAKernel(why) => return Ok(Err((Kind::NotAKernel, why))),
                 Outcome::Escaped(why) => {
-                    // That process's context may be lost: the next case gets another.
+                    // That process's context may be lost: the next case gets another process.
                     return Ok(Err(self.ended(Kind::EscapedStream, why)));
                 }
             }
@@ -146,7 +146,8 @@ impl<'a> CodePath<'a> {
         Ok(Ok(recordings))
     }
 
-    /// As [`CodePath::record`], with the outcomes as they are. `error` is the function that says the launcher's codes in words.
+    /// As [`CodePath::record`], but returns the outcomes as they are reported. `error` names the function that returns
+    /// messages for the launcher's error codes.
     pub(crate) fn ask(
         &mut self,
         (launcher, error): (&str, Option<&str>),
@@ -161,10 +162,10 @@ impl<'a> CodePath<'a> {
         if self.recorder.is_none() {
             match Recorder::start(self.ordinal, &self.target.library) {
                 Ok(recorder) => self.recorder = Some(recorder),
-                Err(Answer::Refused(why)) => {
+                Err(RecordError::Refused(why)) => {
                     anyhow::bail!("the recording process could not start: {why}")
                 }
-                Err(answer) => return Ok(Err(self.fault(answer))),
+                Err(error) => return Ok(Err(self.fault(error))),
             }
         }
         let Some(recorder) = &mut self.recorder else {
@@ -174,11 +175,12 @@ impl<'a> CodePath<'a> {
         if let Some(changed) = self.files.changed() {
             return Ok(Err((Kind::FilesChanged, changed)));
         }
-        Ok(answer.map_err(|answer| self.fault(answer)))
+        Ok(answer.map_err(|error| self.fault(error)))
     }
 
     /// Calls a launcher once outside of capture, in the recording process, on a slot with the content `before`, and compares
-    /// what it leaves with what a replay left: every byte but those of scratch. Run after a recording of the same case.
+    /// what it leaves with what a replay left: every byte but those of scratch. Called after a recording of the same
+    /// case.
     ///
     /// # Errors
     /// Errors of the harness.
@@ -213,20 +215,20 @@ impl<'a> CodePath<'a> {
                 let (kind, message) = other(&format!("failed, and its recorded launches did not: {why}"));
                 Some(self.ended(kind, message))
             }
-            Err(Answer::Refused(why)) => anyhow::bail!(why),
-            Err(answer) => Some(self.fault(answer)),
+            Err(RecordError::Refused(why)) => anyhow::bail!(why),
+            Err(error) => Some(self.fault(error)),
         })
     }
 
-    fn fault(&mut self, answer: Answer) -> Fault {
-        match answer {
-            Answer::Stopped(why) => self.ended(Kind::ChildStopped, format!("the recording process: {why}")),
-            Answer::BadReport(why) => self.ended(Kind::BadReport, format!("the recording process: {why}")),
-            Answer::Refused(why) => self.ended(Kind::ChildStopped, why),
+    fn fault(&mut self, error: RecordError) -> Fault {
+        match error {
+            RecordError::Stopped(why) => self.ended(Kind::ChildStopped, format!("the recording process: {why}")),
+            RecordError::BadReport(why) => self.ended(Kind::BadReport, format!("the recording process: {why}")),
+            RecordError::Refused(why) => self.ended(Kind::ChildStopped, why),
         }
     }
 
-    /// Counts a process that ended, so that a library that ends every process does not get one for each case.
+    /// Counts a process that ended, so that none is started for each case if a library ends every process.
     fn ended(&mut self, kind: Kind, why: String) -> Fault {
         self.recorder = None;
         self.ended += 1;
@@ -265,7 +267,7 @@ pub fn choose(build: &Build, arch: u32, native_only: bool) -> Vec<(&Target, bool
     let mut targets: Vec<&Target> = build.targets.iter().filter(|target| target.arch <= arch).collect();
     targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
     let mut chosen = Vec::new();
-    // Machine code runs on its own generation and the same or a later revision.
+    // Machine code runs on the same major compute capability, and the same or a later minor one.
     if let Some(native) = targets.iter().find(|target| target.arch / 10 == arch / 10) {
         chosen.push((*native, false));
     } else if let Some(nearest) = targets.first() {

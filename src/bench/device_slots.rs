@@ -1,4 +1,5 @@
-//! The slots of a case on the card, in two images: `memory`, on which launches work, and `kept`, with what they must leave.
+//! The slots of a case on the card, in two images: `memory`, on which launches work, and `kept`, with the content that
+//! they must leave.
 
 use anyhow::Result;
 
@@ -10,7 +11,7 @@ use crate::project::{Bound, BoundTensor, Role};
 use crate::verify::layout::Layout;
 use crate::verify::timed::{content, distinct};
 
-/// The memory of all cases, one after another.
+/// The memory that all cases use, one after another.
 #[derive(Debug)]
 pub(super) struct Images {
     pub(super) memory: Buffer,
@@ -18,26 +19,26 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Two images of as many bytes.
+    /// Allocates two images of `bytes` bytes each.
     pub(super) fn new(device: &Device, bytes: u64) -> Result<Self, GpuError> {
         Ok(Self { memory: device.allocate(bytes)?, kept: device.allocate(bytes)? })
     }
 }
 
-/// The slots of one case.
+/// The slots of one case, at the beginning of both images.
 #[derive(Debug)]
-pub(super) struct Ring<'a> {
+pub(super) struct DeviceSlots<'a> {
     device: &'a Device,
     contents: &'a Contents,
     images: &'a Images,
     layout: &'a Layout,
-    /// How many.
+    /// The number of slots.
     slots: u32,
-    /// What is in one.
+    /// The tensors of a slot, and their regions.
     pub(super) slot: Slots<'a>,
 }
 
-impl<'a> Ring<'a> {
+impl<'a> DeviceSlots<'a> {
     /// Slots at the beginning of the images.
     pub(super) fn new(
         (device, contents, images): (&'a Device, &'a Contents, &'a Images),
@@ -51,7 +52,8 @@ impl<'a> Ring<'a> {
         step(self.layout) * u64::from(self.slots)
     }
 
-    /// Draws all contents: inputs in both images, a word around them, and a word in place of what launches write.
+    /// Writes new contents: drawn inputs, and a word around the tensors, in both images; then another word to outputs
+    /// and scratch in `memory`.
     pub(super) fn prepare(&self, round: &Round) -> Result<(), GpuError> {
         let all = Region {
             at: 0,
@@ -66,26 +68,27 @@ impl<'a> Ring<'a> {
         self.blank(round.blanks[0])
     }
 
-    /// Makes a second launch possible: each slot gets the inputs of the next one, and another word in place of what is
-    /// written. A kernel that computes something else in some slots then differs from itself.
+    /// Prepares the repeated launches: each slot gets the inputs of the next slot, and outputs and scratch get another
+    /// word. If the results of a kernel depend on the slot, the repeated launches then differ from the timed ones.
     pub(super) fn again(&self, round: &Round) -> Result<(), GpuError> {
         self.draw(round, self.shift())?;
         self.blank(round.blanks[1])
     }
 
-    /// Hides what timed launches left, or shows it again: the repeated ones must not find it on the card and copy it.
+    /// Masks the results of the timed launches in `kept`, or unmasks them: the repeated launches must not find them on
+    /// the card and copy them.
     pub(super) fn mask(&self, round: &Round) -> Result<(), GpuError> {
         self.of(Role::is_written).try_for_each(|region| {
             self.contents.write(self.device, &self.images.kept, region, Content::Mask(round.mask))
         })
     }
 
-    /// Copies everything to `kept`, with the words in place of what launches write.
+    /// Copies all slots to `kept`, with the words in outputs and scratch.
     pub(super) fn keep_all(&self) -> Result<(), GpuError> {
         driver_copy(self.device, (&self.images.kept, 0), (&self.images.memory, 0), self.bytes())
     }
 
-    /// The first slot besides these that is not as it is kept.
+    /// The first slot, other than these, that differs from `kept`.
     pub(super) fn changed_besides(&self, slots: &[usize]) -> Result<Option<u32>, GpuError> {
         for slot in slots {
             let at = step(self.layout) * *slot as u64;
@@ -94,12 +97,12 @@ impl<'a> Ring<'a> {
         self.difference(0, |_| false)
     }
 
-    /// How many slots further the inputs of the second launch come from.
+    /// The distance in slots from which the inputs of a repeated launch come.
     fn shift(&self) -> u32 {
         u32::from(self.slots > 1)
     }
 
-    /// The slot whose inputs a slot has in the second launch.
+    /// The slot whose inputs a slot has in the repeated launch.
     pub(super) fn source(&self, slot: u32) -> u32 {
         slot + self.shift()
     }
@@ -108,7 +111,7 @@ impl<'a> Ring<'a> {
         for (index, (tensor, region)) in
             self.slot.tensors.iter().enumerate().filter(|(_, (one, _))| one.role.is_given())
         {
-            let content = content(tensor, index, round.seed).further(shift);
+            let content = content(tensor, index, round.seed).shifted(shift);
             self.contents.write(self.device, &self.images.memory, region, content)?;
         }
         Ok(())
@@ -122,17 +125,20 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Copies what launches may have written to `kept`, and compares everything: nothing else may have changed.
+    /// Copies the tensors that launches may write to `kept`, and compares everything else. Returns the first slot that
+    /// changed.
     pub(super) fn keep(&self) -> Result<Option<u32>, GpuError> {
         self.difference(0, Role::is_written)
     }
 
-    /// Compares what a second launch left with what is kept of the slots whose inputs it had.
+    /// Compares the results of the repeated launches with those that the timed launches left on the same inputs.
+    /// Returns the first slot that differs.
     pub(super) fn repeated(&self) -> Result<Option<u32>, GpuError> {
         self.difference(self.shift(), |role| role == Role::Scratch)
     }
 
-    /// The first slot that differs from the kept one so many further, after copying the tensors of some roles.
+    /// The first slot that differs from the slot in `kept` that is `shift` further on, after copying the tensors of
+    /// some roles.
     fn difference(&self, shift: u32, copied: impl Fn(Role) -> bool) -> Result<Option<u32>, GpuError> {
         let slots = self.slots - shift;
         let memory = (&self.images.memory, 0);
@@ -148,17 +154,17 @@ impl<'a> Ring<'a> {
         self.slot.tensors.iter().filter(move |(tensor, _)| wanted(tensor.role)).map(|(_, region)| region)
     }
 
-    /// Reads all slots into the L2, behind work that keeps the stream busy.
+    /// Reads all slots into the L2, after work that keeps the stream busy.
     pub(super) fn warm(&self) -> Result<(), GpuError> {
         self.contents.warm(self.device, &self.images.memory, self.bytes())
     }
 
-    /// A slot as the last launch left it.
+    /// Downloads a slot as the last launch left it.
     pub(super) fn left(&self, slot: u32) -> Result<Vec<u8>> {
         self.download(&self.images.memory, slot)
     }
 
-    /// A slot as it is kept.
+    /// Downloads a slot of `kept`.
     pub(super) fn kept(&self, slot: u32) -> Result<Vec<u8>> {
         self.download(&self.images.kept, slot)
     }
@@ -170,7 +176,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Bytes of memory that inputs and outputs occupy: the most that a launch need move. What is input and output counts twice.
+/// The bytes of memory that inputs and outputs occupy: the most that a launch needs to move. A tensor that is input and
+/// output counts twice.
 pub(super) fn most_bytes(bound: &Bound) -> u64 {
     let of = |tensor: &BoundTensor| {
         let times = match tensor.role {
