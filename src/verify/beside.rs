@@ -1,5 +1,5 @@
-//! Verifies a code path in a process of its own, beside the others: a kernel that loses the CUDA context ends that process
-//! alone.
+//! Verifies a code path in a child process, at the same time as the others. A kernel that loses the CUDA context ends
+//! only this process.
 
 use std::io::Read;
 use std::process::{Child, Stdio};

@@ -1,5 +1,5 @@
-//! One case on one code path: four launches, and a comparison of every byte. The three stages, drawing the inputs, launching and
-//! judging, each work on another case.
+//! One case on one code path: four launches, and a comparison of every byte. The three stages (drawing the inputs,
+//! launching, judging) work on different cases at the same time.
 
 use anyhow::{Result, bail};
 
@@ -32,7 +32,7 @@ pub(super) struct CaseOutcome {
     pub(super) worst: f64,
     /// Launches outside of capture.
     pub(super) direct: u64,
-    /// Whether its outputs are compared with the oracle by the bench alone.
+    /// Whether its outputs are compared with the oracle only by the bench.
     pub(super) left_to_bench: bool,
     /// The context is lost: nothing more can be run.
     pub(super) lost: bool,
@@ -44,25 +44,26 @@ impl From<Fault> for CaseOutcome {
     }
 }
 
-/// What a case is launched with.
+/// What a launch of a case needs.
 pub(super) struct Setting<'a> {
     pub(super) device: &'a Device,
     pub(super) operation: &'a Operation,
     pub(super) chosen: &'a Chosen,
 }
 
-/// The largest slot that is handed to the recording process for a launch outside of capture, which reads and digests it
-/// within the processor time that it may use.
+/// The largest slot, in bytes, for a launch outside of capture: the recording process reads and digests it within its
+/// limit of processor time.
 const MOST_DIRECT: u64 = 1 << 27;
 
-/// A shape that the bench times is compared with the oracle there alone, if it takes more operations: the host computes some
-/// 10^11 a second.
+/// A shape that the bench times is compared with the oracle only by the bench if it takes more operations than this:
+/// the host computes some 10^11 operations per second.
 const MANY_OPERATIONS: f64 = 5e10;
 
-/// The largest slot of a shape that the bench times and that is verified as well: the host holds a dozen of them.
+/// The largest slot, in bytes, of a shape that is verified because the bench times it: the host holds a dozen such
+/// slots.
 pub(super) const MOST_TIMED: u64 = 1 << 29;
 
-/// References in Python that run at once for one code path; up to three paths run side by side.
+/// References in Python that run at the same time for one code path; up to three paths are verified at the same time.
 const REFERENCES: usize = 3;
 
 /// References in Python run in advance for cases of at most this many elements, because their results are kept in memory.
@@ -70,17 +71,17 @@ const MOST_ELEMENTS: u64 = 1 << 26;
 
 /// Bytes that the host holds of a case from drawing to judging: four slots, before and after their launches.
 pub(super) fn held_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
-    // A case that cannot be bound is an error when it is drawn.
+    // A case that cannot be bound gives an error when its inputs are drawn.
     let bytes = operation.bind(&chosen.case).map_or(0, |bound| Layout::new(&bound).bytes);
     if chosen.timed && bytes > MOST_TIMED { 0 } else { 8 * bytes }
 }
 
-/// A case with its inputs drawn, which takes the host about as long as everything else and is done in advance.
+/// A case and its inputs. Drawing takes the host about as long as everything else, and is done in advance.
 pub(super) struct Prepared {
     bound: Bound,
     layout: Layout,
-    /// Each slot, and which of two places in device memory it goes to: the same inputs under two poisons, then other inputs at
-    /// the other place, then other inputs at the first one.
+    /// The slot of each run, and the index of its place in device memory. The first two runs have the same inputs and
+    /// different poison; the third has other inputs and is at the other place; the fourth has other inputs again.
     runs: [(Slot, usize); 4],
     /// The references in Python for the runs of [`COMPARED`], where they ran in advance.
     references: Vec<Box<dyn Oracle>>,
@@ -140,7 +141,7 @@ impl Prepared {
         Ok(all)
     }
 
-    /// Calls a function in place of launches, one call a run; the error is why one gave no results.
+    /// Calls a function instead of launching, once per run. The inner error says why a call gave no results.
     pub(super) fn call(
         self,
         operation: &Operation,
@@ -246,9 +247,9 @@ pub(super) type Judged<'a> = (&'a Project, &'a Operation, &'a Chosen);
 /// A case after its launches, to be judged while the next one is launched.
 pub(super) struct Launched {
     outcome: CaseOutcome,
-    /// The case, and its slots after the four launches; none where they did not come to an end.
+    /// The case, and its slots after the four launches; none if the launches did not complete.
     to_judge: Option<(Prepared, Vec<Vec<u8>>)>,
-    /// What the launch outside of capture found, which counts where nothing else did.
+    /// The fault of the launch outside of capture. It is reported only if there is no other.
     direct: Option<Fault>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Wrong {
     pub(crate) row: u64,
     /// The column.
     pub(crate) column: u64,
-    /// What the oracle says; none: nothing.
+    /// The exact value; none: the oracle gives none.
     pub(crate) expected: Option<f64>,
     /// What the candidate stored.
     pub(crate) got: f64,
@@ -54,7 +54,7 @@ fn norm_bound(dtype: DType, elements: f64) -> f64 {
         DType::F16 => 4.2e-4,
         // The error of a plain fp32 loop over a row has the same sign in the whole row.
         DType::F32 => 2e-5,
-        // Of these the elements alone are judged.
+        // Other types are judged by their elements only.
         _ => f64::INFINITY,
     }
 }
@@ -175,13 +175,13 @@ impl Part {
             self.elements += 1;
             let value = expected.values.get(column).copied();
             let budget = match value {
-                // Of these the oracle says all that there is to say.
+                // NaN and infinity have no budget.
                 Some(value) if non_finite && !value.is_finite() => {
-                    // No integer is right there.
+                    // An integer type has neither NaN nor infinity: any value passes.
                     if !dtype.is_float() {
                         continue;
                     }
-                    // Where infinities meet, another order of operations gives NaN, which hides nothing.
+                    // NaN is right as well: infinities of both signs give it in another order of operations.
                     if got.is_nan() || got.to_bits() == value.to_bits() {
                         continue;
                     }
@@ -242,8 +242,8 @@ impl Part {
         Some((error, budget))
     }
 
-    /// The same for a type whose neighbours lie far apart: one unit off is wrong, but where the exact value lies within the
-    /// slack of a boundary of rounding.
+    /// The same for integers and 8-bit floats: an error of one unit is wrong, unless the exact value is within the
+    /// slack of a rounding boundary.
     fn stepped(&mut self, (dtype, unit): (DType, f64), value: f64, got: f64, slack: f64) -> Option<(f64, f64)> {
         let (low, high) = bracket(dtype, value, slack);
         let distance = (got - value).abs();
@@ -265,7 +265,8 @@ fn saturated(dtype: DType, value: f64, got: f64) -> bool {
     is_eight && got.abs() >= largest(dtype) && got.is_sign_positive() == value.is_sign_positive()
 }
 
-/// The slack of an element. Beside infinite ones the oracle may know none: a finite value then need only be near.
+/// The slack of an element. If other elements are infinite, the oracle's slack may be, too: the error may then be 1/64
+/// of the value.
 fn slack_of(slack: Option<f64>, value: f64, non_finite: bool) -> f64 {
     match slack.unwrap_or(0.0) {
         slack if non_finite && !slack.is_finite() => value.abs() / 64.0,

@@ -41,7 +41,7 @@ pub(super) fn run(
         starts.push(buffer.address() + before);
         buffers.push(buffer);
     }
-    // Absolute addresses, for a slot at zero.
+    // The starts are absolute addresses: the base of the slot is 0.
     let layout = Layout { starts, bytes: 0 };
     let recordings = match path.record(&operation.launcher, &bound, &layout, &[0])? {
         Ok(recordings) => recordings,

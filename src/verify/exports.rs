@@ -30,7 +30,7 @@ pub(super) fn interposed(library: &Path) -> Result<Option<String>> {
 /// Symbols that every shared object may define.
 const EVERYWHERE: [&str; 6] = ["_init", "_fini", "__bss_start", "_edata", "_end", "__data_start"];
 
-/// `cuLaunchKernel`, `cudaMalloc`, `nvmlInit`, `__cudaRegisterFunction`.
+/// Whether it is a name like `cuLaunchKernel`, `cudaMalloc`, `nvmlInit`, `__cudaRegisterFunction`.
 fn is_cuda(name: &str) -> bool {
     let bare = name.trim_start_matches('_');
     ["cu", "cuda", "nvml", "cudart"]

@@ -14,7 +14,7 @@ use crate::project::Project;
 #[derive(Debug)]
 pub(super) struct Files(Vec<(PathBuf, Stamp, [u8; 32])>);
 
-/// Inode, size and change time, which a process cannot set.
+/// Inode, size and change time. A process cannot set the change time.
 #[derive(Debug, PartialEq)]
 struct Stamp(u64, u64, i64, i64);
 
@@ -35,28 +35,28 @@ impl Files {
         let files = paths
             .into_iter()
             .map(|path| {
-                let seen = look(&path).with_context(|| format!("reading {}", path.display()))?;
+                let seen = fingerprint(&path).with_context(|| format!("reading {}", path.display()))?;
                 Ok((path, seen.0, seen.1))
             })
             .collect::<Result<_>>()?;
         Ok(Self(files))
     }
 
-    /// The first that changed. Its content is read only if its inode, size or change time differ: a backup or a new link may
-    /// change these alone.
+    /// A message about the first file whose content changed. The content is read only if inode, size or change time
+    /// differ, which a backup or a new link may change, too.
     pub(super) fn changed(&self) -> Option<String> {
         self.0
             .iter()
             .find(|(path, stamp, digest)| {
                 let entry = std::fs::metadata(path).ok();
                 entry.as_ref().map(Stamp::from).as_ref() != Some(stamp)
-                    && look(path).ok().map(|seen| seen.1).as_ref() != Some(digest)
+                    && fingerprint(path).ok().map(|seen| seen.1).as_ref() != Some(digest)
             })
             .map(|(path, ..)| format!("{} changed while the recording process ran", path.display()))
     }
 }
 
-fn look(path: &Path) -> std::io::Result<(Stamp, [u8; 32])> {
+fn fingerprint(path: &Path) -> std::io::Result<(Stamp, [u8; 32])> {
     let stamp = Stamp::from(&std::fs::metadata(path)?);
     let bytes = std::fs::read(path)?;
     Ok((stamp, Sha256::digest(&bytes).into()))

@@ -8,13 +8,13 @@ use crate::base::plural;
 use crate::gpu::Card;
 use crate::project::{Operation, OracleRef, Tolerance};
 
-/// The version of what a verification adds to the cases of kernel.toml, and of what it looks for. Evidence under an older one is
-/// not fresh.
+/// The version of a verification's checks: of the cases that it adds to those of kernel.toml, and of the faults that it
+/// detects. Evidence of an older version is stale.
 ///
 /// 2: NaN and infinity among the inputs; launches outside of capture; the shapes of the bench; all memory guarded.
 pub const SET: u32 = 2;
 
-/// That of reports which do not say.
+/// The version of reports that do not name one.
 pub(crate) fn first_set() -> u32 {
     1
 }
@@ -128,9 +128,9 @@ pub struct PathReport {
 pub struct OperationReport {
     /// Its name.
     pub operation: String,
-    /// What says the right answer: `built in: rms_norm`, or `the project's own: reference.py, rms_norm`.
+    /// The source of the expected values: `built in: rms_norm`, or `the project's own: reference.py, rms_norm`.
     pub oracle: String,
-    /// The project's own tolerance, in words; none: that of this program.
+    /// The project's own tolerance, as text; none: the defaults of this program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<String>,
     /// Why NaN and infinity were not among the inputs.
@@ -144,14 +144,14 @@ pub struct OperationReport {
     pub non_finite: u64,
     /// Cases that were launched outside of capture as well.
     pub direct: u64,
-    /// Cases that are here because the bench times their shape.
+    /// Cases that were added because the bench times their shape.
     pub timed: u64,
-    /// Of these, those whose outputs the oracle judges in the bench alone, for their size.
+    /// Of these, those whose outputs are compared with the oracle only by the bench, because of their size.
     pub left_to_bench: u64,
 }
 
 impl OperationReport {
-    /// Nothing verified yet.
+    /// The report of an operation before any case.
     pub(crate) fn new(operation: &Operation) -> Self {
         let Tolerance { ulps, relative_norm, absolute } = operation.tolerance;
         let parts = [("ulps", ulps), ("absolute", absolute), ("relative_norm", relative_norm)];
@@ -199,7 +199,7 @@ impl OperationReport {
         words.join(", ")
     }
 
-    /// What the project says in place of this program, each in one line.
+    /// What the project defines in place of this program's oracle, tolerance and inputs, one line each.
     pub(crate) fn own(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.oracle.starts_with("built in") {
@@ -229,7 +229,7 @@ pub struct VerifyReport {
     pub seed: u64,
     /// The restrictions of the recording process.
     pub confinement: Vec<String>,
-    /// The version of the set of cases that this program adds to those of kernel.toml, and of what it looks for.
+    /// The version of the checks: [`SET`].
     #[serde(default = "first_set")]
     pub set: u32,
     /// The operations.

@@ -1,11 +1,11 @@
-//! What a function is called on in place of a launcher, and what comes of it.
+//! The call of a function in place of a launcher.
 
 use anyhow::Result;
 
 use super::layout::Layout;
 use crate::project::{Bound, Case, Operation};
 
-/// What a function is called on.
+/// What a call needs: the case, and the content of its slot before the call.
 pub(crate) struct Given<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) case: &'a Case,
@@ -14,7 +14,7 @@ pub(crate) struct Given<'a> {
     pub(crate) slot: &'a [u8],
 }
 
-/// Why there is no result.
+/// Why a call gave no result.
 pub(crate) enum Unanswered {
     /// The function does not take this case, and says why.
     Refused(String),

@@ -8,10 +8,10 @@ use crate::project::{BoundTensor, DType, Inputs, Integers};
 
 use super::random::Random;
 
-/// How many normal numbers are drawn, once: rows are copied from random places among them. Drawing each element would take
-/// most of a verification's time.
+/// The number of normal numbers that are drawn once per process. Rows are copied from random places among them: drawing
+/// each element would take most of the time of a verification.
 const POOL: usize = 1 << 20;
-/// Makes the places of NaN and infinity differ from other draws.
+/// Separates the seed of the places of NaN and infinity from other seeds.
 const NOT_FINITE: u64 = 0x6e6f_7420_6669_6e69;
 
 /// The elements of a tensor in row-major order, without the gaps of its strides, as bytes.
@@ -68,7 +68,7 @@ fn not_finite(bytes: &mut [u8], tensor: &BoundTensor, length: usize, random: &mu
     let below = |random: &mut Random, bound: usize| usize::try_from(random.below(bound as u64)).unwrap_or(0);
     for _ in 0..=random.below(3) {
         let row = below(random, bytes.len() / size / length);
-        // Rows begin and end where kernels differ.
+        // The ends of a row are likely places of errors.
         let column = match random.below(4) {
             0 => 0,
             1 => length - 1,
@@ -82,8 +82,8 @@ fn not_finite(bytes: &mut [u8], tensor: &BoundTensor, length: usize, random: &mu
     }
 }
 
-/// An integer from the range in kernel.toml; with `also`, one in eight from its list of other values. An empty range gives its
-/// first.
+/// An integer from the range in kernel.toml; with `also`, one in eight from its list of other values. An empty range
+/// gives its first number.
 #[allow(clippy::cast_precision_loss, reason = "binding limits it to 2^53")]
 pub(crate) fn integer(from: &Integers<i64>, also: bool, random: &mut Random) -> f64 {
     let count = from.also.len() as u64;
@@ -95,7 +95,7 @@ pub(crate) fn integer(from: &Integers<i64>, also: bool, random: &mut Random) -> 
     (from.first + random.below(span + 1).cast_signed()) as f64
 }
 
-/// Rows of one value, and rows of zeros and with them, as far as the range has these.
+/// Makes the elements of a row equal, or some of them or all 0 if the range contains 0.
 fn within(row: &mut [f64], from: &Integers<i64>, inputs: Inputs, number: u64) {
     match inputs {
         Inputs::Constant => row.fill(row.first().copied().unwrap_or(0.0)),
@@ -115,7 +115,7 @@ fn pool() -> &'static [f64] {
     })
 }
 
-/// One row.
+/// Draws one row.
 fn fill(row: &mut Vec<f64>, index: u64, length: usize, dtype: DType, inputs: Inputs, random: &mut Random) {
     row.clear();
     if !dtype.is_float() {
@@ -132,7 +132,8 @@ fn fill(row: &mut Vec<f64>, index: u64, length: usize, dtype: DType, inputs: Inp
         let factor = (0.75 + 0.5 * random.unit()) * if random.below(2) == 0 { -1.0 } else { 1.0 };
         row.extend(pool()[start..start + count].iter().map(|number| number * factor));
     }
-    // The powers of two of rows, the first and how many, and that of tiny ones: what the type's exponents hold.
+    // The exponents by which rows are scaled, the least and how many, and that of tiny rows, as the range of the type
+    // allows.
     let (least, range, tiny) = match dtype {
         DType::F16 => (-8, 15, -14),
         DType::E5M2 => (-8, 13, -12),

@@ -1,4 +1,4 @@
-//! What the outputs of a case say against a candidate.
+//! The faults that the outputs of a case show.
 
 use super::compare::{Comparison, Wrong};
 use super::finding::Kind;
@@ -7,7 +7,7 @@ use super::path::Fault;
 use super::slot::{Damage, Poison, Slot};
 use crate::project::{Bound, BoundTensor, Role};
 
-/// Bytes that changed outside the outputs.
+/// The fault if a byte outside the outputs changed.
 pub(crate) fn damaged(slot: &Slot, bound: &Bound, layout: &Layout, after: &[u8]) -> Option<Fault> {
     Some(match slot.damage(bound, layout, after)? {
         Damage::Input(what) => (Kind::InputModified, what),
@@ -15,7 +15,8 @@ pub(crate) fn damaged(slot: &Slot, bound: &Bound, layout: &Layout, after: &[u8])
     })
 }
 
-/// Output elements that hold one poison after the first run, and the other after the second: nothing wrote them.
+/// The first output with elements that hold one poison after the first run and the other after the second: no launch
+/// wrote them.
 pub(super) fn unwritten(bound: &Bound, layout: &Layout, first: &[u8], second: &[u8]) -> Option<String> {
     let outputs = |tensor: &BoundTensor| tensor.role == Role::Output;
     let (tensor, place, count) = found(bound, layout, first, second, outputs, poisoned)?;
@@ -45,8 +46,8 @@ pub(crate) fn differing(bound: &Bound, layout: &Layout, first: &[u8], second: &[
     ))
 }
 
-/// The first of some tensors in which `count` finds elements in a pair of slots: the first such element, and how many. `count`
-/// gets runs of elements without gaps, and the size of one.
+/// The first tensor in which `count` finds elements in a pair of slots, the index of the first such element, and their
+/// number. `count` gets contiguous runs of elements, and the size of an element.
 fn found<'a>(
     bound: &'a Bound,
     layout: &Layout,
@@ -93,7 +94,7 @@ fn poisoned(first: &[u8], second: &[u8], size: usize) -> u64 {
     }
 }
 
-/// What a comparison says against a candidate.
+/// The fault that a comparison shows.
 pub(crate) fn judge(comparison: &Comparison) -> Option<Fault> {
     if let Some(wrong) = &comparison.first {
         let finite = wrong.expected.is_none_or(f64::is_finite);

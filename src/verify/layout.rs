@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::project::{Bound, BoundTensor, Role};
 
-/// The least bytes of red zone on either side of a tensor.
+/// The minimum size in bytes of the red zone on either side of a tensor.
 pub(crate) const RED_ZONE: u64 = 4096;
 /// Tensors start at a multiple of this, plus the offset that a case sets.
 const ALIGNMENT: u64 = 256;
@@ -35,8 +35,8 @@ impl Layout {
         Self { starts, bytes: (end + RED_ZONE).next_multiple_of(PAGE) + PAGE }
     }
 
-    /// The slot in parts, each with a name: every tensor, and what lies between them. Without scratch, whose contents are
-    /// nobody's.
+    /// The slot in parts, each with a name: every tensor, and what lies between them. Scratch is left out: its contents
+    /// after a launch are unspecified.
     pub(crate) fn parts(&self, bound: &Bound) -> Vec<(String, Range<usize>)> {
         let mut parts = Vec::new();
         let mut end = 0;
@@ -64,7 +64,7 @@ pub(crate) fn span_bytes(tensor: &BoundTensor) -> u64 {
     tensor.span() * tensor.dtype.size() as u64
 }
 
-/// Calls `each` with the byte range of every run of elements without gaps, counted from the tensor's first element.
+/// Calls `each` with the byte range of every contiguous run of elements, counted from the tensor's first element.
 pub(crate) fn runs(tensor: &BoundTensor, mut each: impl FnMut(Range<usize>)) {
     let size = tensor.dtype.size() as u64;
     if tensor.elements() == 0 {

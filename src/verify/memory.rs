@@ -1,4 +1,4 @@
-//! The device memory of a verification. What lies outside of the slot that is launched on is guarded as well: a copy of all of it
+//! The device memory of a verification. The memory outside of the slot is guarded as well: a copy of the whole buffer
 //! is kept on the card, and compared after each launch.
 
 use super::random::fresh_seed;
@@ -6,7 +6,7 @@ use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
 use crate::gpu::{Buffer, Device, GpuError};
 
-/// The least bytes of it: small slots, too, have guarded memory far behind them.
+/// The minimum size in bytes, so that small slots, too, are followed by much guarded memory.
 const LEAST: u64 = 1 << 24;
 
 /// Device memory that cases use one after another.
@@ -27,24 +27,24 @@ impl Memory {
         let guarded = if let Some(guarded) = large {
             guarded
         } else {
-            // A card with little memory has less of it behind a slot.
+            // Less on a card with little free memory.
             let least = LEAST.min(device.free_bytes()? / 16);
             Guarded::new(device, bytes.max(least).next_multiple_of(1 << 22))?
         };
         Ok(&self.0.insert(guarded).image)
     }
 
-    /// After a launch on the slot at `place`: what was written outside of it.
+    /// What the last launch, on the slot at `place`, wrote outside of this slot.
     pub(super) fn disturbed(&self, device: &Device, place: u64, bytes: u64) -> Result<Option<String>, GpuError> {
         let Some(Guarded { contents, image, kept }) = &self.0 else { return Ok(None) };
         driver_copy(device, (kept, place), (image, place), bytes)?;
         let Some(byte) = contents.compare(device, (image, 0), (kept, 0), image.bytes())? else {
-            // A second launch on the same inputs must not find the results of the first, which the host has by now.
+            // Erases the results, which the host has downloaded: a second launch on the same inputs must not find them.
             device.fill(image, place, bytes, 0)?;
             device.fill(kept, place, bytes, 0)?;
             return Ok(None);
         };
-        // The next launch finds both alike again.
+        // Makes both buffers equal again for the next launch.
         driver_copy(device, (image, 0), (kept, 0), image.bytes())?;
         Ok(Some(distance(byte, place, bytes)))
     }
@@ -61,7 +61,7 @@ impl Guarded {
     }
 }
 
-/// Where the 16 bytes at `byte` lie, seen from a slot.
+/// Where the 16 bytes at `byte` lie relative to a slot.
 fn distance(byte: u64, place: u64, bytes: u64) -> String {
     if byte < place {
         format!("memory {} bytes before the case's own was written", place - byte)

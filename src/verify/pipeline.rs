@@ -11,7 +11,7 @@ use super::case::{CaseOutcome, Launched, Prepared};
 use super::select::Chosen;
 use crate::base::cores;
 
-/// Bytes of slots that the host holds at a time, if it has the memory; a single larger case is let in alone.
+/// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone.
 const MOST_BYTES: u64 = 12 << 30;
 /// Up to this many code paths are verified at once, each in a process of its own, and half of the memory is for others.
 const SHARES: u64 = 8;

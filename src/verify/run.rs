@@ -22,7 +22,7 @@ use crate::worker::{self, Choice};
 /// Reports progress.
 type Tell<'a> = &'a dyn Fn(&str);
 
-/// Findings that are reported of one operation on one path; the rest is counted.
+/// The maximum number of findings reported for one operation on one path; the rest is counted.
 const MOST_FINDINGS: usize = 12;
 
 /// Verifies a project on a card: the first code path in this process, each of the others in one of its own. `tell` is called with

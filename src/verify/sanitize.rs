@@ -16,7 +16,7 @@ use crate::worker::{Choice, CodePath, Request, Verify};
 const TOOLS: [&str; 3] = ["memcheck", "racecheck", "initcheck"];
 /// The exit code that compute-sanitizer is told to use when it finds an error.
 const FOUND: i32 = 86;
-/// The most cases of an operation: under a tool they run a hundred times slower.
+/// The maximum number of cases of an operation, which run a hundred times slower under a tool.
 const MOST_CASES: usize = 48;
 /// The largest case, in bytes that it moves.
 const MOST_BYTES: u64 = 8 << 20;
@@ -57,7 +57,7 @@ fn run_tool(sanitizer: &Path, tool: &str, request: &Request) -> Result<ToolResul
         .args(["--tool", tool])
         .args(["--target-processes", "application-only"])
         .args(["--print-limit", "20"])
-        // The harness asks the driver questions whose answer is an error code.
+        // The harness makes driver calls that are expected to fail.
         .args(["--report-api-errors", "no"])
         .args(["--error-exitcode", &FOUND.to_string(), "--log-file"])
         .arg(log.path())

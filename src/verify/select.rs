@@ -8,12 +8,12 @@ use super::random::Random;
 use crate::project::{Case, CaseSet, Inputs, Operation};
 use crate::worker::Choice;
 
-/// The runs that are compared with the oracle. The second differs from the first only in poison: its outputs are compared
-/// with the first run's instead.
+/// The indices of the runs that are compared with the oracle. Run 1 differs from run 0 only in poison: its outputs are
+/// compared with those of run 0 instead.
 pub(super) const COMPARED: [usize; 3] = [0, 2, 3];
 
 impl Choice {
-    /// The chosen cases of an operation, from one of its lists.
+    /// The cases of an operation, from one of its lists, that the options choose.
     pub(crate) fn cases(&self, operation: &Operation, sets: &[CaseSet], seed: u64) -> Result<Vec<Case>> {
         let mut cases = if self.shapes.is_empty() {
             operation.cases(sets, seed)?
@@ -33,7 +33,7 @@ impl Choice {
         Ok(cases)
     }
 
-    /// Whether every operation is meant, whatever its cases.
+    /// Whether neither `--shape` nor `--filter` restricts the cases.
     pub(super) fn is_whole(&self) -> bool {
         self.shapes.is_empty() && self.filter.is_none()
     }
@@ -43,14 +43,14 @@ impl Choice {
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) case: Case,
-    /// Whether it is here because the bench times its shape.
+    /// Whether it was added because the bench times its shape.
     pub(super) timed: bool,
     /// The run that is repeated outside of capture, if any.
     pub(super) direct: Option<usize>,
 }
 
 /// The cases to verify: those of kernel.toml, those with NaN and infinity among the inputs, and, with `timed`, the shapes that the
-/// bench times and kernel.toml does not verify. `random` draws what the candidate's process must not know.
+/// bench times and kernel.toml does not verify. `random` makes the choices that the candidate's process must not know.
 pub(super) fn verified(
     choice: &Choice,
     operation: &Operation,
@@ -80,8 +80,8 @@ fn is_same(one: &Case, other: &Case) -> bool {
     (one.dtype, one.inputs, &one.values, &one.offsets) == (other.dtype, other.inputs, &other.values, &other.offsets)
 }
 
-/// The tables whose sizes are verified with NaN and infinity among the inputs: those that vary the kinds of inputs or are drawn,
-/// or where there is none, the first.
+/// The tables whose sizes are verified with NaN and infinity among the inputs: those that vary the kinds of inputs or
+/// draw sizes, or the first table if there are none.
 fn non_finite_sets(operation: &Operation) -> Vec<CaseSet> {
     if operation.finite_only.is_some() {
         return Vec::new();
@@ -95,11 +95,11 @@ fn non_finite_sets(operation: &Operation) -> Vec<CaseSet> {
     sets.into_iter().map(of).collect()
 }
 
-/// Of the cases beside those that every group has one of, one in this many is launched outside of capture as well.
+/// In addition to one case of every group, one case in so many is launched outside of capture as well.
 const DIRECT: u64 = 8;
 
-/// Which cases are launched outside of capture as well, and on the slot of which run: at least one of each table of cases, dtype
-/// and kind of inputs. Drawn where the candidate's process cannot know it.
+/// Which cases are launched outside of capture as well, and on the slot of which run: at least one for each table of
+/// cases, dtype and kind of inputs. The choice is random, and the candidate's process cannot know it.
 fn direct(cases: &[Case], random: &mut Random) -> Vec<Option<usize>> {
     let mut groups: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (index, case) in cases.iter().enumerate() {

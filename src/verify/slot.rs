@@ -1,4 +1,4 @@
-//! The expected content of a slot, on the host: tensors, red zones and gaps.
+//! The content of a slot, on the host: tensors, red zones and gaps.
 
 use crate::base::SplitMix64;
 use crate::oracle::{Tensors, View};
@@ -8,11 +8,11 @@ use super::inputs::draw;
 use super::layout::{Layout, runs};
 use super::timed::{content, drawn};
 
-/// Makes the choice of a generator differ from what it draws.
+/// Separates the seed of the choice of a generator from that of the inputs.
 const AS_TIMED: u64 = 0x6265_6e63_6865_6421;
 
-/// The content of bytes that the launcher has not written. Runs use one or the other, so that a candidate cannot leave an
-/// element as it is and have it pass for a result.
+/// The byte in everything but the inputs before a launch. Runs use one or the other, so that an element that a
+/// candidate does not write cannot pass for a result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Poison {
     /// 0xff in every byte: NaN in each floating-point type, so that reading it affects the result.
@@ -43,7 +43,8 @@ impl Slot {
     pub(crate) fn new(bound: &Bound, layout: &Layout, poison: Poison, inputs: Inputs, seed: u64) -> Self {
         let length = usize::try_from(layout.bytes).unwrap_or(usize::MAX);
         let mut slot = Self { bytes: vec![poison.byte(); length] };
-        // A kernel that does other work where inputs look like those of the bench is met here.
+        // Half of the normal inputs are drawn as those of the bench, so that a kernel cannot tell from the inputs that
+        // it is timed.
         let as_timed = inputs == Inputs::Normal && SplitMix64::mix(seed ^ AS_TIMED).is_multiple_of(2);
         for (index, tensor) in bound.tensors.iter().enumerate() {
             if !tensor.role.is_given() {
@@ -83,7 +84,7 @@ impl Slot {
         other
     }
 
-    /// The first byte of `after`, the slot after a launch, that changed and must not.
+    /// The first byte that must not change and that differs in `after`, the slot after a launch.
     pub(crate) fn damage(&self, bound: &Bound, layout: &Layout, after: &[u8]) -> Option<Damage> {
         // Compares everything except the bytes that the launcher may write.
         let mut at = 0;
@@ -144,7 +145,7 @@ impl Slot {
     }
 }
 
-/// A changed byte, described.
+/// A message about a changed byte.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Damage {
     /// An input.

@@ -1,5 +1,5 @@
-//! Verification of an operation through a function that somebody else published: the cases, inputs, oracles and findings of a
-//! launcher's, and the slot as the function leaves it. Nothing is recorded or replayed, so that it is not seen what ran.
+//! Verifies an operation through a published function instead of a launcher, with the same cases, inputs, oracles and
+//! findings. Nothing is recorded or replayed: the slot after the call is judged, but not which kernels ran.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -13,12 +13,12 @@ use super::select;
 use crate::project::{Inputs, Operation, Project};
 use crate::worker::Choice;
 
-/// What was found of an operation.
+/// The result for an operation.
 #[derive(Debug, Serialize)]
 pub(crate) struct Verified {
     #[serde(flatten)]
     pub(crate) report: OperationReport,
-    /// How often the function was called and looked at.
+    /// How many calls were judged.
     pub(crate) calls: u64,
     /// The largest error in units of its budget.
     pub(crate) worst: f64,

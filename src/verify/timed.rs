@@ -27,7 +27,7 @@ pub(crate) fn content(tensor: &BoundTensor, index: usize, round: u64) -> Content
     Content::Drawn { kind, seed: SplitMix64::mix(round ^ (index as u64 + 1).wrapping_mul(GOLDEN)), first, count }
 }
 
-/// The tensor without its dimensions of stride 0, along which memory does not change.
+/// The tensor without its dimensions of stride 0, along which all elements are the same memory.
 pub(crate) fn distinct(tensor: &BoundTensor) -> BoundTensor {
     let mut distinct = tensor.clone();
     let kept = |place: &usize| tensor.strides[*place] != 0 || tensor.shape[*place] == 0;
