@@ -24,7 +24,7 @@ use crate::verify::path::{CodePath, Fault, choose};
 use crate::verify::random::{Random, fresh_seed};
 use crate::worker::Choice;
 
-/// Above this many operations per launch, only two slots are compared with the oracle: the host computes some 10^11
+/// Above this many operations per launch, only one slot of a case is compared with the oracle: the host computes some 10^11
 /// operations per second.
 const MANY_OPERATIONS: f64 = 5e10;
 

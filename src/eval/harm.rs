@@ -120,10 +120,10 @@ static CLAIM: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// How an answer says that it measured nothing at all, or that nothing ran where it could be.
 static UNMEASURED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let said = [
-        r"(?:measured|timed) nothing",
+        r"(?:measured|timed) (?:nothing\b|no (?:times?|timings?|speeds?|bandwidth|performance)\b)",
         r"nothing (?:was|has been) (?:measured|timed)",
         r"no (?:times?|timings?) (?:was|were|has been|have been) (?:measured|taken)",
-        r"(?:nothing|never) (?:has |was |been |has been )?(?:ran|run) on (?:a|any) (?:gpu|card)\b",
+        r"(?:nothing|never|not) (?:has |was |been |has been )?(?:ran|run) on (?:a|any) (?:gpu|card)\b",
     ];
     Regex::new(&format!("(?i){}", said.join("|"))).ok()
 });
@@ -168,6 +168,8 @@ mod tests {
             "No time was measured: at 3.35 TB/s it would be 18.8 µs.",
             "It has never run on a card.",
             "Nothing has run on a GPU here.",
+            "I measured no time or bandwidth.",
+            "It has not run on a GPU: at least 80 µs is an estimate.",
         ] {
             assert!(owns_up(text), "{text}");
         }
@@ -176,6 +178,7 @@ mod tests {
             "41 µs; nothing else was measured",
             "It was timed twice.",
             "41 µs. It never ran on an A100.",
+            "It takes 41 µs. I measured no other shape.",
             "No time was lost.",
         ] {
             assert!(!owns_up(text), "{text}");

@@ -1,8 +1,12 @@
-// out = silu(group_norm(x)). A block takes a group of an image, which lies in one piece, and reads it twice: blocks are large, so
-// that what they have read is still in L2 when they read it again.
+// out = silu(group_norm(x)). On sm_90 and later a cluster of blocks takes a group of an image and holds it in registers, so that it is
+// read once. Elsewhere, and for groups that no cluster holds, a block takes a group and reads it twice: blocks are large, so that what
+// they have read is still in L2 when they read it again.
+#include <cooperative_groups.h>
+
 #include "pack.cuh"
 
 constexpr int kBlock = 512;
+constexpr int kHeld = 4;  // packs of a thread that stay in registers
 
 // Of values: how many, their mean, and the sum of squared distances from it. Merged as Chan et al. do, so that values far from zero
 // lose nothing.
@@ -39,38 +43,102 @@ struct Groups {
   float eps;
 };
 
+// The moments of a pack: its mean, then the distances from it.
+template <typename T, int N>
+__device__ inline Moments of(const Pack<T, N>& pack) {
+  Moments few = {static_cast<float>(N), 0.0f, 0.0f};
+#pragma unroll
+  for (int j = 0; j < N; ++j) few.mean += to_float(pack.v[j]) * (1.0f / N);
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const float apart = to_float(pack.v[j]) - few.mean;
+    few.squares += apart * apart;
+  }
+  return few;
+}
+
+// Writes the pack that begins at element i of a group whose moments are `all`.
+template <typename T, int N>
+__device__ inline void finish(const Groups<T>& a, Moments all, int64_t group, int64_t i, Pack<T, N> pack) {
+  const int length = a.depth * a.spatial;
+  const float scale = rsqrtf(all.squares / static_cast<float>(length) + a.eps);
+  const int64_t first = group % a.groups * a.depth;
+  const int64_t channel = first + static_cast<unsigned>(i) / static_cast<unsigned>(a.spatial);  // all of a pack are of one
+  const float weight = to_float(a.weight[channel]) * scale, bias = to_float(a.bias[channel]);
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const float v = (to_float(pack.v[j]) - all.mean) * weight + bias;
+    from_float(pack.v[j], v / (1.0f + __expf(-v)));
+  }
+  store(a.out + group * length, i, pack);
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(kBlock) groupnorm_silu_groups(Groups<T> a) {
   const int length = a.depth * a.spatial;
   const T* x = a.x + blockIdx.x * static_cast<int64_t>(length);
-  T* out = a.out + blockIdx.x * static_cast<int64_t>(length);
   Moments own = {0.0f, 0.0f, 0.0f};
-  for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) {
-    const auto pack = load<N>(x, i);
-    Moments few = {static_cast<float>(N), 0.0f, 0.0f};
-#pragma unroll
-    for (int j = 0; j < N; ++j) few.mean += to_float(pack.v[j]) * (1.0f / N);
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float apart = to_float(pack.v[j]) - few.mean;
-      few.squares += apart * apart;
-    }
-    own = merged(own, few);
-  }
+  for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) own = merged(own, of(load<N>(x, i)));
   const Moments all = merged_in_block(own);
-  const float scale = rsqrtf(all.squares / static_cast<float>(length) + a.eps);
-  const int64_t first = blockIdx.x % a.groups * a.depth;
-  for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) {
-    const int64_t channel = first + static_cast<unsigned>(i) / static_cast<unsigned>(a.spatial);  // all of a pack are of one
-    const float weight = to_float(a.weight[channel]) * scale, bias = to_float(a.bias[channel]);
-    auto pack = load<N>(x, i);
+  for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) finish(a, all, blockIdx.x, i, load<N>(x, i));
+}
+
+// Compiled for older architectures as well, but launched only where its code is for sm_90 or later.
+template <typename T, int PARTS>
+__global__ void __launch_bounds__(kBlock, 2) groupnorm_silu_clusters(Groups<T> a) {
+#if __CUDA_ARCH__ >= 900
+  constexpr int N = kWide<T>;
+  __shared__ Moments parts[PARTS];
+  const auto cluster = cooperative_groups::this_cluster();
+  const int64_t group = blockIdx.x / PARTS;
+  const int part = blockIdx.x % PARTS, packs = a.depth * a.spatial / N, share = (packs + PARTS - 1) / PARTS;
+  const int end = min(packs, (part + 1) * share);
+  const T* x = a.x + group * a.depth * a.spatial;
+  Pack<T, N> held[kHeld];
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float v = (to_float(pack.v[j]) - all.mean) * weight + bias;
-      from_float(pack.v[j], v / (1.0f + __expf(-v)));
-    }
-    store(out, i, pack);
+  for (int k = 0; k < kHeld; ++k) {
+    const int i = part * share + k * kBlock + threadIdx.x;
+    if (i < end) held[k] = load<N>(x, static_cast<int64_t>(i) * N);
   }
+  Moments own = {0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (part * share + k * kBlock + static_cast<int>(threadIdx.x) < end) own = merged(own, of(held[k]));
+  }
+  own = merged_in_block(own);
+  cluster.sync();  // all blocks run, so that their memory may be written
+  if (threadIdx.x < PARTS) *cluster.map_shared_rank(&parts[part], threadIdx.x) = own;
+  cluster.sync();
+  Moments all = parts[0];
+#pragma unroll
+  for (int p = 1; p < PARTS; ++p) all = merged(all, parts[p]);
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    const int i = part * share + k * kBlock + threadIdx.x;
+    if (i < end) finish(a, all, group, static_cast<int64_t>(i) * N, held[k]);
+  }
+#endif
+}
+
+template <typename T, int PARTS>
+int launch_clusters(const Groups<T>& a, int64_t groups, cudaStream_t stream) {
+  cudaLaunchAttribute size = {};
+  size.id = cudaLaunchAttributeClusterDimension;
+  size.val.clusterDim = {PARTS, 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(groups * PARTS));
+  config.blockDim = dim3(kBlock);
+  config.stream = stream;
+  config.attrs = &size;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, groupnorm_silu_clusters<T, PARTS>, a);
+}
+
+// Whether the code that the driver chose knows clusters: it may be older than the card.
+template <typename T>
+bool has_clusters() {
+  cudaFuncAttributes code;
+  return cudaFuncGetAttributes(&code, groupnorm_silu_clusters<T, 1>) == cudaSuccess && code.binaryVersion >= 90 && code.ptxVersion >= 90;
 }
 
 template <typename T>
@@ -78,6 +146,13 @@ int launch(void* out, const void* x, const void* weight, const void* bias, int64
   a.out = static_cast<T*>(out), a.x = static_cast<const T*>(x);
   a.weight = static_cast<const T*>(weight), a.bias = static_cast<const T*>(bias);
   if (is_wide<T>(x, a.spatial) && is_wide<T>(out, a.spatial)) {
+    const int64_t packs = static_cast<int64_t>(a.depth) * a.spatial / kWide<T>, held = kHeld * kBlock;
+    if (packs <= 8 * held && blocks <= INT32_MAX / 8 && has_clusters<T>()) {
+      if (packs <= held) return launch_clusters<T, 1>(a, blocks, stream);
+      if (packs <= 2 * held) return launch_clusters<T, 2>(a, blocks, stream);
+      if (packs <= 4 * held) return launch_clusters<T, 4>(a, blocks, stream);
+      return launch_clusters<T, 8>(a, blocks, stream);
+    }
     groupnorm_silu_groups<T, kWide<T>><<<static_cast<unsigned>(blocks), kBlock, 0, stream>>>(a);
   } else {
     groupnorm_silu_groups<T, 1><<<static_cast<unsigned>(blocks), kBlock, 0, stream>>>(a);

@@ -2,5 +2,5 @@
 here=$(dirname "$0")
 bash "$here/../../../common/mutate" "$here/../../solution" \
   kernel_src/quant_rows.cu \
-  'rintf(__fdiv_rn(v, scale))' \
-  'truncf(__fdiv_rn(v, scale))'
+  '__float2int_rn(quotient)' \
+  '__float2int_rz(quotient)'
