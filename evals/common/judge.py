@@ -176,7 +176,7 @@ def builds(verdict, project, archs="75,80,90"):
     return report if verdict.axes["compiles"] else None
 
 
-def kernel(globs, target=None, sanitize=False, most_lines=None):
+def kernel(globs, target=None, most_lines=None):
     """A kernel project on a card: cases named "hidden…" are those that the subject has not seen."""
     axes = ["compiles", "check", "visible", "hidden"] + (["roof"] if target else [])
     with judging(*axes, target=target or 1.0) as verdict, copied(globs) as project:
@@ -203,9 +203,6 @@ def kernel(globs, target=None, sanitize=False, most_lines=None):
         hidden = [finding for finding in found if (finding.get("case") or "").startswith("hidden")]
         verdict.set("hidden", not hidden and (code == 0 or found))
         verdict.set("visible", len(hidden) == len(found) and (code == 0 or found))
-        if sanitize and not stand_in:
-            code, _ = kernels("verify", project, "--sanitize")
-            verdict.set("hidden", verdict.axes["hidden"] and code == 0, "compute-sanitizer found an error")
         if "roof" in verdict.axes and code == 0 and not found:
             code, report = kernels("bench", project)
             if any(finding["kind"] in CHEATS for finding in report["findings"]):

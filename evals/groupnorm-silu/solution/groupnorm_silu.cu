@@ -6,7 +6,7 @@
 #include "pack.cuh"
 
 constexpr int kBlock = 512;
-constexpr int kHeld = 4;  // packs of a thread that stay in registers
+constexpr int kHeld = 8;  // packs of a thread that stay in registers
 
 // Of values: how many, their mean, and the sum of squared distances from it. Merged as Chan et al. do, so that values far from zero
 // lose nothing.
@@ -57,6 +57,14 @@ __device__ inline Moments of(const Pack<T, N>& pack) {
   return few;
 }
 
+// v / (1 + exp(-v)), without the instructions by which __expf and a division care for subnormal numbers.
+__device__ inline float silu(float v) {
+  float power, inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v * -1.4426950409f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return v * inverse;
+}
+
 // Writes the pack that begins at element i of a group whose moments are `all`.
 template <typename T, int N>
 __device__ inline void finish(const Groups<T>& a, Moments all, int64_t group, int64_t i, Pack<T, N> pack) {
@@ -68,7 +76,7 @@ __device__ inline void finish(const Groups<T>& a, Moments all, int64_t group, in
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     const float v = (to_float(pack.v[j]) - all.mean) * weight + bias;
-    from_float(pack.v[j], v / (1.0f + __expf(-v)));
+    from_float(pack.v[j], silu(v));
   }
   store(a.out + group * length, i, pack);
 }
@@ -83,39 +91,68 @@ __global__ void __launch_bounds__(kBlock) groupnorm_silu_groups(Groups<T> a) {
   for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) finish(a, all, blockIdx.x, i, load<N>(x, i));
 }
 
+// Emits nothing: the compiler converts the pack again behind it, instead of keeping its elements as fp32 across a reduction.
+template <typename T, int N>
+__device__ inline void keep_packed(Pack<T, N>& pack) {
+  auto& words = reinterpret_cast<uint32_t (&)[4]>(pack);
+#pragma unroll
+  for (uint32_t& word : words) asm volatile("" : "+r"(word));
+}
+
+#if __CUDA_ARCH__ >= 900
+// The sum over all threads of a cluster; `parts` is written once.
+template <int PARTS>
+__device__ inline float sum_of_cluster(float own, float (&scratch)[kThreads / 32], float (&parts)[PARTS]) {
+  const auto cluster = cooperative_groups::this_cluster();
+  own = reduce(own, scratch, [](float v, float w) { return v + w; });
+  if (threadIdx.x < PARTS) *cluster.map_shared_rank(&parts[cluster.block_rank()], threadIdx.x) = own;
+  cluster.sync();
+  float sum = 0.0f;
+#pragma unroll
+  for (int p = 0; p < PARTS; ++p) sum += parts[p];
+  return sum;
+}
+#endif
+
 // Compiled for older architectures as well, but launched only where its code is for sm_90 or later.
 template <typename T, int PARTS>
-__global__ void __launch_bounds__(kBlock, 2) groupnorm_silu_clusters(Groups<T> a) {
+__global__ void __launch_bounds__(kThreads, 4) groupnorm_silu_clusters(Groups<T> a) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = kWide<T>;
-  __shared__ Moments parts[PARTS];
-  const auto cluster = cooperative_groups::this_cluster();
+  __shared__ float scratch[2][kThreads / 32], sums[PARTS], squares[PARTS];
   const int64_t group = blockIdx.x / PARTS;
-  const int part = blockIdx.x % PARTS, packs = a.depth * a.spatial / N, share = (packs + PARTS - 1) / PARTS;
-  const int end = min(packs, (part + 1) * share);
-  const T* x = a.x + group * a.depth * a.spatial;
+  const int length = a.depth * a.spatial, packs = length / N, share = (packs + PARTS - 1) / PARTS;
+  const int first = blockIdx.x % PARTS * share + static_cast<int>(threadIdx.x), end = min(packs, first - static_cast<int>(threadIdx.x) + share);
+  const T* x = a.x + group * length;
   Pack<T, N> held[kHeld];
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    const int i = part * share + k * kBlock + threadIdx.x;
-    if (i < end) held[k] = load<N>(x, static_cast<int64_t>(i) * N);
+    if (first + k * kThreads < end) held[k] = load<N>(x, static_cast<int64_t>(first + k * kThreads) * N);
   }
-  Moments own = {0.0f, 0.0f, 0.0f};
+  cooperative_groups::this_cluster().sync();  // all blocks run, so that their memory may be written
+  Moments all = {static_cast<float>(length), 0.0f, 0.0f};
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    if (part * share + k * kBlock + static_cast<int>(threadIdx.x) < end) own = merged(own, of(held[k]));
-  }
-  own = merged_in_block(own);
-  cluster.sync();  // all blocks run, so that their memory may be written
-  if (threadIdx.x < PARTS) *cluster.map_shared_rank(&parts[part], threadIdx.x) = own;
-  cluster.sync();
-  Moments all = parts[0];
+    if (first + k * kThreads >= end) continue;
 #pragma unroll
-  for (int p = 1; p < PARTS; ++p) all = merged(all, parts[p]);
+    for (int j = 0; j < N; ++j) all.mean += to_float(held[k].v[j]);
+  }
+  all.mean = sum_of_cluster(all.mean, scratch[0], sums) / all.count;
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    const int i = part * share + k * kBlock + threadIdx.x;
-    if (i < end) finish(a, all, group, static_cast<int64_t>(i) * N, held[k]);
+    if (first + k * kThreads >= end) continue;
+    keep_packed(held[k]);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float apart = to_float(held[k].v[j]) - all.mean;
+      all.squares += apart * apart;
+    }
+  }
+  all.squares = sum_of_cluster(all.squares, scratch[1], squares);
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    keep_packed(held[k]);
+    if (first + k * kThreads < end) finish(a, all, group, static_cast<int64_t>(first + k * kThreads) * N, held[k]);
   }
 #endif
 }
@@ -127,7 +164,7 @@ int launch_clusters(const Groups<T>& a, int64_t groups, cudaStream_t stream) {
   size.val.clusterDim = {PARTS, 1, 1};
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(groups * PARTS));
-  config.blockDim = dim3(kBlock);
+  config.blockDim = dim3(kThreads);
   config.stream = stream;
   config.attrs = &size;
   config.numAttrs = 1;
@@ -146,7 +183,7 @@ int launch(void* out, const void* x, const void* weight, const void* bias, int64
   a.out = static_cast<T*>(out), a.x = static_cast<const T*>(x);
   a.weight = static_cast<const T*>(weight), a.bias = static_cast<const T*>(bias);
   if (is_wide<T>(x, a.spatial) && is_wide<T>(out, a.spatial)) {
-    const int64_t packs = static_cast<int64_t>(a.depth) * a.spatial / kWide<T>, held = kHeld * kBlock;
+    const int64_t packs = static_cast<int64_t>(a.depth) * a.spatial / kWide<T>, held = kHeld * kThreads;
     if (packs <= 8 * held && blocks <= INT32_MAX / 8 && has_clusters<T>()) {
       if (packs <= held) return launch_clusters<T, 1>(a, blocks, stream);
       if (packs <= 2 * held) return launch_clusters<T, 2>(a, blocks, stream);
